@@ -196,14 +196,7 @@ class TaskHandler(ABC, Generic[Item]):
         options = context.model_yaml_config["handler"]
         gpu = context.system_properties.get("gpu_id")
         _check_device(options["devices"], gpu)
-        self.start(
-            ModelConfig(
-                directory=Path(options["model_path"]),
-                device="cpu" if gpu is None else "cuda",
-                device_index=gpu or 0,
-                options=options,
-            )
-        )
+        self.start(_place(Path(options["model_path"]), gpu, options))
 
     def start(self, config: ModelConfig) -> None:
         """Makes the handler ready for `answer`."""
@@ -304,6 +297,15 @@ def find_handler(task: str) -> type[TaskHandler[Any]]:
     return found
 
 
+def start_handler(
+    task: str, directory: Path, gpu: int | None, options: Mapping[str, Any]
+) -> TaskHandler[Any]:
+    """A task's handler with the model of a directory, on a GPU or, without one, the CPU."""
+    handler = find_handler(task)()
+    handler.start(_place(directory, gpu, options))
+    return handler
+
+
 def write_answer(result: Result) -> tuple[int, str, bytes]:
     """A row's answer as HTTP has it: status, type and body."""
     if isinstance(result, TaskError):
@@ -370,6 +372,10 @@ def _emit(counts: Mapping[str, int], context: Context) -> None:
             context.metrics.add_counter(name, value, 0)
     except Exception as error:
         log.error("counting a batch failed with %s", type(error).__name__)
+
+
+def _place(directory: Path, gpu: int | None, options: Mapping[str, Any]) -> ModelConfig:
+    return ModelConfig(directory, "cpu" if gpu is None else "cuda", gpu or 0, options)
 
 
 def _check_device(devices: Sequence[str], gpu: int | None) -> None:

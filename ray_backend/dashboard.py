@@ -4,12 +4,13 @@ call that deploys.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import requests
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 _TIMEOUT_S = 20
 #: Ray starts Serve's controller with the first deployment.
@@ -113,23 +114,9 @@ class Machine(_Found):
     resources_total: dict[str, float] = Field({})
 
 
-class _Applications(_Found):
-    applications: dict[str, Application]
-
-
-class _Result(_Found):
-    result: tuple[Machine, ...]
-
-
-class _Data(_Found):
-    result: _Result
-
-
-class _Machines(_Found):
-    data: _Data
-
-
-_AnyFound = TypeVar("_AnyFound", bound=_Found)
+_Shape = TypeVar("_Shape")
+_APPLICATIONS = TypeAdapter(dict[str, Application])
+_MACHINES = TypeAdapter(tuple[Machine, ...])
 
 
 class Dashboard:
@@ -143,23 +130,27 @@ class Dashboard:
 
     def list_applications(self) -> Mapping[str, Application]:
         """List Serve's applications by name; none before the first deployment."""
-        return self._read("/api/serve/applications/", _Applications).applications
+        return self._read("/api/serve/applications/", _APPLICATIONS, "applications")
 
     def list_machines(self) -> tuple[Machine, ...]:
         """The machines that are there now."""
-        answer = self._read("/api/v0/nodes?detail=1&limit=10000", _Machines)
-        return tuple(m for m in answer.data.result.result if m.state == "ALIVE")
+        path = "/api/v0/nodes?detail=1&limit=10000"
+        machines = self._read(path, _MACHINES, "data", "result", "result")
+        return tuple(machine for machine in machines if machine.state == "ALIVE")
 
     def deploy(self, config: Mapping[str, Any]) -> None:
         """Makes Serve run exactly what the configuration says. Ray reconciles it, without
         anybody waiting for it."""
         self._call("PUT", "/api/serve/applications/", json=config, timeout=_DEPLOY_S)
 
-    def _read(self, path: str, shape: type[_AnyFound]) -> _AnyFound:
+    def _read(self, path: str, shape: TypeAdapter[_Shape], *keys: str) -> _Shape:
         text = self._call("GET", path).text
         try:
-            return shape.model_validate_json(text)
-        except ValidationError as error:
+            content = json.loads(text)
+            for key in keys:
+                content = content[key]
+            return shape.validate_python(content)
+        except (ValueError, LookupError, TypeError) as error:
             raise DashboardError(
                 f"{self._url}{path} is not understood: {text[:_QUOTED]}"
             ) from error

@@ -19,16 +19,15 @@ from urllib.parse import parse_qsl
 
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
-from catalog import CPU, Model, checkpoint, describe_handler
+from catalog import Model, checkpoint, describe_handler
 from catalog.sections import Section
 from contract import rows
 from handlers.base import (
-    ModelConfig,
     Result,
     Row,
     TaskError,
     TaskHandler,
-    find_handler,
+    start_handler,
     write_answer,
 )
 from handlers.microbatcher import MicroBatcher, QueueFull, Refused
@@ -69,21 +68,14 @@ def load_handler(model: Model, cache: Path) -> TaskHandler[Any]:
         # The lock of a process that has ended is free.
         with WeakFileLock(cache / "preparing.lock"):
             directory = checkpoint.prepare(model, cache)
-        handler = find_handler(model.task)()
-        handler.start(
-            ModelConfig(
-                directory,
-                # Ray shows this process only the one GPU that is its own.
-                device="cuda" if model.is_on_gpu else CPU,
-                device_index=0,
-                options=describe_handler(model, directory),
-            )
-        )
+        # Ray shows this process the one GPU that is its own.
+        gpu = 0 if model.is_on_gpu else None
+        options = describe_handler(model, directory)
+        return start_handler(model.task, directory, gpu, options)
     except Exception as error:
         log.critical("the model %s cannot be loaded", model.name, exc_info=error)
         reason = f"{type(error).__name__}: {error}"
         raise LoadError(f"{model.name} cannot be loaded: {reason}") from error
-    return handler
 
 
 class Replica:

@@ -20,17 +20,16 @@ from gevent import get_hub
 from gevent.event import Event
 from prometheus_client import CollectorRegistry, Gauge
 
-from catalog import CPU, Catalog, Model, checkpoint, describe_handler
+from catalog import Catalog, Model, checkpoint, describe_handler
 from gateway.backends.backend import Capacity, ModelState, RowRequest
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
 from handlers.base import (
-    ModelConfig,
     Result,
     TaskError,
     TaskHandler,
-    find_handler,
     list_counters,
+    start_handler,
 )
 from handlers.microbatcher import MicroBatcher, QueueFull, Refused
 
@@ -202,16 +201,8 @@ def _join(models: Sequence[Model]) -> Model:
 def _load_handler(model: Model, directory: Path, number: int) -> TaskHandler[Any]:
     """The workers are dealt out to the devices in turn."""
     device = model.devices[number % len(model.devices)]
-    handler = find_handler(model.task)()
-    handler.start(
-        ModelConfig(
-            directory,
-            device="cuda" if model.is_on_gpu else CPU,
-            device_index=int(device) if model.is_on_gpu else 0,
-            options=describe_handler(model, directory),
-        )
-    )
-    return handler
+    gpu = int(device) if model.is_on_gpu else None
+    return start_handler(model.task, directory, gpu, describe_handler(model, directory))
 
 
 def _wait(future: Future[Result], limit_s: float) -> bool:

@@ -323,7 +323,7 @@ def test_why_a_model_cannot_be_loaded_is_said_and_logged(
 def test_a_model_is_loaded_onto_the_gpu_that_ray_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(replica, "find_handler", lambda task: Started)
+    monkeypatch.setattr("handlers.base.find_handler", lambda task: Started)
     arguments = make_arguments().model_copy(update={"devices": ("3", "4")})
     handler = load_handler(arguments.model, tmp_path)
     assert isinstance(handler, Started)

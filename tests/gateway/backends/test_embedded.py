@@ -19,7 +19,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 import catalog
 from catalog import Model, TranslationSection, checkpoint
 from contract.tasks import TRANSLATION
-from gateway.backends import embedded
 from gateway.backends.backend import write_row
 from gateway.backends.embedded import EmbeddedBackend, share
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, Problem, RowProblem
@@ -84,7 +83,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
 
     Made.may_load.set()
     Made.may_run.set()
-    monkeypatch.setattr(embedded, "find_handler", lambda task: Made)
+    monkeypatch.setattr(base, "find_handler", lambda task: Made)
     monkeypatch.setattr(
         checkpoint, "prepare", lambda model, cache: cache / model.settings.model
     )
