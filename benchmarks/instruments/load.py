@@ -134,3 +134,16 @@ def sum_cpu(load: LoadFigures) -> float | None:
 def sum_memory(load: LoadFigures) -> float | None:
     """Megabytes of all programs; None if none was counted."""
     return sum(load.memory_mb.values()) or None
+
+
+def split_by_level(
+    turns: Mapping[str, Sequence[Sequence[LoadFigures]]],
+) -> dict[str, dict[str, list[LoadFigures]]]:
+    """Return the loads of all rounds by level and way; a turn of a way has one for each."""
+    first = next(iter(turns.values()))[0]
+    return {
+        f"{load.level:g}": {
+            way: [turn[place] for turn in some] for way, some in turns.items()
+        }
+        for place, load in enumerate(first)
+    }

@@ -55,26 +55,19 @@ _WITHOUT_HAPROXY = {"RAY_SERVE_ENABLE_HA_PROXY": "0"}
 
 
 @dataclass(frozen=True)
-class Way:
-    """A load on one way to a model."""
+class ClusterLoad:
+    """A load on one way to a model, or on a number of machines with a replica each."""
 
     name: str
     load: LoadFigures
     #: Rows of a batch.
-    batch_fill: float | None
-    #: The handler's time for a row of such a batch, without a server.
+    batch_fill: float | None = None
+    #: Milliseconds of CPU of the handler for a row of such a batch, without a server.
     handler_ms: float | None = None
+    machines: int | None = None
 
 
-@dataclass(frozen=True)
-class MachineShare:
-    """A load on a number of machines, each with a replica."""
-
-    machines: int
-    load: LoadFigures
-
-
-WAY_COLUMNS: Columns[Way] = {
+WAY_COLUMNS: Columns[ClusterLoad] = {
     "way": lambda way: way.name,
     "requests/s": lambda way: way.load.requests_per_s,
     "p50 ms": lambda way: way.load.latencies.p50_ms,
@@ -123,17 +116,17 @@ def answer(
             raise StackError(str(error)) from error
 
 
-def describe_machines(shares: Sequence[MachineShare]) -> Findings:
+def describe_machines(loads: Sequence[ClusterLoad]) -> Findings:
     """A row per number of machines, and its share of as many times one machine."""
-    alone = shares[0].load.requests_per_s
-    columns: Columns[MachineShare] = {
-        "machines": lambda share: share.machines,
-        "requests/s": lambda share: share.load.requests_per_s,
-        "p50 ms": lambda share: share.load.latencies.p50_ms,
-        "errors": lambda share: share.load.errors,
-        "of linear": lambda share: share.load.requests_per_s / share.machines / alone,
+    alone = loads[0].load.requests_per_s
+    columns: Columns[ClusterLoad] = {
+        "machines": lambda one: one.machines,
+        "requests/s": lambda one: one.load.requests_per_s,
+        "p50 ms": lambda one: one.load.latencies.p50_ms,
+        "errors": lambda one: one.load.errors,
+        "of linear": lambda one: one.load.requests_per_s / (one.machines or 1) / alone,
     }
-    return Findings(tabulate(shares, columns), shares, part="machines")
+    return Findings(tabulate(loads, columns), loads, part="machines")
 
 
 @dataclass(frozen=True)
@@ -144,7 +137,7 @@ class _Bench:
     clients: int
     seconds: float
 
-    def measure_ways(self) -> Iterator[Way]:
+    def measure_ways(self) -> Iterator[ClusterLoad]:
         """To a quick model, first through gateways and then at the cluster's ingress."""
         map_path = self._write("ways", batch_ms=_BATCH_MS, replicas=1)
         yield self._measure_embedded(map_path)
@@ -154,20 +147,22 @@ class _Bench:
         with self._start("python", 1, map_path, _WITHOUT_HAPROXY) as cluster:
             yield self._measure_door("Ray's own proxy", cluster)
 
-    def measure_batches(self) -> Iterator[Way]:
+    def measure_batches(self) -> Iterator[ClusterLoad]:
         """Through gateways to a model that is slow enough to be what all wait for."""
         map_path = self._write("batches", batch_ms=_SLOW_MS, replicas=1)
         yield self._measure_embedded(map_path)
         with self._start("slow", 1, map_path) as cluster:
             yield self._measure_gateway(cluster, map_path)
 
-    def _measure_embedded(self, map_path: Path) -> Way:
+    def _measure_embedded(self, map_path: Path) -> ClusterLoad:
         run = self.folder / f"embedded-{map_path.stem}"
         with running.start_embedded(run, map_path) as gateway:
             page = f"{gateway.url}/metrics"
             return self._measure("embedded", gateway, [page], _write_requests())
 
-    def _measure_gateway(self, cluster: NamespaceCluster, map_path: Path) -> Way:
+    def _measure_gateway(
+        self, cluster: NamespaceCluster, map_path: Path
+    ) -> ClusterLoad:
         run = self.folder / f"gateway-{map_path.stem}"
         with _stand_before(cluster, run, map_path) as gateway:
             leaders = {**gateway.leaders, **_find_leaders(cluster)}
@@ -175,7 +170,7 @@ class _Bench:
             pages = _name_pages(cluster)
             return self._measure("gateway and HAProxy", both, pages, _write_requests())
 
-    def measure_machines(self) -> Iterator[MachineShare]:
+    def measure_machines(self) -> Iterator[ClusterLoad]:
         """One replica per machine, and as many clients for each."""
         with ExitStack() as stack:
             cluster = None
@@ -191,21 +186,18 @@ class _Bench:
                 if cluster is None:
                     started = self._start("machines", _MACHINES, map_path)
                     cluster = stack.enter_context(started)
-                yield self._measure_machines(cluster, count, map_path)
-
-    def _measure_machines(
-        self, cluster: NamespaceCluster, count: int, map_path: Path
-    ) -> MachineShare:
-        cluster.deploy(catalog.load(map_path, is_cluster=True))
-        cluster.wait_until_whole()
-        run = self.folder / f"gateway-{count}"
-        with _stand_before(cluster, run, map_path) as gateway:
-            target = gateway.aim(_write_requests())
-            asking = count * _CLIENTS_EACH
-            measure_closed(target, clients=asking, seconds=_WARM_S)
-            return MachineShare(
-                count, measure_closed(target, clients=asking, seconds=self.seconds)
-            )
+                else:
+                    cluster.deploy(catalog.load(map_path, is_cluster=True))
+                    cluster.wait_until_whole()
+                run = self.folder / f"gateway-{count}"
+                with _stand_before(cluster, run, map_path) as gateway:
+                    target, asking = (
+                        gateway.aim(_write_requests()),
+                        count * _CLIENTS_EACH,
+                    )
+                    measure_closed(target, clients=asking, seconds=_WARM_S)
+                    load = measure_closed(target, clients=asking, seconds=self.seconds)
+                yield ClusterLoad(f"{count} machines", load, machines=count)
 
     def measure_faults(self, absent_s: float) -> Iterator[FaultOutcome]:
         """One after the other on one cluster, whose model has three replicas."""
@@ -221,7 +213,7 @@ class _Bench:
                 say(fault.name)
                 yield suffer(cluster, target, fault)
 
-    def _measure_door(self, name: str, cluster: NamespaceCluster) -> Way:
+    def _measure_door(self, name: str, cluster: NamespaceCluster) -> ClusterLoad:
         """Rows as the gateway sends them, to an ingress without any gateway."""
         headers = {**cluster.headers, rows.REMAINING: "30000"}
         door = Running(cluster.urls[0], _find_leaders(cluster), headers)
@@ -234,7 +226,7 @@ class _Bench:
         stack: Running,
         pages: Sequence[str],
         requests: Sequence[Request],
-    ) -> Way:
+    ) -> ClusterLoad:
         say(name)
         target = stack.aim(requests)
         measure_closed(target, clients=self.clients, seconds=_WARM_S)
@@ -242,7 +234,7 @@ class _Bench:
         load = measure_closed(target, clients=self.clients, seconds=self.seconds)
         after = _wait_for_counters(pages, before["Rows"] + load.answers)
         fill = describe(before, after).batch_fill
-        return Way(name, load, fill, fill and self._time_handler(round(fill)))
+        return ClusterLoad(name, load, fill, fill and self._time_handler(round(fill)))
 
     def _time_handler(self, rows_each: int) -> float:
         """The CPU of the handler for a row in such a batch, in milliseconds."""

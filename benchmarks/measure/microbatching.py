@@ -10,7 +10,7 @@ import psutil
 
 from benchmarks import driver
 from benchmarks.instruments import running
-from benchmarks.instruments.load import LoadFigures, measure_closed
+from benchmarks.instruments.load import LoadFigures, measure_closed, split_by_level
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw_requests
 from benchmarks.report import Columns, Findings, compare_turns, list_counts, show
@@ -87,7 +87,7 @@ def describe(
     bounded: Sequence[LoadFigures] = (),
 ) -> Findings:
     """Compare both ways at each number of clients."""
-    found = compare_turns(split_by_clients(loads), _FIGURES, case="clients")
+    found = compare_turns(split_by_level(loads), _FIGURES, case="clients")
     found.results["bounded"] = bounded
     remarks = [
         f"with less memory, {load.level:g} clients: {list_counts(load.statuses)}; "
@@ -95,17 +95,3 @@ def describe(
         for load in bounded
     ]
     return replace(found, remarks=remarks)
-
-
-def split_by_clients(
-    loads: Mapping[str, Sequence[Sequence[LoadFigures]]],
-) -> dict[str, dict[str, list[LoadFigures]]]:
-    """Return the loads of all rounds by number of clients and way; a round of a way has one
-    load for each number."""
-    first = next(iter(loads.values()))
-    return {
-        f"{load.level:g}": {
-            way: [turn[place] for turn in turns] for way, turns in loads.items()
-        }
-        for place, load in enumerate(first[0])
-    }

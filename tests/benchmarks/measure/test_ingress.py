@@ -14,8 +14,8 @@ def make_load(answers: int):
 
 def test_machines_are_compared_with_one():
     shares = [
-        ingress.MachineShare(1, make_load(100)),
-        ingress.MachineShare(3, make_load(270)),
+        ingress.ClusterLoad("1", make_load(100), machines=1),
+        ingress.ClusterLoad("3", make_load(270), machines=3),
     ]
     assert [row[-1] for row in ingress.describe_machines(shares).table.rows] == [
         "1.00",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.simulate.cluster import Tally
-from benchmarks.simulate.command import run, summarize
-from benchmarks.simulate.day import Planner, find_rate
+from benchmarks.simulate.command import Planner, find_rate, run, summarize
 from benchmarks.simulate.scenario import HOUR_S, DayEntry, Scenario
 from tests.benchmarks.simulate.conftest import Make
 
