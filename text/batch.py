@@ -17,11 +17,10 @@ from text.composition import (
     TranslatedText,
     TranslationPlan,
 )
-from text.document import Document
+from text.document import Document, collect, scan
 from text.errors import NotWellFormed, SentenceRefused, TextError
 from text.langid import Identifier
 from text.options import TranslationRequest
-from text.reading import collect, scan
 
 _Answers = dict[Row, dict[str, Any] | SentenceRefused]
 _Found = TypeVar("_Found")

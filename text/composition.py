@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from text import html_runs
-from text.capitals import to_capitals, to_sentence_case
-from text.document import Document, Segment, TextFormat, divide, take_apart
+from text.document import Document, ReadingJob, Segment, TextFormat, divide, take_apart
 from text.langid import UNDETERMINED, Guess, Identifier
 from text.options import Tags, TranslationRequest
-from text.placeholders import Role, restore
-from text.punctuation import mend
-from text.reading import ReadingJob
+from text.orthography import mend, to_capitals, to_sentence_case
+from text.placeholders import Placeholder, Role, restore
 from text.term_cache import Choice
 from text.terms import settle
 
@@ -262,11 +260,14 @@ def _read_renderings(
     """The translation and its alternatives, finished and with placeholders restored. Empty
     if the translation has lost one. What differs in its final mark only is one rendering."""
     segment, pair = sentence.segment, (sentence.source, target)
+    placeholders: Sequence[Placeholder] = segment.placeholders
     seen: set[str] = set()
+    has_terms = any(p.role in (Role.TERM, Role.RAISED) for p in placeholders)
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
         written = _write(sentence, target, found["text"])
-        placeholders = settle(segment.text, segment.placeholders, written, pair)
+        if has_terms:
+            placeholders = settle(segment.text, segment.placeholders, written, pair)
         text = restore(written, placeholders, format.write)
         if text is None and number == 0:
             return

@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeVar
 import regex
 
 from text.automaton import Automaton
-from text.capitals import is_cased, to_capitals, to_sentence_case
 from text.entries import Entry, write_tsv
-from text.placeholders import Placeholder, Role, find_protected
+from text.orthography import is_cased, to_capitals, to_sentence_case
+from text.placeholders import Placeholder, Role
 
 #: Scripts without spaces: a term may begin and end anywhere.
 _SPACELESS = "".join(
@@ -187,8 +187,6 @@ def settle(
 ) -> Sequence[Placeholder]:
     """The placeholders of a sentence as its translation needs them: a term that has come to
     the start is raised there, and one that has left it is not. `pair` has the languages."""
-    if all(p.role not in (Role.TERM, Role.RAISED) for p in placeholders):
-        return placeholders
     (source, target), first = pair, _START.match(translated)
     begins = _BEGINNING.match(text)
     is_raised = begins is not None and begins[1].isupper()
@@ -213,14 +211,6 @@ def _raise(text: str, language: str) -> str:
     if word[0].isalpha() and word[1:] == word[1:].lower() and is_cased(language):
         return to_capitals(text[0], language) + text[1:]
     return text
-
-
-def find_kept(
-    text: str, is_protected: bool, terms: Sequence[Terms]
-) -> list[Placeholder]:
-    """Find the parts of a text that the model must not translate."""
-    protected = find_protected(text) if is_protected else []
-    return combine(protected, find_terms(text, terms)) if terms else protected
 
 
 def combine(

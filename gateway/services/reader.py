@@ -14,11 +14,10 @@ from dataclasses import asdict
 from typing import Any
 
 from gateway.glossaries.terms import read_entries
-from text.document import Piece, Segment
+from text.document import Piece, ReadingJob, Segment, scan
 from text.errors import TermsUnavailable, TooManySentences
 from text.options import Tags
 from text.placeholders import Placeholder, Role
-from text.reading import ReadingJob, scan
 from text.spacing import Separator
 from text.term_cache import Choice, TermCache
 

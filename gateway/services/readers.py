@@ -33,9 +33,8 @@ from gateway.glossaries.terms import read_entries
 from gateway.http.call import Call
 from gateway.services.reader import read_pieces, write_job
 from gateway.threads import call_in_thread, let_others_run
-from text.document import Document, Piece
+from text.document import Document, Piece, ReadingJob, collect, scan
 from text.errors import TermsUnavailable, TooManySentences
-from text.reading import ReadingJob, collect, scan
 from text.term_cache import TermCache
 
 _ROOT = Path(__file__).parents[2]
@@ -196,7 +195,7 @@ class _Reader:
         return False  # where there is something to read, it is the end
 
     def read(self, job: ReadingJob, call: Call) -> Iterator[Piece | int]:
-        """Like `reading.scan`. Also raises what `Readers.read` raises."""
+        """Like `document.scan`. Also raises what `Readers.read` raises."""
         call.check(_STAGE)
         self._is_busy = True
         limit_s = max(_LEAST_S, call.deadline - time.monotonic())

@@ -16,7 +16,7 @@ from urllib3 import Retry
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES, Item, clean
-from text.punctuation import mend
+from text.orthography import mend
 
 NEWCOMERS = (
     "Hello|Hello world|Hello, how are you?|Good morning|Thank you very much|"

@@ -14,14 +14,22 @@ from hypothesis import strategies as st
 
 from benchmarks.measure.hostile_inputs import SHAPES, TextShape
 from handlers.engine.translation.guard import find_fault
-from text.capitals import to_capitals
-from text.document import HTML, PLAIN, divide, read_text, take_apart
+from text.document import (
+    HTML,
+    PLAIN,
+    ReadingJob,
+    collect,
+    divide,
+    find_kept,
+    read_text,
+    scan,
+    take_apart,
+)
 from text.langid import Identifier
 from text.options import HTML_TAGS, Tags
+from text.orthography import mend, to_capitals
 from text.placeholders import find_protected, restore, substitute
-from text.punctuation import mend
-from text.reading import ReadingJob, collect, scan
-from text.terms import Terms, find_kept, find_terms
+from text.terms import Terms, find_terms
 
 pytestmark = pytest.mark.slow
 

@@ -29,8 +29,8 @@ from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
 from gateway.glossaries.storage import open_storage
 from gateway.http.call import Call, Deadline
 from gateway.services.readers import Readers, _Reader
+from text.document import ReadingJob, collect, scan
 from text.options import HTML_TAGS, Tags
-from text.reading import ReadingJob, collect, scan
 from text.term_cache import Choice
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,84 @@
+"""The modules of ours that answer one request to translate, in the gateway and in a worker of
+TorchServe: a reader who knows them knows the whole path.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from handlers.base import ModelConfig
+from handlers.engine.translation import conversion
+from handlers.translation import TranslationHandler
+from tests.gateway.conftest import LANGUAGES, make_clients, write_map
+from tests.gateway.fake_torchserve import FakeTorchServe
+from tests.handlers.fakes import ask, make_options
+from tests.random_m2m100 import PHRASEBOOK
+
+ROOT = Path(__file__).parents[1]
+MOST = 38
+WANTED = {"src_lang": "en", "src_text": "Where is the station?", "tgt_lang": "ko"}
+#: Gunicorn's worker passes requests on; there is none in this process.
+OUTSIDE = {"gateway/http/worker.py"}
+
+
+def trace(prepare: Callable[[], Callable[[], object]]) -> set[str]:
+    """The modules of ours whose code runs in the work that is prepared, and in the threads that
+    the preparation starts."""
+    found: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            found.add(frame.f_code.co_filename)
+
+    threading.setprofile(note)
+    try:
+        work = prepare()
+        found.clear()
+        sys.setprofile(note)
+        work()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    inside = [Path(name) for name in found if name.startswith(f"{ROOT}/")]
+    names = {path.relative_to(ROOT).as_posix() for path in inside}
+    return {name for name in names if not name.startswith(("tests/", ".venv/"))}
+
+
+@pytest.mark.slow
+def test_a_request_to_translate_passes_few_modules(tmp_path: Path):
+    """Fails with their list when the path grows: merge two, or take one out of the way."""
+    path = write_map(tmp_path / "map.json", LANGUAGES, ())
+    answers: list[Any] = []
+    with (
+        FakeTorchServe(tmp_path / "key_file.json") as torchserve,
+        make_clients(torchserve, path, tmp_path) as make,
+    ):
+        client = make()
+        client.post("/", json=WANTED)  # what happens once
+        ask_gateway = partial(client.post, "/", json=WANTED)
+        gateway = trace(lambda: lambda: answers.append(ask_gateway()))
+    (answer,) = answers
+    assert answer.json == {"translated": f"ko:{WANTED['src_text']}"}
+    worker = trace(lambda: start_worker(tmp_path / "model"))
+    modules = sorted(gateway | worker | OUTSIDE)
+    assert "handlers/engine/translation/ctranslate2.py" in worker
+    assert len(modules) <= MOST, "\n".join(["", *modules])
+
+
+def start_worker(folder: Path) -> Callable[[], object]:
+    """A handler with the model that ships, and what asks it for a row."""
+    options = make_options("translation", PHRASEBOOK, languages=["ko"])
+    handler = TranslationHandler()
+    model = conversion.convert(PHRASEBOOK, folder, "int8")
+    handler.start(ModelConfig(model, "cpu", 0, options))
+    row = json.dumps(WANTED | {"beam_size": 2, "alternatives": 0}).encode()
+    return lambda: ask(handler, [row])
