@@ -113,7 +113,7 @@ DOCUMENTS = Variable(
 )
 DOCUMENT_BYTES = Variable(
     "BABELGATE_DOCUMENT_BYTES",
-    "Largest document. nginx has its own limit in nginx.conf; change both.",
+    "Largest document.",
     str(128 << 20),
 )
 DOCUMENTS_KEPT_S = Variable(
@@ -141,20 +141,14 @@ RAY_OPTIONS = Variable(
     "BABELGATE_RAY_OPTIONS",
     "More options of `ray start` for this machine, such as `--num-gpus=2 --labels=zone=a`.",
 )
-ROOT = Variable("BABELGATE_ROOT", "The repository.")
-PYTHON = Variable("BABELGATE_PYTHON", "The Python of `.venv`.")
-BIN = Variable("BABELGATE_BIN", "The folder of the programs of `.venv`.")
-NGINX = Variable("BABELGATE_NGINX", "nginx's program file.")
 GATEWAY_BIND = Variable(
     "BABELGATE_GATEWAY_BIND",
     "The address that Gunicorn listens on.",
     "127.0.0.1:8888",
 )
-PROGRAMS = Variable(
-    "BABELGATE_PROGRAMS", "The files of the programs that supervisor runs."
-)
 PROGRAM = Variable(
-    "BABELGATE_PROGRAM", "Which of them a process belongs to, and its children."
+    "BABELGATE_PROGRAM",
+    "The program that supervisor has started, for itself and its children.",
 )
 PROMETHEUS = Variable(
     "PROMETHEUS_MULTIPROC_DIR",
@@ -176,9 +170,8 @@ SETTINGS = (
 )
 #: `make up` alone sets them.
 INTERNAL = (
-    *(ROOT, PYTHON, BIN, PROGRAMS, PROGRAM, NGINX, GATEWAY_BIND),
-    *(INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE, RAY_ADDRESS, HAPROXY),
-    *(PROMETHEUS, JAVA_HOME, UNBUFFERED),
+    *(PROGRAM, GATEWAY_BIND, INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE),
+    *(RAY_ADDRESS, HAPROXY, PROMETHEUS, JAVA_HOME, UNBUFFERED),
 )
 #: Variables of other programs that matter here.
 FOREIGN = (

@@ -25,7 +25,7 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
             "gateway.app:create_app()",
         ],
     }
-    environment = stack.environment(find_java_home(), nginx) | {
+    environment = stack.environment(find_java_home()) | {
         variables.MAP.name: str(map_path)
     }
     for file, command in checks.items():

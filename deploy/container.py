@@ -8,7 +8,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
 from configparser import ConfigParser
 from contextlib import suppress
 from dataclasses import dataclass
@@ -83,23 +82,18 @@ def run(name: str) -> None:
     if prepared is None or nginx is None:
         raise StackError(f"{_find_run()} is not prepared: run `prepare` before {name}.")
     launch.confine(name)
-    environment = prepared.environment(programs.find_java_home(), nginx)
-    start = read_start(name, environment)
+    environment = prepared.environment(programs.find_java_home())
+    start = read_start(name, prepared.render_supervisor(nginx))
     if name == programs.NGINX.name:
         _make_output_openable()
     os.chdir(start.directory)
     os.execvpe(start.command[0], start.command, environment | start.environment)
 
 
-def read_start(name: str, environment: Mapping[str, str]) -> Start:
-    """A program of supervisord.conf or of a file that it includes, with the environment's
-    values in their places. Raises KeyError if there is no such program."""
-    escaped = {
-        f"ENV_{key}": value.replace("%", "%%") for key, value in environment.items()
-    }
-    parser = ConfigParser(escaped)
-    files = ["supervisord.conf", *environment[variables.PROGRAMS.name].split()]
-    parser.read((ROOT / "deploy" / file for file in files), "utf-8")
+def read_start(name: str, text: str) -> Start:
+    """A program in supervisord's file. Raises KeyError if there is no such program."""
+    parser = ConfigParser()
+    parser.read_string(text)
     section = parser[f"program:{name}"]
     command = shlex.split(section["command"])
     return Start(

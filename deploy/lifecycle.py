@@ -254,7 +254,7 @@ def start(
         with wanted.writing():
             wanted.key_file.unlink(missing_ok=True)
             wanted.metrics.mkdir(mode=0o700, exist_ok=True)  # before another user
-        supervision.start(wanted.environment(programs.find_java_home(), nginx))
+        supervision.start(wanted.environment(programs.find_java_home()), nginx)
         console.print(f"Started {', '.join(wanted.programs)}.")
         return
     started = supervision.start_stopped()

@@ -22,6 +22,8 @@ from pydantic import TypeAdapter, ValidationError
 from contract import durable, variables
 from contract.variables import Variable
 from deploy import nginx_errors, statefiles
+from deploy.rendering import render_nginx, render_supervisor, render_torchserve
+from gateway.settings import Settings, read_settings
 from ray_backend import nodes
 from ray_backend.nodes import LOOPBACK, Node
 
@@ -213,8 +215,8 @@ class Stack:
             self.write_nginx(self.run / "nginx")
             name = "config.properties"
             text = (ROOT / "torchserve_backend" / name).read_text("utf-8")
-            moved = move_ports(text, self.port_offset)
-            durable.write(self.run / "torchserve" / name, moved)
+            text = render_torchserve(move_ports(text, self.port_offset), self._gateway)
+            durable.write(self.run / "torchserve" / name, text)
             for name in ("log4j2.xml", "metrics.yaml"):
                 shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
 
@@ -231,26 +233,39 @@ class Stack:
                 (folder / name).symlink_to(file)
         ours = f"server {self.node.address}:{GATEWAY} "
         text = text.replace(f"server {LOOPBACK}:{GATEWAY} ", ours)
-        durable.write(main, move_ports(text, self.port_offset))
+        text = move_ports(text, self.port_offset)
+        durable.write(main, render_nginx(text, self._gateway))
         durable.write(folder / nginx_errors.FILE, nginx_errors.render())
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
 
-    def environment(self, java_home: Path, nginx: Path) -> dict[str, str]:
+    def render_supervisor(self, nginx: Path) -> str:
+        """Return supervisord's file."""
         python = Path(sys.executable)
+        places = {
+            "root": ROOT,
+            "run": self.run,
+            "python": python,
+            "bin": python.parent,
+            "nginx": nginx,
+        }
+        text = (ROOT / "deploy/supervisord.conf").read_text("utf-8")
+        return render_supervisor(text, self._gateway, places, self.programs)
+
+    @property
+    def _gateway(self) -> Settings:
+        """The gateway's settings; their defaults where there is none."""
+        return read_settings() if self.is_door else Settings.model_construct()
+
+    def environment(self, java_home: Path) -> dict[str, str]:
         bind = f"{self.node.address}:{GATEWAY + self.port_offset}"
         ours: dict[Variable, object] = {
-            variables.ROOT: ROOT,
             variables.RUN_DIR: self.run,
-            variables.PYTHON: python,
-            variables.BIN: python.parent,
-            variables.NGINX: nginx,
             variables.MAP: self.frozen_map,
             variables.KEY_FILE: self.key_file,
             variables.INFERENCE_URL: self.inference_url,
             variables.MANAGEMENT_URL: self.management_url,
             variables.GATEWAY_BIND: bind,
-            variables.PROGRAMS: self._list_program_files(),
         }
         if self.server == "ray":
             ours |= {
@@ -270,10 +285,6 @@ class Stack:
             "JAVA_HOME": str(java_home),
             "PYTHONUNBUFFERED": "1",
         }
-
-    def _list_program_files(self) -> str:
-        names = (*(("door",) if self.is_door else ()), self.server)
-        return " ".join(f"supervisor/{name}.conf" for name in names)
 
     def find_leader(self, program: str) -> psutil.Process:
         """A running program's main process, as `deploy.launch` has recorded it."""

@@ -16,10 +16,9 @@ from xmlrpc.client import Fault, ServerProxy
 import psutil
 from supervisor.xmlrpc import SupervisorTransport
 
+from contract import durable
 from deploy import launch, node
 from deploy.stack import ROOT, Stack, StackError
-
-SUPERVISORD = ROOT / "deploy/supervisord.conf"
 
 _STOP_S = 150
 #: Seconds for an answer. A program that is being stopped may take its time.
@@ -49,14 +48,12 @@ class Supervision:
         except OSError:
             return False
 
-    def start(self, environment: dict[str, str]) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "supervisor.supervisord",
-            "-c",
-            str(SUPERVISORD),
-        ]
+    def start(self, environment: dict[str, str], nginx: Path) -> None:
+        """Raises StackError."""
+        file = self._stack.run / "supervisord.conf"
+        with self._stack.writing():
+            durable.write(file, self._stack.render_supervisor(nginx))
+        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(file)]
         done = subprocess.run(
             command,
             env=environment,

@@ -9,6 +9,7 @@ from prometheus_client import multiprocess
 
 from contract import variables
 from contract.cpus import count_cpus
+from gateway.settings import read_settings
 from text.langid import load_model
 
 # Loopback only: clients ask nginx.
@@ -42,7 +43,7 @@ backlog = 4096
 timeout = 60
 
 # Longer than an upload may take, so that a reload drops none.
-graceful_timeout = 125
+graceful_timeout = int(read_settings().upload_timeout_s) + 5
 
 # nginx keeps its connections to us open; longer than its own 30 s, so that it closes first
 # and never sends a request into a connection that is going away. Without nginx clients keep

@@ -93,23 +93,19 @@ class Settings(BaseSettings):
     )
     max_body_bytes: PositiveInt = Field(
         1 << 20,
-        description="Largest request body. nginx has its own limit in nginx.conf; change "
-        "both.",
+        description="Largest request body.",
     )
     max_upload_bytes: PositiveInt = Field(
         500 << 20,
-        description="Largest upload of images or arrays. nginx has its own limit in "
-        "nginx.conf; change both.",
+        description="Largest upload of images or arrays.",
     )
     max_image_bytes: PositiveInt = Field(
         32 << 20,
-        description="Largest image file, and largest frame of an array. TorchServe has "
-        "its own limit in config.properties; change both.",
+        description="Largest image file, and largest frame of an array.",
     )
     upload_timeout_s: _Positive = Field(
         120,
-        description="Longest time for an upload, in seconds. `X-Timeout-Ms` lowers it. "
-        "nginx has its own limits in nginx.conf; change all.",
+        description="Longest time for an upload, in seconds. `X-Timeout-Ms` lowers it.",
     )
     body_grace_s: _Positive = Field(
         10,
@@ -134,8 +130,7 @@ class Settings(BaseSettings):
     max_glossary_bytes: PositiveInt = Field(
         10 << 20,
         description="The most bytes of a glossary's entries, and of those of all glossaries "
-        "in a request. nginx has its own limit for requests in nginx.conf, four times this "
-        "one; change both.",
+        "in a request.",
     )
     glossaries_kept_bytes_of_one: PositiveInt = Field(
         100 << 20,

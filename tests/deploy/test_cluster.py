@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -100,12 +101,12 @@ def test_a_machine_finds_its_head(tmp_path: Path):
     )
     assert stack.dashboard_url == "http://10.0.0.1:9801"
     assert stack.ingress_urls == "http://10.0.0.2:8310,http://10.0.0.1:9810"
-    environment = stack.environment(Path("/java"), Path("/nginx"))
+    environment = stack.environment(Path("/java"))
     assert environment["GATEWAY_BACKEND"] == "ray"
     assert environment["BABELGATE_GATEWAY_BIND"] == "10.0.0.2:9388"
-    assert (
-        environment["BABELGATE_PROGRAMS"] == "supervisor/door.conf supervisor/ray.conf"
-    )
+    assert re.findall(
+        r"\[program:(\w+)\]", stack.render_supervisor(Path("/nginx"))
+    ) == [*("registrar", "ray", "gateway", "documents", "nginx")]
     assert "BABELGATE_METRICS_URL" not in environment
 
 
@@ -125,7 +126,7 @@ def test_the_counters_of_one_machine_are_all_that_there_are(
     stack = Stack(
         *(tmp_path, tmp_path / "map.json", None, 500), backend="ray", address=address
     )
-    environment = stack.environment(Path("/java"), Path("/nginx"))
+    environment = stack.environment(Path("/java"))
     assert environment.get("BABELGATE_METRICS_URL") == expected
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from configparser import RawConfigParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from deploy.stack import DOOR, EXPORTER, GATEWAY, INFERENCE, ROOT
-from tests.deploy.test_container import PROGRAMS, SUPERVISOR
+from deploy.stack import DOOR, EXPORTER, GATEWAY, INFERENCE, ROOT, Stack
+from tests.deploy.test_container import PROGRAMS
 
 FOLDER = ROOT / "deploy"
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: s for name, s in SERVICES.items() if s["image"] == "babelgate"}
+STACK = RawConfigParser()
+STACK.read_string(Stack(Path("/srv"), Path("map.json")).render_supervisor(Path("/")))
 #: The time that Compose gives a program to end.
 DEFAULT_STOP = "10s"
 
@@ -50,7 +54,7 @@ def test_nginx_may_open_the_files_that_it_asks_for():
 def test_a_program_gets_the_time_and_the_signal_to_end_that_supervisord_gives(
     name: str,
 ):
-    section = SUPERVISOR[f"program:{name}"]
+    section = STACK[f"program:{name}"]
     stop = SERVICES[name].get("stop_grace_period", DEFAULT_STOP)
     assert stop == f"{section.get('stopwaitsecs', '10')}s"
     signal = SERVICES[name].get("stop_signal", "SIGTERM")

@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from configparser import RawConfigParser
 from pathlib import Path
 
 import pytest
@@ -18,20 +17,7 @@ from deploy.container import app, read_start
 from deploy.stack import ROOT, Stack, StackError
 from torchserve_backend import preparation
 
-SUPERVISOR = RawConfigParser()
-SUPERVISOR.read(
-    ROOT / "deploy" / name
-    for name in (
-        "supervisord.conf",
-        "supervisor/door.conf",
-        "supervisor/torchserve.conf",
-    )
-)
-PROGRAMS = [
-    section.removeprefix("program:")
-    for section in SUPERVISOR.sections()
-    if section.startswith("program:")
-]
+PROGRAMS = Stack(Path("/srv"), Path("map.json")).programs
 
 
 @pytest.fixture(autouse=True)
@@ -69,18 +55,17 @@ def prepared(
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_starts_as_supervisord_starts_it(prepared: Stack, name: str):
-    environment = prepared.environment(Path("/opt/java"), Path("/usr/sbin/nginx"))
-    start = read_start(name, environment)
+    start = read_start(name, prepared.render_supervisor(Path("/usr/sbin/nginx")))
     assert "deploy.launch" not in start.command
     assert start.command[0].startswith("/")
     assert start.directory.is_absolute()
-    assert not [part for part in start.command if "ENV_" in part]
+    assert not [part for part in start.command if "$" in part]
     assert all("%" not in value for value in start.environment.values())
 
 
-def test_percent_signs_in_the_environment_stay(prepared: Stack):
-    environment = prepared.environment(Path("/opt/java"), Path("/opt/100%/nginx"))
-    assert read_start("nginx", environment).command[0] == "/opt/100%/nginx"
+def test_percent_signs_in_paths_stay(prepared: Stack):
+    text = prepared.render_supervisor(Path("/opt/100%/nginx"))
+    assert read_start("nginx", text).command[0] == "/opt/100%/nginx"
 
 
 def test_the_run_directory_is_prepared_once_and_again(prepared: Stack):

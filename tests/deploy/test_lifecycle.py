@@ -41,8 +41,8 @@ class FakeSupervision(Supervision):
     def is_running(self) -> bool:
         return self.is_up
 
-    def start(self, environment: dict[str, str]) -> None:
-        self.calls.append(f"start with {environment['BABELGATE_NGINX']}")
+    def start(self, environment: dict[str, str], nginx: Path) -> None:
+        self.calls.append(f"start with {nginx}")
 
     def start_stopped(self) -> list[str]:
         return self.stopped

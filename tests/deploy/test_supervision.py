@@ -62,15 +62,10 @@ def lay_out(stack: Stack) -> None:
 
 def start(stack: Stack) -> Supervision:
     """supervisord with the small programs."""
-    places = {
-        "BABELGATE_BIN": stack.run / "bin",
-        "BABELGATE_PYTHON": stack.run / "bin/python",
-    }
     supervision = Supervision(stack)
-    supervision.start(
-        stack.environment(Path(), stack.run / "bin/nginx")
-        | {k: str(v) for k, v in places.items()}
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(stack.run / "bin/python"))
+        supervision.start(stack.environment(Path()), stack.run / "bin/nginx")
     # A signal that comes sooner would be lost on supervisord's way to the program.
     wait_until(lambda: all((stack.run / f"{p}.group").exists() for p in stack.programs))
     return supervision

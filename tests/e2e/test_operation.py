@@ -18,7 +18,7 @@ from tests.e2e.real_stack import is_ready, processes, run_deploy, wait_until
 from torchserve_backend import registrar
 from torchserve_backend.management import Management, read_key
 
-GRACE = ("graceful_timeout = 125", "graceful_timeout = 'long'")
+GRACE = ("graceful_timeout = int", "graceful_timeout = str")
 EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
 
 
