@@ -255,13 +255,13 @@ def write_manifests(
     overlay: Annotated[
         Path, typer.Argument(help="The overlay's folder.", exists=True, file_okay=False)
     ],
+    key_file: Annotated[
+        Path, typer.Option(help="The key that the gateway sends to replicas.")
+    ],
     map_path: Map = None,
     gpus: Annotated[
         bool, typer.Option("--gpus", help="Models run on the GPUs that the map names.")
     ] = False,
-    key_file: Annotated[
-        Path | None, typer.Option(help="The key that the gateway sends to replicas.")
-    ] = None,
 ) -> None:
     """Write the files of a Kubernetes overlay that follow from the map."""
     with _errors():

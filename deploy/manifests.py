@@ -19,10 +19,8 @@ OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
 MAP, SERVE = "map.json", "serve.yaml"
 #: Where requests come in on each of Ray's pods. A pod has its own address for it.
 _INGRESS = {"host": "0.0.0.0", "port": PORTS.ingress}
-#: A digest of no key, for the overlays of the repository, which holds no secret.
-NO_DIGEST = "0" * 64
 _HEAD = """\
-# Written by `python -m deploy manifests`, {key}.
+# Written by `python -m deploy manifests`.
 apiVersion: ray.io/v1
 kind: RayService
 metadata:
@@ -32,34 +30,18 @@ spec:
 """
 
 
-def write(
-    overlay: Path, map_path: Path, key_file: Path | None, *, has_gpus: bool
-) -> None:
-    """Writes both files. Raises CatalogError if the map cannot be used, and StackError if a
-    file cannot."""
+def write(overlay: Path, map_path: Path, key_file: Path, *, has_gpus: bool) -> None:
+    """Write both files for the gateway's key. Raises CatalogError if the map cannot be used,
+    and StackError if a file cannot."""
+    models = catalog.load(map_path, is_cluster=True)
     try:
-        digest = NO_DIGEST if key_file is None else _digest(key_file)
-        made = make(map_path, digest, has_gpus=has_gpus)
-        for name, text in made.items():
-            (overlay / name).write_text(text, "utf-8")
+        digest = _digest(key_file)
+        config = make_config(models, key_digest=digest, has_gpus=has_gpus)
+        served = _indent(config | {"http_options": _INGRESS})
+        (overlay / MAP).write_text(models.frozen, "utf-8")
+        (overlay / SERVE).write_text(_HEAD + served, "utf-8")
     except OSError as error:
         raise StackError(f"{error.filename}: {error.strerror}") from error
-
-
-def make(map_path: Path, key_digest: str, *, has_gpus: bool) -> dict[str, str]:
-    """Both files' names and contents. `key_digest` is the SHA-256 of the gateway's key."""
-    models = catalog.load(map_path, is_cluster=True)
-    config = make_config(models, key_digest=key_digest, has_gpus=has_gpus)
-    key = (
-        "without a key: it lets no gateway in"
-        if key_digest == NO_DIGEST
-        else "with a key"
-    )
-    head = _HEAD.format(key=key)
-    return {
-        MAP: models.frozen,
-        SERVE: head + _indent(config | {"http_options": _INGRESS}),
-    }
 
 
 def _digest(key_file: Path) -> str:
