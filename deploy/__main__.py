@@ -15,13 +15,13 @@ from catalog import CatalogError
 from catalog.display import make_console
 from contract import variables
 from deploy import (
-    cluster,
     images,
     lifecycle,
     manifests,
+    monitoring,
     programs,
-    prometheus,
     reference,
+    serving,
     stack,
     systemd,
     tls,
@@ -91,7 +91,7 @@ def up(
         pair = tls.read_option(tls_files)
         wanted = Stack(
             *(run_dir, map_path or UNSAID, model or None, port_offset, pair, backend),
-            address=cluster.read_address(address),
+            address=serving.read_address(address),
         )
         lifecycle.up(wanted, console, timeout_s=timeout_s)
 
@@ -116,10 +116,10 @@ def join(
     """Add this machine to a cluster that `up --backend ray` has started on another one. A
     gateway needs the head's map and model."""
     with _errors(show_log=run_dir):
-        head = cluster.read_head(head)
+        head = serving.read_head(head)
         wanted = Stack(
             *(run_dir, map_path or UNSAID, model or None, port_offset, None, "ray"),
-            address=cluster.read_address(address) or cluster.find_address(head),
+            address=serving.read_address(address) or serving.find_address(head),
             head=head,
             is_door=is_door,
         )
@@ -164,8 +164,8 @@ def unit(
         wanted = Stack(
             *(run_dir, map_path or UNSAID, model or None, port_offset),
             *(tls.read_option(tls_files), "ray" if head else backend),
-            address=cluster.read_address(address),
-            head=cluster.read_head(head) if head else None,
+            address=serving.read_address(address),
+            head=serving.read_head(head) if head else None,
             is_door=is_door or not head,
         )
     typer.echo(systemd.render_unit(wanted, user), nl=False)
@@ -195,7 +195,7 @@ def status(run_dir: RunDir = RUN) -> None:
         states = Supervision(running).states()
         shown = (f"{name} {states[name]}" for name in running.programs)
         console.print("  ".join(shown))
-        is_ready = lifecycle.choose_serving(running, console).show()
+        is_ready = serving.choose_serving(running, console).show()
     are_up = set(states.values()) <= {"RUNNING", "STARTING"}
     raise typer.Exit(0 if is_ready and are_up else 1)
 
@@ -230,7 +230,7 @@ def monitor(
         running = lifecycle.find(run_dir)
         port += running.port_offset
         (program,) = lifecycle.ensure(console, PROMETHEUS)
-        command = prometheus.make_command(running, program, port)
+        command = monitoring.make_command(running, program, port)
     console.print(f"Prometheus is at http://127.0.0.1:{port}; Ctrl-C ends it.")
     # Prometheus takes this process over, so that no signal can leave it running.
     os.execv(command[0], command)

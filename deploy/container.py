@@ -20,7 +20,8 @@ from supervisor.datatypes import dict_of_key_value_pairs
 import catalog
 from catalog.display import make_console
 from contract import variables
-from deploy import launch, lifecycle, programs, stack
+from deploy import launch, programs, stack
+from deploy.serving import choose_serving
 from deploy.stack import ROOT, Stack, StackError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -61,7 +62,7 @@ def prepare(
     )
     launch.confine("prepare")
     wanted.check_writable()
-    serving = lifecycle.choose_serving(wanted, console)
+    serving = choose_serving(wanted, console)
     models = serving.load()
     wanted.write(models.frozen)
     with wanted.writing(), suppress(FileExistsError):

@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 
 from contract import durable, variables
-from deploy import statefiles
 from deploy.programs import NGINX
+from deploy.stack import read_object
 from documents.paths import find_documents
 
 _WAIT_S, _LOOK_S = 5, 0.02
@@ -77,7 +77,7 @@ def end_recorded(record: Path) -> None:
     """Kills what is left of the process group in `record`, and the processes that have left the
     group but still bear the program's name. Nothing else: after a reboot, or after its number
     was reused, the group is somebody else's."""
-    match statefiles.read(record):
+    match read_object(record):
         case {"boot": str(boot), "group": int(group), "start": int(start)}:
             pass
         case _:
@@ -162,7 +162,7 @@ def _read_start(pid: int) -> int | None:
 
 def _write_own_log(path: Path) -> None:
     """Sends output to the file and not through supervisord: if that stopped, the program
-    would too. Appending lets `deploy.rotation` shorten the file."""
+    would too. Appending lets `deploy.watch` shorten the file."""
     log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.fchmod(log, 0o600)
     for stream in (sys.stdout, sys.stderr):

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from http import HTTPStatus
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
 
 import urllib3
 from rich.console import Console
 
 import catalog
 from catalog import Catalog
-from deploy import configuration, environment, programs, stack, tls
-from deploy.cluster import Cluster
-from deploy.polling import attempts
-from deploy.programs import NGINX, Program
-from deploy.stack import DOOR, UNSAID, Stack, StackError
+from contract import variables
+from deploy import programs, stack, tls
+from deploy.programs import NGINX, Program, find_java_home
+from deploy.serving import attempts, choose_serving
+from deploy.stack import DOOR, ROOT, UNSAID, Stack, StackError
 from deploy.supervision import Supervision, end
-from deploy.torchserve import TorchServe
 from gateway.settings import name_variable, read_settings
 
 #: The other tasks would take nearly as much memory again as translation.
@@ -36,25 +35,13 @@ _OPEN = (
     "BABELGATE_KEYS=required make up (docs/keys.md)"
 )
 _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (docs/keys.md)"
-
-
-class Serving(Protocol):
-    """The models' part of a stack. Each step raises what `up` says."""
-
-    def load(self) -> Catalog:
-        """The models that the map asks for."""
-
-    def prepare(self, models: Catalog) -> None:
-        """Fetches and converts the weights, before anything is changed."""
-
-    def write(self) -> None:
-        """Writes what the programs read."""
-
-    def bring_up(self, *, timeout_s: float) -> None:
-        """Has what has been started run what the map says, and waits until it does."""
-
-    def show(self) -> bool:
-        """Shows how the models are; whether all are ready."""
+_PREFIXES = ("BABELGATE_", "HF_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY")
+#: `up` sets these itself, has an option for them, or they are the caller's own.
+_OTHERS = {
+    *(variable.name for variable in variables.INTERNAL),
+    *(variables.MAP.name, variables.MODEL.name, variables.CLIENT_KEY.name),
+    *variables.RUN_NAMES,
+}
 
 
 def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
@@ -66,11 +53,11 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     last = running or find_stopped(wanted)
     said = replace(
         wanted,
-        settings=environment.find_settings(os.environ),
+        settings=find_settings(os.environ),
         version=stack.find_version(),
     )
     wanted = complete(said, last)
-    environment.apply(wanted.settings or {})
+    apply_settings(wanted.settings or {})
     if wanted.is_door:
         read_settings()  # the gateway's log would not repeat what is wrong
     wanted.check_writable()
@@ -85,7 +72,7 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
         console.print(line)
     is_new = make_way(wanted, running, console)
     if not is_new and wanted.is_door:
-        configuration.check_edited(wanted, nginx, wanted.map)
+        check_edited(wanted, nginx, wanted.map)
     with _undone_by_interrupt(wanted, console) if is_new else nullcontext():
         wanted.write(models.frozen)
         with wanted.writing():
@@ -96,15 +83,6 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
             show_translation(wanted, models, console)
     if wanted.is_door and not models.tasks:
         console.print(_MORE_TASKS)
-
-
-def choose_serving(stack: Stack, console: Console) -> Serving:
-    """Return what the models of a stack run on. Raises StackError if it is missing."""
-    if stack.server == "ray":
-        if find_spec("ray") is None:
-            raise StackError("Ray is missing: `make .venv/ready-cluster` installs it.")
-        return Cluster(stack, console)
-    return TorchServe(stack, console)
 
 
 def ensure(console: Console, *wanted: Program) -> list[Path]:
@@ -125,7 +103,7 @@ def find_running(wanted: Stack, supervision: Supervision) -> Stack | None:
     found = stack.read(wanted.run) or replace(wanted, map=UNSAID, settings=None)
     if found.settings is not None:
         return found
-    given = environment.find_settings(supervision.read_environment())
+    given = find_settings(supervision.read_environment())
     # Addresses of Ray may have been found, and not said.
     said = {name: given[name] for name in given if "_RAY_" not in name}
     return replace(found, settings=said)
@@ -148,7 +126,7 @@ def find(run: Path) -> Stack:
         raise StackError(
             f"What runs in {run} is not known any more: `make up` starts it anew."
         )
-    environment.apply(running.settings or {})
+    apply_settings(running.settings or {})
     return running
 
 
@@ -213,7 +191,7 @@ def list_options(stack: Stack | None) -> dict[str, str]:
 def show_option(name: str, options: Mapping[str, str]) -> str:
     """An option's value, unless it may be a secret."""
     value = options.get(name, "unset")
-    return value if environment.is_shown(name) else "(not shown)"
+    return value if is_shown(name) else "(not shown)"
 
 
 def down(run: Path, *, is_forgotten: bool = False) -> bool:
@@ -254,7 +232,7 @@ def start(
         with wanted.writing():
             wanted.key_file.unlink(missing_ok=True)
             wanted.metrics.mkdir(mode=0o700, exist_ok=True)  # before another user
-        supervision.start(wanted.environment(programs.find_java_home()), nginx)
+        supervision.start(wanted.environment(find_java_home()), nginx)
         console.print(f"Started {', '.join(wanted.programs)}.")
         return
     started = supervision.start_stopped()
@@ -309,7 +287,7 @@ def reload(running: Stack, nginx: Path) -> None:
         raise StackError(
             "The code has changed since the stack was started: `make up` takes it over."
         )
-    configuration.check_edited(running, nginx, running.frozen_map)
+    check_edited(running, nginx, running.frozen_map)
     running.write_configuration()
     supervision = Supervision(running)
     for program in ("gateway", "nginx"):
@@ -320,6 +298,57 @@ def restart(running: Stack) -> None:
     """Restarts TorchServe with its edited files, or Ray. Raises StackError."""
     running.write_configuration()
     Supervision(running).restart(running.server)
+
+
+def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
+    """Has nginx and Gunicorn check the edited files. Raises StackError with their words."""
+    gunicorn = Path(sys.executable).with_name("gunicorn")
+    gunicorn_file = f"{ROOT}/gateway/gunicorn.conf.py"
+    checks = {
+        "nginx/nginx.conf": [
+            *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/"),
+            *("-c", str(stack.write_nginx(stack.run / "nginx" / "edited"))),
+        ],
+        "gateway/gunicorn.conf.py": [
+            *(str(gunicorn), "--check-config", "--config", gunicorn_file),
+            "gateway.app:create_app()",
+        ],
+    }
+    environment = stack.environment(find_java_home()) | {
+        variables.MAP.name: str(map_path)
+    }
+    for file, command in checks.items():
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=ROOT, env=environment
+        )
+        if done.returncode != 0:
+            raise StackError(
+                f"{file} is not accepted, nothing was changed:\n{done.stderr.strip()}"
+            )
+
+
+def find_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Find the settings in an environment that a stack keeps. The gateway reads small
+    letters as well."""
+    given = {name.upper(): value for name, value in environment.items()}
+    return {
+        name: given[name]
+        for name in given.keys() - _OTHERS
+        if name.startswith(_PREFIXES)
+    }
+
+
+def apply_settings(settings: Mapping[str, str]) -> None:
+    """Gives this process, and what it starts, these settings and no others."""
+    for name in list(os.environ):
+        if find_settings({name: ""}):
+            del os.environ[name]
+    os.environ.update(settings)
+
+
+def is_shown(name: str) -> bool:
+    """Whether a setting's value may be printed. Addresses and tokens may hold secrets."""
+    return not name.startswith("HF_") and not name.endswith("_URL")
 
 
 @contextmanager

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 from pydantic import TypeAdapter, ValidationError
 
 from contract import durable, variables
 from contract.variables import Variable
-from deploy import nginx_errors, statefiles
+from deploy import nginx_errors
 from deploy.rendering import render_nginx, render_supervisor, render_torchserve
 from gateway.settings import Settings, read_settings
 from ray_backend import nodes
@@ -288,7 +288,7 @@ class Stack:
 
     def find_leader(self, program: str) -> psutil.Process:
         """A running program's main process, as `deploy.launch` has recorded it."""
-        record = statefiles.read(self.run / f"{program}.group")
+        record = read_object(self.run / f"{program}.group")
         return psutil.Process(record["group"])
 
     def check_ports(self) -> None:
@@ -330,8 +330,17 @@ def is_taken(port: int, address: str = LOOPBACK) -> bool:
 
 def read(run: Path) -> Stack | None:
     """The stack last started in this run directory; None if its state is unreadable."""
-    state = statefiles.read(run / _STATE) | {"run": run}
+    state = read_object(run / _STATE) | {"run": run}
     try:
         return TypeAdapter(Stack).validate_python(state)
     except ValidationError:
         return None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in `path`; empty if the file is missing, torn, or holds something else."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

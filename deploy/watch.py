@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
+import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import catalog
 from catalog.display import make_console
-from contract import variables
-from deploy import exporter, stack, statefiles
-from deploy.rotation import rotate_forever
+from contract import durable, variables
+from deploy import monitoring, stack
 from deploy.stack import Stack
 from ray_backend import deployment
 from ray_backend.dashboard import Dashboard
 from torchserve_backend import preparation, registrar
 from torchserve_backend.management import Management
+
+_EVERY_S = 5
+_MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The largest size of a program's log, and how many older ones are kept."""
+
+    most_bytes: int
+    kept: int
+
+
+BOUNDS = {
+    "nginx": Bound(50 * _MB, 3),
+    "gateway": Bound(20 * _MB, 3),
+    "torchserve": Bound(20 * _MB, 3),
+    "registrar": Bound(5 * _MB, 1),
+    "documents": Bound(5 * _MB, 1),
+    "ray": Bound(5 * _MB, 1),
+}
 
 
 def main() -> None:
@@ -26,7 +49,7 @@ def main() -> None:
     running = stack.read(run)
     if running:
         with suppress(OSError):  # models are healed even where the port is taken
-            exporter.serve(run, stack.EXPORTER + running.port_offset)
+            monitoring.serve(run, stack.EXPORTER + running.port_offset)
     if running and running.server == "ray":
         _keep_cluster(running)
     else:
@@ -49,9 +72,40 @@ def _keep_cluster(running: Stack) -> None:
     dashboard = Dashboard(running.dashboard_url, running.node.token_file)
     deployment.keep_deployed(
         dashboard,
-        lambda: {} if running.head else statefiles.read(running.deployed),
+        lambda: {} if running.head else stack.read_object(running.deployed),
         make_console().print,
     )
+
+
+def rotate_forever(logs: Path) -> None:
+    """Looks at all logs every few seconds; never returns."""
+    while True:
+        for program, bound in BOUNDS.items():
+            with suppress(OSError):  # missing, or a disk error, which shows elsewhere
+                rotate(logs / f"{program}.log", bound)
+        time.sleep(_EVERY_S)
+
+
+def rotate(path: Path, bound: Bound) -> None:
+    """Copies a log that is too large to `<name>.1` and empties it.
+
+    After renaming, nginx would have to open a new file, which its workers may not be allowed
+    to do. A line that arrives in the microseconds between the two steps is lost. On a full
+    disk the log is emptied without a copy. Raises OSError.
+    """
+    if path.stat().st_size < bound.most_bytes:
+        return
+    older = [path.with_name(f"{path.name}.{i}") for i in range(1, bound.kept + 1)]
+    for source, target in zip(older[-2::-1], older[:0:-1], strict=True):
+        with suppress(FileNotFoundError):
+            durable.rename(source, target)
+    with path.open("r+b") as log:
+        try:
+            with older[0].open("wb", buffering=0) as copy:
+                shutil.copyfileobj(log, copy, _MB)
+        except OSError:
+            older[0].unlink(missing_ok=True)
+        log.truncate(0)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import requests
 
-from deploy import exporter
+from deploy import monitoring
 from tests.gateway.metrics.test_registry import read
 
 Read = Callable[[], dict[tuple[str, ...], float]]
@@ -57,7 +57,7 @@ def start_group(tmp_path: Path) -> Iterator[Callable[[str], psutil.Process]]:
 
 @pytest.fixture
 def scrape(tmp_path: Path) -> Iterator[Read]:
-    server = exporter.serve(tmp_path, 0)
+    server = monitoring.serve(tmp_path, 0)
     url = f"http://127.0.0.1:{server.server_port}/metrics"
     yield lambda: read(requests.get(url, timeout=30).text)
     server.shutdown()
@@ -98,4 +98,4 @@ def test_a_taken_port_is_told(tmp_path: Path):
         socket.create_server(("127.0.0.1", 0)) as other,
         pytest.raises(OSError, match="in use"),
     ):
-        exporter.serve(tmp_path, other.getsockname()[1])
+        monitoring.serve(tmp_path, other.getsockname()[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from rich.console import Console
 import catalog
 from benchmarks.instruments.ports import claim_port_offset
 from catalog import Catalog, Model, TranslationSection
-from deploy import lifecycle
+from deploy import lifecycle, serving
 from deploy import stack as stacks
 from deploy.stack import UNSAID, Stack, StackError
 from deploy.supervision import Supervision
@@ -121,10 +122,10 @@ def test_a_setting_that_the_gateway_would_refuse_starts_nothing(
 def test_a_cluster_without_ray_is_told_what_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(lifecycle, "find_spec", lambda name: None)
+    monkeypatch.setattr(serving, "find_spec", lambda name: None)
     cluster = Stack(tmp_path, Path(), backend="ray")
     with pytest.raises(StackError, match="`make .venv/ready-cluster` installs it"):
-        lifecycle.choose_serving(cluster, Console())
+        serving.choose_serving(cluster, Console())
 
 
 RUNS: dict[str, Any] = {
@@ -364,7 +365,7 @@ def test_it_is_told_who_may_use_the_stack(
 def test_a_door_that_never_translates_is_told(
     wanted: Stack, told: Told, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("deploy.polling._START_S", 0)
+    monkeypatch.setattr("deploy.serving._START_S", 0)
     models = Catalog({("translation", "fr"): make_model("fr")}, is_cpu_fallback=False)
     with pytest.raises(StackError, match="does not translate"):
         lifecycle.show_translation(wanted, models, told.console)
@@ -383,3 +384,43 @@ def test_the_sample_is_not_translated_into_its_own_language(
 ):
     sample = lifecycle.choose_sample(languages)
     assert (sample["src_lang"], sample["tgt_lang"]) == (source, target)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [
+        ("BABELGATE_KEYS", True),
+        ("BABELGATE_CACHE", True),
+        ("HF_TOKEN", True),
+        ("WEB_CONCURRENCY", True),
+        ("CUDA_VISIBLE_DEVICES", True),
+        ("BABELGATE_CLIENT_KEY", False),
+        ("BABELGATE_RUN_DIR", False),
+        ("BABELGATE_PROGRAM", False),
+        ("PATH", False),
+    ],
+)
+def test_what_an_operator_sets_is_kept_and_nothing_else(name: str, is_kept: bool):
+    assert lifecycle.find_settings({name: "x"}) == ({name: "x"} if is_kept else {})
+
+
+def test_small_letters_are_kept_as_well():
+    given = {"babelgate_keys": "required"}
+    assert lifecycle.find_settings(given) == {"BABELGATE_KEYS": "required"}
+
+
+def test_the_kept_settings_take_the_place_of_a_shells_own(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    shell = {"BABELGATE_KEYS": "off", "babelgate_keys": "off", "PATH": "/bin"}
+    monkeypatch.setattr(os, "environ", shell)
+    lifecycle.apply_settings({"BABELGATE_TIMEOUT_S": "20"})
+    assert os.environ == {"BABELGATE_TIMEOUT_S": "20", "PATH": "/bin"}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_shown"),
+    [("BABELGATE_KEYS", True), ("BABELGATE_LIMITS_URL", False), ("HF_TOKEN", False)],
+)
+def test_values_that_may_be_secret_are_not_shown(name: str, is_shown: bool):
+    assert lifecycle.is_shown(name) is is_shown

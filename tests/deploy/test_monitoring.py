@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy import prometheus
-from deploy.prometheus import MONITORING
+from deploy import monitoring
+from deploy.monitoring import MONITORING
 from deploy.stack import DOOR, EXPORTER, METRICS, ROOT, Stack, StackError
 from tests.programs import run
 
@@ -77,7 +77,7 @@ def test_the_files_are_for_the_usual_ports():
 
 def test_a_cluster_is_scraped_wherever_its_machines_are(tmp_path: Path, promtool: Path):
     stack = Stack(tmp_path, tmp_path, None, 2000, backend="ray")
-    configuration = prometheus.write_configuration(stack)
+    configuration = monitoring.write_configuration(stack)
     found = read_targets(configuration)
     assert found == {
         "gateway": "127.0.0.1:9777",
@@ -103,7 +103,7 @@ def test_rays_names_become_torchserves():
 
 def test_a_moved_stack_is_scraped_where_it_is(tmp_path: Path, promtool: Path):
     moved = Stack(tmp_path, tmp_path, None, 2000)
-    command = prometheus.make_command(moved, promtool.with_name("prometheus"), 11090)
+    command = monitoring.make_command(moved, promtool.with_name("prometheus"), 11090)
     configuration = tmp_path / "prometheus/prometheus.yml"
     assert f"--config.file={configuration}" in command
     assert "--web.listen-address=127.0.0.1:11090" in command
@@ -120,7 +120,7 @@ def test_a_taken_port_is_told(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(StackError, match=f"Port {port} is taken.*--port"):
-            prometheus.make_command(Stack(tmp_path, tmp_path), tmp_path, port)
+            monitoring.make_command(Stack(tmp_path, tmp_path), tmp_path, port)
 
 
 def test_the_dashboard_asks_the_prometheus_that_is_chosen_in_it():

@@ -3,7 +3,7 @@
 import pytest
 
 from deploy import tls
-from deploy.prometheus import write_configuration
+from deploy.monitoring import write_configuration
 from deploy.stack import Stack, StackError
 from tests.certificates import make_certificate
 

@@ -20,9 +20,9 @@ import requests
 
 from benchmarks.instruments.ports import claim_port_offset
 from deploy.launch import is_alive
-from deploy.rotation import BOUNDS
 from deploy.stack import ROOT, Stack
 from deploy.supervision import Supervision
+from deploy.watch import BOUNDS
 from tests.e2e.real_stack import (
     is_ready,
     processes,

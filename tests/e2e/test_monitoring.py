@@ -17,7 +17,7 @@ import pytest
 import requests
 import yaml
 
-from deploy.prometheus import MONITORING
+from deploy.monitoring import MONITORING
 from deploy.stack import ROOT, Stack
 from tests.e2e.real_stack import is_ready, run_deploy, wait_until
 from torchserve_backend.management import Management

@@ -1,4 +1,5 @@
-"""Ray's part of a stack, without Ray: secrets, folders, and how it is waited for."""
+"""The models' part of a stack, without Ray and TorchServe: secrets, folders, and how it is
+waited for."""
 
 from __future__ import annotations
 
@@ -9,24 +10,28 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from deploy import cluster, node
-from deploy.cluster import Cluster
+from catalog import Model, TranslationSection
+from deploy import node, serving
+from deploy.serving import Cluster
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend.dashboard import Dashboard, DashboardError, Machine
 from ray_backend.nodes import PORTS
+from tests.torchserve_backend.fakes import FakeManagement
+from torchserve_backend.management import ManagementError, Registered
+from torchserve_backend.registrar import Desired
 
 MACHINE = Machine(node_ip="10.0.0.2", state="ALIVE")
 
 
 class FakeSupervision(Supervision):
-    """Says how Ray is."""
+    """Says how Ray and TorchServe are."""
 
     def __init__(self, state: str = "RUNNING") -> None:
         self.state = state
 
     def states(self) -> dict[str, str]:
-        return {"ray": self.state}
+        return dict.fromkeys(("ray", "torchserve"), self.state)
 
 
 class FakeDashboard(Dashboard):
@@ -142,7 +147,7 @@ def test_ray_is_waited_for_until_this_machine_is_there(
     looks: list[tuple[Machine, ...] | Exception],
 ):
     dashboard = FakeDashboard(*looks)
-    cluster.wait_for_ray(FakeSupervision(), dashboard, "10.0.0.2")
+    serving.wait_for_ray(FakeSupervision(), dashboard, "10.0.0.2")
     assert dashboard.looks == [(MACHINE,)]
 
 
@@ -158,15 +163,15 @@ def test_a_ray_that_does_not_start_says_why(
     look: tuple[Machine, ...] | Exception, said: str
 ):
     with pytest.raises(TimeoutError, match=f"Ray did not start: .*{said}"):
-        cluster.wait_for_ray(FakeSupervision("FATAL"), FakeDashboard(look), "10.0.0.2")
+        serving.wait_for_ray(FakeSupervision("FATAL"), FakeDashboard(look), "10.0.0.2")
 
 
 @pytest.mark.parametrize(
     ("read", "text", "fault"),
     [
-        (cluster.read_address, "0.0.0.0", "--address: expected one IPv4 address"),
-        (cluster.read_head, "127.0.0.1", "--head: a head at 127.0.0.1"),
-        (cluster.find_address, "255.255.255.255:7800", "There is no way to"),
+        (serving.read_address, "0.0.0.0", "--address: expected one IPv4 address"),
+        (serving.read_head, "127.0.0.1", "--head: a head at 127.0.0.1"),
+        (serving.find_address, "255.255.255.255:7800", "There is no way to"),
     ],
 )
 def test_addresses_that_do_not_do_are_refused(read, text: str, fault: str):
@@ -175,7 +180,7 @@ def test_addresses_that_do_not_do_are_refused(read, text: str, fault: str):
 
 
 def test_an_address_that_is_not_said_is_none():
-    assert cluster.read_address("") is None
+    assert serving.read_address("") is None
 
 
 def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(
@@ -217,3 +222,51 @@ def test_a_stack_on_ray_asks_for_rays_ports(tmp_path: Path, monkeypatch):
     stack.check_ports()
     assert {(port + 1000, "10.0.0.2") for port in PORTS.fixed} < {*asked}
     assert (8777, "10.0.0.2") not in asked
+
+
+class SlowManagement(FakeManagement):
+    """Answers from the third time."""
+
+    def names(self) -> list[str]:
+        self.calls.append("names")
+        if len(self.calls) < 3:
+            raise ManagementError("not yet")
+        return []
+
+
+@pytest.mark.usefixtures("_hurried")
+def test_torchserve_is_waited_for_until_it_answers():
+    management = SlowManagement()
+    supervision = FakeSupervision("STARTING")
+    serving.wait_for_torchserve(supervision, management)
+    assert len(management.calls) == 3
+
+
+def test_a_torchserve_that_was_given_up_is_not_waited_for():
+    supervision = FakeSupervision("FATAL")
+    with pytest.raises(TimeoutError, match="TorchServe did not start"):
+        serving.wait_for_torchserve(supervision, SlowManagement())
+
+
+def make_model(name: str) -> Model:
+    return Model(name, "translation", (name,), ("cpu",), TranslationSection())
+
+
+def test_the_difference_is_mended_and_what_goes_is_named():
+    said = StringIO()
+    console = Console(file=said, markup=False, soft_wrap=True)
+    version = "1.0-7f411872"
+    desired = [
+        Desired(make_model(name), f"{name}.mar", version) for name in ("ko", "fr")
+    ]
+    found = {name: Registered(name, version, 64, 100, 1, 1, 0) for name in ("fr", "de")}
+    management = FakeManagement(found)
+    serving.mend(desired, management, console)
+    assert said.getvalue().splitlines() == [
+        "1 of 2 models already registered",
+        "remove de: the map does not name it",
+    ]
+    assert management.calls == [
+        f"unregister de {version}",
+        "register ko.mar ko 64 100 1",
+    ]

@@ -1,8 +1,10 @@
-"""Metrics for Prometheus: memory and start times of the programs, and memory of the GPUs."""
+"""Metrics of the programs and GPUs, and a Prometheus beside a stack that scrapes them."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +16,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from catalog.devices import measure_gpu_memory
-from deploy import launch, statefiles
+from deploy import launch
+from deploy.stack import ROOT, Stack, StackError, is_taken, move_ports, read_object
 
+MONITORING = ROOT / "deploy" / "monitoring"
+#: Prometheus asks on this machine, at an address that no certificate covers.
+_HTTPS = "    scheme: https\n    tls_config: {insecure_skip_verify: true}\n"
 #: The processes that hold the models, TorchServe's workers and Ray's replicas, are shown apart.
 _TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
 _REPLICA = "ray::ServeRepli"
@@ -48,7 +54,7 @@ class _Collector(Collector):
         )
         programs: dict[int, str] = {}
         for record in self._run.glob("*.group"):
-            match statefiles.read(record):
+            match read_object(record):
                 case {"group": int(group), "since": float(since)}:
                     programs[group] = record.stem
                     started.add_metric([record.stem], since)
@@ -89,3 +95,36 @@ def _measure_memory(programs: Mapping[int, str], run: Path) -> dict[str, int]:
 def _find_stray(pid: int, run: Path) -> str | None:
     """The program of a process that has left the program's group, as Ray's workers do."""
     return launch.find_program(pid) if launch.is_ours(pid, run) else None
+
+
+def write_configuration(stack: Stack) -> Path:
+    """Copies configuration and rules into the run directory, with the stack's ports."""
+    folder = stack.run / "prometheus"
+    folder.mkdir(exist_ok=True)
+    configuration = folder / "prometheus.yml"
+    text = (MONITORING / "prometheus.yml").read_text("utf-8")
+    other = "torchserve" if stack.server == "ray" else "ray"
+    text = re.sub(rf"(?m)^  - job_name: {other}\n(    .*\n|\n)*", "", text)
+    text = text.replace("../../run/", "../")
+    if stack.tls:
+        text = text.replace("job_name: gateway\n", f"job_name: gateway\n{_HTTPS}")
+    configuration.write_text(move_ports(text, stack.port_offset), "utf-8")
+    shutil.copy(MONITORING / "rules.yml", folder)
+    return configuration
+
+
+def make_command(stack: Stack, program: Path, port: int) -> list[str]:
+    """The command that runs Prometheus in the run directory. Raises StackError."""
+    if is_taken(port):
+        raise StackError(
+            f"Port {port} is taken by another program. Stop it, or choose another port "
+            "with --port."
+        )
+    configuration = write_configuration(stack)
+    return [
+        str(program),
+        f"--config.file={configuration}",
+        f"--storage.tsdb.path={configuration.parent / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]

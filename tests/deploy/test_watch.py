@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
-from deploy.rotation import BOUNDS, Bound, rotate
 from deploy.stack import Backend, Stack
+from deploy.watch import BOUNDS, Bound, rotate
 
 #: Appends numbered lines until its input ends.
 WRITER = """

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from deploy import stack, statefiles
+from deploy import stack
 from deploy.stack import Stack
 
 
 @pytest.mark.parametrize("torn", ["", "{", '{"map": ', "[1]", "null", "\0\0\0"])
 def test_a_torn_file_is_absent(tmp_path: Path, torn: str):
     (tmp_path / "stack.json").write_text(torn)
-    assert statefiles.read(tmp_path / "stack.json") == {}
+    assert stack.read_object(tmp_path / "stack.json") == {}
     assert stack.read(tmp_path) is None
 
 

@@ -1,0 +1,228 @@
+"""The models' part of a stack, on TorchServe or on a Ray cluster: what it needs, how it is
+started, and how the models are.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+
+import catalog
+from catalog import Catalog
+from catalog.display import load_catalog
+from contract import durable
+from deploy.stack import Stack, StackError
+from deploy.supervision import Supervision
+from ray_backend import deployment, nodes
+from ray_backend import display as ray_display
+from ray_backend.dashboard import Dashboard, DashboardError
+from torchserve_backend import display as torchserve_display
+from torchserve_backend import preparation, registrar
+from torchserve_backend.management import Management, ManagementError
+from torchserve_backend.registrar import Desired
+
+#: The longest wait for a program to answer.
+_START_S = 90
+
+
+class Serving(Protocol):
+    """The models' part of a stack. Each step raises what `up` says."""
+
+    def load(self) -> Catalog:
+        """The models that the map asks for."""
+
+    def prepare(self, models: Catalog) -> None:
+        """Fetches and converts the weights, before anything is changed."""
+
+    def write(self) -> None:
+        """Writes what the programs read."""
+
+    def bring_up(self, *, timeout_s: float) -> None:
+        """Has what has been started run what the map says, and waits until it does."""
+
+    def show(self) -> bool:
+        """Shows how the models are; whether all are ready."""
+
+
+def choose_serving(stack: Stack, console: Console) -> Serving:
+    """Return what the models of a stack run on. Raises StackError if it is missing."""
+    if stack.server == "ray":
+        if find_spec("ray") is None:
+            raise StackError("Ray is missing: `make .venv/ready-cluster` installs it.")
+        return Cluster(stack, console)
+    return TorchServe(stack, console)
+
+
+class TorchServe:
+    """TorchServe's part of a stack, step by step as `Serving` says."""
+
+    def __init__(self, stack: Stack, console: Console) -> None:
+        self._stack = stack
+        self._console = console
+        self._management = Management(stack.management_url, stack.key_file)
+        self._desired: list[Desired] = []
+
+    def load(self) -> Catalog:
+        return load_catalog(self._stack.map, self._stack.model, self._console)
+
+    def prepare(self, models: Catalog) -> None:
+        self._desired = preparation.list_desired(models, are_read=True)
+
+    def write(self) -> None:
+        preparation.write_archives(self._desired, self._stack.store)
+
+    def bring_up(self, *, timeout_s: float) -> None:
+        with self._console.status("Waiting for TorchServe …"):
+            wait_for_torchserve(Supervision(self._stack), self._management)
+        mend(self._desired, self._management, self._console)
+        torchserve_display.show_progress(
+            self._desired, self._management, self._console, timeout_s=timeout_s
+        )
+
+    def show(self) -> bool:
+        stack = self._stack
+        models = load_catalog(stack.frozen_map, stack.model, self._console)
+        return torchserve_display.show_states(models, self._management, self._console)
+
+
+def wait_for_torchserve(supervision: Supervision, management: Management) -> None:
+    """Returns when TorchServe answers. Raises TimeoutError if it does not start."""
+    for _ in attempts():
+        with suppress(ManagementError):
+            management.names()
+            return
+        if supervision.states()["torchserve"] == "FATAL":
+            break
+    raise TimeoutError("TorchServe did not start.")
+
+
+def mend(desired: Sequence[Desired], management: Management, console: Console) -> None:
+    """Brings TorchServe to what the map says; names the models that go."""
+    actions = registrar.plan_change(desired, management)
+    gone = [action for action in actions if action.desired is None]
+    kept = len(desired) + len(gone) - len(actions)
+    said = f"{kept} of {len(desired)} models already registered"
+    console.print(said, *map(str, gone), sep="\n")
+    registrar.apply(actions, management)
+
+
+class Cluster:
+    """Ray's part of a stack, step by step as `Serving` says: the head's, or
+    that of a machine that joins it."""
+
+    def __init__(self, stack: Stack, console: Console) -> None:
+        self._stack = stack
+        self._console = console
+        self._dashboard = Dashboard(stack.dashboard_url, stack.node.token_file)
+
+    def load(self) -> Catalog:
+        return self._load(self._stack.map)
+
+    def prepare(self, models: Catalog) -> None:
+        """A replica prepares what it needs on its own machine. Here it shows in time whether
+        the map's models are there."""
+        if not self._stack.head:
+            preparation.prepare_weights(models, are_read=True)
+
+    def write(self) -> None:
+        node = self._stack.node
+        node.folder.chmod(0o700)
+        if node.head:
+            self._check_copied()
+            return
+        nodes.make_secret(node.token_file)
+        nodes.make_secret(self._stack.ray_key_file)
+
+    def bring_up(self, *, timeout_s: float) -> None:
+        node = self._stack.node
+        with self._console.status("Waiting for Ray …"):
+            wait_for_ray(Supervision(self._stack), self._dashboard, node.address)
+        if node.head:
+            return
+        config = ray_display.plan(
+            *(self._dashboard, self._load(self._stack.frozen_map), self._console),
+            key=deployment.read_key(self._stack.ray_key_file),
+            ingress=self._stack.ingress_urls.partition(",")[0],
+        )
+        durable.write(self._stack.deployed, json.dumps(config))
+        deployment.apply(self._dashboard, config)
+        ray_display.show_progress(
+            self._dashboard, config, self._console, timeout_s=timeout_s
+        )
+
+    def show(self) -> bool:
+        stack = self._stack
+        # A machine that has joined without a gateway knows no map.
+        models = self._load(stack.frozen_map) if stack.is_door else None
+        return ray_display.show_states(models, self._dashboard, self._console)
+
+    def _load(self, path: Path) -> Catalog:
+        return catalog.load(path, model=self._stack.model, is_cluster=True)
+
+    def _check_copied(self) -> None:
+        """A machine that joins has the head's secrets, which nobody sends."""
+        node = self._stack.node
+        needed = [
+            node.token_file,
+            *([self._stack.ray_key_file] if self._stack.is_door else []),
+        ]
+        missing = [file for file in needed if not file.exists()]
+        if missing:
+            raise StackError(
+                f"{missing[0]} is missing: copy run/ray/{missing[0].name} from the head."
+            )
+
+
+def read_address(text: str) -> str | None:
+    """This machine's address, if it was said. Raises StackError."""
+    try:
+        return nodes.read_address(text) if text else None
+    except ValueError as error:
+        raise StackError(f"--address: {error}.") from error
+
+
+def read_head(text: str) -> str:
+    """The address and port of a cluster's head. Raises StackError."""
+    try:
+        return nodes.read_head(text)
+    except ValueError as error:
+        raise StackError(f"--head: {error}.") from error
+
+
+def find_address(head: str) -> str:
+    """This machine's address on the way to the head. Raises StackError."""
+    try:
+        return nodes.find_address(head)
+    except OSError as error:
+        raise StackError(f"There is no way to {head}: {error.strerror}.") from error
+
+
+def wait_for_ray(supervision: Supervision, dashboard: Dashboard, address: str) -> None:
+    """Returns when this machine is part of the cluster. Raises TimeoutError if it does not
+    become that."""
+    said = ""
+    for _ in attempts():
+        try:
+            if any(each.node_ip == address for each in dashboard.list_machines()):
+                return
+            said = "the cluster does not know this machine"
+        except DashboardError as error:
+            said = str(error)
+        if supervision.states()["ray"] == "FATAL":
+            break
+    raise TimeoutError(f"Ray did not start: {said}")
+
+
+def attempts() -> Iterator[None]:
+    """Now and then, until a program should have answered."""
+    give_up_at = time.monotonic() + _START_S
+    while time.monotonic() < give_up_at:
+        yield
+        time.sleep(0.3)
