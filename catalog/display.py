@@ -1,9 +1,11 @@
-"""Shows the models of the map on a terminal, and what every command line of ours shows with."""
+"""The models of the map on a terminal, and the options and the console of our command lines."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,6 +18,17 @@ from rich.table import Table
 
 import catalog
 from catalog import Catalog
+from contract import variables
+from contract.variables import Variable
+
+
+def make_option(name: str, variable: Variable) -> Any:
+    """An option that the environment variable sets as well, with its meaning as help."""
+    return typer.Option(name, envvar=variable.name, help=variable.meaning)
+
+
+Map = Annotated[Path, make_option("--map", variables.MAP)]
+ModelName = Annotated[str | None, make_option("--model", variables.MODEL)]
 
 
 def make_console() -> Console:

@@ -13,8 +13,7 @@ import typer
 
 import catalog
 from catalog import CatalogError
-from catalog.display import make_console
-from catalog.options import Map, ModelName, make_option
+from catalog.display import Map, ModelName, make_console, make_option
 from contract import variables
 from ray_backend import deployment, display
 from ray_backend.dashboard import Dashboard, DashboardError

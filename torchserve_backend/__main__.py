@@ -13,8 +13,14 @@ import typer
 
 import catalog
 from catalog import CatalogError
-from catalog.display import load_catalog, make_console, show_models
-from catalog.options import Map, ModelName, make_option
+from catalog.display import (
+    Map,
+    ModelName,
+    load_catalog,
+    make_console,
+    make_option,
+    show_models,
+)
 from contract import variables
 from handlers.engine.directories import ModelError
 from torchserve_backend import archiver, display, preparation, registrar
