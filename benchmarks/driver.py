@@ -31,7 +31,7 @@ Answer = Callable[..., Findings | Iterator[Findings] | None]
 
 
 class OptionEntry(PlanEntry):
-    """How an option is explained and checked."""
+    """The explanation and the check of an option."""
 
     help: str
     #: Its flag, where that is not its name.

@@ -166,7 +166,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Relation:
-    """How the first way is compared with another one, for a row with this title."""
+    """The comparison of the first way with another one, for a row with this title."""
 
     title: str
     relate: Callable[[float, float], float]

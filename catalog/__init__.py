@@ -1,4 +1,4 @@
-"""Which model serves which language or task, on which devices: the catalog that the map
+"""The models of languages and tasks, and their devices: the catalog that the map
 `setup_config.json` asks for on this host.
 """
 
@@ -56,7 +56,7 @@ class Model:
     #: The CPU, or GPUs that share its work.
     devices: tuple[str, ...]
     settings: TranslationSection | VisionSection
-    #: How Ray places it.
+    #: Ray's placement of it.
     cluster: ClusterSection = ClusterSection()
 
     @property

@@ -24,7 +24,8 @@ from handlers.engine.sealing import Digests
 
 
 def default_cache() -> Path:
-    """Where downloads and conversions are kept: `BABELGATE_CACHE`, else the user's cache."""
+    """Return the folder of downloads and conversions: `BABELGATE_CACHE`, else the user's
+    cache."""
     default = Path(
         os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "babelgate"
     )
@@ -33,8 +34,8 @@ def default_cache() -> Path:
 
 
 def locate(name: str, cache: Path) -> Path:
-    """Where a model is, or will be after its download: `name` itself if that is a directory
-    (relative names start at the repository), else a hub's name in the cache."""
+    """Return the directory of a model, now or after its download: `name` itself if that is
+    a directory (relative names start at the repository), else a hub's name in the cache."""
     directory = ROOT / Path(name).expanduser()
     return directory if directory.exists() else cache / "hub" / name
 

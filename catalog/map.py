@@ -107,7 +107,7 @@ class Map(Shape):
         return {t: getattr(self, t) for t in VISION if t in self.model_fields_set}
 
     def find_placement(self, task: str) -> ClusterSection:
-        """How a cluster places the models of `task`."""
+        """Find the placement of the models of `task` on a cluster."""
         section: ClusterSection = getattr(self.cluster, task)
         return section
 

@@ -20,7 +20,7 @@ _JOINED_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Prebatch:
-    """How many frames go into one request. A larger frame goes alone."""
+    """The number of frames in one request. A larger frame goes alone."""
 
     frames: int = AUTO_FRAMES
     size_bytes: int = AUTO_BYTES

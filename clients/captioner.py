@@ -27,7 +27,7 @@ class CaptionModel(Protocol):
 
     @property
     def url(self) -> str:
-        """Where it is; empty in this process."""
+        """The URL of the model; empty in this process."""
 
     def caption(
         self, body: Sequence[bytes | memoryview], frames: int, /
@@ -45,7 +45,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Sending:
-    """How frames get to the server."""
+    """The manner in which frames get to the server."""
 
     mode: Mode = Mode.STREAM_PREBATCH
     prebatch: Prebatch = Prebatch()

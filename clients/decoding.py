@@ -32,11 +32,11 @@ class FrameReader:
         self, video: Source, reading: VideoOptions, stopping: threading.Event
     ) -> None:
         self.video = video
-        #: Why and where it could not be read further, once it has been read.
+        #: The fault that ended the reading and its place, once it has been read.
         self.error: str | None = None
-        #: Where the last frame ends, of those that have been read.
+        #: The end of the last frame that has been read.
         self.end_s = 0.0
-        #: How long the video says it is; 0 where it does not say.
+        #: The length that the video states; 0 where it states none.
         self.length_s = 0.0
         self._reading = reading
         self._stopping = stopping
@@ -133,7 +133,7 @@ class FrameReader:
 
 @dataclass(frozen=True)
 class Orientation:
-    """How a stored frame becomes upright: first transposed, then mirrored."""
+    """The turn that makes a stored frame upright: first transposed, then mirrored."""
 
     is_transposed: bool = False
     is_mirrored: bool = False
@@ -174,7 +174,7 @@ def choose_filter(source: FrameSize, target: FrameSize) -> Interpolation:
 
 
 def _find_stated_length(container: Any, stream: Any) -> float:
-    """How many seconds the video lasts according to the file; 0 if it does not say."""
+    """Find the length that the file states, in seconds; 0 if it states none."""
     if container.format.name.startswith("mov,mp4") and stream.duration:
         return float(stream.duration * stream.time_base)
     # Matroska's are in a tag; other formats' lengths are libav's guess.

@@ -76,7 +76,7 @@ class _Status(BaseModel):
 
     @property
     def failure(self) -> str | None:
-        """Why there is no translation."""
+        """The reason why there is no translation."""
         if self.status != "failed":
             return None
         error = self.error or _Error()

@@ -15,7 +15,7 @@ class Event:
 
     @property
     def size(self) -> int:
-        """How many frames, texts or documents are done with it."""
+        """The number of frames, texts or documents that are done with it."""
         return 0
 
 

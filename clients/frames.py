@@ -25,7 +25,7 @@ class FrameSize:
 
 @dataclass(frozen=True)
 class Every:
-    """Which frames are taken: every n-th, or the first one in every stretch of `seconds`."""
+    """The choice of frames: every n-th, or the first one in every stretch of `seconds`."""
 
     frames: int = 1
     seconds: float | None = None
@@ -52,7 +52,7 @@ class Every:
 
 @dataclass(frozen=True)
 class VideoOptions:
-    """How videos are read."""
+    """The options of reading videos."""
 
     every: Every = Every()
     #: The size that frames are scaled to; None leaves them as they are.

@@ -16,7 +16,7 @@ from contract import durable
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """Which files go into which one."""
+    """The plan of outputs: files, and the one that each goes into."""
 
     #: Each file with the places of its sources in their list.
     files: dict[Path, tuple[int, ...]]
@@ -26,13 +26,13 @@ class OutputPlan:
         return [path for path in self.files if path.exists()]
 
     def find_file(self, source: int) -> Path:
-        """Where a source goes."""
+        """Find the output of a source."""
         return next(path for path, places in self.files.items() if source in places)
 
 
 @dataclass(frozen=True)
 class CaptionPlan(OutputPlan):
-    """Which videos go into which file."""
+    """The plan of captions: videos, and the file that each goes into."""
 
     kind: SubtitleFormat
 

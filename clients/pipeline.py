@@ -55,7 +55,7 @@ class Pipeline(Generic[Question, Answered]):
         in_flight: int,
         stopping: threading.Event,
     ) -> None:
-        #: How long the reader has worked, without its waiting.
+        #: The seconds that the reader has worked, without its waiting.
         self.busy_s = 0.0
         self._events = events
         self._ask = ask

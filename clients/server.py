@@ -30,7 +30,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a request is sent before it has failed, and how long one may take."""
+    """The attempts of a request before it has failed, and the time limit of each."""
 
     attempts: int = 10
     timeout_s: float = 120
@@ -72,7 +72,7 @@ class Attempt:
     text: str
     #: Until the next one.
     delay_s: float
-    #: How long the server asks us to wait.
+    #: The seconds that the server asks us to wait.
     retry_after_s: float = 0.0
     #: The problem document.
     problem: Mapping[str, Any] = field(default_factory=dict)

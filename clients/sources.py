@@ -52,7 +52,7 @@ class Source:
     relative: Path
     size_bytes: int
     modified_ns: int
-    #: Where it is, if that is not in a file system.
+    #: The URL of a source outside of a file system.
     url: str = ""
 
     @property

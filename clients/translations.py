@@ -109,7 +109,7 @@ class Review:
 class TranslationJob(BulkJob):
     """Files, and who translates them."""
 
-    #: How each source is read and written.
+    #: The tables that read and write each source.
     tables: Sequence[Table]
     translator: Translator
     requests_in_flight: int = 16
@@ -193,7 +193,7 @@ def write_translations(
         try:
             table.write(file, results, has_errors=review.error_count > 0)
         except InputError as error:
-            # Where a column was broken that holds no text, nobody knows yet.
+            # The place of a fault in a column without text is not known yet.
             errors = said.errors if is_broken else [str(error), *said.errors]
             return review, replace(said, errors=errors)
     return review, said
@@ -205,7 +205,7 @@ class Reader:
 
     table: Table
     stopping: threading.Event
-    #: Why and where it could not be read further.
+    #: The fault that ended the reading, and its place.
     error: str | None = None
 
     def read(self) -> Iterator[Cell]:

@@ -27,8 +27,8 @@ _REFUSED = frozenset({400, 413, 422})
 _DOUBTFUL = frozenset({500, 503, 504})
 #: A request with several texts is divided at once after these.
 _DIVIDED = frozenset({500, 504})
-#: How often a text may fail before the fault is its own, once others have been translated. A
-#: worker that a text has ended is back before the last.
+#: The failures of a text before the fault is its own, once others have been translated.
+#: A worker that a text has ended is back before the last.
 _MOST_FAULTS = 4
 
 _PLACE = re.compile(r"(?s)src_text\[(\d+)\]: (.*)")

@@ -1,4 +1,4 @@
-"""How many CPUs this process may use, of those that the machine has."""
+"""The number of the machine's CPUs that this process may use."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ class Dialect:
     #: Statuses of slugs that only this API has.
     statuses: Mapping[str, int] = field(default_factory=dict)
     content_type: str = "application/json"
-    #: How many hypotheses a request asks for. The most that it may is the map's.
+    #: Count the hypotheses that a request asks for. The most that it may is the map's.
     count_beams: Callable[[Document, int], int] = _count_one
-    #: Where clients put their keys beside `Authorization: Bearer`.
+    #: The places of clients' keys beside `Authorization: Bearer`.
     key_fields: tuple[str, ...] = ()
     key_header: str | None = None
     key_scheme: str | None = None

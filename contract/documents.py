@@ -1,4 +1,4 @@
-"""How the program that translates documents shows the gateway for whom it asks."""
+"""The secret with which the program for documents shows the gateway for whom it asks."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ class HeaderError(ValueError):
 
 
 def measure(start: bytes) -> int:
-    """How many bytes come before the frames, from a file's first bytes. Raises HeaderError
-    if they are no header's."""
+    """Measure the bytes before the frames, from a file's first bytes. Raises HeaderError if
+    they are no header's."""
     version = start[6] if len(start) > 6 else 0
     length_bytes = _LENGTH_BYTES.get(version)
     if length_bytes is None:

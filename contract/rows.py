@@ -7,7 +7,7 @@ share. A handler on another machine gets a span instead.
 
 #: After which nobody waits for the answer.
 DEADLINE = "X-Deadline-Ms"
-#: How many milliseconds are left until then, for a handler on another machine.
+#: The milliseconds that are left until then, for a handler on another machine.
 REMAINING = "X-Remaining-Ms"
 #: At which the gateway sent the row.
 SENT = "X-Sent-Ms"

@@ -35,7 +35,7 @@ _OUTPUT = "/dev/stdout"
 
 @dataclass(frozen=True)
 class Start:
-    """How a program is started."""
+    """The start of a program."""
 
     command: list[str]
     directory: Path

@@ -17,7 +17,7 @@ from ray_backend.nodes import PORTS
 
 OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
 MAP, SERVE = "map.json", "serve.yaml"
-#: Where requests come in on each of Ray's pods. A pod has its own address for it.
+#: The address for requests on each of Ray's pods. A pod has its own address for it.
 _INGRESS = {"host": "0.0.0.0", "port": PORTS.ingress}
 _HEAD = """\
 # Written by `python -m deploy manifests`.

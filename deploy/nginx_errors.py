@@ -42,8 +42,8 @@ def render() -> str:
 
 
 def _list_paths() -> Iterator[tuple[str, str]]:
-    """Where to find an error's document. $request has the path even where the URL is too long
-    for the rest."""
+    """List the paths of an error's documents. $request has the path even where the URL is
+    too long for the rest."""
     yield "default", f"/problems/{OURS.name}"
     yield r'"~^GET /[? ]"', "$first_page"
     theirs = {path for api in FOREIGN for path in api.translating}

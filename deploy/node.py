@@ -54,7 +54,7 @@ def clear(node: Node) -> None:
 
 
 def _find_logs(node: Node) -> Path:
-    """Where operators look for them."""
+    """Find the logs where operators look for them."""
     return node.folder.parent / "logs" / "ray"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from deploy.stack import StackError
 
 _PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin", "/opt/homebrew/bin")
-#: Where Debian keeps PostgreSQL's versions.
+#: The folders in which Debian keeps PostgreSQL's versions.
 _POSTGRESQL_PLACES = "/usr/lib/postgresql/*/bin"
 #: Exists if systemd runs.
 _SYSTEMD = Path("/run/systemd/system")

@@ -109,7 +109,7 @@ class Stack:
 
     @property
     def ingress_urls(self) -> str:
-        """Where a cluster takes requests: here, and on the head."""
+        """The addresses at which a cluster takes requests: here, and on the head."""
         port = nodes.PORTS.ingress
         places = dict.fromkeys((self.node.find(port), self.node.find_on_head(port)))
         found = ",".join(f"http://{place}" for place in places)
@@ -117,7 +117,8 @@ class Stack:
 
     @property
     def workers_url(self) -> str | None:
-        """Where all workers are counted; None where replicas may be on other machines."""
+        """The URL with the counts of all workers; None where replicas may be on other
+        machines."""
         if self.server == "torchserve":
             return self.metrics_url.removesuffix("/metrics")
         is_alone = self.node.address == LOOPBACK and not variables.RAY_URLS.given
@@ -147,9 +148,9 @@ class Stack:
 
     @property
     def metrics(self) -> Path:
-        """Where gateway processes share their counters. They map the files, and a full disk
-        would kill them, so the folder is in memory if there is such a place and the name is
-        free."""
+        """The folder in which gateway processes share their counters. They map the files,
+        and a full disk would kill them, so the folder is in memory if there is such a place
+        and the name is free."""
         name = hashlib.sha256(bytes(self.run)).hexdigest()[:12]
         folder = _MEMORY / f"babelgate-{os.geteuid()}-{name}"
         is_taken = os.path.lexists(folder) and folder.lstat().st_uid != os.geteuid()

@@ -97,7 +97,7 @@ def explain(error: Exception) -> dict[str, Any]:
 
 
 def _log_fault(error: Exception) -> None:
-    """Where it happened; its message may quote the document."""
+    """Log the place of a fault; its message may quote the document."""
     frame = error.__traceback__
     while frame and frame.tb_next:
         frame = frame.tb_next

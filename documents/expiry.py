@@ -1,5 +1,5 @@
-"""When documents are to be deleted: an empty file for each, in a folder for each quarter of an
-hour. A sweep reads the names of those whose time has come, and no others.
+"""The expiry of documents: an empty file for each, in a folder for each quarter of an hour.
+A sweep reads the names of those whose time has come, and no others.
 
     expiring/<number of the quarter>/<unix seconds>~<owner>~<id>
 """

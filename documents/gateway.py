@@ -35,15 +35,15 @@ _PATIENCE = RetryPolicy(
     longest_delay_s=5.0,
     longest_retry_after_s=60.0,
 )
-#: How often a request may fail by a fault of the gateway's own.
+#: The failures of a request by faults of the gateway's own.
 _FAULTS = 5
-#: How often a request is refused for lack of time or memory before it is divided.
+#: The refusals of a request for lack of time or memory before it is divided.
 _REFUSALS = 3
 #: The failures of a text that cannot be divided and may need too much. One counts four times
 #: if others of its document were translated meanwhile: then it is the text, and not the stack.
 _MOST_FAILURES, _WEIGHT = 20, 4
-#: How long a request waits in all: for a gateway that has no room for it, and for one that is
-#: not there.
+#: The seconds that a request waits in all: for a busy gateway, and for one that is not
+#: there.
 _LONGEST_BUSY_S, _LONGEST_GONE_S = 3_600.0, 86_400.0
 
 _BUSY = frozenset(
@@ -73,12 +73,12 @@ class TranslationRefused(TranslationFailed):
 
 
 class ConcurrencyLimit:
-    """How many requests of a document are sent at once: more while they succeed, and half as
-    many where the gateway has no time for them."""
+    """The number of a document's requests that are sent at once: more while they succeed,
+    and half as many where the gateway has no time for them."""
 
     def __init__(self) -> None:
         self.allowed = float(MOST_AT_ONCE)
-        #: How many requests have succeeded.
+        #: The number of requests that have succeeded.
         self.successes = 0
         self._lock = threading.Lock()
 
@@ -95,7 +95,7 @@ class ConcurrencyLimit:
 
 
 class _Retries:
-    """How often and how long a request is sent again, by what the gateway answers."""
+    """The retries of a request, by the gateway's answers."""
 
     def __init__(self, pace: ConcurrencyLimit) -> None:
         self._pace = pace
@@ -238,7 +238,7 @@ class DocumentTranslator:
 
 
 def _count_pieces(texts: Sequence[str], options: TranslationOptions) -> int:
-    """How many parts texts can be divided into."""
+    """Count the parts into which texts can be divided."""
     if len(texts) > 1:
         return len(texts)
     return len(divide(texts[0], options.source, options.format, 1))

@@ -1,6 +1,6 @@
-"""Which documents this machine translates, and when. A document in `unfinished` is to be
-translated, and the program that holds the lock of its folder does it. The system lets go of a
-lock with its program or machine, so whatever ends, somebody goes on.
+"""The queue of documents on this machine. A document in `unfinished` is to be translated,
+and the program that holds the lock of its folder does it. The system lets go of a lock with
+its program or machine, so whatever ends, somebody goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SCAN_S, _SWEEP_S = 0.25, 20.0
 _WALK_S, _WALKED = 86_400.0, 50
 #: Seconds until a document is begun again that another program translates, or that has failed.
 _LOCKED_S, _FAILED_S = 5.0, 10.0
-#: How long a stop waits for answers that are on their way.
+#: The seconds that a stop waits for answers that are on their way.
 _STOP_S = 60.0
 
 

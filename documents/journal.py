@@ -35,8 +35,8 @@ class DocumentJournal:
         self._log.close()
 
     def resume(self, pieces: Iterator[TextPiece]) -> tuple[int, Iterator[TextPiece]]:
-        """How many texts have a translation, and the pieces that have none. Lines that are
-        torn or belong to other pieces are dropped, with all that follow."""
+        """Return the number of texts with a translation, and the pieces without one. Lines
+        that are torn or belong to other pieces are dropped, with all that follow."""
         count, end = 0, 0
         pending: list[TextPiece] = []
         with self._path.open("rb") as file:

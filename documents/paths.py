@@ -1,4 +1,5 @@
-"""Where documents are, and the secret between the gateway and the program for documents."""
+"""The folders of documents, and the secret between the gateway and the program for
+documents."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def serve(control: socket.socket, run: Run) -> None:
         data, descriptors, *_ = socket.recv_fds(control, _BYTES, 1)
         if not data:
             return
-        # Where there is no process to be had, the asker finds nothing.
+        # If no process can be started, the asker finds nothing.
         with socket.socket(fileno=descriptors[0]) as connection, suppress(OSError):
             if os.fork() == 0:
                 control.close()

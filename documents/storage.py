@@ -100,7 +100,7 @@ class Order:
 
 @dataclass(frozen=True)
 class State:
-    """How far a document is. `error` is a problem document."""
+    """The progress of a document. `error` is a problem document."""
 
     status: Status = "queued"
     src_lang: str | None = None
@@ -112,7 +112,7 @@ class State:
     expires_at: float | None = None
     error: Mapping[str, Any] | None = None
     media_type: str = "application/octet-stream"
-    #: How often a program has begun and ended before it had sent anything.
+    #: The number of programs that began and ended before they had sent anything.
     attempts: int = 0
 
     @property
@@ -239,7 +239,7 @@ class Reservation:
 
     @property
     def path(self) -> Path:
-        """Where the file is to be written."""
+        """The path to which the file is written."""
         return self._folder / "source"
 
     def accept(self, order: Order) -> DocumentFolder:

@@ -293,7 +293,7 @@ def _cut(pieces: Iterator[TextPiece]) -> Iterator[list[TextPiece]]:
 
 
 def _count_texts(pieces: Iterable[TextPiece]) -> int:
-    """How many texts end in these pieces."""
+    """Count the texts that end in these pieces."""
     return sum(piece.gap is None for piece in pieces)
 
 

@@ -196,8 +196,8 @@ def _load(settings: Settings) -> Catalog:
 
 
 def _place_board(settings: Settings) -> Path | None:
-    """Where the gateway's processes, and TorchServe's workers, share figures; None without a
-    stack."""
+    """Return the file in which the gateway's processes and TorchServe's workers share
+    figures; None without a stack."""
     run = variables.find_run() if settings.backend != "embedded" else None
     return run / "admission" if run else None
 

@@ -378,4 +378,4 @@ class RowProblem(ForeignProblem):
 
 
 class DocumentFailed(ForeignProblem):
-    """Why a document could not be translated."""
+    """The reason why a document could not be translated."""

@@ -298,7 +298,7 @@ Foreign = TypeVar("Foreign", bound=ForeignSchema)
 
 @dataclass(frozen=True)
 class Wording:
-    """How a server refuses a `{field}` that is missing or wrong."""
+    """A server's words for refusing a `{field}` that is missing or wrong."""
 
     missing: str
     wrong: str

@@ -48,8 +48,8 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 
 class TaskError(Exception):
-    """Why a row has no result. Its client gets a problem document with `members` as further
-    fields."""
+    """The reason why a row has no result. Its client gets a problem document with `members`
+    as further fields."""
 
     def __init__(
         self, status: HTTPStatus, slug: str, detail: str, **members: int
@@ -72,11 +72,12 @@ class Row:
     #: Bytes, unless TorchServe has decoded it.
     body: Any
     parameters: Mapping[str, str] = field(default_factory=dict)
-    #: When an answer is too late, and when the gateway sent the row where that is known; in
-    #: seconds of the monotonic clock.
+    #: The time after which an answer is too late, and that of the row's sending where
+    #: it is known; in seconds of the monotonic clock.
     deadline: float = math.inf
     sent_at: float | None = None
-    #: Where `CancellationTable` finds whether somebody still waits for it.
+    #: The number by which `CancellationTable` finds whether somebody still waits for
+    #: it.
     number: str | None = None
 
     def read_json(self) -> Any:
@@ -234,8 +235,8 @@ class TaskHandler(ABC, Generic[Item]):
         return Outcome(results, counts)
 
     def _drop(self, row: Row) -> TaskError | None:
-        """Why a row is not computed, if nobody waits for it, or nobody will by the end of
-        even the shortest recent batch."""
+        """Return the reason not to compute a row, if nobody waits for it, or nobody will by
+        the end of even the shortest recent batch."""
         if not self._cancelled.is_wanted(row.number):
             return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody waits for the row.")
         needed_s = min(self._recent_s, default=0.0)

@@ -16,7 +16,7 @@ from typing import Generic, Self, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: How long `close` waits for the items that it has taken.
+#: The time that `close` waits for the items that it has taken.
 _DRAIN_S = 30.0
 
 
@@ -33,7 +33,7 @@ class Closed(Refused):
 
 
 class BatchFailed(Exception):
-    """Why an item has no result, where that is not an ordinary exception of `work`."""
+    """The reason why an item has no result, if it is not an ordinary exception of `work`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import typer
 from contract import durable
 
 CHECKPOINT = "checkpoint.pt"
-#: Where an exported model says how it was trained.
+#: The file in which an exported model says how it was trained.
 FACTS_FILE = "training.json"
 _CHECKPOINT_EVERY_S = 300
 _LOG_EVERY = 50

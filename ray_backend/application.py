@@ -16,7 +16,7 @@ from handlers.base import list_counters
 from ray_backend.config import DEPLOYMENT, Arguments
 from ray_backend.replica import Replica, load_handler
 
-#: How many threads libraries compute with.
+#: The variable for the number of threads that libraries compute with.
 _THREADS = "OMP_NUM_THREADS"
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 _TIMEOUT_S = 20
 #: Ray starts Serve's controller with the first deployment.
 _DEPLOY_S = 90
-#: How much of an answer that is not understood is quoted.
+#: The most characters that are quoted of an answer that is not understood.
 _QUOTED = 500
 _RUNNING = "RUNNING"
 _REFUSED = (requests.codes.unauthorized, requests.codes.forbidden)
@@ -83,7 +83,8 @@ class Application(_Found):
 
     @property
     def reason(self) -> str:
-        """Why it does not run: the last line of what Ray says, which a replica has raised."""
+        """The reason why it does not run: the last line of Ray's message, which a replica
+        has raised."""
         said = (self.message, *(each.message for each in self.deployments.values()))
         return "\n".join(said).strip().rpartition("\n")[2]
 
@@ -94,13 +95,13 @@ class Application(_Found):
 
     @property
     def most_per_machine(self) -> int | None:
-        """How many replicas may be on one machine, if the map says it."""
+        """The most replicas on one machine, if the map says it."""
         options = (each.deployment_config for each in self.deployments.values())
         return next((each.max_replicas_per_node for each in options), None)
 
     @property
     def wanted(self) -> int:
-        """How many replicas there should be."""
+        """The number of wanted replicas."""
         return sum(each.target_num_replicas for each in self.deployments.values())
 
 

@@ -17,11 +17,11 @@ from ray_backend.config import make_config
 from ray_backend.dashboard import Application, Dashboard, DashboardError, Machine
 from ray_backend.nodes import LOOPBACK
 
-#: How long a replica may look for a machine before that is called hopeless.
+#: The time for which a replica may look for a machine before that is called hopeless.
 PLACE_S = 60
-#: How often a running cluster is compared with the configuration.
+#: The interval at which a running cluster is compared with the configuration.
 EVERY_S = 15
-#: How long Serve may take to remove what has failed.
+#: The time that Serve may take to remove a failed application.
 _GONE_S = 60
 _ALL = "0.0.0.0"
 _POLL_S = 1.0

@@ -40,8 +40,8 @@ def _describe_replicas(told: Mapping[str, Any]) -> str:
 
 
 def show_states(models: Catalog | None, dashboard: Dashboard, console: Console) -> bool:
-    """How each model is, of the cluster and of the map if that is known here; returns whether
-    all run. Raises DashboardError."""
+    """Show the state of each model, of the cluster and of the map if that is known here,
+    and return whether all run. Raises DashboardError."""
     found, machines = dashboard.list_applications(), dashboard.list_machines()
     names = [model.name for model in models.models] if models else []
     table = Table("model", "serves", "state", "replicas", "machines")

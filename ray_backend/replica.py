@@ -43,7 +43,7 @@ Send = Callable[[Message], Awaitable[None]]
 MOST_BYTES = 34 << 20
 _PATHS = ("", "/")
 _STOPPING = "This replica is being stopped."
-#: How long `close` waits at most.
+#: The longest wait of `close`.
 _DRAIN_S = 30.0
 #: The headers of a refusal.
 _HEADERS = {
@@ -96,7 +96,7 @@ class Replica:
         self._count = count
         self._id = secrets.token_hex(8)
         self._is_closed = False
-        #: When the batch that runs began.
+        #: The start of the batch that runs.
         self._began_at = math.inf
         self._batcher: MicroBatcher[Row, Result] = MicroBatcher(
             self._run,
@@ -249,7 +249,7 @@ def _read_headers(scope: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
-    """How many seconds are left for a row. Without the header nobody is known to wait
+    """Read the seconds that are left for a row. Without the header nobody is known to wait
     longer than a batch may take."""
     header = headers.get(rows.REMAINING.lower())
     if header is None:

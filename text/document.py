@@ -31,8 +31,8 @@ from text.terms import Terms, combine, find_terms
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a document writes text: `read` prepares it for the model, `write` for the client,
-    and `show` is what a reader sees of it."""
+    """The writing of text in a document: `read` prepares it for the model, `write` for the
+    client, and `show` is what a reader sees of it."""
 
     read: Callable[[str], str] = str
     write: Callable[[str], str] = str
@@ -119,7 +119,7 @@ class Document:
 
 
 def find_format(tags: Tags | None, splitting: Splitting) -> TextFormat:
-    """How such a document writes text."""
+    """Find the format in which such a document writes text."""
     if tags:
         return XML if tags.is_xml else HTML
     return PLAIN if splitting == "lines" else FLOWING

@@ -1,4 +1,4 @@
-"""Why a text, or what it is translated by, cannot be used.
+"""The reasons why a text, or its terms, cannot be used.
 
 TextError
 ├── NotWellFormed     a text that is no XML

@@ -54,7 +54,7 @@ class Guess:
 
     language: str
     confidence: float
-    #: Where the language is undetermined, the likeliest one.
+    #: The likeliest language where it is undetermined.
     likeliest: str = field(default="", compare=False)
 
 

@@ -7,13 +7,14 @@ from typing import Literal, TypeAlias
 
 from contract.options import ALTERNATIVES, BEAM_SIZE
 
-#: Where a plain text is divided: at lines and sentences, at sentences only, or nowhere.
+#: The places where a plain text is divided: at lines and sentences, at sentences only,
+#: or nowhere.
 Splitting: TypeAlias = Literal["lines", "sentences", "none"]
 
 
 @dataclass(frozen=True)
 class Tags:
-    """How the tags of a text are read, and what the client says of elements by their names:
+    """The reading of a text's tags, and the client's lists of elements by their names:
     those to be left as they are, those that end a sentence, and those that do not."""
 
     is_xml: bool = False

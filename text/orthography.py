@@ -259,6 +259,6 @@ def _end(body: str, marks: str, language: str) -> str:
 
 
 def _find_start(body: str) -> int:
-    """Where the last sentence begins."""
+    """Find the start of the last sentence."""
     ends = [match.end() for match in _INNER_END.finditer(body)]
     return ends[-1] if ends else 0

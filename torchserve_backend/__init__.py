@@ -1,1 +1,1 @@
-"""Which model runs where, and how it gets there."""
+"""The way of models to TorchServe."""

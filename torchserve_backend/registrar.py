@@ -40,7 +40,7 @@ class Desired:
     model: Model
     archive: str
     version: str
-    #: Where its weights are; the archive names it.
+    #: The directory of its weights; the archive names it.
     model_path: Path = Path()
 
     @property

@@ -93,7 +93,7 @@ class NamespaceCluster:
         return Node(host.address, self.folder / host.name / "ray", head)
 
     def find_host(self, replica: ReplicaStatus) -> Host:
-        """Where a replica is."""
+        """Find the host of a replica."""
         return next(h for h in self.network.hosts if h.address == replica.node_ip)
 
     def start(self, host: Host) -> None:
@@ -205,7 +205,7 @@ class NamespaceCluster:
 
 
 def name_ingress(address: str) -> str:
-    """Where a host takes requests."""
+    """Return the address at which a host takes requests."""
     return f"http://{address}:{PORTS.ingress}"
 
 

@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def failed(self) -> Mapping[str, int]:
-        """How many were not answered with 200, by what they got."""
+        """The number of requests not answered with 200, by what they got."""
         return Counter(one.status for one in self.replies if not one.is_good)
 
     @property
@@ -91,7 +91,7 @@ class FaultOutcome:
 
     fault: str
     answers: int
-    #: How many were not answered with 200, by what they got.
+    #: The number of requests not answered with 200, by what they got.
     failed: Mapping[str, int]
     p50_ms: float | None
     slowest_s: float

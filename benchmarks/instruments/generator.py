@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from benchmarks.instruments.processes import Leaders
 from benchmarks.instruments.timed_socket import TimedSocket
 
-#: How much longer than its limit a client waits.
+#: The time that a client waits beyond its limit.
 GRACE_S = 1.0
 #: The client's words for a request without an answer; the last is its own fault: it has
 #: no file or port left.
@@ -68,7 +68,7 @@ class LoadReply(NamedTuple):
     ended_s: float
     #: From the planned arrival.
     latency_s: float
-    #: How much later than planned it was sent.
+    #: The delay of its sending against the plan.
     lag_s: float
 
     @property
@@ -78,13 +78,13 @@ class LoadReply(NamedTuple):
 
 @dataclass(frozen=True)
 class Manner:
-    """How to ask the requests of a load."""
+    """The manner of asking a load's requests."""
 
     #: The request's time limit, sent as `X-Timeout-Ms`; None sends none.
     limit_ms: int | None = None
-    #: How many addresses of this machine the clients have.
+    #: The number of this machine's addresses that the clients have.
     addresses: int = 1
-    #: How long a client waits for an answer.
+    #: The time that a client waits for an answer.
     patience_s: float = 600.0
     #: The most requests under way; further ones wait.
     connections: float = math.inf
@@ -196,7 +196,7 @@ class Generator:
         return max(0.0, min(_LOOK_S, self._find_due() - self._now()))
 
     def _find_due(self) -> float:
-        """When the next request may be sent."""
+        """Find the time at which the next request may be sent."""
         is_full = len(self._waiting) >= self._manner.connections
         return math.inf if is_full or not self._due else self._due[0]
 

@@ -30,8 +30,8 @@ class LoadFigures:
     #: an open loop from the planned arrival.
     latencies: Latencies
     statuses: Mapping[str, int]
-    #: How late 1 % of the requests were sent at least: much means that the client, not the
-    #: stack, was too slow. It is part of the latencies.
+    #: The least delay of the latest 1 % of the requests: much means that the client,
+    #: not the stack, was too slow. It is part of the latencies.
     lag_p99_ms: float | None = None
     #: Milliseconds of CPU per answer, by program; the client that made the load is one.
     cpu_ms: Mapping[str, float] = field(default_factory=dict)

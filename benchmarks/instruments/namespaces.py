@@ -71,7 +71,7 @@ class Network:
 
 
 def find_obstacle() -> str | None:
-    """Why no network can be made here; None if it can."""
+    """Find the reason why no network can be made here; None if it can."""
     if os.geteuid() != 0:
         return "only root can make network namespaces"
     if not shutil.which("ip"):

@@ -70,7 +70,7 @@ class Subject(Protocol):
 
 @dataclass(frozen=True)
 class PassPlan:
-    """How one subject is measured."""
+    """The plan of measuring one subject."""
 
     subject: Subject
     batches: tuple[int, ...]

@@ -108,13 +108,13 @@ _STOP_S = 180
 
 @dataclass(frozen=True)
 class Running:
-    """Where to ask a stack, and its processes."""
+    """The address of a running stack, and its processes."""
 
     url: str
     leaders: Leaders
     #: Sent with every request.
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: Where a target language is asked, where that is not `/`.
+    #: The paths of target languages that differ from `/`.
     paths: Mapping[str, str] = field(default_factory=dict)
     #: The metrics page of TorchServe and its workers, where there is one.
     metrics_url: str = ""

@@ -21,9 +21,9 @@ _SPACE = socket.CMSG_SPACE(_STAMP.size)
 class TimedSocket(socket.socket):
     """A TCP socket. Times are of the monotonic clock, and 0 at first."""
 
-    #: When it last began to send.
+    #: The time at which it last began to send.
     sent_at = 0.0
-    #: When the kernel had all that has been read.
+    #: The time at which the kernel had all bytes that have been read.
     arrived_at = 0.0
 
     def __init__(self) -> None:

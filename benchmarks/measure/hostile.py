@@ -60,7 +60,7 @@ class HostileCost:
 
 @dataclass(frozen=True)
 class Waits:
-    """How long others waited beside hostile requests: the longest, and for the gateway's
+    """The waits of others beside hostile requests: the longest, and for the gateway's
     health what 99 % did not exceed."""
 
     hostile: int

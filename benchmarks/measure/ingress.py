@@ -320,7 +320,7 @@ def _find_leaders(cluster: NamespaceCluster) -> Leaders:
 
 
 def _name_pages(cluster: NamespaceCluster) -> list[str]:
-    """Where each machine shows its counters."""
+    """Name the pages with each machine's counters."""
     return [
         f"http://{host.address}:{PORTS.metrics}/metrics"
         for host in cluster.network.hosts

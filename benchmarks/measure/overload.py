@@ -155,7 +155,7 @@ def answer(
 
 
 def choose(names: Sequence[str]) -> dict[str, running.Start]:
-    """How ours and the named peers start. Raises ValueError for an unknown one."""
+    """Choose ours and the named peers. Raises ValueError for an unknown one."""
     unknown = [name for name in names if name not in PEERS]
     if unknown:
         raise ValueError(f"{', '.join(unknown)!r}: expected some of {', '.join(PEERS)}")

@@ -36,7 +36,7 @@ from deploy import stack as stacks
 from handlers.engine.translation.m2m100 import Sentence
 
 SENTENCE = "sentence"
-#: How many of a hundred requests each is.
+#: The share of each, of a hundred requests.
 SHARES = {SENTENCE: 75, "list": 8, "document": 2, "HTML": 7, "mistake": 8}
 _LIST_TEXTS, _DOCUMENT_BYTES = 5, 2000
 _PATIENCE_S = 40.0
@@ -186,7 +186,7 @@ class Diary:
 
     pieces: Sequence[MedleyPiece]
     samples: list[SoakSample] = field(default_factory=list)
-    #: How often what was not expected came, by kind and status.
+    #: The counts of unexpected answers, by kind and status.
     surprises: Counter[str] = field(default_factory=Counter)
     answers: int = 0
     _recent_ms: list[float] = field(default_factory=list)

@@ -19,7 +19,7 @@ from benchmarks.simulate.scenario import AutoscalingEntry, Scenario
 
 #: The share of a request's time that a forecast may use up, as in the gateway.
 _MARGIN = 0.8
-#: When a client asks again that was refused, and an ending replica is looked at again.
+#: The pause before a refused client asks again, and between looks at an ending replica.
 _PAUSE_S = 1.0
 #: Differences of times are not exact.
 _EPSILON_S = 1e-6
@@ -60,8 +60,8 @@ class Tally:
     #: Seconds of replicas, with those that start or end.
     held_s: float = 0.0
     most_held: int = 0
-    #: How many requests of the whole one of this tally stands for, and how many seconds
-    #: one of its seconds.
+    #: The number of requests of the whole that one of this tally stands for, and of
+    #: seconds that one of its seconds does.
     weight: float = 1.0
     span: float = 1.0
 
@@ -72,7 +72,7 @@ class ScalingDecision:
 
     target: int
     is_up: bool | None = None
-    #: When the wish began, which has had no break since.
+    #: The start of the wish, which has had no break since.
     since_s: float = 0.0
 
 
@@ -102,7 +102,7 @@ class _Row(NamedTuple):
     """One sentence in a replica's queue."""
 
     asked_at: float
-    #: When it reached its replica.
+    #: The time at which it reached its replica.
     came_at: float
     #: Its length divided by the mean.
     length: float
@@ -122,7 +122,7 @@ class _Replica:
         #: Requests that it has, by the ingress that sent them, and all together.
         self.connections = [0] * ingresses
         self.ongoing = 0
-        #: When the batch that is being filled leaves at the latest.
+        #: The latest time at which the batch that is being filled leaves.
         self.wakes_at = -1.0
 
 

@@ -171,7 +171,7 @@ def make_constant(language: str, rate: float, replicas: int) -> LanguagePart:
 
 
 ALL = "all"
-#: How far the simulated requests/s and mean batch may be from the measured ones.
+#: The tolerance between simulated and measured requests/s and mean batches.
 TOLERANCE = 0.15
 #: A simulation is cheap: it lasts this much longer than the load that it is compared with.
 _LONGER = 20

@@ -74,7 +74,7 @@ def _make_bounds(value: Any) -> Any:
 
 
 class TrafficEntry(PlanEntry):
-    """Which requests come, and when. A request is one sentence."""
+    """The traffic: requests and their times. A request is one sentence."""
 
     #: Requests/s of all languages, the mean of a day; they come at random.
     requests_per_s: Positive | None = None
@@ -84,7 +84,7 @@ class TrafficEntry(PlanEntry):
     languages: Count | Mapping[str, Positive] = 1
     #: With a number: language n has 1 / n to this power of the first one's traffic.
     zipf: Natural = 1.0
-    #: How far the peak is above the mean, and the trough below it; 0 for no wave.
+    #: The height of the peak above the mean, and of the trough below it; 0 for no wave.
     wave: Annotated[float, pydantic.Field(ge=0, le=1, strict=False)] = 0.0
     peak_hour: Annotated[float, pydantic.Field(ge=0, lt=24, strict=False)] = 14.0
     #: The mean length of a sentence, and the standard deviation divided by it.
@@ -143,12 +143,12 @@ class ReplicaEntry(PlanEntry):
     gpus: Natural = 1.0
     #: From the wish for a replica to its first answer.
     start_s: Natural = 60.0
-    #: How long a replica stays that gets no more requests.
+    #: The time for which a replica stays that gets no more requests.
     drain_s: Natural = 35.0
 
 
 class AutoscalingEntry(PlanEntry):
-    """When replicas come and go, in the words and with the defaults of Serve."""
+    """The rules by which replicas come and go, in the words and with the defaults of Serve."""
 
     #: Replicas at the beginning; the fewest where it is missing.
     initial_replicas: Count | None = None
@@ -158,7 +158,7 @@ class AutoscalingEntry(PlanEntry):
     upscale_delay_s: Natural = 30.0
     downscale_delay_s: Natural = 600.0
     look_back_period_s: Positive = 30.0
-    #: How often the replicas tell their numbers.
+    #: The interval at which the replicas tell their numbers.
     push_interval_s: Positive = 10.0
 
 

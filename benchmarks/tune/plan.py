@@ -157,7 +157,7 @@ class SlaEntry(PlanEntry):
 
 
 class SearchEntry(PlanEntry):
-    """How combinations are chosen, and how long it may take."""
+    """The choice of combinations, and the time that it may take."""
 
     method: Literal["halving", "grid"] = "halving"
     minutes: Positive = 15

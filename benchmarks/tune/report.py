@@ -46,7 +46,7 @@ class Trial:
     #: From its start to its end.
     seconds: float
     points: tuple[TrialPoint, ...]
-    #: Why it has no more points.
+    #: The reason why it has no more points.
     fault: str = ""
 
     @property
@@ -152,7 +152,7 @@ def _describe(trial: Trial) -> str:
 
 
 def _divide(dividend: Trial | None, divisor: Trial | None) -> float | None:
-    """How many times as much the first answers within the SLA."""
+    """Divide the first one's answers within the SLA by the second one's."""
     best = [trial.best if trial else None for trial in (dividend, divisor)]
     first, second = (point.load.requests_per_s if point else None for point in best)
     return first / second if first and second else None

@@ -148,7 +148,7 @@ class VisionSection(Section):
 
 
 class ClusterSection(Shape):
-    """How Ray places the replicas of one task's models."""
+    """Ray's placement of the replicas of one task's models."""
 
     replicas: Replicas = Field(
         "auto",

@@ -91,7 +91,7 @@ class Table(ABC):
     def __init__(self, source: Source, columns: Sequence[Column]) -> None:
         self.source = source
         self.columns = columns
-        #: How much of it has been read.
+        #: The share that has been read.
         self.share = 0.0
 
     def describe(self) -> dict[str, Any]:

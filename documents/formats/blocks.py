@@ -51,7 +51,7 @@ def _leave(wrapper: Element, languages: Languages) -> bool:
 
 @dataclass(frozen=True)
 class ElementNames:
-    """Where the texts of a part are. Names are short ones, such as `w:p`."""
+    """The names of elements with a part's texts, in short, such as `w:p`."""
 
     #: The outermost of these elements are the blocks.
     blocks: frozenset[str]
@@ -137,7 +137,7 @@ class _Splitter:
     #: The namespaces that each open element declares.
     scopes: list[dict[str, str]] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
-    #: How many elements the open block has.
+    #: The number of elements in the open block.
     elements: int = 0
     #: Up to here all is known to be outside of a block.
     safe: int = 0

@@ -38,7 +38,7 @@ _FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """How a table is written."""
+    """The dialect in which a table is written."""
 
     delimiter: str
     #: The cells of the first row are names for programs, or Excel's `sep=;`.
@@ -132,7 +132,7 @@ def _rate(path: Path, delimiter: str) -> tuple[bool, int]:
 
 
 def _count(row: Iterable[str]) -> tuple[int, bool]:
-    """How many cells a row has, and whether any is not empty."""
+    """Count the cells of a row, and tell whether any is not empty."""
     number, is_filled = 0, False
     for cell in row:
         number, is_filled = number + 1, is_filled or bool(cell)

@@ -16,7 +16,7 @@ from documents.errors import DamagedDocument, DocumentTooLarge
 MAX_BYTES = 32 << 20
 #: The most characters of one line, or of one record of a table.
 MAX_LINE = 4 << 20
-#: How much of a file is read at a time.
+#: The bytes of a file that are read at a time.
 CHUNK_BYTES = 1 << 20
 #: The start of a file, with the declaration of its encoding.
 _HEAD_BYTES = 4096
@@ -35,7 +35,7 @@ _MARKS = {
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a file's characters are bytes, and the mark with which it begins, if any."""
+    """The encoding of a file's characters, and the mark with which it begins, if any."""
 
     name: str = "utf-8"
     mark: bytes = b""
@@ -68,7 +68,7 @@ def find_encoding(path: Path, declaration: re.Pattern[bytes] | None = None) -> E
         raise DamagedDocument(
             f"The file declares the encoding {name[:40]!r}, which is unknown; expected UTF-8"
         ) from error
-    # Where a declaration can be read, the file is neither of these.
+    # A file whose declaration can be read is neither of these.
     is_wide = info.name.startswith(("utf-16", "utf-32"))
     return Encoding() if is_wide else Encoding(info.name)
 

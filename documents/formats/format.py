@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-#: How a format's texts are written. In "xml", a text is a fragment: a bold word of a sentence
-#: is `<g id="1">word</g>`, and what has no text (an image, a line break, a field) is
-#: `<x id="2"/>`. The translation has the same elements, each once, perhaps in another order.
+#: The markup of a format's texts. In "xml", a text is a fragment: a bold word of a
+#: sentence is `<g id="1">word</g>`, and what has no text (an image, a line break, a
+#: field) is `<x id="2"/>`. The translation has the same elements, each once, perhaps in
+#: another order.
 Markup: TypeAlias = Literal["text", "xml"]
 
 

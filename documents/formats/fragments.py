@@ -128,7 +128,7 @@ class _Spans:
     joiner: Joiner | None = None
 
     def open(self, tidy: Callable[[str], str]) -> Joiner:
-        """Where the parts of further spans go."""
+        """Open a span and return the list for its parts."""
         if self.joiner is None:
             self.joiner = Joiner(tidy)
             for part in self.first.parts:

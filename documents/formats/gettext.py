@@ -34,7 +34,7 @@ _FIELD = re.compile(
 _HEADER_LINE = re.compile(
     r'(\s*+(?:msgstr\s*+(?="))?+[\s"]*+)((?:[^\\]++|\\[^n])*+)(\\n|\Z)', re.DOTALL
 )
-#: Where the text goes on in the next line, or ends.
+#: The joint at which the text goes on in the next line, or ends.
 _JOINT = re.compile(r'(\\.)|"\s*"?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _CHARACTERS = {
@@ -55,7 +55,7 @@ _SIGNS = {
 _PLURAL = re.compile(r"nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;\n]+)")
 #: Forms that any language has, and one more.
 _MOST_FORMS = 7
-#: Where gettext breaks lines, without quotes.
+#: The width at which gettext breaks lines, without quotes.
 _WIDTH = 77
 
 

@@ -122,7 +122,7 @@ def _report(fault: str) -> LostMarkup:
 
 
 def _find_partners(pieces: Sequence[InlinePiece]) -> dict[int, int]:
-    """Which pieces are pairs, both ways. Pairs are inside each other or apart."""
+    """Find the pairs of pieces, both ways. Pairs are inside each other or apart."""
     partners: dict[int, int] = {}
     opened: list[int] = []
     names = Counter[str]()

@@ -31,7 +31,7 @@ _AFTER_VALUE = {"[": "a comma or ]", "{": "a comma or }", "": "the end of the fi
 
 @dataclass
 class _Grammar:
-    """Where in a document the reader is."""
+    """The reader's position in a document's grammar."""
 
     expected: str = "value"
     opened: list[str] = field(default_factory=list)

@@ -184,7 +184,7 @@ class _Mark:
     start: int
     end: int
     piece: InlinePiece
-    #: Where the text of an image is.
+    #: The place of an image's text.
     label: tuple[int, int] | None = None
 
 
@@ -302,7 +302,7 @@ class _Block:
             )
 
     def _label(self, token: Token) -> tuple[int, int] | None:
-        """Where an image's text is, if it has one that can be replaced."""
+        """Return the place of an image's text, if it has one that can be replaced."""
         start, end = token.meta.get("image_text", (0, 0))
         label = self.text[start:end]
         is_plain = _PLAIN.fullmatch(label) and any(map(str.isalpha, label))

@@ -1,5 +1,5 @@
-"""Where the inline content of Markdown's blocks stands in the file: the parser gives only
-lines, and takes away indentation, marks of quotations and the backslashes of pipes.
+"""The places of Markdown's inline content in the file: the parser gives only lines, and
+takes away indentation, marks of quotations and the backslashes of pipes.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Locator:
 
 
 def _find_cell(line: str, raw: str, place: int) -> int:
-    """Where a cell's text stands that comes next, or -1. Before the first cell may be the
-    marks of lists and quotations."""
+    """Find the place of the next cell's text, or -1. Before the first cell may be the marks
+    of lists and quotations."""
     at = _skip(_SPACE, line, place) if place else line.find(raw)
     while at >= 0:
         if line.startswith(raw, at) and _CELL_END.match(line, at + len(raw)):

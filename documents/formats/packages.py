@@ -47,8 +47,8 @@ _DAMAGES = (
 )
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
-#: Which members have texts, and where. It raises DocumentError if the package is of another
-#: kind, encrypted or refused.
+#: The plan of a package: its members with texts, and their places. It raises
+#: DocumentError if the package is of another kind, encrypted or refused.
 Plan: TypeAlias = Callable[["Package"], Mapping[str, ElementNames]]
 
 

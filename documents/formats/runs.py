@@ -38,7 +38,7 @@ _MAX_COPIED_BYTES = 4 << 20
 
 @dataclass
 class Copies:
-    """How many bytes of formatting the translation of a block repeats."""
+    """The bytes of formatting that the translation of a block repeats."""
 
     size: int = 0
 
@@ -57,12 +57,12 @@ class Style:
 
     key: int
     run: Element
-    #: Where the run says it, if it does.
+    #: The element of the run with its properties, if there is one.
     properties: Element | None
 
     @cached_property
     def size(self) -> int:
-        """How many bytes a copy takes."""
+        """The bytes of a copy."""
         attributes = sum(len(str(value)) for value in self.run.attrib.values())
         said = b"" if self.properties is None else etree.tostring(self.properties)
         return attributes + len(said)

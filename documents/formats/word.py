@@ -62,7 +62,7 @@ class _WordRuns(Runs):
     def __init__(self, copies: Copies) -> None:
         super().__init__(copies)
         self._fields: list[_Field] = []
-        #: How many of them do not show what is inside.
+        #: The number of them that do not show their content.
         self._hidden = 0
 
     def read(self, paragraph: Element) -> Iterator[Text | Atom | Span]:
@@ -103,7 +103,7 @@ class _WordRuns(Runs):
             yield from self.read_run(run)
 
     def _open_container(self, child: Element, name: str) -> Element | None:
-        """Where the runs of a container are."""
+        """Open the container of runs."""
         if name == "w:sdt":
             return find(child, "w:sdtContent")
         if name == "w:fldSimple":

@@ -120,7 +120,7 @@ class _Reader:
         return is_inside and name in ("source", "seg-source", "target")
 
     def _find_language(self, token: Token, start: int) -> Iterator[Edit]:
-        """Where the file says, or is to say, what its target language is."""
+        """Find the place of the file's target language."""
         source, target = _LANGUAGES.get(_shorten(token), ("", ""))
         attributes = ATTRIBUTE.finditer(token.raw, len(token.name) + 1)
         places = {found[1]: found for found in attributes}

@@ -52,8 +52,8 @@ class TokenBucket:
     burst: int
 
     def take(self, full_at_us: int, now_us: int, tokens: int) -> tuple[int, int]:
-        """When the bucket will be full again after `tokens` were taken, and how long to wait
-        until they can be; then they are not taken."""
+        """Take `tokens`. Returns the time at which the bucket is full again, and the wait
+        until they can be taken if they were not."""
         size_us = self.burst * self.interval_us
         # A clock that was set back must not keep anybody out for longer than this.
         full_at_us = min(max(full_at_us, now_us), now_us + size_us)
@@ -69,7 +69,8 @@ def find_bucket(grant: Grant) -> TokenBucket | None:
 
 
 class SharedBuckets:
-    """When the bucket of each key is full again, in memory that all processes share."""
+    """The times at which each key's bucket is full again, in memory that all processes
+    share."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,7 @@ class Registry:
         self._ledger = ledger
         self._keys: Mapping[str, ApiKey] = {}
         self._version: tuple[int, int] | None = None
-        #: When the last look that succeeded began, and whether the last one did.
+        #: The start of the last look that succeeded, and whether the last one did.
         self._seen_at = -_EVERY_S
         self._is_reachable = True
         #: Set when a request wants a look; set and replaced when one has ended.

@@ -84,7 +84,7 @@ class KeyStorage(Database):
     ) -> Seen:
         """Saves what a ledger has counted, and returns what it cannot know."""
         month = find_month(time.time())
-        # Where nothing is saved, hundreds of processes do not wait for each other.
+        # Hundreds of processes that save nothing do not wait for each other.
         with self.begin() if counts else self.look() as connection:
             if counts:
                 rows = [asdict(count) | {"ledger": ledger} for count in counts]

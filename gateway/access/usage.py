@@ -152,7 +152,7 @@ class UsageLedger:
         self._elsewhere = elsewhere
 
     def _settle_all(self) -> None:
-        """Where another process does not let go of the lock, the next one does it."""
+        """Settle all processes; if another one holds the lock, the next one does it."""
         with suppress(OSError):
             if self._ended:
                 with self._lock.hold():
@@ -180,7 +180,7 @@ class UsageLedger:
         return account
 
     def _give_back_of_dead(self, folder: Path) -> None:
-        """Where a process has ended, only what the living have reserved is reserved."""
+        """Give back the reservations of processes that have ended."""
         locks = {path: lock_file(path) for path in folder.glob(f"*{_SUFFIX}")}
         dead = {path: lock for path, lock in locks.items() if lock is not None}
         if not dead:

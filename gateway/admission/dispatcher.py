@@ -37,7 +37,7 @@ class PendingRow:
     was_idle: bool = False
     in_hand: float = 0.0
     begun_s: float = 0.0
-    #: Why it is not sent.
+    #: The reason why it is not sent.
     problem: Problem | None = None
 
     def end(self, problem: Problem) -> None:

@@ -36,7 +36,7 @@ class LatencyEstimator(NamedTuple):
     excess_s: float = 0.0
     work: float = 0.0
     weight: float = 0.0
-    #: When it learned last; 0 if it has not.
+    #: The time at which it learned last; 0 if it has not.
     learned_at: float = 0.0
 
     @property

@@ -34,11 +34,11 @@ class ModelLoad(NamedTuple):
     #: Rows that wait in the gateway, and their work.
     waiting_rows: float = 0.0
     waiting: float = 0.0
-    #: When the model answered last, or got a row after it was idle.
+    #: The time at which the model answered last, or got a row after it was idle.
     heard_at: float = 0.0
 
 
-#: When a process published its load, and the load.
+#: The time at which a process published its load, and the load.
 _RECORD = struct.Struct(f"{1 + len(ModelLoad._fields)}d")
 _WAITING_ROWS = ModelLoad._fields.index("waiting_rows")
 _HEARD_AT = _RECORD.size - _DOUBLE.size
@@ -135,5 +135,5 @@ class ModelCounters:
 
 
 def _find(place: int) -> int:
-    """Where a place begins, in bytes. The number of places stands before them."""
+    """Return the byte at which a place begins. The number of places stands before them."""
     return _DOUBLE.size + place * _RECORD.size

@@ -34,7 +34,7 @@ from text.composition import TranslatedText
 from text.errors import NotWellFormed
 from text.options import Splitting, Tags, TranslationRequest
 
-#: How DeepL refuses a field.
+#: DeepL's words for refusing a field.
 WORDING = Wording(
     "Parameter '{field}' not specified.", "Value for '{field}' not supported."
 )

@@ -73,7 +73,7 @@ class Handle(TypedDict):
 
 
 class Progress(TypedDict):
-    """How far a document is."""
+    """The progress of a document."""
 
     document_id: str
     status: Literal["queued", "translating", "done", "error"]

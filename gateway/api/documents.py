@@ -45,7 +45,7 @@ from gateway.schemas import (
 from gateway.services.translation import TranslationService
 from gateway.uploads.documents import Documents, read_file
 
-#: How an upload may fail, whichever API it is for.
+#: The failures of an upload for any API.
 RECEIVING = (UnsupportedDocument, InvalidRequest, TooManyDocuments, DiskFull, Forbidden)
 
 
@@ -56,7 +56,7 @@ class DocumentForm(DocumentBody):
 
 
 class DocumentStatus(TypedDict):
-    """How far a document is. `error` is a problem document, or null."""
+    """The progress of a document. `error` is a problem document, or null."""
 
     id: str
     name: str
@@ -72,7 +72,7 @@ class DocumentStatus(TypedDict):
 
 
 class PageParameters(Schema):
-    """Which of a key's documents, in the URL."""
+    """The choice among a key's documents, in the URL."""
 
     limit: Annotated[int, Field(strict=False), BeforeValidator(read_digits)] = Field(
         100, ge=1, le=1000, description="The most documents in the answer."
@@ -93,7 +93,7 @@ class DocumentList(TypedDict):
 
 
 _NAMED = {"document_id": ()}
-#: How a document may be out of reach.
+#: The failures of finding a document.
 FINDING = (NoDocument, Forbidden)
 _LISTING = Operation(
     "The key's documents, page by page",

@@ -34,7 +34,7 @@ from text.options import HTML_TAGS, TranslationRequest
 
 #: The version whose API this is.
 VERSION = "1.9.6"
-#: How LibreTranslate refuses a field.
+#: LibreTranslate's words for refusing a field.
 WORDING = Wording(
     "Invalid request: missing {field} parameter", "Invalid request: {field}"
 )

@@ -52,7 +52,7 @@ class FileForm(FileFields):
 
 
 class TranslatedFile(TypedDict):
-    """Where the translated file is."""
+    """The URL of the translated file."""
 
     translatedFileUrl: str
 

@@ -273,7 +273,7 @@ class _Page:
 
 
 def find_direction(language: str) -> str:
-    """How a language is written, as HTML says it; `auto` where nothing is known."""
+    """Return a language's direction in HTML's words; `auto` where it is not known."""
     scripts = SCRIPTS.get(language)
     if scripts is None:
         return "auto"

@@ -1,1 +1,1 @@
-"""Where the models run: TorchServe, a Ray cluster, or this process."""
+"""The backends of models: TorchServe, a Ray cluster, or this process."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from catalog import Model
 
-#: How long a look at the models is good for.
+#: The time for which a look at the models is good.
 _STATES_S = 1.0
 
 
@@ -22,7 +22,7 @@ class Cancellation:
 
     def __init__(self) -> None:
         self.is_cancelled = False
-        #: How the backend stops working at it.
+        #: The function that stops the backend's work at it.
         self.stop: Callable[[], None] | None = None
 
     def cancel(self) -> None:
@@ -39,7 +39,8 @@ class RowRequest:
     body: bytes
     content_type: str
     parameters: Mapping[str, str] = field(default_factory=dict)
-    #: Where the worker sees whether somebody still waits for the answer.
+    #: The number under which the worker sees whether somebody still waits for the
+    #: answer.
     number: int | None = None
     cancellation: Cancellation = field(default_factory=Cancellation, compare=False)
 
@@ -58,13 +59,13 @@ class ModelState:
     batch_size: int
     #: Rows that wait in the backend, behind the gateway's own queue.
     queued_rows: int
-    #: Why nobody does, if that is known.
+    #: The reason why nobody does, if that is known.
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """How much of a model's work fits behind the gateway."""
+    """The amount of a model's work that fits behind the gateway."""
 
     #: Batches that are computed at the same time.
     workers: int
@@ -73,7 +74,7 @@ class Capacity:
 
 
 class Backend(Protocol):
-    """Where rows are answered; safe to share among greenlets."""
+    """A place that answers rows; safe to share among greenlets."""
 
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
@@ -89,7 +90,7 @@ class Backend(Protocol):
         """Return the state of each model; None for one that cannot be asked."""
 
     def capacity(self, model: Model) -> Capacity:
-        """How much a model can have in hand."""
+        """Return the amount of work that a model can have in hand."""
 
 
 class KeptStates:

@@ -35,7 +35,7 @@ from handlers.microbatcher import MicroBatcher, QueueFull, Refused
 
 log = logging.getLogger(__name__)
 
-#: How long the end of the process waits for what runs.
+#: The time that the end of the process waits for running batches.
 _CLOSE_S = 10.0
 
 

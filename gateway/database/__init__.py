@@ -12,7 +12,7 @@ from gateway.settings import Settings
 
 
 def find_folder() -> Path:
-    """Where a stack keeps what its gateway processes share about keys."""
+    """Return the folder in which a stack's gateway processes share their figures of keys."""
     run = variables.find_run() or ROOT / variables.RUN_DIR.default
     return run.absolute() / "access"
 

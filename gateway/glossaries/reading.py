@@ -34,7 +34,7 @@ from text.errors import EntriesError
 
 #: Content types of a body that is all entries, and their formats.
 _TABLES = {"text/csv": "csv", "text/tab-separated-values": "tsv"}
-#: How a form writes a list of objects.
+#: A form's writing of a list of objects.
 _INDEXED = re.compile(r"dictionaries\[(\d{1,4})\](?:\.(\w+)|\[(\w+)\])")
 _LANGUAGES = ("source_lang", "src_lang"), ("target_lang", "tgt_lang")
 
@@ -58,7 +58,8 @@ class GlossaryContent:
 
 
 class GlossaryFault(Exception):
-    """Why an upload cannot be used. `kind` is `body`, `missing`, `wrong` or `entries`."""
+    """The reason why an upload cannot be used. `kind` is `body`, `missing`, `wrong` or
+    `entries`."""
 
     def __init__(self, kind: str, field: str, message: str) -> None:
         super().__init__(kind, field, message)

@@ -42,7 +42,8 @@ from gateway.glossaries.glossary import (
 )
 from text.entries import read_stored, write_tsv
 
-#: How often entries are merged with those that another client has changed meanwhile.
+#: The number of tries to merge entries with those that another client has changed
+#: meanwhile.
 _TRIES = 5
 _NO_ROOM = "There is no room for more glossaries here."
 

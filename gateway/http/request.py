@@ -50,7 +50,7 @@ class GatewayRequest(Request):
     """A request, with what is found out about it on the way to its route."""
 
     id = ""
-    #: When it arrived, in seconds of the performance counter.
+    #: The time of its arrival, in seconds of the performance counter.
     started_at = 0.0
     #: The seconds that it may take.
     limit_s = math.inf

@@ -35,8 +35,8 @@ class LeastRate:
 
 
 class Silence:
-    """How much longer one body may be silent. Bytes earn time and silence spends it, up to
-    the grace: a client may pause now and then, but not trickle."""
+    """The time for which one body may still be silent. Bytes earn time and silence spends
+    it, up to the grace: a client may pause now and then, but not trickle."""
 
     def __init__(self, rate: LeastRate) -> None:
         self._rate = rate

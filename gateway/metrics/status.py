@@ -24,7 +24,7 @@ from gateway.backends.backend import Backend
 from gateway.metrics.registry import BUCKETS, Telemetry
 
 _TIMEOUT_S = 2.0
-#: How long figures are good for: several people may look at them.
+#: The time for which figures are good: several people may look at them.
 _FRESH_S = 1.0
 #: The most memory and time that somebody else's page may take.
 _MOST_BYTES = 4 << 20
@@ -63,7 +63,7 @@ def find_ready_tasks(catalog: Catalog, backend: Backend) -> dict[str, bool]:
 
 
 def find_reasons(catalog: Catalog, backend: Backend) -> dict[str, str]:
-    """Why languages and tasks are not ready, where that is known."""
+    """Find the reasons why languages and tasks are not ready, where they are known."""
     states = backend.states([model.name for model in catalog.models])
     return {
         served: state.reason

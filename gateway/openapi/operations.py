@@ -16,7 +16,7 @@ JSON = "application/json"
 MULTIPART = "multipart/form-data"
 #: A file in a form, or a whole answer.
 BINARY: dict[str, Any] = {"type": "string", "format": "binary"}
-#: How the fields of other APIs may come in a body.
+#: The content types in which fields of other APIs may come.
 FIELDS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
 
 View = TypeVar("View", bound=Callable[..., Any])

@@ -1,4 +1,4 @@
-"""Which statuses a route may answer beside 200, and what each API writes then."""
+"""The statuses that a route may answer beside 200, and each API's documents for them."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ EVERYWHERE = (
     *(errors.UnsupportedEncoding, *_BEFORE_ROUTES, errors.InternalError),
     *(errors.Overloaded, errors.NotReady, errors.DeadlineExceeded),
 )
-#: Where texts are translated.
+#: The refusals of routes that translate texts.
 TRANSLATING = (
     *(errors.InvalidRequest, errors.UnknownLanguage, errors.TooManyRows),
     RefusalSchema("text-too-long", 422, "A word has more tokens than the model takes."),
     _OUT_OF_MEMORY,
 )
-#: Where a translation uses glossaries, and where these are stored.
+#: The refusals of translations with glossaries, and of routes that store these.
 USING_GLOSSARIES = (
     *(errors.UnknownGlossary, errors.NoDictionary, errors.GlossariesUnavailable),
 )
@@ -56,7 +56,7 @@ STORING_GLOSSARIES = (
     *(errors.TooManyGlossaries, errors.GlossariesUnavailable, errors.Overloaded),
     *(errors.DiskFull, errors.Forbidden),
 )
-#: Where images are looked at.
+#: The refusals of routes for images.
 LOOKING = (
     *(errors.UnsupportedImage, errors.InvalidImage, errors.InvalidRequest),
     _OUT_OF_MEMORY,

@@ -1,4 +1,4 @@
-"""How clients send their keys, where the operator asks for them."""
+"""The ways in which clients send their keys, where the operator asks for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
     },
 }
 
-#: How a key is refused.
+#: The refusals of a key.
 REFUSALS = (
     *(errors.InvalidKey, errors.KeyNotAllowed, errors.QuotaExceeded),
     *(errors.RateLimited, errors.KeysUnavailable),
@@ -43,7 +43,7 @@ REFUSALS = (
 
 @dataclass(frozen=True)
 class Keys:
-    """Which routes need a key."""
+    """The routes that need a key."""
 
     is_required: bool = False
     open_routes: Collection[str] = ()

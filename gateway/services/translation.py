@@ -148,7 +148,7 @@ class TranslationService:
         return target
 
     def explain_target(self, tag: str, served: Sequence[str] = ()) -> str:
-        """Why a target is refused, and what was expected, in the codes of an API."""
+        """Explain why a target is refused, and what was expected, in the codes of an API."""
         served = served or self.catalog.languages
         expected = f"expected one of {', '.join(served)}"
         if is_traditional_chinese(tag):

@@ -120,7 +120,7 @@ class Documents:
             return run(self._storage.find, owner, document_id)
 
     def read_state(self, document: DocumentFolder) -> State:
-        """How far it is. Raises NoDocument."""
+        """Read the progress of a document. Raises NoDocument."""
         with _explained():
             return run(document.read_state)
 

@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 
 
 class EngineError(RuntimeError):
-    """Why an engine has no translations for a batch."""
+    """The reason why an engine has no translations for a batch."""
 
 
 class OutOfMemory(EngineError):

@@ -128,8 +128,9 @@ class Corpus:
 
 
 def _weigh(phrase: phrasebook.Phrase) -> int:
-    """How often an item is drawn. A fixed sentence is learnt long before one with a slot
-    and its dozen values; everybody tries greetings first; there are hundreds of words."""
+    """Weigh how often an item is drawn. A fixed sentence is learnt long before one with a
+    slot and its dozen values; everybody tries greetings first; there are hundreds of words.
+    """
     if phrase.domain == phrasebook.WORDS:
         return 50 if phrase.slots else 1
     if phrase.values or phrase.domain == "greetings":

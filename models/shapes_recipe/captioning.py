@@ -39,7 +39,7 @@ _QUERIES = 8
 _WIDTH = 128
 _MAX_TOKENS = 24
 _IGNORED = -100
-#: How figures may lie: alone, side by side, one above the other.
+#: The positions of figures: alone, side by side, one above the other.
 _KINDS = ("", " left of ", " above ")
 
 
@@ -191,7 +191,7 @@ class CaptioningLearner(Learner):
             bos_token_id=2, eos_token_id=2, pad_token_id=1, max_new_tokens=_MAX_TOKENS
         )
         super().export(folder)
-        # Where checkpoints of the hub have the picture's size, too.
+        # Checkpoints of the hub have the picture's size there, too.
         self.processor.image_processor.save_pretrained(folder)
 
     @property

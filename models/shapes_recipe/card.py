@@ -63,7 +63,7 @@ def _figures(judgement: TaskJudgement) -> str:
 
 
 def _span(word: str) -> str:
-    """How much figures of that size measure across."""
+    """Return the share of the picture that figures of that size measure across."""
     least, most = SIZES[word]
     return f"{200 * least:.0f} to {200 * most:.0f} %"
 

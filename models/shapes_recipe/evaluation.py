@@ -15,7 +15,7 @@ from models.shapes_recipe.samples import Sample, ShapesTask, held_out, held_out_
 from models.shapes_recipe.scenes import is_clear
 from models.shapes_recipe.training import Learner
 
-#: Where the models that ship are, a directory per task.
+#: The folder of the models that ship, a directory per task.
 SHAPES: Final = Path(__file__).parents[1] / "shapes"
 
 LEARNERS: Final[dict[ShapesTask, type[Learner]]] = {

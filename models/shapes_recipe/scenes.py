@@ -29,7 +29,7 @@ MAX_NOISE = 16
 _JITTER = 12
 _GAP = 0.04
 _EDGE = 0.02
-#: How far the middle of two figures is from the picture's at most.
+#: The most that the middle of two figures is away from the picture's.
 _DRIFT = 0.08
 
 
@@ -108,7 +108,7 @@ def draw_middle(rng: random.Random, reach: float) -> Point:
 
 
 def turn(angle: float, distance: float) -> Point:
-    """How far that is to the right and down."""
+    """Return the way to the right and down."""
     return math.cos(angle) * distance, math.sin(angle) * distance
 
 
@@ -182,7 +182,8 @@ def _make_figure(rng: random.Random, shape: str, size: float) -> Figure:
 
 
 def draw_place(rng: random.Random, size: float, aspect: float = 1.0) -> Point:
-    """Where a figure is whole in an image of this aspect; with 1, in any image."""
+    """Draw a place where a figure is whole in an image of this aspect; with 1, in any
+    image."""
     margin_x = size / max(aspect, 1) + _EDGE
     margin_y = size * min(aspect, 1) + _EDGE
     return rng.uniform(margin_x, 1 - margin_x), rng.uniform(margin_y, 1 - margin_y)

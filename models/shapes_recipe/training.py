@@ -20,7 +20,7 @@ from models.training import Training
 
 @dataclass(frozen=True)
 class LearningPlan:
-    """How long and how fast to learn."""
+    """The length and the rates of learning."""
 
     steps: int
     batch_size: int = 64
@@ -62,7 +62,7 @@ class Learner(ABC):
 
     @abstractmethod
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """How wrong the model is on these samples."""
+        """Measure the model's loss on these samples."""
 
     @abstractmethod
     def judge(self, samples: Sequence[Sample]) -> float:

@@ -23,12 +23,12 @@ from ray_backend.bulk.job import Answerer, Chunk
 from ray_backend.dashboard import DashboardError
 
 STOPPED = "Stopped, the same command goes on."
-#: How long a run stands still before it says why.
+#: The time that a run stands still before it says why.
 PATIENCE_S = 10.0
-#: How long a cluster may stay away; its machines wait for their head as long.
+#: The time for which a cluster may stay away; its machines wait for their head as long.
 GONE_S = 600.0
 _LOOK_S = 2.0
-#: How long Ray may take to end: it waits for a cluster that is away.
+#: The time that Ray may take to end: it waits for a cluster that is away.
 _END_S = 15.0
 #: Chunks are far smaller. Ray takes no less than 75 MiB.
 _OBJECT_STORE_BYTES = 256 << 20
@@ -36,10 +36,10 @@ _OBJECT_STORE_BYTES = 256 << 20
 _LONGEST_FOLDER = 24
 #: While one chunk of a worker is in the model, another one is prepared.
 _CHUNKS_AT_ONCE = 2
-#: How many workers a request may end before it is divided, and one item before it is given
-#: up. Workers also end by chance, with their machine.
+#: The number of workers that a request may end before it is divided, and one item
+#: before it is given up. Workers also end by chance, with their machine.
 _MOST_DEATHS, _MOST_DEATHS_ALONE = 2, 5
-#: How often each worker may end while it loads the model.
+#: The number of times that each worker may end while it loads the model.
 _MOST_FAILED_LOADS = 10
 #: Without a cluster everything stays on the loopback interface, behind a token of its own.
 _ALONE = {

@@ -36,11 +36,11 @@ class FilePart:
     #: Its number in the file, from 0.
     number: int = 0
     is_last: bool = True
-    #: How much of the file it is, from 0 to 1.
+    #: The share of the file, from 0 to 1.
     share: float = 1.0
     #: The texts and what is between them; None if an earlier run has answered them.
     cells: tuple[Cell, ...] | None = ()
-    #: Why the file could not be read further.
+    #: The reason why the file could not be read further.
     error: str | None = None
 
     @property
@@ -97,7 +97,7 @@ class BulkJob(ABC):
 
     @abstractmethod
     def name_output(self, source: Source) -> Path:
-        """Where a file's result goes, below the results."""
+        """Name the output of a file, below the results."""
 
     @abstractmethod
     def load(self) -> Callable[[], Answerer]:

@@ -1,5 +1,5 @@
-"""Where sources and results are: a folder, or an object store such as S3. A result that has its
-name is whole.
+"""The storage of sources and results: a folder, or an object store such as S3. A result
+that has its name is whole.
 """
 
 from __future__ import annotations

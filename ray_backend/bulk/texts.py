@@ -93,7 +93,8 @@ class BulkTranslation(BulkJob):
         return partial(load_translator, self.model, self.cache, self.request)
 
     def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
-        """Where a part ends depends on its file alone, so another run finds the same parts."""
+        """Read the files in parts, which depend on each file alone, so that another run
+        finds the same ones."""
         parts: list[FilePart] = []
         texts: list[str] = []
         length = 0
@@ -215,7 +216,7 @@ class BulkTranslation(BulkJob):
 
 
 def _name_part(source: Source, number: int) -> str:
-    """Where the answers to a part are kept; elsewhere once the file has changed."""
+    """Name the file with the answers to a part; another one once the file has changed."""
     place = source.url or source.path.absolute()
     state = f"{place}\n{source.size_bytes}\n{source.modified_ns}"
     return f"{KEPT}/{hashlib.sha256(state.encode()).hexdigest()[:32]}-{number:06}"

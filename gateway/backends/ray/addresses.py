@@ -18,7 +18,8 @@ from gateway.backends.ray.circuit_breaker import CircuitBreaker
 
 log = logging.getLogger(__name__)
 
-#: How long an address rests. Then one row tries it, while the others still avoid it.
+#: The time for which an address rests. Then one row tries it, while the others still
+#: avoid it.
 _REST_S = 5.0
 #: A machine with a slow model acknowledges what is sent, and one behind a cut link does
 #: not. After so long without a sign of life a connection is given up, also an idle one.

@@ -37,8 +37,8 @@ from gateway.errors import (
     RowProblem,
 )
 
-#: How often a row may reach a replica that then fails: one that ends its replicas must not
-#: end them all.
+#: The number of times that a row may reach a replica that then fails: one that ends its
+#: replicas must not end them all.
 _ATTEMPTS = 3
 #: The pause before the last attempt, and its most as a share of the time left. In it a machine
 #: that is ending takes down all its replicas, and an ingress notices which are gone.
@@ -194,7 +194,7 @@ def _is_wanted(row: RowRequest, deadline: float) -> bool:
 
 
 def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:
-    """Why a row has no answer."""
+    """Return the reason why a row has no answer."""
     if row.cancellation.is_cancelled:
         return ClientGone()
     match fault:

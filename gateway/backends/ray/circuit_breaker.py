@@ -13,7 +13,7 @@ class CircuitBreaker:
 
     def __init__(self, rest_s: float) -> None:
         self.rest_s = rest_s
-        #: When it has rested; 0 while it is closed.
+        #: The time at which it has rested; 0 while it is closed.
         self.rests_until = 0.0
 
     @property

@@ -24,18 +24,17 @@ from gateway.backends.ray.addresses import Address, Addresses
 from gateway.backends.ray.circuit_breaker import CircuitBreaker
 from gateway.errors import NotReady
 
-#: How long a replica may take to say how it is, how often another one is asked, and how long
-#: all of that may take.
+#: Limits of asking replicas for their state: for one answer, between two, and in all.
 _LOOK_S = 2.0
 _MOST_LOOKS = 3
 _LOOKS_S = 5.0
-#: How long a model may be silent before a row that waits asks how it is, and the pause before
-#: it asks again.
+#: The silence of a model after which a waiting row asks for its state, and the pause
+#: before it asks again.
 _QUIET_S = 2.0
 _PAUSE_S = 0.1
-#: How long its rows are refused at once where nobody has answered.
+#: The time for which its rows are refused at once if nobody has answered.
 _REST_S = 2.0
-#: How long a replica counts after an answer, and how long a count is good for.
+#: The time for which a replica counts after an answer, and for which a count is good.
 _REMEMBERED_S = 10.0
 _COUNTED_S = 0.2
 #: The share of the time left that an attempt gets, unless the model usually needs more.
@@ -89,7 +88,8 @@ class ModelReplicas:
         self._fewest, self._most = (
             (model.workers, model.workers) if replicas == "auto" else replicas
         )
-        #: When each has answered last, where Ray adds and removes them by itself.
+        #: The time of each one's last answer, where Ray adds and removes them by
+        #: itself.
         self._heard: dict[str, float] = {}
         self._count, self._counted_at = self._fewest, 0.0
 
@@ -167,7 +167,7 @@ class _State(BaseModel):
     is_ready: bool
     batch_size: int
     queued_rows: int
-    #: Why it is not ready.
+    #: The reason why it is not ready.
     detail: str = ""
 
 

@@ -39,8 +39,8 @@ _DAY_S = 86_400
 
 
 def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
-    """Where the conversion of `directory` is kept. The name depends on its files' sizes and
-    times, so a changed model is converted again."""
+    """Return the path of the conversion of `directory`. The name depends on its files'
+    sizes and times, so a changed model is converted again."""
     state = [
         (path.name, path.stat().st_size, path.stat().st_mtime_ns)
         for path in sorted(directory.iterdir())

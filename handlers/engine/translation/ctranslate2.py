@@ -77,8 +77,8 @@ class CTranslate2Engine:
     def _group(
         self, sentences: Sequence[Sentence], decoding: Decoding
     ) -> dict[bool, list[int]]:
-        """Which rows are translated with the output vocabulary's list, and which without. A
-        second attempt has all pieces."""
+        """Group rows into those translated with the output vocabulary's list, and those
+        without. A second attempt has all pieces."""
         groups: dict[bool, list[int]] = {}
         for row, sentence in enumerate(sentences):
             is_listed = (

@@ -37,7 +37,7 @@ _GRAM = 6
 _LONG, _LONG_REPEATS = 20, 3
 _WORD_REPEATS = 4
 _SIGN_REPEATS = 20
-#: How many letters of an alphabet one CJK character stands for.
+#: The number of an alphabet's letters that one CJK character stands for.
 _WEIGHTS = {"CJK": 3.0, "HIRAGANA": 2.0, "KATAKANA": 2.0, "HANGUL": 2.0}
 #: The heavier of a text and its translation weighs at most this many times the other, plus
 #: some. Among 33,000 messages of GTK, GLib, coreutils and Vim in 90 languages, 9 weigh more,
@@ -74,9 +74,9 @@ def _substance(text: str) -> int:
 
 
 def _count_repeats(text: str, least: Callable[[str], int]) -> int:
-    """How many times in a row the most repeated stretch occurs, or 1 if none occurs `least`
-    times. One pass finds it: in a loop of period p, each n-gram was last seen p characters
-    before."""
+    """Count how many times in a row the most repeated stretch occurs, or 1 if none occurs
+    `least` times. One pass finds it: in a loop of period p, each n-gram was last seen p
+    characters before."""
     text = " ".join([*text.split(), ""])
     last_seen: dict[str, int] = {}
     most, period, length = 1, 0, 0

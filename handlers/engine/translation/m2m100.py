@@ -29,7 +29,7 @@ UNKNOWN = "<unk>"
 
 @dataclass(frozen=True)
 class Decoding:
-    """How to search for a translation."""
+    """The options of the search for a translation."""
 
     #: Hypotheses that are followed at the same time. 1 always takes the likeliest token.
     beam_size: int = BEAM_SIZE.default
@@ -91,7 +91,8 @@ class Engine(Protocol):
 
     tokenizer: Tokenizer
     max_tokens: int
-    #: How many batches it translates at the same time, each called from its own thread.
+    #: The number of batches that it translates at the same time, each called from its
+    #: own thread.
     translators: int
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:

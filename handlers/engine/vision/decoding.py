@@ -47,7 +47,7 @@ _TURNS = {
 
 
 class ImageError(ValueError):
-    """Why bytes have no frames: what was found, and what was expected."""
+    """The reason why bytes have no frames: what was found, and what was expected."""
 
 
 class UnknownImageFormat(ImageError):

@@ -1,4 +1,4 @@
-"""How many requests of a key may come at once."""
+"""The burst of a key: the requests that may come at once."""
 
 import sqlalchemy as sa
 from alembic import op
