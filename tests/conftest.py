@@ -38,9 +38,9 @@ SLOW = [
     cluster/test_bulk chaos/test_chaos e2e/test_real_size e2e/test_ray e2e/test_restarts
     durability/test_durability e2e/test_tuning e2e/test_hostile_bodies e2e/test_faults
     gateway/access/test_stalls e2e/test_foreign_clients e2e/test_document_jobs fuzz/test_fuzz
-    e2e/test_bulk e2e/test_doors e2e/test_embedded page/test_accessibility page/test_whole
-    page/test_text documents/test_jobs page/test_documents deploy/test_supervision
-    gateway/access/test_exactness page/test_glossaries""".split(),
+    e2e/test_bulk e2e/test_reverse_proxy e2e/test_embedded page/test_accessibility
+    page/test_whole page/test_text documents/test_jobs page/test_documents
+    deploy/test_supervision gateway/access/test_exactness page/test_glossaries""".split(),
 ]
 SLOWEST_FILES = 10
 _CPU_TIMES = pytest.StashKey[tuple[float, float]]()

@@ -1,4 +1,4 @@
-"""A run fails where a test leaves something behind, and few tests may be tried twice."""
+"""A run fails where a test leaves something behind, and lists of tests are kept up."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.stack import ROOT
+from tests.conftest import SLOW
 from tests.retries import RETRIED
 
 LEAKING = """
@@ -52,3 +53,7 @@ def test_retried_tests_are_few_and_recent_and_have_a_reason():
         assert (ROOT / test.partition("::")[0]).exists()
         assert reason
         assert date.today() - since <= timedelta(days=31)
+
+
+def test_slow_files_exist():
+    assert [name for name in SLOW if not (ROOT / f"tests/{name}.py").exists()] == []

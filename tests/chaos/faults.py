@@ -49,7 +49,7 @@ _HOSTILE_LIMIT_S = 5.0
 _FLOOD_S, _FLOOD_LIMIT_S, _TIMES_CAPACITY, _SENTENCES = 2.0, 0.5, 4, 500
 _FLOOD = Manner(int(_FLOOD_LIMIT_S * 1000), 200, _FLOOD_LIMIT_S + PATIENCE_S)
 _CROWD = 40
-_DOOR = ("nginx master", "nginx worker")
+_NGINX = ("nginx master", "nginx worker")
 _WRITERS = ("gateway master", "gateway worker")
 #: Java and its worker would be taken for dead if they stood still for longer; for the gateway
 #: worker nginx answers by then.
@@ -74,16 +74,16 @@ def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
     if victim is None:
         return
     with ExitStack() as windows:
-        if name in _DOOR:
+        if name in _NGINX:
             windows.enter_context(scene.note(scene.shut, name))
         if name in _WRITERS:
             scene.note_cut(name)
         victim.kill()
-        if name in _DOOR:
+        if name in _NGINX:
             scene.wait(
                 f"{name} after kill -9", lambda: _is_new(scene, name, victim.pid)
             )
-            scene.wait("the door", lambda: _is_open(scene))
+            scene.wait("nginx", lambda: _is_open(scene))
 
 
 def kill_readers(scene: Scene, rng: random.Random) -> None:
@@ -102,7 +102,7 @@ def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
     if victim is None:
         return
     with ExitStack() as windows:
-        if name in _DOOR:
+        if name in _NGINX:
             windows.enter_context(scene.note(scene.frozen, name))
         victim.suspend()
         try:
@@ -311,7 +311,7 @@ FAULTS: dict[str, Fault] = {
     **{
         f"kill {name}": partial(kill, name=name)
         # Gateway workers are killed beside a broken map, the registrar for a recycled group.
-        for name in (*_DOOR, "gateway master", "documents", "java", "model worker")
+        for name in (*_NGINX, "gateway master", "documents", "java", "model worker")
     },
     "kill readers": kill_readers,
     **{f"stop {name}": partial(stop, name=name) for name in _STOPS_S},

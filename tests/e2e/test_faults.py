@@ -149,7 +149,7 @@ def test_up_stops_nothing_before_all_is_ready_for_it(
     assert translate(small) == 200
 
 
-def test_a_stopped_supervisord_does_not_stop_the_door(small: Stack):
+def test_a_stopped_supervisord_does_not_stop_nginx(small: Stack):
     supervisord = processes(small)[0]
     before = count_lines(small)
     supervisord.suspend()
@@ -180,7 +180,7 @@ def ask_many(stack: Stack) -> Counter[int]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
-def test_a_full_disk_does_not_stop_the_door(small: Stack, folder: Path):
+def test_a_full_disk_does_not_stop_nginx(small: Stack, folder: Path):
     filler = folder / "filler"
     with filler.open("wb", buffering=0) as file, suppress(OSError):
         while file.write(bytes(1 << 12)):

@@ -19,8 +19,8 @@ import yaml
 from contract import variables
 from tests import programs
 from tests.e2e.clients import FOREIGN, ask
-from tests.e2e.door import open_door
 from tests.e2e.real_stack import delete_glossaries
+from tests.e2e.reverse_proxy import start_proxy
 from tests.gateway.fake_torchserve import LIMIT_S
 
 ANSWERS = yaml.safe_load((FOREIGN / "answers.yaml").read_text("utf-8"))
@@ -37,7 +37,7 @@ def ask_with_keys(folder: Path) -> dict[str, Any]:
     """The answers to each key by a gateway that requires one."""
     run = folder / "run"
     settings = {"BABELGATE_KEYS": "required", "BABELGATE_RUN_DIR": str(run)}
-    with open_door(folder, None, **settings) as door:
+    with start_proxy(folder, None, **settings) as proxy:
         # One package keeps translations, so that the right key comes last.
         keys = {
             "wrong": "any-key",
@@ -46,8 +46,8 @@ def ask_with_keys(folder: Path) -> dict[str, Any]:
             "right": add_key(run, "right"),
         }
         once = {"api_key": keys["limited"]}
-        assert requests.get(f"{door.url}/v2/languages", once, timeout=LIMIT_S).ok
-        return ask("keys", door.url, json.dumps(keys))
+        assert requests.get(f"{proxy.url}/v2/languages", once, timeout=LIMIT_S).ok
+        return ask("keys", proxy.url, json.dumps(keys))
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,7 @@ def start(runs: list[Path], map_path: Path, cache: Path) -> Iterator[Machines]:
 
 
 @pytest.fixture(scope="module")
-def door(machines: Machines) -> str:
+def shared_url(machines: Machines) -> str:
     """The head's nginx, which shares requests out to both gateways as the page says."""
     head, other = machines
     main = head.run / "nginx/nginx.conf"
@@ -104,9 +104,9 @@ def count_requests(gateway: Stack) -> float:
     return sum(map(float, re.findall(pattern, text)))
 
 
-def test_both_gateways_translate(machines: Machines, door: str):
+def test_both_gateways_translate(machines: Machines, shared_url: str):
     before = [count_requests(machine) for machine in machines]
-    answers = [translate(door) for _ in range(10)]
+    answers = [translate(shared_url) for _ in range(10)]
     assert {answer.json()["translated"] for answer in answers} == {
         "Bonjour, comment allez-vous ?"
     }
@@ -114,21 +114,23 @@ def test_both_gateways_translate(machines: Machines, door: str):
     assert all(later > sooner for sooner, later in zip(before, after, strict=True))
 
 
-def test_each_models_translations_are_right(door: str):
+def test_each_models_translations_are_right(shared_url: str):
     pairs = [p for p in newcomer_pairs() if p.target_language in LANGUAGES]
-    assert share_right(pairs, translate_pairs(door, pairs)) > 0.99
+    assert share_right(pairs, translate_pairs(shared_url, pairs)) > 0.99
 
 
-def test_a_gateway_that_is_gone_costs_no_later_request(machines: Machines, door: str):
+def test_a_gateway_that_is_gone_costs_no_later_request(
+    machines: Machines, shared_url: str
+):
     stop(machines[1], "gateway")
     try:
-        assert [translate(door).status_code for _ in range(10)] == [200] * 10
+        assert [translate(shared_url).status_code for _ in range(10)] == [200] * 10
     finally:
         Supervision(machines[1]).restart("gateway")
     before = count_requests_or_none(machines[1])
 
     def is_asked() -> bool:
-        translate(door)
+        translate(shared_url)
         now = count_requests_or_none(machines[1])
         return now is not None and now > (before or 0)
 

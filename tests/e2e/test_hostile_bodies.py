@@ -17,8 +17,8 @@ from urllib3.exceptions import HTTPError
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.measure.hostile_inputs import aim
 from deploy.stack import Stack
-from tests.e2e.door import open_door
 from tests.e2e.real_stack import processes
+from tests.e2e.reverse_proxy import start_proxy
 from tests.hostile_bodies import draw_bodies
 
 pytestmark = pytest.mark.faults
@@ -87,13 +87,13 @@ def test_hostile_forms_are_in_nobodys_way(tmp_path: Path):
         ).status
 
     with (
-        open_door(tmp_path) as door,
-        connection_from_url(door.url, maxsize=30, retries=False, timeout=60) as pool,
+        start_proxy(tmp_path) as proxy,
+        connection_from_url(proxy.url, maxsize=30, retries=False, timeout=60) as pool,
         ThreadPoolExecutor(20) as threads,
     ):
         hostile = [
             threads.submit(ask, target, request)
-            for target in aim(door.url) * 4
+            for target in aim(proxy.url) * 4
             for request in target.requests
         ]
         others: Counter[int] = Counter()

@@ -118,7 +118,7 @@ def test_no_log_holds_what_people_translate(stack: Stack):
         assert key not in text, path
 
 
-def test_only_the_door_listens_beyond_loopback(stack: Stack):
+def test_only_nginx_listens_beyond_loopback(stack: Stack):
     listening = {
         connection.laddr
         for process in processes(stack)

@@ -14,12 +14,12 @@ import pytest
 import requests
 
 from gateway.settings import Settings
-from tests.e2e.door import Door, door, open_door
-from tests.e2e.test_doors import read_problem
+from tests.e2e.reverse_proxy import ReverseProxy, proxy, start_proxy
+from tests.e2e.test_reverse_proxy import read_problem
 from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import begin
 
-__all__ = ["door"]
+__all__ = ["proxy"]
 
 SHAPE = (480, 640, 3)
 FRAME = bytes(480 * 640 * 3)
@@ -32,8 +32,8 @@ SLACK_BYTES = 32 << 20
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    with open_door(tmp_path_factory.mktemp("door")) as opened:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReverseProxy]:
+    with start_proxy(tmp_path_factory.mktemp("proxy")) as opened:
         yield opened
 
 
@@ -83,18 +83,18 @@ def measure_peak(process: psutil.Process) -> int:
 
 
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["length", "chunked"])
-def test_of_a_large_upload_nobody_keeps_more_than_a_few_rows(door, is_chunked):
-    before = {p: p.memory_info().rss for p in (door.nginx, door.gateway)}
-    door.torchserve.keeps_bodies = False
+def test_of_a_large_upload_nobody_keeps_more_than_a_few_rows(proxy, is_chunked):
+    before = {p: p.memory_info().rss for p in (proxy.nginx, proxy.gateway)}
+    proxy.torchserve.keeps_bodies = False
     with requests.Session() as client:
         answer = upload(
-            client, door.url, lambda: make_array(FRAMES), is_chunked=is_chunked
+            client, proxy.url, lambda: make_array(FRAMES), is_chunked=is_chunked
         )
     assert answer.json() == {"captions": ["pixel 0 0 0"] * FRAMES}
     held = Settings().upload_buffer_bytes + SLACK_BYTES
-    assert measure_peak(door.gateway) - before[door.gateway] < held
-    assert measure_peak(door.nginx) - before[door.nginx] < 4 << 20
-    assert not [path for path in (door.run / "temp").rglob("*") if path.is_file()]
+    assert measure_peak(proxy.gateway) - before[proxy.gateway] < held
+    assert measure_peak(proxy.nginx) - before[proxy.nginx] < 4 << 20
+    assert not [path for path in (proxy.run / "temp").rglob("*") if path.is_file()]
 
 
 BAD = {
@@ -113,36 +113,36 @@ BAD = {
         *(("upload size", True), ("row", False), ("row", True)),
     ],
 )
-def test_who_is_refused_in_the_middle_is_told_so_and_goes_on(door, kind, is_chunked):
+def test_who_is_refused_in_the_middle_is_told_so_and_goes_on(proxy, kind, is_chunked):
     status, make = BAD[kind]
-    door.torchserve.will(*["echo"] * 3, "row-no-image")
+    proxy.torchserve.will(*["echo"] * 3, "row-no-image")
     with requests.Session() as client:
-        answer = upload(client, door.url, make, is_chunked=is_chunked)
+        answer = upload(client, proxy.url, make, is_chunked=is_chunked)
         assert (answer.status_code, answer.json()["status"]) == (status, status)
-        door.torchserve.will()
-        answer = client.post(f"{door.url}/caption", data=PNG, timeout=LIMIT_S)
+        proxy.torchserve.will()
+        answer = client.post(f"{proxy.url}/caption", data=PNG, timeout=LIMIT_S)
         assert answer.json() == {"captions": ["image/png of 8 bytes"]}
 
 
-def test_a_deadline_in_the_middle_of_an_upload_is_a_document_too(door):
+def test_a_deadline_in_the_middle_of_an_upload_is_a_document_too(proxy):
     """There is one row and the beginning of another, whose end does not come."""
-    door.torchserve.will("hang")
+    proxy.torchserve.will("hang")
     sent = b"".join(islice(make_array(FRAMES), 12))
     headers = ("Transfer-Encoding: chunked", "X-Timeout-Ms: 1000")
-    with begin(door.url, "/caption", *headers) as client:
+    with begin(proxy.url, "/caption", *headers) as client:
         client.sendall(b"%x\r\n%b\r\n" % (len(sent), sent))
         assert read_problem(client) == (504, "deadline")
 
 
-def test_a_request_that_nginx_cannot_read_is_a_document_however_long_it_is(door):
+def test_a_request_that_nginx_cannot_read_is_a_document_however_long_it_is(proxy):
     both = {"Content-Length": str(1 << 30), "Transfer-Encoding": "chunked"}
     answer = requests.post(
-        f"{door.url}/caption", data=b"x", headers=both, timeout=LIMIT_S
+        f"{proxy.url}/caption", data=b"x", headers=both, timeout=LIMIT_S
     )
     assert (answer.status_code, answer.json()["status"]) == (400, 400)
 
 
-def test_a_body_that_is_too_large_for_another_path_is_refused_by_nginx(door):
-    answer = requests.post(f"{door.url}/translate", data=FRAME * 2, timeout=LIMIT_S)
+def test_a_body_that_is_too_large_for_another_path_is_refused_by_nginx(proxy):
+    answer = requests.post(f"{proxy.url}/translate", data=FRAME * 2, timeout=LIMIT_S)
     assert answer.status_code == 413
     assert "1 MiB of anything else" in answer.json()["detail"]

@@ -18,8 +18,8 @@ import psycopg
 import redis
 
 from deploy.programs import POSTGRESQL, REDIS
-from tests.e2e.door import find_port
 from tests.e2e.real_stack import wait_until
+from tests.e2e.reverse_proxy import find_port
 from tests.programs import find_or_skip
 
 _NOBODY = 65534

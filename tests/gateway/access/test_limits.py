@@ -15,7 +15,7 @@ from gateway.access.keys import ApiKey, Grant
 from gateway.access.limits import Limiter
 from gateway.errors import KeysUnavailable, RateLimited
 from gateway.shared_memory import Lock
-from tests.e2e.door import find_port
+from tests.e2e.reverse_proxy import find_port
 from tests.gateway.access.conftest import LIMITS
 from tests.gateway.access.servers import run_redis
 

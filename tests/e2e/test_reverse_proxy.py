@@ -24,20 +24,20 @@ import requests
 from contract.dialects import LIBRETRANSLATE, OURS, Dialect, find_dialect
 from contract.problems import CONTENT_TYPE, write_problem
 from tests.closing_server import ClosingServer, QuietHandler
-from tests.e2e.door import (
-    Door,
-    door,
+from tests.e2e.real_stack import wait_until
+from tests.e2e.reverse_proxy import (
+    ReverseProxy,
     find_port,
-    open_before,
-    open_door,
+    proxy,
     reset,
     start_nginx,
+    start_proxy,
+    start_proxy_before,
 )
-from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import Running, begin, serve_before_fake
 
-__all__ = ["door"]
+__all__ = ["proxy"]
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 GOOGLE_PATH = "/language/translate/v2"
@@ -54,7 +54,7 @@ LOUD = {"error.log crit": "error.log warn"}
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Gunicorn for all doors of this file that do not need one of their own."""
+    """Gunicorn for all tests of this file that need none of their own."""
     folder = tmp_path_factory.mktemp("gateway")
     with serve_before_fake(folder, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as running:
         yield running
@@ -63,17 +63,17 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def started(
     running: Running, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Door]:
-    with open_before(running, tmp_path_factory.mktemp("door"), LOUD) as opened:
+) -> Iterator[ReverseProxy]:
+    with start_proxy_before(running, tmp_path_factory.mktemp("proxy"), LOUD) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReverseProxy]:
     """Before a Gunicorn that takes few connections."""
     arguments = f"--worker-connections={MOST}"
     folder = tmp_path_factory.mktemp("crowded")
-    with open_door(folder, GUNICORN_CMD_ARGS=arguments) as opened:
+    with start_proxy(folder, GUNICORN_CMD_ARGS=arguments) as opened:
         yield opened
 
 
@@ -89,7 +89,7 @@ def read_problem(client: socket.socket) -> tuple[int, str]:
 
 
 def knock(
-    url: str, count: int, release: threading.Event, door: Door, **headers: str
+    url: str, count: int, release: threading.Event, proxy: ReverseProxy, **headers: str
 ) -> Counter[str]:
     """How requests end that are all made before the first is answered."""
 
@@ -105,7 +105,7 @@ def knock(
         asking = [clients.submit(ask, number) for number in range(count)]
         wait_until(
             lambda: (
-                sum(one.done() for one in asking) + len(door.torchserve.calls) == count
+                sum(one.done() for one in asking) + len(proxy.torchserve.calls) == count
             )
         )
         release.set()
@@ -121,12 +121,12 @@ CROWDS = {
 }
 
 
-def knock_thrice(door: Door, url: str, **headers: str) -> Counter[str]:
+def knock_thrice(proxy: ReverseProxy, url: str, **headers: str) -> Counter[str]:
     """How three times as many requests end as are let in."""
-    requests.post(door.url, json=WANTED, timeout=LIMIT_S)  # the models are known
-    reset(door.torchserve)
-    door.torchserve.will(*["wait"] * MOST)
-    ends = knock(url, 3 * MOST, door.torchserve.ending, door, **headers)
+    requests.post(proxy.url, json=WANTED, timeout=LIMIT_S)  # the models are known
+    reset(proxy.torchserve)
+    proxy.torchserve.will(*["wait"] * MOST)
+    ends = knock(url, 3 * MOST, proxy.torchserve.ending, proxy, **headers)
     assert ends.keys() == {"200", "429 too-many-connections"}
     assert ends.total() == 3 * MOST
     return ends
@@ -137,10 +137,12 @@ def test_three_times_as_many_as_allowed_are_answered_or_told_so(
     limit, running, tmp_path
 ):
     limited = CROWDS[limit].rpartition(" ")[0]
-    with open_before(running, tmp_path, {CROWDS[limit]: f"{limited} {MOST}"}) as door:
+    with start_proxy_before(
+        running, tmp_path, {CROWDS[limit]: f"{limited} {MOST}"}
+    ) as proxy:
         key = {"Authorization": "any"} if limit == "with a key" else {}
-        assert knock_thrice(door, door.url, **key)["200"] == MOST
-        again = requests.post(door.url, json=WANTED, timeout=LIMIT_S)
+        assert knock_thrice(proxy, proxy.url, **key)["200"] == MOST
+        again = requests.post(proxy.url, json=WANTED, timeout=LIMIT_S)
         assert again.status_code == 200
 
 
@@ -151,34 +153,37 @@ def test_gunicorn_refuses_too_and_tells_who_asks_it_directly(crowded):
 
 
 def test_idle_uploads_are_in_no_images_way(tmp_path):
-    with open_door(tmp_path, BABELGATE_BODY_GRACE_S="14") as door, ExitStack() as idle:
+    with (
+        start_proxy(tmp_path, BABELGATE_BODY_GRACE_S="14") as proxy,
+        ExitStack() as idle,
+    ):
         for number in range(64):
-            client = begin(door.url, "/caption", "Content-Length: 30000000")
+            client = begin(proxy.url, "/caption", "Content-Length: 30000000")
             client.sendall(b"\x93NUMPY"[: number % 7])
             idle.enter_context(client)
         image = PNG.ljust(30 << 20)
         for body in (PNG, image):
-            answer = requests.post(f"{door.url}/caption", data=body, timeout=LIMIT_S)
+            answer = requests.post(f"{proxy.url}/caption", data=body, timeout=LIMIT_S)
             said = [f"image/png of {len(body)} bytes"]
             assert answer.json() == {"captions": said}
 
 
-def test_nginx_answers_in_time_for_a_gateway_that_stands_still(door):
-    door.gateway.suspend()
+def test_nginx_answers_in_time_for_a_gateway_that_stands_still(proxy):
+    proxy.gateway.suspend()
     try:
         hurried = requests.post(
-            f"{door.url}/translate",
+            f"{proxy.url}/translate",
             json=WANTED,
             headers={"X-Timeout-Ms": "300"},
             timeout=LIMIT_S,
         )
     finally:
-        door.gateway.resume()
+        proxy.gateway.resume()
     assert (hurried.status_code, hurried.json()["type"]) == (
         504,
         "urn:babelgate:deadline",
     )
-    again = requests.post(f"{door.url}/translate", json=WANTED, timeout=LIMIT_S)
+    again = requests.post(f"{proxy.url}/translate", json=WANTED, timeout=LIMIT_S)
     assert again.json() == {"translated": "ko:Hello"}
 
 
@@ -194,9 +199,9 @@ SIZED, CHUNKED = "Content-Length: 100000", "Transfer-Encoding: chunked"
         ("/caption", CHUNKED, True),
     ],
 )
-def test_a_body_that_comes_too_slowly_is_refused(door, path, framing, is_trickle):
+def test_a_body_that_comes_too_slowly_is_refused(proxy, path, framing, is_trickle):
     piece = b"1\r\na\r\n" if framing == CHUNKED else b"a"
-    with begin(door.url, path, framing) as client:
+    with begin(proxy.url, path, framing) as client:
         give_up_at = time.monotonic() + LIMIT_S
         while not select.select([client], [], [], GRACE_S / 10)[0]:
             assert time.monotonic() < give_up_at
@@ -206,9 +211,9 @@ def test_a_body_that_comes_too_slowly_is_refused(door, path, framing, is_trickle
         assert client.recv(1) == b"", "it is closed, and not reset"
 
 
-def test_a_body_with_pauses_is_not_too_slow(door):
+def test_a_body_with_pauses_is_not_too_slow(proxy):
     body = json.dumps(WANTED).encode()
-    with begin(door.url, "/translate", f"Content-Length: {len(body)}") as client:
+    with begin(proxy.url, "/translate", f"Content-Length: {len(body)}") as client:
         for place in range(0, len(body), 10):
             client.sendall(body[place : place + 10])
             assert not select.select([client], [], [], GRACE_S / 12)[0]
@@ -227,23 +232,23 @@ def write_chunks(body: bytes, size: int) -> bytes:
 LARGE = {"one chunk": (1 << 20, 1 << 20), "small chunks": (1_040_000, 10)}
 
 
-def send_large(door: Door, size: int, chunk: int) -> int:
+def send_large(proxy: ReverseProxy, size: int, chunk: int) -> int:
     body = write_chunks(json.dumps(WANTED).encode().ljust(size), chunk)
-    with begin(door.url, "/translate", "Transfer-Encoding: chunked") as client:
+    with begin(proxy.url, "/translate", "Transfer-Encoding: chunked") as client:
         client.sendall(body + b"0\r\n\r\n")
         return int(client.recv(1 << 16).split()[1])
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_of_a_large_body_nothing_is_written_to_disk(door, kind):
-    assert send_large(door, *LARGE[kind]) == 200
-    assert not [path for path in (door.run / "temp").rglob("*") if path.is_file()]
-    assert "temp/body" not in door.read_log("error")
+def test_of_a_large_body_nothing_is_written_to_disk(proxy, kind):
+    assert send_large(proxy, *LARGE[kind]) == 200
+    assert not [path for path in (proxy.run / "temp").rglob("*") if path.is_file()]
+    assert "temp/body" not in proxy.read_log("error")
 
 
-def test_a_packed_body_is_unpacked_behind_nginx(door):
+def test_a_packed_body_is_unpacked_behind_nginx(proxy):
     answer = requests.post(
-        f"{door.url}/translate",
+        f"{proxy.url}/translate",
         data=iter([gzip.compress(json.dumps(WANTED).encode())]),
         headers={"Content-Encoding": "gzip"},
         timeout=LIMIT_S,
@@ -252,9 +257,12 @@ def test_a_packed_body_is_unpacked_behind_nginx(door):
 
 
 def get(
-    door: Door, path: str, source: tuple[str, int] | None = None, **headers: str
+    proxy: ReverseProxy,
+    path: str,
+    source: tuple[str, int] | None = None,
+    **headers: str,
 ) -> tuple[int, bytes]:
-    client = HTTPConnection(*door.address, timeout=LIMIT_S, source_address=source)
+    client = HTTPConnection(*proxy.address, timeout=LIMIT_S, source_address=source)
     try:
         client.request("GET", path, headers=headers)
         answer = client.getresponse()
@@ -278,8 +286,8 @@ ASKERS: dict[str, tuple[tuple[str, int] | None, dict[str, str], int]] = {
 @pytest.mark.parametrize(
     ("source", "headers", "status"), ASKERS.values(), ids=ASKERS.keys()
 )
-def test_metrics_are_for_this_machine_only(door, source, headers, status):
-    assert get(door, "/metrics", source, **headers)[0] == status
+def test_metrics_are_for_this_machine_only(proxy, source, headers, status):
+    assert get(proxy, "/metrics", source, **headers)[0] == status
 
 
 class Echo(QuietHandler):
@@ -332,24 +340,24 @@ def test_the_gateway_learns_where_it_was_asked_for(echo):
     assert answer.json()["Host"] == urlsplit(echo).netloc
 
 
-def test_the_log_has_the_path_that_was_asked_for_and_no_query(door):
-    get(door, f"/metrics?secret={SECRET}", STRANGER)
-    wait_until(lambda: "/metrics" in door.read_log("access"))
+def test_the_log_has_the_path_that_was_asked_for_and_no_query(proxy):
+    get(proxy, f"/metrics?secret={SECRET}", STRANGER)
+    wait_until(lambda: "/metrics" in proxy.read_log("access"))
     (line,) = [
         json.loads(line)
-        for line in door.read_log("access").splitlines()
+        for line in proxy.read_log("access").splitlines()
         if json.loads(line)["client"] == STRANGER[0]
     ][-1:]
     assert (line["path"], line["status"]) == ("/metrics", 403)
-    assert SECRET not in door.read_log("access")
+    assert SECRET not in proxy.read_log("access")
 
 
 def test_a_query_is_not_in_the_error_log_either(running, tmp_path):
     nobody = "location /nobody { proxy_pass http://127.0.0.1:1; }\n        location / {"
-    with open_before(running, tmp_path, {r"location / \{": nobody}) as door:
-        answer = requests.get(f"{door.url}/nobody?key={SECRET}", timeout=LIMIT_S)
+    with start_proxy_before(running, tmp_path, {r"location / \{": nobody}) as proxy:
+        answer = requests.get(f"{proxy.url}/nobody?key={SECRET}", timeout=LIMIT_S)
         assert answer.status_code == 503
-        assert SECRET not in door.read_log("error")
+        assert SECRET not in proxy.read_log("error")
 
 
 def assert_is_problem(answer: requests.Response, path: str, slug: str) -> None:
@@ -381,16 +389,16 @@ def read_detail(found: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_body_that_is_too_large_is_refused_in_each_api(door, path):
-    answer = requests.post(door.url + path, data=b"a" * (2 << 20), timeout=LIMIT_S)
+def test_a_body_that_is_too_large_is_refused_in_each_api(proxy, path):
+    answer = requests.post(proxy.url + path, data=b"a" * (2 << 20), timeout=LIMIT_S)
     assert answer.status_code == 413
     assert_is_problem(answer, path, "body-too-large")
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_url_that_is_too_long_is_refused_in_each_api(door, path):
-    answer = requests.post(f"{door.url}{path}?q={'a' * 70_000}", timeout=LIMIT_S)
+def test_a_url_that_is_too_long_is_refused_in_each_api(proxy, path):
+    answer = requests.post(f"{proxy.url}{path}?q={'a' * 70_000}", timeout=LIMIT_S)
     assert answer.status_code == 431
     assert_is_problem(answer, path, "header-too-large")
 
@@ -406,9 +414,9 @@ def test_a_url_that_is_too_long_is_refused_in_each_api(door, path):
         (GOOGLE_PATH, {"q": "q", "target": "target", "source": "source"}),
     ],
 )
-def test_five_thousand_characters_of_any_script_fit_into_a_url(door, path, names):
+def test_five_thousand_characters_of_any_script_fit_into_a_url(proxy, path, names):
     given = {names["q"]: "好" * 5000, names["target"]: "ko", names["source"]: "zh"}
-    answer = requests.post(door.url + path, params=given, timeout=LIMIT_S)
+    answer = requests.post(proxy.url + path, params=given, timeout=LIMIT_S)
     assert answer.status_code == 200
     assert "好" * 100 in answer.json().__str__()
 

@@ -23,7 +23,7 @@ from tests.gateway.test_gunicorn import Running, is_alive, serve_before_fake
 
 
 @dataclass(frozen=True)
-class Door:
+class ReverseProxy:
     """Where clients send their requests, and who takes them."""
 
     url: str
@@ -93,28 +93,28 @@ def start_nginx(
 
 
 @contextmanager
-def open_before(
+def start_proxy_before(
     running: Running, folder: Path, edits: Mapping[str, str] | None = None
-) -> Iterator[Door]:
+) -> Iterator[ReverseProxy]:
     """nginx, with edits of its configuration, before a Gunicorn that runs."""
     gateway, master, fake = running
     run = folder / "nginx"
     with start_nginx(run, urlsplit(gateway).netloc, edits) as (url, nginx):
         wait_until(lambda: is_alive(url))
-        (door, *_), (worker, *_) = nginx.children(), master.children()
-        yield Door(url, door, worker, run, fake, gateway)
+        (proxy, *_), (worker, *_) = nginx.children(), master.children()
+        yield ReverseProxy(url, proxy, worker, run, fake, gateway)
 
 
 @contextmanager
-def open_door(
+def start_proxy(
     folder: Path, edits: Mapping[str, str] | None = None, **variables: str
-) -> Iterator[Door]:
+) -> Iterator[ReverseProxy]:
     """nginx before a Gunicorn of its own, which gets the `variables`."""
     with (
         serve_before_fake(folder, **variables) as running,
-        open_before(running, folder, edits) as door,
+        start_proxy_before(running, folder, edits) as proxy,
     ):
-        yield door
+        yield proxy
 
 
 def reset(torchserve: FakeTorchServe) -> None:
@@ -125,7 +125,7 @@ def reset(torchserve: FakeTorchServe) -> None:
 
 
 @pytest.fixture
-def door(started: Door) -> Door:
+def proxy(started: ReverseProxy) -> ReverseProxy:
     """A module's own, with a TorchServe that has nothing to do yet."""
     reset(started.torchserve)
     return started
