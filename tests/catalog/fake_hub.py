@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.closing_server import ClosingServer, QuietHandler
+from tests.scripted_server import ClosingServer, QuietHandler
 
 COMMIT = hashlib.sha1(b"the only commit").hexdigest()
 _LARGE = {".bin", ".model", ".safetensors"}

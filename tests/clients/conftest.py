@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from clients.server import ApiClient, RetryPolicy
-from tests.clients.fake_server import FakeServer
-from tests.clients.fake_stack import FakeStack
+from tests.clients.fake_api import FakeApi
 
 #: Between two attempts of a request.
 DELAY_S = 0.001
@@ -21,21 +20,18 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeServer]:
-    """Captions frames by the numbers that they show."""
-    with FakeServer() as fake:
+def fake() -> Iterator[FakeApi]:
+    with FakeApi() as fake:
         yield fake
 
 
 @pytest.fixture
-def stack() -> Iterator[FakeStack]:
-    """Puts texts into brackets."""
-    with FakeStack() as stack:
-        yield stack
+def stack(fake: FakeApi) -> FakeApi:
+    return fake
 
 
 @pytest.fixture
-def server(fake: FakeServer) -> Iterator[ApiClient]:
+def server(fake: FakeApi) -> Iterator[ApiClient]:
     """Gives up after three attempts."""
     patience = RetryPolicy(attempts=3, timeout_s=30)
     with ApiClient(fake.url, patience, connections=4) as server:

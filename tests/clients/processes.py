@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clients.__main__ import app
-from tests.clients.fake_server import LIMIT_S
+from tests.scripted_server import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 

@@ -159,7 +159,7 @@ def test_a_video_that_has_changed_is_not_gone_on_with(server, clips, tmp_path):
 
 
 def test_a_server_that_refuses_leaves_the_journal(fake, server, clips):
-    fake.will("caption", "invalid")
+    fake.will("answer", "invalid")
     job = make_job(server, clips, "captions.jsonl")
     with pytest.raises(ServerError, match="422"):
         run(job)

@@ -85,7 +85,7 @@ def test_frames_go_as_they_are_without_a_size(fake, server, clip):
 
 @pytest.mark.parametrize("mode", [Mode.STREAM_SINGLE, Mode.SINGLE])
 def test_answers_that_overtake_others_wait_for_them(fake, server, clip, mode):
-    fake.will("caption-last", "caption", "caption", "queue-full", "reset")
+    fake.will("answer-last", "answer", "answer", "queue-full", "reset")
     _, events = run(server, [clip], Sending(mode, requests_in_flight=4))
     assert list_captions(events) == numbers(100)
     assert events[-1][0] == VideoEnd(0, end_s=10.0)
@@ -188,7 +188,7 @@ def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
 
 
 def test_a_refusal_ends_it_and_what_came_before_is_there(fake, server, clip):
-    fake.will("caption", "caption", "invalid")
+    fake.will("answer", "answer", "invalid")
     events: list[tuple[Event, float]] = []
     captioner = Captioner(server, READING, Sending(requests_in_flight=1))
     with pytest.raises(ServerError, match="422 Expected uint8"):

@@ -8,8 +8,8 @@ import signal
 import pytest
 
 from tests.clients.drawing import write_numbers
-from tests.clients.fake_server import LIMIT_S
 from tests.clients.processes import run, run_process, start
+from tests.scripted_server import LIMIT_S
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_result(folder, fake, reques
         "",
     )
     fake.arrays.clear()
-    fake.will(*["caption"] * (requests - 1), *["hang"] * 3)
+    fake.will(*["answer"] * (requests - 1), *["hang"] * 3)
     killed = start(folder, fake.url, "caption", *videos, "-o", "killed.jsonl", *OPTIONS)
     fake.wait_for_requests(requests)
     killed.kill()
@@ -79,7 +79,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_result(folder, fake, reques
 
 def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(folder, fake):
     arguments = ("a.mp4", "-o", "out.srt", *OPTIONS)
-    fake.will(*["caption"] * 20, *["hang"] * 3)
+    fake.will(*["answer"] * 20, *["hang"] * 3)
     process = start(folder, fake.url, "caption", *arguments)
     fake.wait_for_requests(23)
     process.send_signal(signal.SIGINT)

@@ -16,7 +16,7 @@ from clients.outputs import plan_translations
 from clients.server import ApiClient, RetryPolicy
 from clients.sources import DOCUMENTS, find_sources
 from clients.translator import TranslationOptions
-from tests.clients.fake_stack import MARK, FakeStack
+from tests.clients.fake_api import MARK, FakeApi
 
 NAMES = ("a.docx", "b/c.srt", "b/d.html", "e.txt")
 WANTED = TranslationOptions("de", "en", glossary="terms")
@@ -27,7 +27,7 @@ class Stop(Exception):
 
 
 @pytest.fixture
-def server(stack: FakeStack, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiClient]:
+def server(stack: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiClient]:
     monkeypatch.setattr(documents, "_FIRST_DELAY_S", 0.001)
     with ApiClient(stack.url, RetryPolicy(attempts=3, timeout_s=30), 5) as server:
         yield server

@@ -13,7 +13,7 @@ from clients.frames import FrameSize
 from clients.server import ApiClient, ApiRequest, RetryPolicy, RunStopped
 from contract.npy import write_header
 from tests.clients.drawing import draw_number
-from tests.clients.fake_server import TASKS
+from tests.clients.fake_api import TASKS
 
 choose_delay = RetryPolicy.choose_delay
 
@@ -32,7 +32,7 @@ def test_captions_come_for_an_array(fake, server):
 def test_a_connection_is_kept(fake, server):
     for number in range(3):
         server.caption(make_body(number), 1)
-    assert fake.connections == 1
+    assert len(fake.connections) == 1
 
 
 @pytest.mark.parametrize(

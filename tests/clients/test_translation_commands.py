@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from clients.translator import MAX_TEXTS
-from tests.clients.fake_server import LIMIT_S
-from tests.clients.fake_stack import MARK
+from tests.clients.fake_api import MARK
 from tests.clients.processes import run, run_process, start
+from tests.scripted_server import LIMIT_S
 
 REQUESTS = 40
 TRANSLATE = ("translate", "a.csv", "--column", "text", "--to", "fr", "--from", "en")

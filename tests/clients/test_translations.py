@@ -26,7 +26,7 @@ from clients.tables import open_table
 from clients.tables.table import name_columns
 from clients.translations import TranslationJob
 from clients.translator import MAX_TEXTS, TranslationOptions, Translator
-from tests.clients.fake_stack import FakeStack
+from tests.clients.fake_api import FakeApi
 
 COUNT = 3 * MAX_TEXTS
 WANTED = TranslationOptions("fr", "en")
@@ -37,7 +37,7 @@ class Stop(Exception):
 
 
 @pytest.fixture
-def server(stack: FakeStack) -> Iterator[ApiClient]:
+def server(stack: FakeApi) -> Iterator[ApiClient]:
     with ApiClient(stack.url, RetryPolicy(attempts=3, timeout_s=30), 4) as server:
         yield server
 

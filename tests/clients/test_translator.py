@@ -18,14 +18,14 @@ from clients.translator import (
     cut,
     group,
 )
-from tests.clients.fake_stack import FakeStack
+from tests.clients.fake_api import FakeApi
 
 TEXTS = [f"text {number}" for number in range(8)]
 TRANSLATED = [Reply(f"[{text}]") for text in TEXTS]
 
 
 @pytest.fixture
-def translator(stack: FakeStack) -> Iterator[Translator]:
+def translator(stack: FakeApi) -> Iterator[Translator]:
     with ApiClient(stack.url, RetryPolicy(attempts=6, timeout_s=30)) as server:
         yield Translator(server, TranslationOptions("fr", "en"))
 
@@ -62,12 +62,12 @@ def test_a_text_that_fails_is_an_error_and_the_others_are_translated(
 
 @pytest.mark.parametrize("status", [429, 500, 503, 504])
 def test_what_passes_is_no_error(stack, translator, status):
-    stack.script = [status, status]
+    stack.will(*[str(status)] * 2)
     assert translator.translate(["text 0"]) == [TRANSLATED[0]]
 
 
 def test_busy_halves_are_waited_for(stack, translator):
-    stack.script = [500, 429, 429, 429, 429, 429]
+    stack.will("500", *["429"] * 5)
     assert translator.translate(TEXTS) == TRANSLATED
 
 
@@ -77,7 +77,7 @@ def test_busy_halves_are_waited_for(stack, translator):
 )
 def test_a_stack_that_cannot_translate_ends_it(stack, translator, status, is_ready):
     stack.is_ready = is_ready
-    stack.script = [status] * 100
+    stack.will(*[str(status)] * 100)
     with pytest.raises(
         ServerError, match=f"/translate: {status} src_text.* because of {status}"
     ):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from contract.problems import write_problem
-from tests.closing_server import ClosingServer, QuietHandler
+from tests.scripted_server import ClosingServer, QuietHandler
 
 Translate = Callable[[str], str]
 

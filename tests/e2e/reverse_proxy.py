@@ -18,8 +18,9 @@ import pytest
 from deploy import nginx_errors, programs
 from deploy.stack import GATEWAY, ROOT
 from tests.e2e.real_stack import wait_until
-from tests.gateway.fake_torchserve import LIMIT_S, FakeTorchServe
+from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.gateway.test_gunicorn import Running, is_alive, serve_before_fake
+from tests.scripted_server import LIMIT_S
 
 
 @dataclass(frozen=True)

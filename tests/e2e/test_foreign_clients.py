@@ -21,7 +21,7 @@ from tests import programs
 from tests.e2e.clients import FOREIGN, ask
 from tests.e2e.real_stack import delete_glossaries
 from tests.e2e.reverse_proxy import start_proxy
-from tests.gateway.fake_torchserve import LIMIT_S
+from tests.scripted_server import LIMIT_S
 
 ANSWERS = yaml.safe_load((FOREIGN / "answers.yaml").read_text("utf-8"))
 

@@ -23,7 +23,6 @@ import requests
 
 from contract.dialects import LIBRETRANSLATE, OURS, Dialect, find_dialect
 from contract.problems import CONTENT_TYPE, write_problem
-from tests.closing_server import ClosingServer, QuietHandler
 from tests.e2e.real_stack import wait_until
 from tests.e2e.reverse_proxy import (
     ReverseProxy,
@@ -34,8 +33,8 @@ from tests.e2e.reverse_proxy import (
     start_proxy,
     start_proxy_before,
 )
-from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import Running, begin, serve_before_fake
+from tests.scripted_server import LIMIT_S, ClosingServer, QuietHandler
 
 __all__ = ["proxy"]
 

@@ -17,11 +17,10 @@ from benchmarks.instruments.ports import claim_port_offset
 from deploy import programs, tls
 from deploy.stack import DOOR, GATEWAY, Stack
 from tests.certificates import make_certificate
-from tests.closing_server import ClosingServer
 from tests.e2e.real_stack import run_deploy, start_stack, wait_until
 from tests.e2e.reverse_proxy import is_open
 from tests.e2e.test_reverse_proxy import Echo
-from tests.gateway.fake_torchserve import LIMIT_S
+from tests.scripted_server import LIMIT_S, ClosingServer
 
 
 def run_nginx(run: Path, *arguments: str) -> list[str]:

@@ -16,8 +16,8 @@ import requests
 from gateway.settings import Settings
 from tests.e2e.reverse_proxy import ReverseProxy, proxy, start_proxy
 from tests.e2e.test_reverse_proxy import read_problem
-from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import begin
+from tests.scripted_server import LIMIT_S
 
 __all__ = ["proxy"]
 

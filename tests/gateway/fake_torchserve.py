@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import socket
-import struct
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -18,10 +14,13 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from contract.problems import CONTENT_TYPE, write_problem
-from tests.closing_server import ClosingServer, QuietHandler
-
-#: No test waits longer for the fake than this.
-LIMIT_S = 120
+from tests.scripted_server import (
+    FAULTS,
+    LIMIT_S,
+    ScriptedHandler,
+    ScriptedServer,
+    reset_when_closed,
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Call:
 
 
 @dataclass
-class FakeTorchServe:
+class FakeTorchServe(ScriptedServer):
     """Answers with an echo, `ko:Hello`, unless `will` has told it something else."""
 
     key_file: Path
@@ -54,9 +53,6 @@ class FakeTorchServe:
     #: The page of metrics, none to fail; and how often it was asked for.
     metrics: str | None = ""
     metrics_looks: int = 0
-    #: Calls that are being answered now, and the most so far.
-    at_once: int = 0
-    most_at_once: int = 0
     #: Models that are registered but have no READY worker.
     loading: set[str] = field(default_factory=set)
     unregistered: set[str] = field(default_factory=set)
@@ -64,37 +60,18 @@ class FakeTorchServe:
     queued: int = 0
     #: How many calls the behaviour `together` waits for.
     together: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
-    #: Released when the fake ends, or by a test; until then `hang` and `wait` do so.
-    ending: threading.Event = field(default_factory=threading.Event)
     #: Characters, and so tokens, that the model takes.
     limit: int = 1 << 30
     #: The model's translation of a text.
     translate: Callable[[str, str], str] = lambda target, text: f"{target}:{text}"
 
     def __post_init__(self) -> None:
-        self._script: list[str] = []
-        self._arrival = threading.Condition()
+        super().__post_init__()
         self.rotate_keys("first")
-        self._server = ClosingServer(("127.0.0.1", 0), partial(_Handler, self))
 
-    def __enter__(self) -> FakeTorchServe:
-        self._server.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.ending.set()
+    def stop(self) -> None:
         self.together.abort()
-        self._server.stop()
-
-    @property
-    def url(self) -> str:
-        return self._server.url
-
-    def will(self, *behaviours: str) -> None:
-        """Answers the next calls so, one each; the calls after them get an echo."""
-        unknown = set(behaviours) - set(BEHAVIOURS)
-        assert not unknown, f"{unknown} is none of {sorted(BEHAVIOURS)}"
-        self._script = list(behaviours)
+        super().stop()
 
     def rotate_keys(self, name: str) -> None:
         """New keys, as after a restart; the old ones are refused from now on."""
@@ -104,31 +81,18 @@ class FakeTorchServe:
 
     def close_connections(self) -> None:
         """Drops the connections that clients keep open, as a restart does."""
-        self._server.close_connections()
+        self.server.close_connections()
 
     def wait_for_calls(self, count: int) -> None:
         """Returns when this many calls have arrived, answered or not."""
-        with self._arrival:
-            assert self._arrival.wait_for(lambda: len(self.calls) >= count, LIMIT_S)
-
-    def take_call(self, call: Call) -> str:
-        """Writes the call down and says how to answer it."""
-        with self._arrival:
-            self.calls.append(call if self.keeps_bodies else replace(call, body=b""))
-            self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
-            self._arrival.notify_all()
-            return self._script.pop(0) if self._script else "echo"
+        self.wait_until(lambda: len(self.calls) >= count)
 
 
-class _Handler(QuietHandler):
-    def __init__(self, fake: FakeTorchServe, *args: Any) -> None:
-        self.fake = fake
-        with suppress(ConnectionError):
-            super().__init__(*args)
+class _Handler(ScriptedHandler):
+    fake: FakeTorchServe
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.read_body()
         if not self._has_key("inference"):
             return _answer_error(self, 400, "InvalidKeyException", "Token is incorrect")
         call = Call(
@@ -138,11 +102,12 @@ class _Handler(QuietHandler):
             headers=dict(self.headers.items()),
             port=self.client_address[1],
         )
-        behave = BEHAVIOURS[self.fake.take_call(call)]
+        kept = call if self.fake.keeps_bodies else replace(call, body=b"")
+        behave = self.fake.take(kept, self.fake.calls)
         try:
             return behave(self, call)
         finally:
-            self.fake.at_once -= 1
+            self.fake.leave()
 
     def do_GET(self) -> None:
         if self.path == "/metrics":
@@ -187,8 +152,7 @@ class _Handler(QuietHandler):
         headers = {"Content-Type": content_type}
         if status >= 400:
             headers["Connection"] = "close"
-            linger = struct.pack("ii", 1, 0)
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            reset_when_closed(self)
         self.reply(status, body, headers)
 
 
@@ -275,22 +239,6 @@ def _fail_row(status: int, slug: str) -> Behaviour:
     return lambda handler, call: _answer_row_problem(handler, call, status, slug)
 
 
-def _close(handler: _Handler, _: Call) -> None:
-    handler.close_connection = True
-
-
-def _cut(handler: _Handler, _: Call) -> None:
-    """Dies in the middle of its answer."""
-    length = {"Content-Length": "1000"}
-    handler.reply(200, b'{"translated": "ha', length)
-    handler.close_connection = True
-
-
-def _hang(handler: _Handler, _: Call) -> None:
-    handler.fake.ending.wait(LIMIT_S)
-    handler.close_connection = True
-
-
 def _wait(handler: _Handler, call: Call) -> None:
     """Answers as late as `hang` ends."""
     handler.fake.ending.wait(LIMIT_S)
@@ -304,6 +252,7 @@ _UNAVAILABLE = "Model has no worker to serve inference request."
 
 BEHAVIOURS: dict[str, Behaviour] = {
     "echo": _echo,
+    **FAULTS,
     "doubt": _doubt,
     "choose": _choose,
     "together": _together,
@@ -318,9 +267,6 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "worker-died": _fail(500, "InternalServerException", "Worker died."),
     "worker-killed": _fail(507, "InternalServerException", "Worker died."),
     "batch-failed": _fail(503, "InternalServerException", "Prediction failed"),
-    "close": _close,
-    "cut": _cut,
-    "hang": _hang,
     "wait": _wait,
-    "not-json": lambda handler, _: handler.answer(200, b"surprise"),
 }
+FakeTorchServe.handler, FakeTorchServe.behaviours = _Handler, BEHAVIOURS

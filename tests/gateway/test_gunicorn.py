@@ -22,7 +22,8 @@ import requests
 from gateway.settings import PREFIX
 from tests.e2e.real_stack import wait_until
 from tests.gateway.conftest import LANGUAGES, TASKS, write_map
-from tests.gateway.fake_torchserve import LIMIT_S, FakeTorchServe
+from tests.gateway.fake_torchserve import FakeTorchServe
+from tests.scripted_server import LIMIT_S
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import send, serve
+from tests.scripted_server import LIMIT_S
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,6 @@ import pytest
 
 from contract.npy import write_header
 from tests.e2e.real_stack import wait_until
-from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import (
     begin,
     count_requests,
@@ -19,6 +18,7 @@ from tests.gateway.test_gunicorn import (
     torchserve,
     url,
 )
+from tests.scripted_server import LIMIT_S
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.closing_server import ClosingServer, QuietHandler
+from tests.scripted_server import ClosingServer, QuietHandler
 
 TOKEN = "t0ken"
 MACHINES = [

@@ -21,8 +21,8 @@ from gateway.access.storage import KeyStorage
 from gateway.shared_memory import Lock, lock_file
 from tests.e2e.real_stack import wait_until
 from tests.gateway.access.servers import make_postgresql
-from tests.gateway.fake_torchserve import LIMIT_S
 from tests.gateway.test_gunicorn import Running, serve_before_fake
+from tests.scripted_server import LIMIT_S
 
 pytestmark = pytest.mark.slow
 

@@ -12,17 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from contract.problems import CONTENT_TYPE, write_problem
-from tests.closing_server import ClosingServer, QuietHandler
+from tests.scripted_server import FAULTS, LIMIT_S, ScriptedHandler, ScriptedServer
 
-#: No test waits longer for a fake than this.
-LIMIT_S = 60
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27
-_LISTENS = 0x0A
 #: A socket filter that takes no byte of any segment.
 _DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
 
@@ -39,7 +34,7 @@ class RowCall:
 
 
 @dataclass
-class FakeIngress:
+class FakeIngress(ScriptedServer):
     """Answers each row with an echo, unless `will` has told it something else."""
 
     key: str = "first"
@@ -49,81 +44,47 @@ class FakeIngress:
     looks: int = 0
     #: The name of the replica that answers, if it says one.
     replica: str = ""
-    #: Until then `hang` does.
-    ending: threading.Event = field(default_factory=threading.Event)
     #: Whether somebody has asked for the state of a model.
     has_looked: threading.Event = field(default_factory=threading.Event)
     #: Whether the client has closed the connection that `wait` waited for.
     has_left: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self._script: list[str] = []
-        self._arrival = threading.Condition()
-        self._sockets: list[socket.socket] = []
-        self._server = ClosingServer(("127.0.0.1", 0), partial(_Handler, self))
-        self._server.start()
-
-    @property
-    def url(self) -> str:
-        return self._server.url
-
-    def will(self, *behaviours: str) -> None:
-        """Answers the next rows so, one each; those after them get an echo."""
-        self._script = list(behaviours)
-
-    def take(self, call: RowCall) -> str:
-        with self._arrival:
-            self.calls.append(call)
-            self._arrival.notify_all()
-            return self._script.pop(0) if self._script else "echo"
+        super().__post_init__()
+        self.server.start()
 
     def wait_for_calls(self, count: int) -> None:
-        with self._arrival:
-            assert self._arrival.wait_for(lambda: len(self.calls) >= count, LIMIT_S)
-
-    def stop(self) -> None:
-        """As a machine that is switched off in order: its connections are closed."""
-        self.ending.set()
-        self._server.stop()
-
-    def begin(self, sock: socket.socket) -> None:
-        """Notes a connection."""
-        self._sockets.append(sock)
+        self.wait_until(lambda: len(self.calls) >= count)
 
     @contextmanager
     def cut(self) -> Iterator[None]:
         """A cut link: no segment gets through on any connection, and nobody says so."""
         program = struct.pack("HL", 1, ctypes.addressof(_DROP_ALL))
-        listener = self._server.socket
-        for sock in (listener, *self._sockets):
+        sockets = (self.server.socket, *self.connections)
+        for sock in sockets:
             with suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, program)
         try:
             yield
         finally:
-            for sock in (listener, *self._sockets):
+            for sock in sockets:
                 with suppress(OSError):
                     sock.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
 
 
-class _Handler(QuietHandler):
-    def __init__(self, fake: FakeIngress, *args: Any) -> None:
-        self.fake = fake
-        with suppress(ConnectionError):
-            super().__init__(*args)
-
-    def setup(self) -> None:
-        super().setup()
-        self.fake.begin(self.connection)
+class _Handler(ScriptedHandler):
+    fake: FakeIngress
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = dict(self.headers.items())
-        call = RowCall(self.path, body, headers, self.client_address[1])
-        behaviour = self.fake.take(call)
-        if not self._has_key():
-            return self.refuse(401, "invalid-key")
-        return BEHAVIOURS[behaviour](self, call)
+        call = RowCall(self.path, self.read_body(), headers, self.client_address[1])
+        behave = self.fake.take(call, self.fake.calls)
+        try:
+            if not self._has_key():
+                return self.refuse(401, "invalid-key")
+            return behave(self, call)
+        finally:
+            self.fake.leave()
 
     def do_GET(self) -> None:
         self.fake.looks += 1
@@ -152,20 +113,6 @@ class _Handler(QuietHandler):
         self.reply(200, json.dumps(content).encode(), named)
 
 
-def _close(handler: _Handler, _: RowCall) -> None:
-    handler.close_connection = True
-
-
-def _cut(handler: _Handler, _: RowCall) -> None:
-    handler.reply(200, b'{"translated": "ha', {"Content-Length": "1000"})
-    handler.close_connection = True
-
-
-def _hang(handler: _Handler, _: RowCall) -> None:
-    handler.fake.ending.wait(LIMIT_S)
-    handler.close_connection = True
-
-
 def _wait_for_look(handler: _Handler, call: RowCall) -> None:
     assert handler.fake.has_looked.wait(LIMIT_S)
     handler.echo(call)
@@ -190,12 +137,10 @@ _UNSERVED = _fail(404, b"Path '/predictions/ko' not found.")
 
 BEHAVIOURS: dict[str, Callable[..., None]] = {
     "echo": _Handler.echo,
+    **FAULTS,
     "crash": _fail(500, b"Internal Server Error"),
     "busy": _fail(503, b"Request dropped due to backpressure"),
     "unserved": _UNSERVED,
-    "close": _close,
-    "cut": _cut,
-    "hang": _hang,
     "wait": _wait,
     "wait-for-look": _wait_for_look,
     "loading": _refuse(503, "not-ready"),
@@ -206,6 +151,7 @@ BEHAVIOURS: dict[str, Callable[..., None]] = {
     "row-broken": _refuse(500, "internal"),
     "row-out-of-memory": _refuse(503, "out-of-memory"),
 }
+FakeIngress.handler, FakeIngress.behaviours = _Handler, BEHAVIOURS
 
 
 def _tell(content: object) -> Callable[[_Handler], None]:
@@ -219,7 +165,7 @@ STATES: dict[str, Callable[[_Handler], None]] = {
     "crash": _fail(500, b"Internal Server Error"),
     "unserved": _UNSERVED,
     "other": _tell({"is_ready": "perhaps"}),
-    "hang": lambda handler: _hang(handler, RowCall("", b"", {}, 0)),
+    "hang": FAULTS["hang"],
 }
 
 

@@ -20,7 +20,8 @@ from gateway.errors import (
     Overloaded,
     RowProblem,
 )
-from tests.gateway.backends.ray.fake_cluster import LIMIT_S, FakeIngress, write_key
+from tests.gateway.backends.ray.fake_cluster import FakeIngress, write_key
+from tests.scripted_server import LIMIT_S
 
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 TRANSLATED = {"translated": "ko:Hello"}

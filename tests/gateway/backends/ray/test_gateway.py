@@ -16,9 +16,10 @@ from flask.testing import FlaskClient
 from gateway.app import create_app
 from gateway.settings import Settings
 from tests.e2e.real_stack import wait_until
-from tests.gateway.backends.ray.fake_cluster import LIMIT_S, FakeIngress, write_key
+from tests.gateway.backends.ray.fake_cluster import FakeIngress, write_key
 from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient
 from tests.gateway.test_gunicorn import WANTED, post, serve
+from tests.scripted_server import LIMIT_S
 
 Running = tuple[str, list[FakeIngress]]
 TRANSLATED = (200, '{"translated":"ko:Hello"}\n')

@@ -1,0 +1,291 @@
+"""Our API on loopback, which fails as a test tells it: it puts texts into brackets and
+documents after a mark, and captions frames with the numbers that they show.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email import message_from_bytes, policy
+from typing import Any
+
+import numpy as np
+
+from tests.clients.drawing import read_number
+from tests.scripted_server import FAULTS, LIMIT_S, ScriptedHandler, ScriptedServer
+
+MARK = b"translated: "
+TASKS = [
+    {"task": "translation", "route": "POST /translate", "ready": True},
+    {
+        "task": "captioning",
+        "route": "POST /caption",
+        "ready": True,
+        "input": {"height": 32, "width": 64},
+    },
+]
+
+
+@dataclass
+class Document:
+    """A document that was uploaded, and how often its status was asked for."""
+
+    id: str
+    name: str
+    content: bytes
+    fields: dict[str, str]
+    asked: int = 0
+    is_deleted: bool = False
+
+
+@dataclass
+class FakeApi(ScriptedServer):
+    """Translates "Yes" to "[Yes]". Behaviours are for translations and captions."""
+
+    translate: Callable[[str], str] = lambda text: f"[{text}]"
+    warn: Callable[[str], str | None] = lambda text: None
+    caption: Callable[[Any], str] = lambda pixels: f"number {read_number(pixels)}"
+    #: Instead of translations.
+    answer: Any = None
+    #: The status of every request with this text.
+    poison: dict[str, int] = field(default_factory=dict)
+    is_ready: bool = True
+    tasks: Any = field(default_factory=lambda: TASKS)
+    tasks_status: int = 200
+    #: The bodies of all requests for translations, without the first, which has no text.
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    #: Every array that was to be captioned, in the order of arrival.
+    arrays: list[Any] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+    #: Requests, and statuses that are not final, wait while it is not set.
+    is_open: threading.Event = field(default_factory=threading.Event)
+    #: Requests for translations that are answered, whether it is open or not.
+    free_requests: int = 0
+
+    documents: list[Document] = field(default_factory=list)
+    #: How often a document is under way.
+    polls: int = 2
+    #: The stack's answer to documents with these names: a status, or why they fail.
+    refused: dict[str, int] = field(default_factory=dict)
+    failing: dict[str, str] = field(default_factory=dict)
+    #: Instead of deleting.
+    deleting: int | None = None
+    #: The most documents that were under way.
+    most_documents: int = 0
+    requests: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.is_open.set()
+
+    def stop(self) -> None:
+        self.is_open.set()
+        super().stop()
+
+    @property
+    def texts(self) -> list[str]:
+        """Everything that was to be translated."""
+        return [text for body in self.bodies for text in body["src_text"]]
+
+    @property
+    def keys(self) -> set[str | None]:
+        """The keys that came with requests."""
+        return {headers.get("Authorization") for headers in self.headers}
+
+    def wait_for_requests(self, count: int) -> None:
+        """Returns when this many arrays have arrived, answered or not."""
+        self.wait_until(lambda: len(self.arrays) >= count)
+
+    def list_under_way(self) -> list[Document]:
+        return [d for d in self.documents if d.asked <= self.polls and not d.is_deleted]
+
+
+class _Handler(ScriptedHandler):
+    fake: FakeApi
+
+    def do_GET(self) -> None:
+        if self.path == "/readyz":
+            self.answer(200 if self.fake.is_ready else 503, {"detail": "Not ready."})
+            return
+        if self.path == "/tasks":
+            self.answer(self.fake.tasks_status, self.fake.tasks)
+            return
+        with self._count() as document:
+            if document is None:
+                self.answer(404, {"detail": "There is no such document."})
+            elif self.path.endswith("/result"):
+                self.reply(200, MARK + document.content)
+            else:
+                self.answer(200, self._describe(document))
+
+    def do_DELETE(self) -> None:
+        with self._count() as document:
+            if document is None:
+                self.answer(404, {"detail": "There is no such document."})
+            elif self.fake.deleting:
+                self.answer(self.fake.deleting, {"detail": "It stays."})
+            else:
+                document.is_deleted = True
+                self.reply(204, b"")
+
+    def do_POST(self) -> None:
+        content = self.read_body()
+        match self.path:
+            case "/documents":
+                self._upload(content)
+            case "/caption":
+                array = np.load(io.BytesIO(content), allow_pickle=False)
+                self._do(array, self.fake.arrays)
+            case path:
+                assert path == "/translate"
+                self._translate(json.loads(content))
+
+    def _do(self, asked: Any, kept: list[Any]) -> None:
+        """What the script says, once the fake is open."""
+        fake = self.fake
+        with fake.arrival:
+            fake.headers.append(dict(self.headers.items()))
+            behave = fake.take(asked, kept)
+            is_free = isinstance(asked, dict) and len(kept) <= fake.free_requests
+        try:
+            assert is_free or fake.is_open.wait(LIMIT_S)
+            behave(self, asked)
+        finally:
+            fake.leave()
+
+    def answer(self, status: int, content: Any, retry_after: str = "0") -> None:
+        """JSON; a refusal may be repeated at once, or the client chooses when."""
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.reply(status, body, {"Retry-After": retry_after} if retry_after else {})
+
+    def _translate(self, body: dict[str, Any]) -> None:
+        fake, texts = self.fake, body["src_text"]
+        if texts == [""]:
+            is_known = body["tgt_lang"] != "xx"
+            content = {"translated": [""]} if is_known else {"detail": "No xx here."}
+            self.answer(200 if is_known else 422, content)
+            return
+        self._do(body, fake.bodies)
+
+    def _upload(self, content: bytes) -> None:
+        head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
+        fields: dict[str, str] = {}
+        for part in message_from_bytes(head + content, policy=policy.HTTP).iter_parts():
+            name = part.get_param("name", header="content-disposition")
+            value = part.get_payload(decode=True)
+            assert isinstance(value, bytes)
+            if part.get_filename() is None:
+                fields[str(name)] = value.decode()
+            else:
+                file = (str(part.get_filename()), value)
+        fake = self.fake
+        with fake.arrival:
+            fake.requests["POST"] += 1
+            if status := fake.refused.get(file[0]):
+                self.answer(status, {"detail": f"{file[0]} is refused."})
+                return
+            document = Document(f"d{len(fake.documents)}", *file, fields)
+            fake.documents.append(document)
+            fake.most_documents = max(fake.most_documents, len(fake.list_under_way()))
+            fake.arrival.notify_all()
+        self.answer(202, self._describe(document))
+
+    def _describe(self, document: Document) -> dict[str, Any]:
+        fake = self.fake
+        document.asked += fake.is_open.is_set()
+        status, error = "translating", None
+        if document.asked > fake.polls:
+            status = "done"
+            if detail := fake.failing.get(document.name):
+                status, error = "failed", {"detail": detail, "status": 422}
+        return {
+            "id": document.id,
+            "name": document.name,
+            "status": status,
+            "src_lang": None,
+            "tgt_lang": document.fields["tgt_lang"],
+            "texts": 10,
+            "texts_done": document.asked,
+            "error": error,
+        }
+
+    @contextmanager
+    def _count(self) -> Iterator[Document | None]:
+        """The document that the path names, while its request is counted."""
+        fake = self.fake
+        _, _, name, *rest = self.path.split("/")
+        with fake.arrival:
+            fake.requests[" ".join([self.command, *rest])] += 1
+            found = (d for d in fake.documents if d.id == name and not d.is_deleted)
+            yield next(found, None)
+            fake.arrival.notify_all()
+
+
+def _answer(handler: _Handler, asked: Any) -> None:
+    """Translations of a body's texts, or captions of an array."""
+    fake = handler.fake
+    if not isinstance(asked, dict):
+        assert (asked.dtype, asked.shape[-1]) == (np.uint8, 3)
+        handler.answer(200, {"captions": [fake.caption(pixels) for pixels in asked]})
+        return
+    texts = asked["src_text"]
+    bad = next((fake.poison[text] for text in texts if text in fake.poison), None)
+    if bad:
+        _blame(bad)(handler, asked)
+    elif fake.answer is not None:
+        handler.answer(200, fake.answer)
+    else:
+        warned = [(n, fake.warn(text)) for n, text in enumerate(texts)]
+        warnings = [f"src_text[{n}]: {said}" for n, said in warned if said]
+        translated = [fake.translate(text) for text in texts]
+        handler.answer(200, {"translated": translated, "warnings": warnings})
+
+
+def _answer_last(handler: _Handler, asked: Any) -> None:
+    """Answers when nobody else waits for an answer and others have come after it."""
+    fake = handler.fake
+    with fake.arrival:
+        mine = len(fake.arrays)
+        assert fake.arrival.wait_for(
+            lambda: (
+                (fake.at_once == 1 and len(fake.arrays) > mine) or fake.ending.is_set()
+            ),
+            LIMIT_S,
+        )
+    _answer(handler, asked)
+
+
+def _refuse(status: int, detail: str = "", retry_after: str = "") -> Behaviour:
+    problem = {"type": "urn:babelgate:x", "title": "X", "status": status}
+    return lambda handler, _: handler.answer(
+        status, {**problem, "detail": detail}, retry_after
+    )
+
+
+def _blame(status: int) -> Behaviour:
+    """Refuse a request because of its first text."""
+    return _refuse(status, f"src_text[0]: because of {status}", "0")
+
+
+Behaviour = Callable[[_Handler, Any], None]
+
+BEHAVIOURS: dict[str, Behaviour] = {
+    "answer": _answer,
+    "answer-last": _answer_last,
+    **FAULTS,
+    **{str(status): _blame(status) for status in (401, 403, 404, 429, 500, 503, 504)},
+    "unavailable": _refuse(503, "No worker is READY."),
+    "unavailable-60s": _refuse(503, "Come back later.", "60"),
+    "queue-full": _refuse(429, "The queue is full.", "0"),
+    "queue-full-60s": _refuse(429, "The queue is full.", "60"),
+    "retry-nonsense": _refuse(503, "Later.", "soon"),
+    "invalid": _refuse(422, "Expected uint8, found float32."),
+    "too-large": lambda handler, _: handler.answer(413, b"<html>too large</html>", ""),
+    "few": lambda handler, _: handler.answer(200, {"captions": ["one"]}),
+}
+FakeApi.handler, FakeApi.behaviours = _Handler, BEHAVIOURS
