@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from clients.server import ApiClient, RetryPolicy
-from tests.clients.fake_api import FakeApi
+from tests.fake_api import FakeApi
 
 #: Between two attempts of a request.
 DELAY_S = 0.001

@@ -58,7 +58,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_result(folder, fake, reques
         0,
         "",
     )
-    fake.arrays.clear()
+    fake.asked.clear()
     fake.will(*["answer"] * (requests - 1), *["hang"] * 3)
     killed = start(folder, fake.url, "caption", *videos, "-o", "killed.jsonl", *OPTIONS)
     fake.wait_for_requests(requests)
@@ -66,7 +66,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_result(folder, fake, reques
     killed.communicate(timeout=LIMIT_S)
     assert not (folder / "killed.jsonl").exists()
     fake.will()
-    fake.arrays.clear()
+    fake.asked.clear()
     assert run(
         folder, fake.url, "caption", *videos, "-o", "killed.jsonl", *OPTIONS
     ) == (0, "")

@@ -16,7 +16,7 @@ from clients.outputs import plan_translations
 from clients.server import ApiClient, RetryPolicy
 from clients.sources import DOCUMENTS, find_sources
 from clients.translator import TranslationOptions
-from tests.clients.fake_api import MARK, FakeApi
+from tests.fake_api import MARK, FakeApi
 
 NAMES = ("a.docx", "b/c.srt", "b/d.html", "e.txt")
 WANTED = TranslationOptions("de", "en", glossary="terms")

@@ -13,7 +13,7 @@ from clients.frames import FrameSize
 from clients.server import ApiClient, ApiRequest, RetryPolicy, RunStopped
 from contract.npy import write_header
 from tests.clients.drawing import draw_number
-from tests.clients.fake_api import TASKS
+from tests.fake_api import TASKS
 
 choose_delay = RetryPolicy.choose_delay
 
@@ -26,7 +26,7 @@ def make_body(*numbers: int) -> tuple[bytes, memoryview]:
 def test_captions_come_for_an_array(fake, server):
     assert server.caption(make_body(7, 200), 2) == ["number 7", "number 200"]
     assert fake.arrays[0].shape == (2, 32, 64, 3)
-    assert fake.headers[0]["Content-Type"] == "application/octet-stream"
+    assert fake.asked[0].headers["Content-Type"] == "application/octet-stream"
 
 
 def test_a_connection_is_kept(fake, server):
@@ -188,7 +188,7 @@ def test_a_key_is_sent_where_there_is_one(fake, server):
     server.caption(make_body(7), 1)
     with ApiClient(fake.url, key="secret") as keyed:
         keyed.caption(make_body(7), 1)
-    sent = [headers.get("Authorization") for headers in fake.headers]
+    sent = fake.keys
     assert sent == [None, "Bearer secret"]
 
 

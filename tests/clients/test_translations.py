@@ -26,7 +26,7 @@ from clients.tables import open_table
 from clients.tables.table import name_columns
 from clients.translations import TranslationJob
 from clients.translator import MAX_TEXTS, TranslationOptions, Translator
-from tests.clients.fake_api import FakeApi
+from tests.fake_api import FakeApi, blame_text
 
 COUNT = 3 * MAX_TEXTS
 WANTED = TranslationOptions("fr", "en")
@@ -103,7 +103,7 @@ def read_files(job: TranslationJob) -> dict[str, bytes]:
 
 
 def test_every_format_is_translated_row_by_row(stack, server, folder):
-    stack.poison = {"bad": 422}
+    stack.judge = blame_text("bad", 422)
     job = make_job(server, ["data"])
     outcome, events = run(job)
     found = read_files(job)
@@ -147,7 +147,7 @@ def test_what_needs_no_translation_is_not_sent(stack, server, folder):
     )
     assert all(text.strip() for text in stack.texts)
     Path("empty.txt").write_text("\n" * 100_000)
-    stack.bodies.clear()
+    stack.asked.clear()
     job = make_job(server, ["empty.txt"])
     run(job)
     assert stack.bodies == []
@@ -155,7 +155,7 @@ def test_what_needs_no_translation_is_not_sent(stack, server, folder):
 
 
 def test_a_job_that_is_stopped_anywhere_has_the_same_result(stack, server, folder):
-    stack.poison = {"bad": 422}
+    stack.judge = blame_text("bad", 422)
     whole = make_job(server, ["data"], "whole/")
     outcome, events = run(whole)
     expected = read_files(whole)

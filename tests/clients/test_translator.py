@@ -18,7 +18,7 @@ from clients.translator import (
     cut,
     group,
 )
-from tests.clients.fake_api import FakeApi
+from tests.fake_api import FakeApi, blame, blame_text
 
 TEXTS = [f"text {number}" for number in range(8)]
 TRANSLATED = [Reply(f"[{text}]") for text in TEXTS]
@@ -54,7 +54,7 @@ def test_what_is_wanted_is_in_the_body(stack, translator):
 def test_a_text_that_fails_is_an_error_and_the_others_are_translated(
     stack, translator, status
 ):
-    stack.poison = {"text 5": status}
+    stack.judge = blame_text("text 5", status)
     replies = translator.translate(TEXTS)
     assert replies[5] == Reply(None, error=f"{status} because of {status}")
     assert [*replies[:5], *replies[6:]] == [*TRANSLATED[:5], *TRANSLATED[6:]]
@@ -62,12 +62,12 @@ def test_a_text_that_fails_is_an_error_and_the_others_are_translated(
 
 @pytest.mark.parametrize("status", [429, 500, 503, 504])
 def test_what_passes_is_no_error(stack, translator, status):
-    stack.will(*[str(status)] * 2)
+    stack.failures.extend([blame(status)] * 2)
     assert translator.translate(["text 0"]) == [TRANSLATED[0]]
 
 
 def test_busy_halves_are_waited_for(stack, translator):
-    stack.will("500", *["429"] * 5)
+    stack.failures.extend(map(blame, [500, *[429] * 5]))
     assert translator.translate(TEXTS) == TRANSLATED
 
 
@@ -77,7 +77,7 @@ def test_busy_halves_are_waited_for(stack, translator):
 )
 def test_a_stack_that_cannot_translate_ends_it(stack, translator, status, is_ready):
     stack.is_ready = is_ready
-    stack.will(*[str(status)] * 100)
+    stack.failures.extend([blame(status)] * 100)
     with pytest.raises(
         ServerError, match=f"/translate: {status} src_text.* because of {status}"
     ):
@@ -161,7 +161,7 @@ def test_a_text_of_any_length_is_translated(stack, translator):
 
 def test_a_piece_that_fails_is_the_error_of_its_text(stack, translator):
     text = ("x" * (LONGEST_PIECE - 1) + "\n") * 2
-    stack.poison = {"x" * (LONGEST_PIECE - 1) + "\n": 413}
+    stack.judge = blame_text("x" * (LONGEST_PIECE - 1) + "\n", 413)
     assert translator.translate([text]) == [Reply(None, error="413 because of 413")]
 
 

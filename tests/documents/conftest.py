@@ -23,7 +23,7 @@ from documents.storage import (
     DocumentStorage,
     Order,
 )
-from tests.documents.fake_gateway import FakeGateway
+from tests.fake_api import FakeApi
 
 LIMITS = DocumentLimits(waiting=300, of_one=250)
 DAMAGED = b"\xff\n"
@@ -115,13 +115,13 @@ def add(storage: DocumentStorage) -> Add:
 
 
 @pytest.fixture
-def gateway() -> Iterator[FakeGateway]:
-    with FakeGateway() as fake:
+def gateway() -> Iterator[FakeApi]:
+    with FakeApi(translate=str.upper) as fake:
         yield fake
 
 
 @pytest.fixture
-def asking(gateway: FakeGateway) -> Gateway:
+def asking(gateway: FakeApi) -> Gateway:
     return Gateway(gateway.address, "secret")
 
 

@@ -13,7 +13,7 @@ from clients.server import RetryPolicy
 from clients.translator import TranslationOptions
 from documents.gateway import DocumentTranslator, Gateway, TranslationRefused
 from documents.storage import Order
-from tests.documents.fake_gateway import Failure, FakeGateway
+from tests.fake_api import Failure, FakeApi
 
 ORDER = Order("0" * 32, "open", "c", "::1", "a.txt", "de")
 WANTED = TranslationOptions("de", "en")
@@ -58,7 +58,7 @@ def connect(monkeypatch, waits) -> Iterator[Connect]:
 
 
 @pytest.fixture
-def translator(connect: Connect, gateway: FakeGateway) -> DocumentTranslator:
+def translator(connect: Connect, gateway: FakeApi) -> DocumentTranslator:
     return connect(gateway.address)
 
 

@@ -18,8 +18,8 @@ from deploy.stack import ROOT
 from documents.jobs import Jobs
 from documents.storage import DocumentFolder, State
 from tests.documents.conftest import list_orders
-from tests.documents.fake_gateway import Failure, FakeGateway
 from tests.e2e.real_stack import wait_until
+from tests.fake_api import Failure, FakeApi
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def add_text(add: Add) -> Add:
     return partial(add, name="a.txt")
 
 
-def is_busy(gateway: FakeGateway, count: int) -> Callable[[], bool]:
+def is_busy(gateway: FakeApi, count: int) -> Callable[[], bool]:
     """Whether more requests than this have arrived."""
     return lambda: len(gateway.asked) > count
 
@@ -89,7 +89,7 @@ def check_results(documents: list[DocumentFolder], texts: list[str] = MANY) -> N
         assert lines == [text.upper() for text in texts]
 
 
-def answer_only(count: int, gateway: FakeGateway) -> Callable[[], bool]:
+def answer_only(count: int, gateway: FakeApi) -> Callable[[], bool]:
     """Lets the gateway answer `count` requests more, and returns whether others came, for
     which it has no room."""
     last = len(gateway.asked) + count

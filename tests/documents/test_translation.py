@@ -15,7 +15,7 @@ from documents.journal import DocumentJournal
 from documents.storage import DocumentFolder, Gone, State
 from documents.translation import DocumentTranslation, WorkerStopped
 from tests.documents.conftest import DAMAGED
-from tests.documents.fake_gateway import Failure, FakeGateway
+from tests.fake_api import Failure, FakeApi
 
 #: More than one request has.
 MANY = [f"text {number}" for number in range(1000)]
@@ -239,7 +239,7 @@ def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, cap
     assert "ValueError at" in caplog.text
 
 
-def stop_after(gateway: FakeGateway, count: int, act: Callable[[], object]) -> None:
+def stop_after(gateway: FakeApi, count: int, act: Callable[[], object]) -> None:
     """Does something when this many requests have come."""
 
     def pause() -> None:

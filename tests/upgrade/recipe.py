@@ -25,8 +25,8 @@ from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
 from gateway.database import find_database
 from gateway.settings import Settings
-from tests.documents.fake_gateway import Failure, FakeGateway
 from tests.e2e.real_stack import wait_until
+from tests.fake_api import Failure, FakeApi
 from tests.gateway.conftest import LANGUAGES, make_clients, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 
@@ -103,7 +103,7 @@ def _translate_documents(run: Path) -> None:
     def is_short_done() -> bool:
         return len(storage.list_unfinished()) == 1
 
-    with FakeGateway() as gateway:
+    with FakeApi(translate=str.upper) as gateway:
         long: list[list[str]] = []
 
         def judge(texts: list[str]) -> Failure | None:

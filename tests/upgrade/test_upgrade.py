@@ -26,8 +26,8 @@ from deploy import stack
 from deploy.stack import ROOT, Stack
 from documents.storage import DocumentLimits, DocumentStorage, Order, State
 from gateway.access.usage import find_month
-from tests.documents.fake_gateway import FakeGateway
 from tests.e2e.real_stack import wait_until
+from tests.fake_api import FakeApi
 from tests.gateway.conftest import LANGUAGES, make_clients, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.upgrade.recipe import SENTENCES
@@ -145,7 +145,7 @@ def test_keys_usage_glossaries_and_documents_are_there(
 def test_a_document_under_way_goes_on_where_it_was(run: Path):
     storage = DocumentStorage(run / "documents")
     (job,) = storage.list_unfinished()
-    with FakeGateway() as gateway:
+    with FakeApi(translate=str.upper) as gateway:
         program = subprocess.Popen(
             [sys.executable, "-m", "documents"],
             cwd=ROOT,

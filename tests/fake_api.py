@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import json
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from contract.problems import write_problem
 from tests.clients.drawing import read_number
 from tests.scripted_server import FAULTS, LIMIT_S, ScriptedHandler, ScriptedServer
 
@@ -43,6 +44,25 @@ class Document:
     is_deleted: bool = False
 
 
+@dataclass(frozen=True)
+class Failure:
+    """An answer other than 200."""
+
+    status: int
+    slug: str = "any"
+    detail: str = "Any."
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """A request with texts, or an array that is to be captioned."""
+
+    path: str
+    body: Any
+    headers: Mapping[str, str]
+
+
 @dataclass
 class FakeApi(ScriptedServer):
     """Translates "Yes" to "[Yes]". Behaviours are for translations and captions."""
@@ -52,16 +72,20 @@ class FakeApi(ScriptedServer):
     caption: Callable[[Any], str] = lambda pixels: f"number {read_number(pixels)}"
     #: Instead of translations.
     answer: Any = None
-    #: The status of every request with this text.
-    poison: dict[str, int] = field(default_factory=dict)
+    #: What the next requests with texts get.
+    failures: deque[Failure] = field(default_factory=deque)
+    #: Called with the texts of each other request; may refuse them.
+    judge: Callable[[list[str]], Failure | None] = lambda texts: None
+    #: Before each answer to texts.
+    pause: Callable[[], None] = lambda: None
+    #: Writes the content of such an answer.
+    encode: Callable[[Any], bytes] = lambda content: json.dumps(content).encode()
     is_ready: bool = True
     tasks: Any = field(default_factory=lambda: TASKS)
     tasks_status: int = 200
-    #: The bodies of all requests for translations, without the first, which has no text.
-    bodies: list[dict[str, Any]] = field(default_factory=list)
-    #: Every array that was to be captioned, in the order of arrival.
-    arrays: list[Any] = field(default_factory=list)
-    headers: list[Mapping[str, str]] = field(default_factory=list)
+    #: Every request with texts or an array, in the order of arrival, without those that ask
+    #: for a language with an empty text.
+    asked: list[ApiCall] = field(default_factory=list)
     #: Requests, and statuses that are not final, wait while it is not set.
     is_open: threading.Event = field(default_factory=threading.Event)
     #: Requests for translations that are answered, whether it is open or not.
@@ -88,14 +112,27 @@ class FakeApi(ScriptedServer):
         super().stop()
 
     @property
+    def address(self) -> str:
+        return self.url.removeprefix("http://")
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        """Those of requests for translations."""
+        return [call.body for call in self.asked if call.path == "/translate"]
+
+    @property
+    def arrays(self) -> list[Any]:
+        return [call.body for call in self.asked if call.path == "/caption"]
+
+    @property
     def texts(self) -> list[str]:
         """Everything that was to be translated."""
         return [text for body in self.bodies for text in body["src_text"]]
 
     @property
-    def keys(self) -> set[str | None]:
+    def keys(self) -> list[str | None]:
         """The keys that came with requests."""
-        return {headers.get("Authorization") for headers in self.headers}
+        return [call.headers.get("Authorization") for call in self.asked]
 
     def wait_for_requests(self, count: int) -> None:
         """Returns when this many arrays have arrived, answered or not."""
@@ -139,22 +176,20 @@ class _Handler(ScriptedHandler):
             case "/documents":
                 self._upload(content)
             case "/caption":
-                array = np.load(io.BytesIO(content), allow_pickle=False)
-                self._do(array, self.fake.arrays)
-            case path:
-                assert path == "/translate"
-                self._translate(json.loads(content))
+                self._do(np.load(io.BytesIO(content), allow_pickle=False))
+            case _:
+                self._take_texts(json.loads(content))
 
-    def _do(self, asked: Any, kept: list[Any]) -> None:
+    def _do(self, body: Any) -> None:
         """What the script says, once the fake is open."""
         fake = self.fake
+        call = ApiCall(self.path, body, dict(self.headers.items()))
         with fake.arrival:
-            fake.headers.append(dict(self.headers.items()))
-            behave = fake.take(asked, kept)
-            is_free = isinstance(asked, dict) and len(kept) <= fake.free_requests
+            behave = fake.take(call, fake.asked)
+            is_free = len(fake.asked) <= fake.free_requests
         try:
             assert is_free or fake.is_open.wait(LIMIT_S)
-            behave(self, asked)
+            behave(self, call)
         finally:
             fake.leave()
 
@@ -163,14 +198,17 @@ class _Handler(ScriptedHandler):
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.reply(status, body, {"Retry-After": retry_after} if retry_after else {})
 
-    def _translate(self, body: dict[str, Any]) -> None:
-        fake, texts = self.fake, body["src_text"]
-        if texts == [""]:
+    def _take_texts(self, body: dict[str, Any]) -> None:
+        if body["src_text"] == [""]:
             is_known = body["tgt_lang"] != "xx"
             content = {"translated": [""]} if is_known else {"detail": "No xx here."}
             self.answer(200 if is_known else 422, content)
-            return
-        self._do(body, fake.bodies)
+        else:
+            self._do(body)
+
+    def fail(self, failure: Failure) -> None:
+        problem = write_problem(failure.slug, failure.status, failure.detail)
+        self.reply(failure.status, self.fake.encode(problem), failure.headers)
 
     def _upload(self, content: bytes) -> None:
         head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
@@ -226,27 +264,30 @@ class _Handler(ScriptedHandler):
             fake.arrival.notify_all()
 
 
-def _answer(handler: _Handler, asked: Any) -> None:
-    """Translations of a body's texts, or captions of an array."""
-    fake = handler.fake
-    if not isinstance(asked, dict):
-        assert (asked.dtype, asked.shape[-1]) == (np.uint8, 3)
-        handler.answer(200, {"captions": [fake.caption(pixels) for pixels in asked]})
+def _answer(handler: _Handler, call: ApiCall) -> None:
+    """The language or translations of texts, or captions of an array."""
+    fake, body = handler.fake, call.body
+    if call.path == "/caption":
+        assert (body.dtype, body.shape[-1]) == (np.uint8, 3)
+        handler.answer(200, {"captions": [fake.caption(pixels) for pixels in body]})
         return
-    texts = asked["src_text"]
-    bad = next((fake.poison[text] for text in texts if text in fake.poison), None)
-    if bad:
-        _blame(bad)(handler, asked)
-    elif fake.answer is not None:
-        handler.answer(200, fake.answer)
-    else:
+    fake.pause()
+    texts, content = body["src_text"], fake.answer
+    if call.path == "/identify":
+        content = {"languages": [{"language": "en", "confidence": 0.9}]}
+    elif failure := fake.failures.popleft() if fake.failures else fake.judge(texts):
+        handler.fail(failure)
+        return
+    elif content is None:
+        assert call.path == "/translate"
         warned = [(n, fake.warn(text)) for n, text in enumerate(texts)]
         warnings = [f"src_text[{n}]: {said}" for n, said in warned if said]
         translated = [fake.translate(text) for text in texts]
-        handler.answer(200, {"translated": translated, "warnings": warnings})
+        content = {"translated": translated, "warnings": warnings}
+    handler.reply(200, fake.encode(content))
 
 
-def _answer_last(handler: _Handler, asked: Any) -> None:
+def _answer_last(handler: _Handler, call: ApiCall) -> None:
     """Answers when nobody else waits for an answer and others have come after it."""
     fake = handler.fake
     with fake.arrival:
@@ -257,28 +298,31 @@ def _answer_last(handler: _Handler, asked: Any) -> None:
             ),
             LIMIT_S,
         )
-    _answer(handler, asked)
+    _answer(handler, call)
 
 
-def _refuse(status: int, detail: str = "", retry_after: str = "") -> Behaviour:
-    problem = {"type": "urn:babelgate:x", "title": "X", "status": status}
-    return lambda handler, _: handler.answer(
-        status, {**problem, "detail": detail}, retry_after
-    )
+def blame(status: int) -> Failure:
+    """A refusal because of the first text, which may be repeated at once."""
+    said = f"src_text[0]: because of {status}"
+    return Failure(status, "any", said, {"Retry-After": "0"})
 
 
-def _blame(status: int) -> Behaviour:
-    """Refuse a request because of its first text."""
-    return _refuse(status, f"src_text[0]: because of {status}", "0")
+def blame_text(text: str, status: int) -> Callable[[list[str]], Failure | None]:
+    """What refuses all requests with a text."""
+    return lambda texts: blame(status) if text in texts else None
 
 
-Behaviour = Callable[[_Handler, Any], None]
+def _refuse(status: int, detail: str, retry_after: str = "") -> Behaviour:
+    headers = {"Retry-After": retry_after} if retry_after else {}
+    return lambda handler, _: handler.fail(Failure(status, "any", detail, headers))
+
+
+Behaviour = Callable[[_Handler, ApiCall], None]
 
 BEHAVIOURS: dict[str, Behaviour] = {
     "answer": _answer,
     "answer-last": _answer_last,
     **FAULTS,
-    **{str(status): _blame(status) for status in (401, 403, 404, 429, 500, 503, 504)},
     "unavailable": _refuse(503, "No worker is READY."),
     "unavailable-60s": _refuse(503, "Come back later.", "60"),
     "queue-full": _refuse(429, "The queue is full.", "0"),
