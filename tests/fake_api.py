@@ -72,7 +72,7 @@ class FakeApi(ScriptedServer):
     caption: Callable[[Any], str] = lambda pixels: f"number {read_number(pixels)}"
     #: Instead of translations.
     answer: Any = None
-    #: What the next requests with texts get.
+    #: The answers to the next requests with texts.
     failures: deque[Failure] = field(default_factory=deque)
     #: Called with the texts of each other request; may refuse them.
     judge: Callable[[list[str]], Failure | None] = lambda texts: None
@@ -117,7 +117,7 @@ class FakeApi(ScriptedServer):
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """Those of requests for translations."""
+        """The bodies of requests for translations."""
         return [call.body for call in self.asked if call.path == "/translate"]
 
     @property
@@ -181,7 +181,7 @@ class _Handler(ScriptedHandler):
                 self._take_texts(json.loads(content))
 
     def _do(self, body: Any) -> None:
-        """What the script says, once the fake is open."""
+        """Do with a request what the script says, once the fake is open."""
         fake = self.fake
         call = ApiCall(self.path, body, dict(self.headers.items()))
         with fake.arrival:
@@ -308,7 +308,7 @@ def blame(status: int) -> Failure:
 
 
 def blame_text(text: str, status: int) -> Callable[[list[str]], Failure | None]:
-    """What refuses all requests with a text."""
+    """A judge that refuses all requests with a text."""
     return lambda texts: blame(status) if text in texts else None
 
 

@@ -222,7 +222,7 @@ def _surprise(handler: ScriptedHandler, *_: Any) -> None:
     handler.reply(200, b"surprise", {"Content-Type": "application/json"})
 
 
-#: What any server may do.
+#: The faults that any server may have.
 FAULTS: Mapping[str, Callable[..., None]] = {
     "close": _close,
     "cut": _cut,
