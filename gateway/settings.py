@@ -279,5 +279,5 @@ def _find_given() -> set[str]:
 def _describe_unknown(variable: str) -> str:
     known = _find_known()
     close = difflib.get_close_matches(variable.removeprefix(PREFIX), known, n=1)
-    hint = f"did you mean {known[close[0]]}?" if close else "no room reads it"
+    hint = f"did you mean {known[close[0]]}?" if close else "nothing reads it"
     return f"{variable}: unknown variable, {hint}"

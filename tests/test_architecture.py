@@ -130,6 +130,15 @@ REPEATED = """
     Translation Translations
 """.split()
 MAX_REPEATED = 16
+#: Names of ours for things that have one in the field.
+OLD_CLASSES = """
+    Board Broken Crowd Doubt Interpreter Lane Listeners Machines Pace Patience Presence
+    Reception Room Sight Silent Turn Unreachable Wanted
+""".split()
+OLD_FILES = """
+    asking board crowd departures figures interpretation lane marks observation outline
+    pace patience places posting presence reception refusal sharing shelf telemetry
+""".split()
 #: Words of TorchServe's protocols, and the one file that knows each.
 TORCHSERVE = {
     "/predictions/": "contract/rows.py",
@@ -377,6 +386,17 @@ def test_modules_open_with_what_they_are_for():
 def test_files_are_named_after_what_they_hold():
     vague = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
     assert [file.name for file in ALL if file.path.stem in vague] == []
+
+
+def test_old_names_do_not_come_back():
+    files = [file.name for file in SOURCES if file.path.stem in OLD_FILES]
+    classes = [
+        f"{file.name}: {node.name}"
+        for file in SOURCES
+        for node in file.statements
+        if isinstance(node, ast.ClassDef) and node.name.strip("_") in OLD_CLASSES
+    ]
+    assert files + classes == []
 
 
 def test_public_functions_and_classes_say_what_they_do():

@@ -10,7 +10,7 @@ from gateway.app import create_app
 from gateway.settings import Settings, SettingsError, name_variable, read_settings
 
 ROOT = Path(__file__).parents[2]
-ROOMS = (
+PACKAGES = (
     *("benchmarks", "catalog", "clients", "contract", "deploy", "gateway", "handlers"),
     *("models", "nginx", "ray_backend", "text", "torchserve_backend"),
 )
@@ -113,8 +113,8 @@ def test_all_wrong_variables_are_named_at_once(monkeypatch):
         ("BABELGATE_TIMEOUT", "did you mean BABELGATE_TIMEOUT_S?"),
         ("BABELGATE_MAX_TEXT", "did you mean BABELGATE_MAX_TEXTS?"),
         ("babelgate_conections", "did you mean BABELGATE_CONNECTIONS?"),
-        ("BABELGATE_COLOUR_OF_THE_SKY", "no room reads it"),
-        ("BABELGATE_", "no room reads it"),
+        ("BABELGATE_COLOUR_OF_THE_SKY", "nothing reads it"),
+        ("BABELGATE_", "nothing reads it"),
     ],
 )
 def test_a_misspelled_variable_is_fatal_and_named(monkeypatch, name, hint):
@@ -137,14 +137,14 @@ def test_variables_of_other_programs_are_left_alone(monkeypatch):
     assert read_settings() == Settings()
 
 
-def test_every_variable_that_a_room_names_is_known():
+def test_every_variable_that_a_package_names_is_known():
     """Else the gateway refuses to start beside a package that has a new one."""
     known = {each.name for each in variables.SETTINGS + variables.INTERNAL}
     known |= {variables.OLD_RUN, *map(name_variable, Settings.model_fields)}
     named = {
         name
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*")
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
         if path.suffix in (".py", ".conf", ".properties")
         for name in re.findall(r"\bBABELGATE_[A-Z_]+\b", path.read_text("utf-8"))
     }
