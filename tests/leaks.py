@@ -27,7 +27,7 @@ _HELPERS = ("resource_tracker", "forkserver")
 
 @dataclass(frozen=True)
 class Traces:
-    """Where the tests of one run leave their traces."""
+    """The places where the tests of one run leave their traces."""
 
     #: pytest's own folder.
     base: Path

@@ -242,7 +242,7 @@ def find_owner(module: str) -> File | None:
 
 
 def depth(node: ast.AST) -> int:
-    """How deep blocks are nested below a node; `elif` is not one deeper."""
+    """Return the depth of nested blocks below a node; `elif` is not one deeper."""
     blocks = ast.If | ast.For | ast.While | ast.With | ast.Try | ast.Match
     deepest = 0
     for child in ast.iter_child_nodes(node):

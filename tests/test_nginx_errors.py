@@ -52,7 +52,7 @@ def expand(text: str, **known: str) -> str:
 
 
 def find_timeout_s(limit: str) -> float:
-    """How long nginx waits for the gateway's answer, by what X-Timeout-Ms says."""
+    """Find the time that nginx waits for the gateway's answer, by X-Timeout-Ms."""
     location = read_location(expand("$within", http_x_timeout_ms=limit))
     return float(read_nginx("proxy_read_timeout", location).removesuffix("ms")) / 1000
 

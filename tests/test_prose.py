@@ -20,6 +20,8 @@ HEADLESS = re.compile(
     r"(?:What(?:ever)?|Who(?:ever|se)?|As (?:many|much|long)|Those"
     r"|None where|As `|All that)\b"
 )
+#: A question is no head either.
+CLAUSE = re.compile(r"(?:How|Where|When|Which|Why)\b")
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 #: `text/html` and `text/plain` are types of media.
 FOLDERS = "|".join((*PACKAGES, "docs", "nginx", "tests"))
@@ -75,6 +77,12 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
         for file in ALL
         for text in (*list_docstrings(file), *list_comments(file))
         if HEADLESS.match(text)
+    ]
+    offenders += [
+        f"{file.name}: {text[:60]}"
+        for file in ALL
+        for text in list_docstrings(file)
+        if CLAUSE.match(text)
     ]
     assert offenders == []
 

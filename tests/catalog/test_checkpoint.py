@@ -50,7 +50,7 @@ class Machine:
 
     @property
     def downloaded(self) -> Path:
-        """Where the model lies when all of it has arrived."""
+        """The model's directory when all of it has arrived."""
         return self.home / "cache" / "hub" / NAME
 
     @property

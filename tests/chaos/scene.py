@@ -63,7 +63,7 @@ class Scene:
 
     @property
     def back_s(self) -> float:
-        """How soon whatever was killed has to be there again, on this machine."""
+        """The seconds after which a killed program has to be there again, on this machine."""
         return max(BACK_S, _TIMES_START * self.start_s)
 
     @contextmanager

@@ -12,7 +12,7 @@ def test_every_request_gets_one_right_answer_or_a_problem_in_time(report: Report
 
 
 def test_while_the_stack_is_up_most_requests_are_answered(report: Report):
-    """How long it is down after a kill depends on the machine."""
+    """The time without a stack after a kill depends on the machine."""
     up = {
         outcome: count
         for outcome, count in report.outcomes.items()

@@ -29,7 +29,7 @@ _JAVA = "torchserve"
 
 @dataclass(frozen=True)
 class Disorder:
-    """When parts were out of order on purpose."""
+    """The times at which parts were out of order on purpose."""
 
     #: nginx was killed.
     shut: Sequence[Window]

@@ -1,4 +1,4 @@
-"""Where captions are written, and what cannot be."""
+"""The files of captions, and refused ones."""
 
 from __future__ import annotations
 

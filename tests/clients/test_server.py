@@ -1,4 +1,4 @@
-"""How a server that fails, hesitates or refuses is asked."""
+"""Requests to a server that fails, hesitates or refuses."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_what_does_not_pass_is_asked_once(fake, server, failure, reason):
 
 @pytest.fixture
 def waits(server, monkeypatch) -> list[float]:
-    """How long the client would have waited each time."""
+    """The client's waits, each of which would have taken this long."""
     found: list[float] = []
     monkeypatch.setattr(server._stopping, "wait", found.append)
     return found

@@ -1,4 +1,4 @@
-"""Which videos files, folders and patterns mean."""
+"""The videos that files, folders and patterns mean."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ patch.multiple(
 
 
 def prepare(folder: Path) -> None:
-    """Where the disk does not fail, the older part goes."""
+    """Prepare a disk; if it does not fail, the older part goes."""
     for place in (folder, folder / "healthy"):
         (place / f"{NAME}-{OLD}.part").mkdir(parents=True)
     found = hub.download(NAME, folder / "healthy", "translation")

@@ -29,7 +29,7 @@ CHEAP = ("files", "bulk", "conversions", "downloads")
 
 
 def count_operations(scenario: str, *faults: Fault) -> list[int]:
-    """How many operations each fault has met. Fails where one has broken a promise."""
+    """Count the operations that each fault has met. Fails where one has broken a promise."""
     command = [sys.executable, "-m", "tests.durability.running", scenario, *faults]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

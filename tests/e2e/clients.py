@@ -41,7 +41,7 @@ def _installing() -> Iterator[None]:
 
 
 def prepare_node() -> Path:
-    """Where the npm packages are, with the programs: a module looks for packages there."""
+    """Install the npm packages beside copies of the programs, where modules look for them."""
     for program in (programs.NODE, programs.NPM):
         assert programs.find(program), f"{program.name} is missing: {program.package}"
     _NODE.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from tests.scripted_server import LIMIT_S
 
 @dataclass(frozen=True)
 class ReverseProxy:
-    """Where clients send their requests, and who takes them."""
+    """The address to which clients send their requests, and the server behind it."""
 
     url: str
     nginx: psutil.Process

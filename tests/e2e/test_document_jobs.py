@@ -82,7 +82,7 @@ def upload(url: str, content: str, **headers: str) -> str:
 
 
 def ask_state(where: str, **headers: str) -> dict[str, Any]:
-    """How far a document is; nobody may answer for a moment."""
+    """Ask for the state of a document; nobody may answer for a moment."""
     try:
         answer = requests.get(where, headers=headers, timeout=LIMIT_S)
     except requests.ConnectionError:

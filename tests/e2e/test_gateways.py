@@ -97,7 +97,7 @@ def translate(url: str) -> requests.Response:
 
 
 def count_requests(gateway: Stack) -> float:
-    """How many translations a gateway has answered, by its own count."""
+    """Count the translations of a gateway, by its own counter."""
     url = f"http://{gateway.node.address}:{GATEWAY + gateway.port_offset}/metrics"
     text = requests.get(url, timeout=10).text
     pattern = r'(?m)^babelgate_translation_requests_total{.*status="200".*} (\S+)$'
@@ -154,7 +154,7 @@ def test_the_status_shows_both_machines(machines: Machines, cache: Path):
 
 
 def list_listening(machine: Stack) -> set[tuple[str, int]]:
-    """Where the processes of a stack listen."""
+    """List the addresses on which the processes of a stack listen."""
     found = [
         connection.laddr
         for connection in psutil.net_connections("tcp")

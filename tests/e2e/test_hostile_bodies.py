@@ -34,7 +34,7 @@ GROWTH_BYTES = 80_000_000
 
 
 def send(url: str, bodies: Iterable[tuple[int, tuple[bytes, str]]]) -> Counter[int]:
-    """How often each status was answered; 0 for no answer at all."""
+    """Send requests and count each status; 0 stands for no answer at all."""
 
     def ask(numbered: tuple[int, tuple[bytes, str]]) -> int:
         number, (body, content_type) = numbered

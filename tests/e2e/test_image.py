@@ -136,7 +136,8 @@ def stack(container: Container) -> Iterator[list[psutil.Process]]:
 
 
 def find_metrics_folder(container: Container) -> Path:
-    """Where gateway processes share counters: in memory, which containers here share."""
+    """Find the folder in which gateway processes share counters: in memory, which
+    containers here share."""
     shared = Stack(Path(VOLUMES[0]), Path()).metrics
     return shared.with_name(shared.name.replace(f"-{os.geteuid()}-", f"-{USER}-"))
 

@@ -90,7 +90,7 @@ def read_problem(client: socket.socket) -> tuple[int, str]:
 def knock(
     url: str, count: int, release: threading.Event, proxy: ReverseProxy, **headers: str
 ) -> Counter[str]:
-    """How requests end that are all made before the first is answered."""
+    """Make all requests before the first is answered, and return their ends."""
 
     def ask(_: int) -> str:
         answer = requests.post(url, json=WANTED, headers=headers, timeout=LIMIT_S)
@@ -121,7 +121,7 @@ CROWDS = {
 
 
 def knock_thrice(proxy: ReverseProxy, url: str, **headers: str) -> Counter[str]:
-    """How three times as many requests end as are let in."""
+    """Make three times as many requests as are let in, and return their ends."""
     requests.post(proxy.url, json=WANTED, timeout=LIMIT_S)  # the models are known
     reset(proxy.torchserve)
     proxy.torchserve.will(*["wait"] * MOST)

@@ -48,7 +48,7 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True)
 class Api:
-    """How an API asks for translations, and how it says that something is wrong."""
+    """An API's way to ask for translations, and its errors."""
 
     path: str
     languages: Mapping[str, str]

@@ -129,7 +129,7 @@ class ServiceMachine(RuleBasedStateMachine):
     def judge(
         self, key: Key, texts: list[str], glossary: Glossary | None
     ) -> str | None:
-        """Why texts are refused. If they are not, their characters are billed."""
+        """Judge whether texts are refused. If they are not, their characters are billed."""
         characters = sum(map(len, texts))
         if key.is_revoked:
             return "invalid-key"
@@ -330,7 +330,7 @@ class ServiceMachine(RuleBasedStateMachine):
             expect("a result has all translations", answer.data, wanted)
 
     def find_problem(self, key: Key, wanted: Glossary | Document) -> str | None:
-        """Why a key does not get what it names."""
+        """Find the reason why a key does not get a thing that it names."""
         if key.is_revoked:
             return "invalid-key"
         is_glossary = isinstance(wanted, Glossary)

@@ -81,7 +81,7 @@ class Tab:
 
 
 def place(folder: Path, found: Path) -> dict[str, str]:
-    """Where a gateway finds its map and keeps what it is given."""
+    """Set the places where a gateway finds its map and keeps its files."""
     return {
         "BABELGATE_RUN_DIR": str(folder / "run"),
         "BABELGATE_MAP": str(found),

@@ -1,4 +1,4 @@
-"""Where keys are required, the page asks for one and keeps it in the browser."""
+"""The page where keys are required: it asks for one and keeps it in the browser."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Options = list[object]
 
 
 class Ran(NamedTuple):
-    """How a command ended and what it said, without colours."""
+    """The end of a command and its output, without colours."""
 
     exit_code: int
     stdout: str

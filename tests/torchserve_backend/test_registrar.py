@@ -1,4 +1,4 @@
-"""Which difference leads to which action, and when a model counts as dead."""
+"""The actions that differences lead to, and models that count as dead."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How peers are installed, configured, started and stopped; Flask and LitServe really
-asked. Ray is not started here: it takes 600 MB of packages, and listens on more than the
-loopback interface.
+"""Installing, configuring, starting and stopping peers; Flask and LitServe really asked.
+Ray is not started here: it takes 600 MB of packages, and listens on more than the loopback
+interface.
 """
 
 from __future__ import annotations

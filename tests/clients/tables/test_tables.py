@@ -1,4 +1,4 @@
-"""Which texts a file has, and what its bytes are with their translations."""
+"""The texts of a file, and its bytes with their translations."""
 
 from __future__ import annotations
 

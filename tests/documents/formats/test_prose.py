@@ -1,4 +1,4 @@
-"""Which values are language."""
+"""The values that are language."""
 
 from __future__ import annotations
 

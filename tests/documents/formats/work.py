@@ -1,4 +1,4 @@
-"""How much work a document is: calls of functions, and how they grow with the document."""
+"""The work of a document: calls of functions, and their growth with the document."""
 
 from __future__ import annotations
 

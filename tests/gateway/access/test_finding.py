@@ -1,4 +1,4 @@
-"""Where clients put their keys."""
+"""The places where clients put their keys."""
 
 from __future__ import annotations
 

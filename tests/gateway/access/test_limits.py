@@ -45,7 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def send(limiter: Limiter, key: ApiKey, times: int) -> int:
-    """How many requests are let through."""
+    """Send requests and count those that are let through."""
     through = 0
     for _ in range(times):
         try:

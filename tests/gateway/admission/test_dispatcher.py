@@ -1,4 +1,4 @@
-"""How much of what it could do a model does in time, and who gets it, whatever is asked.
+"""The share of its capacity that a model uses in time, and its division among clients.
 
 The figures are those of the simulation; `python -m benchmarks overload` measures the stack.
 """

@@ -1,4 +1,4 @@
-"""How a body is read in time, and whether a client still waits."""
+"""Reading a body in time, and whether a client still waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the silence of a body is borne, and what a connection does then."""
+"""The limit of a body's silence, and the end of its connection."""
 
 import gevent
 import pytest

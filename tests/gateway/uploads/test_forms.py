@@ -1,4 +1,4 @@
-"""How a body is looked at and taken, and how the files of a form come one by one."""
+"""Looking at a body and taking it, and the files of a form one by one."""
 
 from __future__ import annotations
 

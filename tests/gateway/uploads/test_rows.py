@@ -1,4 +1,4 @@
-"""How an upload becomes rows, and what is refused with which words."""
+"""Cutting an upload into rows, and the words of refusals."""
 
 from __future__ import annotations
 

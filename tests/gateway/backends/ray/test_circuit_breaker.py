@@ -1,4 +1,4 @@
-"""When callers stay away, and who tries."""
+"""The times when callers stay away, and the one that tries."""
 
 from __future__ import annotations
 

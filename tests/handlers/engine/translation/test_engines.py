@@ -37,7 +37,7 @@ def few(engine: Engine, sentences: list[Sentence]) -> list[Sentence]:
 def share_of_other_texts(
     some: Sequence[Translation], others: Sequence[Translation]
 ) -> float:
-    """How many of all texts differ, those left out where neither is sure of its own."""
+    """Return the share of texts that differ, without those of which neither is sure."""
     pairs = [
         (a, b)
         for a, b in zip(some, others, strict=True)
