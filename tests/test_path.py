@@ -78,7 +78,7 @@ def start_worker(folder: Path) -> Callable[[], object]:
     """A handler with the model that ships, and what asks it for a row."""
     options = make_options("translation", PHRASEBOOK, languages=["ko"])
     handler = TranslationHandler()
-    model = conversion.convert(PHRASEBOOK, folder, "int8")
+    model = conversion.convert(PHRASEBOOK, folder, "int8", languages=["ko"])
     handler.start(ModelConfig(model, "cpu", 0, options))
     row = json.dumps(WANTED | {"beam_size": 2, "alternatives": 0}).encode()
     return lambda: ask(handler, [row])

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from catalog import Model
-from gateway.admission.disconnects import DisconnectWatcher
 from gateway.admission.dispatcher import ModelDispatcher, PendingRow, late
 from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
 from gateway.backends.backend import Backend, Cancellation, RowRequest
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.http.call import Call
+from gateway.http.connection import DisconnectWatcher
 
 #: Seconds during which one refusal makes others likely.
 _MOMENT_S = 1.0

@@ -21,7 +21,7 @@ from urllib.parse import urlencode, urlsplit
 from contract import rows
 from gateway.backends.backend import Cancellation, RowRequest
 from gateway.errors import DeadlineExceeded
-from gateway.http.sending import is_readable
+from gateway.http.connection import is_readable
 
 _CONNECT_S = 2.0
 _LEAST_S = 0.001

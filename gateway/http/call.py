@@ -16,7 +16,7 @@ from typing import Any
 from contract.documents import WORKER_HEADER
 from documents.storage import NOBODY
 from gateway.errors import ClientGone, DeadlineExceeded
-from gateway.http.sending import has_gone
+from gateway.http.connection import has_gone
 from gateway.schemas import parse_timeout_ms
 
 #: nginx's headers for the client's address and the time of arrival (`t=` and Unix seconds).

@@ -26,7 +26,7 @@ from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped
 
 from contract.dialects import find_dialect
 from contract.problems import write_problem
-from gateway.http.sending import Connection, has_gone
+from gateway.http.connection import Connection, has_gone
 from gateway.redaction import describe, reduce_logs
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.

@@ -17,7 +17,7 @@ from gateway.backends.backend import RowRequest
 from gateway.errors import BodyTooLarge, ClientGone, Problem
 from gateway.http.bodies import Incoming
 from gateway.http.call import Call
-from gateway.http.sending import LeastRate
+from gateway.http.connection import LeastRate
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
 from gateway.uploads.buffering import Buffer, UploadShare
 from gateway.uploads.rows import Cut, UploadLimits, cut

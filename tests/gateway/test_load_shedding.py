@@ -15,7 +15,7 @@ from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped
 from gateway.admission.dispatcher import ModelDispatcher
 from gateway.app import GatewayApp
 from gateway.errors import Overloaded
-from gateway.http.sending import Connection
+from gateway.http.connection import Connection
 from gateway.http.worker import ProblemWorker
 from gateway.load_shedding import LoadShedder
 

@@ -13,19 +13,21 @@ from functools import partial
 
 import gevent
 import pytest
+from gunicorn.http.errors import InvalidChunkSize, NoMoreData  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import (
     BodyTooLarge,
     ClientGone,
+    DeadlineExceeded,
     MalformedRequest,
     Overloaded,
     UnsupportedEncoding,
 )
-from gateway.http.bodies import BodyBudget, HeldBytes, Incoming, read_whole
+from gateway.http.bodies import BodyBudget, HeldBytes, Incoming, read_chunk, read_whole
 from gateway.http.call import Deadline
-from gateway.http.sending import LeastRate
+from gateway.http.connection import LeastRate
 
 MOST = 1 << 20
 LATER = Deadline(time.monotonic() + 3600)
@@ -182,3 +184,44 @@ def test_another_encoding_is_refused_before_anything_is_read(encoding):
 def test_a_body_that_ends_too_early_is_that_of_a_client_that_has_gone():
     with pytest.raises(ClientGone):
         read(b"Hello", length=6)
+
+
+class Failing:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def read(self, size: int, /) -> bytes:
+        raise self._error
+
+
+class Silent:
+    def read(self, size: int, /) -> bytes:
+        gevent.sleep(3600)
+        return b""
+
+
+def test_a_body_is_read_in_pieces_to_its_end():
+    body = io.BytesIO(bytes(300 << 10))
+    later = Deadline(time.monotonic() + 60)
+    assert len(read_chunk(body, later)) == 256 << 10
+    assert len(read_chunk(body, later)) == 44 << 10
+    assert read_chunk(body, later) == b""
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (NoMoreData(), ClientGone),
+        (ConnectionResetError(), ClientGone),
+        (InvalidChunkSize(b"x"), MalformedRequest),
+    ],
+)
+def test_what_gunicorn_raises_is_a_problem(error, problem):
+    with pytest.raises(problem):
+        read_chunk(Failing(error), Deadline(time.monotonic() + 60))
+
+
+@pytest.mark.parametrize("limit_s", [-1, 0, 0.01])
+def test_a_body_that_does_not_come_is_a_deadline_that_passed(limit_s):
+    with pytest.raises(DeadlineExceeded):
+        read_chunk(Silent(), Deadline(time.monotonic() + limit_s))

@@ -1,22 +1,26 @@
-"""A client's connection. It measures how fast a body arrives, reports a client that is
-too slow, and takes back bytes that were read too early.
+"""A client's connection. It measures how fast a body arrives, reports a client that is too slow
+or closes it, and takes back bytes that were read too early.
 """
 
 from __future__ import annotations
 
 import select
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
-from gevent import Timeout, socket
+from gevent import Timeout, get_hub, socket
 from gevent.monkey import get_original
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
 
 #: The system's own: gevent's switches greenlets and does not know POLLRDHUP.
 _poll = get_original("select", "poll")
+#: gevent removes `epoll` because it can block. Here it is only polled.
+_epoll = get_original("select", "epoll")
+_READABLE = 1
 #: A timer of 0 seconds would fire before the waiting bytes are read.
 _LEAST_S = 0.001
 
@@ -107,3 +111,41 @@ def has_gone(client: socket.socket | None) -> bool:
         return bool(poll.poll(0))
     except (OSError, ValueError):
         return True
+
+
+class DisconnectWatcher:
+    """Watches connections without polling each. It reads nothing from them."""
+
+    def __init__(self) -> None:
+        self._epoll = _epoll()
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._watcher: Any = None
+
+    @contextmanager
+    def watch(
+        self, client: socket.socket | None, callback: Callable[[], None]
+    ) -> Iterator[None]:
+        """Calls `callback` once, in the hub, if the client closes its connection meanwhile."""
+        number = -1 if client is None else client.fileno()
+        if number < 0 or number in self._callbacks:
+            yield
+            return
+        self._start()
+        self._callbacks[number] = callback
+        self._epoll.register(number, select.EPOLLRDHUP | select.EPOLLONESHOT)
+        try:
+            yield
+        finally:
+            del self._callbacks[number]
+            with suppress(OSError):  # our side has closed it as well
+                self._epoll.unregister(number)
+
+    def _start(self) -> None:
+        if self._watcher is None:
+            self._watcher = get_hub().loop.io(self._epoll.fileno(), _READABLE)
+            self._watcher.start(self._notice)
+
+    def _notice(self) -> None:
+        for number, _ in self._epoll.poll(0):
+            if callback := self._callbacks.get(number):
+                callback()
