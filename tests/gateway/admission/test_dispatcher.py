@@ -323,10 +323,10 @@ def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(
     tmp_path: Path,
 ):
     model = make_model()
-    other = SharedCounters(tmp_path / "board").open("ko")
+    other = SharedCounters(tmp_path / "counters").open("ko")
     dispatcher = ModelDispatcher(
         model,
-        SharedCounters(tmp_path / "board").open("ko"),
+        SharedCounters(tmp_path / "counters").open("ko"),
         lambda: Capacity(model.workers),
     )
     other.publish(ModelLoad(sent_rows=1, sent=1.0, heard_at=time.monotonic()))

@@ -36,8 +36,8 @@ def test_processes_add_up(folder: Path):
 
 
 def test_models_are_apart(folder: Path):
-    board = SharedCounters(folder)
-    ko, fr = board.open("ko"), board.open("fr")
+    counters = SharedCounters(folder)
+    ko, fr = counters.open("ko"), counters.open("fr")
     ko.publish(LOAD)
     assert fr.read() == (ModelLoad(), 0)
 
@@ -78,8 +78,8 @@ def test_a_place_that_is_free_again_begins_empty(folder: Path):
     stale = np.full(1 + PROCESSES * 7, time.monotonic())
     folder.mkdir()
     (folder / "ko.model").write_bytes(stale.tobytes())
-    board = SharedCounters(folder)
-    before, _ = board.open("ko").read()
+    counters = SharedCounters(folder)
+    before, _ = counters.open("ko").read()
     after, _ = SharedCounters(folder).open("ko").read()
     assert after.sent_rows < before.sent_rows
 
@@ -88,8 +88,8 @@ def test_a_torn_file_is_made_whole(folder: Path):
     folder.mkdir()
     (folder / "rows").write_bytes(b"\1")
     (folder / "ko.model").write_bytes(b"")
-    board = SharedCounters(folder)
-    board.open("ko").publish(LOAD)
+    counters = SharedCounters(folder)
+    counters.open("ko").publish(LOAD)
     assert (folder / "rows").stat().st_size == PROCESSES * ROWS
 
 
@@ -112,13 +112,13 @@ def test_workers_see_which_rows_are_wanted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(folder.parent))
-    wanted, board = CancellationTable(), SharedCounters(folder)
-    first, second = board.take_number(), board.take_number()
+    wanted, counters = CancellationTable(), SharedCounters(folder)
+    first, second = counters.take_number(), counters.take_number()
     assert first is not None
     assert second is not None
     assert (wanted.is_wanted(str(first)), wanted.is_wanted(str(second))) == (True, True)
-    board.revoke(first)
-    board.give_back(second)
+    counters.revoke(first)
+    counters.give_back(second)
     assert (wanted.is_wanted(str(first)), wanted.is_wanted(str(second))) == (
         False,
         False,
@@ -126,6 +126,6 @@ def test_workers_see_which_rows_are_wanted(
 
 
 def test_where_numbers_run_out_rows_have_none(folder: Path):
-    board = SharedCounters(folder)
-    assert None not in [board.take_number() for _ in range(ROWS)]
-    assert board.take_number() is None
+    counters = SharedCounters(folder)
+    assert None not in [counters.take_number() for _ in range(ROWS)]
+    assert counters.take_number() is None

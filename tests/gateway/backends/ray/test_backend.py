@@ -330,7 +330,7 @@ def growing(ingress, key_file, map_path: Path) -> RayBackend:
 @pytest.mark.parametrize(
     ("names", "count"), [("a", 2), ("abc", 3), ("abcabc", 3), ("abcdef", 4)]
 )
-def test_a_model_has_room_for_the_replicas_that_are_sure_or_have_answered(
+def test_the_capacity_is_that_of_replicas_that_are_sure_or_have_answered(
     growing, ingress, monkeypatch, models, names, count
 ):
     monkeypatch.setattr("gateway.backends.ray.replicas._COUNTED_S", 0.0)
