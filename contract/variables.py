@@ -193,13 +193,8 @@ FOREIGN = (
 )
 #: The variables that most programs must not know.
 SECRETS = tuple(variable for variable in SETTINGS if variable.readers is not None)
-#: The name of `RUN_DIR` in stacks of an earlier version; the gateway warns of it.
-OLD_RUN = "BABELGATE_RUN"
-#: The names of the run directory, the one that counts first.
-RUN_NAMES = (RUN_DIR.name, OLD_RUN)
 
 
 def find_run() -> Path | None:
     """The run directory of the stack that has started this process; None without one."""
-    found = next(filter(None, map(os.environ.get, RUN_NAMES)), None)
-    return Path(found) if found else None
+    return Path(RUN_DIR.given) if RUN_DIR.given else None

@@ -127,8 +127,8 @@ def is_ours(pid: int, run: Path) -> bool:
         environment = (process / "environ").read_bytes()
         if b"\0\0" in environment:
             return (process / "cwd").readlink().is_relative_to(run)
-        marks = {f"{name}={run}".encode() for name in variables.RUN_NAMES}
-        return not marks.isdisjoint(environment.split(b"\0"))
+        mark = f"{variables.RUN_DIR.name}={run}".encode()
+        return mark in environment.split(b"\0")
     except OSError:
         return False
 

@@ -40,7 +40,7 @@ _PREFIXES = ("BABELGATE_", "HF_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY")
 _OTHERS = {
     *(variable.name for variable in variables.INTERNAL),
     *(variables.MAP.name, variables.MODEL.name, variables.CLIENT_KEY.name),
-    *variables.RUN_NAMES,
+    variables.RUN_DIR.name,
 }
 
 

@@ -39,7 +39,7 @@ _PR_SET_PDEATHSIG = 1
 #: The variables of the environment that a server needs; no passwords.
 _ENVIRONMENT = (
     *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR"),
-    *(*variables.RUN_NAMES, variables.PROGRAM.name),
+    *(variables.RUN_DIR.name, variables.PROGRAM.name),
 )
 
 Resource: TypeAlias = Literal["memory", "cpu", "bytes", "time"]

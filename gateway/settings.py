@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-import logging
 import os
 import re
 from pathlib import Path
@@ -25,9 +24,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 import catalog
 from contract import variables
-from contract.variables import OLD_RUN, Variable
-
-log = logging.getLogger(__name__)
+from contract.variables import Variable
 
 PREFIX = "BABELGATE_"
 
@@ -235,9 +232,7 @@ def read_settings() -> Settings:
 
     Raises SettingsError if a variable with our prefix is unknown or cannot be read.
     """
-    if OLD_RUN in os.environ:
-        log.warning("%s is called %s now", OLD_RUN, variables.RUN_DIR.name)
-    unknown = _find_given() - {OLD_RUN, *_find_known().values()}
+    unknown = _find_given() - {*_find_known().values()}
     faults = [_describe_unknown(name) for name in sorted(unknown)]
     try:
         settings = Settings()

@@ -113,6 +113,7 @@ def test_all_wrong_variables_are_named_at_once(monkeypatch):
         ("BABELGATE_TIMEOUT", "did you mean BABELGATE_TIMEOUT_S?"),
         ("BABELGATE_MAX_TEXT", "did you mean BABELGATE_MAX_TEXTS?"),
         ("babelgate_conections", "did you mean BABELGATE_CONNECTIONS?"),
+        ("BABELGATE_RUN", "did you mean BABELGATE_RUN_DIR?"),
         ("BABELGATE_COLOUR_OF_THE_SKY", "nothing reads it"),
         ("BABELGATE_", "nothing reads it"),
     ],
@@ -140,7 +141,7 @@ def test_variables_of_other_programs_are_left_alone(monkeypatch):
 def test_every_variable_that_a_package_names_is_known():
     """Else the gateway refuses to start beside a package that has a new one."""
     known = {each.name for each in variables.SETTINGS + variables.INTERNAL}
-    known |= {variables.OLD_RUN, *map(name_variable, Settings.model_fields)}
+    known |= set(map(name_variable, Settings.model_fields))
     named = {
         name
         for package in PACKAGES
@@ -154,15 +155,6 @@ def test_every_variable_that_a_package_names_is_known():
 def test_the_addresses_of_a_cluster_are_a_list_without_repetitions():
     urls = "http://b:7810,http://a:7810,  http://b:7810"
     assert Settings(ray_urls=urls).ray_addresses == ["http://b:7810", "http://a:7810"]
-
-
-def test_the_old_name_of_the_run_directory_works_with_a_warning(monkeypatch, caplog):
-    monkeypatch.setenv("BABELGATE_RUN", "/srv/old")
-    assert read_settings() == Settings()
-    assert variables.find_run() == Path("/srv/old")
-    assert caplog.messages == ["BABELGATE_RUN is called BABELGATE_RUN_DIR now"]
-    monkeypatch.setenv("BABELGATE_RUN_DIR", "/srv/new")
-    assert variables.find_run() == Path("/srv/new")
 
 
 def test_every_setting_has_a_description():
