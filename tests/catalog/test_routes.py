@@ -1,4 +1,4 @@
-"""The catalog: which model serves what, on which devices, with which precision."""
+"""The models and routes of maps of every kind, and of a frozen map again."""
 
 from __future__ import annotations
 
@@ -204,3 +204,45 @@ def test_a_task_is_placed_as_languages_are(
     model = models.route("captioning")
     assert (model.devices, model.workers) == (devices, workers)
     assert models.is_cpu_fallback is is_fallback
+
+
+MAP = {
+    "cuda_id": {"ko": "0", "fr": "1", "de": "cpu"},
+    "translation": {"placement": "device"},
+    "detection": {},
+}
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU 0: A'\necho 'GPU 1: B'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return program
+
+
+def test_a_frozen_map_does_not_count_gpus_again(path: Path, nvidia_smi: Path):
+    models = catalog.load(write(path, MAP), gpus=None)
+    assert [model.name for model in models.models][:2] == [
+        "translation-0",
+        "translation-1",
+    ]
+    frozen = path.with_name("frozen.json")
+    frozen.write_text(models.frozen)
+    nvidia_smi.write_text("#!/bin/sh\nexit 9\n")
+    path.write_text("{")
+    again = catalog.load(frozen, gpus=None)
+    assert again == models
+    assert again.frozen == models.frozen
+
+
+def test_without_gpus_it_stays_on_the_cpu(path: Path, nvidia_smi: Path):
+    nvidia_smi.rename(nvidia_smi.with_name("away"))
+    models = catalog.load(write(path, MAP), gpus=None)
+    frozen = path.with_name("frozen.json")
+    frozen.write_text(models.frozen)
+    nvidia_smi.with_name("away").rename(nvidia_smi)
+    assert catalog.load(frozen, gpus=None) == models
+    assert not any(model.is_on_gpu for model in models.models)
