@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from clients.batches import Prebatch
-from clients.bulk import BulkJob, run_job
+from clients.bulk import FileJob, run_job
 from clients.captioner import Captioner, Mode, Sending
 from clients.captions import CaptionJob
 from clients.documents import DocumentJob
@@ -40,7 +40,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 
-class TextFormat(StrEnum):
+class FormatOption(StrEnum):
     """Whether tags are markup."""
 
     TEXT = "text"
@@ -192,9 +192,9 @@ def translate(
     into: NewNames = None,
     output: TranslationOutput = None,
     text_format: Annotated[
-        TextFormat,
+        FormatOption,
         typer.Option("--format", help="html and xml: the tags in a text stay."),
-    ] = TextFormat.TEXT,
+    ] = FormatOption.TEXT,
     glossary: Glossary = None,
     no_quotes: NoQuotes = False,
     url: Url = DEFAULT_URL,
@@ -268,7 +268,7 @@ def document(
         _run(job, "documents")
 
 
-def _run(job: BulkJob, unit: str) -> None:
+def _run(job: FileJob, unit: str) -> None:
     try:
         with show_progress(console, unit) as report:
             outcome = run_job(job, report)

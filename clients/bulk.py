@@ -26,7 +26,7 @@ class Remarks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BulkJob(ABC):
+class FileJob(ABC):
     """A bulk job: the work, its files, and where the results go."""
 
     sources: Sequence[Source]
@@ -64,7 +64,7 @@ class BulkResult:
     warnings: Sequence[str]
 
 
-def run_job(job: BulkJob, report: Report) -> BulkResult:
+def run_job(job: FileJob, report: Report) -> BulkResult:
     """Does what is missing, writes all files. Raises ClientError, keeps the journal."""
     existing = job.plan.find_existing()
     if existing and not job.is_overwrite and not job.plan.journal.exists():

@@ -55,7 +55,7 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class Captions(AnswerEvent):
+class CaptionAnswer(AnswerEvent):
     """The captions of one request."""
 
     frames: tuple[int, ...]
@@ -96,7 +96,7 @@ def caption_video(
     captions: list[str] = []
 
     def report(event: Event, _: float) -> None:
-        if isinstance(event, Captions):
+        if isinstance(event, CaptionAnswer):
             captions.extend(event.captions)
         elif isinstance(event, End) and event.error:
             raise VideoError(event.error)
@@ -147,9 +147,9 @@ class Captioner:
             pipeline.busy_s,
         )
 
-    def _ask(self, batch: Batch) -> Captions:
+    def _ask(self, batch: Batch) -> CaptionAnswer:
         captions = self.server.caption(batch.body, len(batch.frames))
-        return Captions(batch.video, batch.frames, batch.times_s, tuple(captions))
+        return CaptionAnswer(batch.video, batch.frames, batch.times_s, tuple(captions))
 
 
 @dataclass(frozen=True)

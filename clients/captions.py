@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import BulkJob, Remarks
-from clients.captioner import Captioner, Captions, VideoEnd, check_decoder
+from clients.bulk import FileJob, Remarks
+from clients.captioner import CaptionAnswer, Captioner, VideoEnd, check_decoder
 from clients.events import Report
 from clients.journal import Journal, Origin
 from clients.outputs import CaptionPlan, write_whole
@@ -18,13 +18,13 @@ from clients.subtitles import render
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionJob(BulkJob):
+class CaptionJob(FileJob):
     """Videos, and who captions them."""
 
     plan: CaptionPlan
     captioner: Captioner
 
-    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Captions | VideoEnd)
+    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(CaptionAnswer | VideoEnd)
 
     def check(self) -> None:
         check_decoder()

@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from urllib3.fields import RequestField
 from urllib3.filepost import choose_boundary
 
-from clients.bulk import BulkJob, Remarks
+from clients.bulk import FileJob, Remarks
 from clients.errors import InputError, ServerError
 from clients.events import End, Event, Report, Tick
 from clients.journal import Journal, Origin
@@ -88,7 +88,7 @@ _Told = SimpleQueue[tuple[Event, float] | Exception | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentJob(BulkJob):
+class DocumentJob(FileJob):
     """Documents, and who translates them."""
 
     server: ApiClient

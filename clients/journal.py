@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -78,13 +78,10 @@ class Journal:
 
     def read_all(self, start: int | None = None) -> Iterator[Any]:
         """The events of all files."""
-        with explain_disk(self.path), self.path.open("rb") as file:
-            if start is None:
-                file.readline()
-            else:
-                file.seek(start)
-            for line in file:
-                yield self._events.validate_json(line)
+        with explain_disk(self.path):
+            lines = durable.read_lines(self.path, start or 0)
+            for _, content in islice(lines, start is None, None):
+                yield self._events.validate_python(content)
 
     def remove(self) -> None:
         with explain_disk(self.path):
@@ -92,16 +89,15 @@ class Journal:
 
     def _recover(self, origin: Any, is_restart: bool) -> None:
         end = 0
-        with self.path.open("rb") as file:
-            lines = _read_whole_lines(file)
-            found = next(lines, None)
-            if found is not None and found[1] != origin and not is_restart:
-                raise OutputError(self._compare(found[1], origin))
-            if found is not None and found[1] == origin:
-                end = found[0]
-                for next_end, content in lines:
-                    self._note(self._events.validate_python(content), end)
-                    end = next_end
+        lines = durable.read_lines(self.path)
+        first_end, found = next(lines, (0, None))
+        if first_end and found != origin and not is_restart:
+            raise OutputError(self._compare(found, origin))
+        if first_end and found == origin:
+            end = first_end
+            for next_end, content in lines:
+                self._note(self._events.validate_python(content), end)
+                end = next_end
         self._log.truncate(end)
         if end == 0:
             self._write(origin)
@@ -128,9 +124,8 @@ class Journal:
 
     def _write(self, content: Any) -> int:
         """Returns where the line begins."""
-        line = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         with explain_disk(self.path):
-            return self._log.append(line.encode() + b"\n")
+            return self._log.append_lines([content])
 
 
 def _open(path: Path) -> durable.AppendLog:
@@ -141,17 +136,3 @@ def _open(path: Path) -> durable.AppendLog:
             return log
         log.close()
     raise OutputError(f"{path}: another run writes it")
-
-
-def _read_whole_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
-    """Each line's end and content, up to the first incomplete one."""
-    end = 0
-    for line in file:
-        end += len(line)
-        if not line.endswith(b"\n"):
-            return
-        try:
-            content = json.loads(line)
-        except ValueError:
-            return
-        yield end, content

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from clients.captioner import Captions, VideoEnd
+from clients.captioner import CaptionAnswer, VideoEnd
 from clients.events import End
 
 
@@ -30,7 +30,7 @@ class Cue:
 
 
 def render(
-    kind: SubtitleFormat, video: str, events: Iterable[Captions | VideoEnd]
+    kind: SubtitleFormat, video: str, events: Iterable[CaptionAnswer | VideoEnd]
 ) -> Iterator[str]:
     """The pieces of a video's text."""
     if kind is SubtitleFormat.JSONL:
@@ -51,7 +51,7 @@ def render(
         yield f"{head}{times}\n{text}\n\n"
 
 
-def join_cues(events: Iterable[Captions | VideoEnd]) -> Iterator[Cue]:
+def join_cues(events: Iterable[CaptionAnswer | VideoEnd]) -> Iterator[Cue]:
     """A cue for as long as the caption stays the same, up to the next frame that has a
     caption, or the video's end; none for an empty caption."""
     cue: Cue | None = None
@@ -72,7 +72,9 @@ def show_time(time_ms: int, mark: str) -> str:
     return f"{hours:02}:{minutes:02}:{seconds:02}{mark}{milliseconds:03}"
 
 
-def _render_records(video: str, events: Iterable[Captions | VideoEnd]) -> Iterator[str]:
+def _render_records(
+    video: str, events: Iterable[CaptionAnswer | VideoEnd]
+) -> Iterator[str]:
     for event in events:
         if isinstance(event, End):
             continue
@@ -88,7 +90,7 @@ def _render_records(video: str, events: Iterable[Captions | VideoEnd]) -> Iterat
 
 
 def _list_changes(
-    events: Iterable[Captions | VideoEnd],
+    events: Iterable[CaptionAnswer | VideoEnd],
 ) -> Iterator[tuple[float, str | None]]:
     """Time and caption of each frame on one line, and None at the video's end."""
     for event in events:

@@ -12,15 +12,15 @@ from typing import Any, BinaryIO, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import BulkJob, Remarks
+from clients.bulk import FileJob, Remarks
 from clients.errors import InputError
 from clients.events import AnswerEvent, End, Report
 from clients.journal import Journal, Origin
 from clients.outputs import write_whole
 from clients.pipeline import Counts, Pipeline, walk
 from clients.sources import Source
-from clients.tables.table import Cell, CellResult, Table
-from clients.translator import MAX_CHARACTERS, MAX_TEXTS, Reply, Translator
+from clients.tables.table import Cell, CellResult, TextTable
+from clients.translator import MAX_CHARACTERS, MAX_TEXTS, TextReply, Translator
 
 #: The most cells that need no translation and come with others.
 _MOST_CELLS = 4096
@@ -39,7 +39,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Translations(AnswerEvent):
+class TranslationAnswer(AnswerEvent):
     """The translations of one request, and those of the texts between that need none."""
 
     texts: tuple[str | None, ...]
@@ -75,7 +75,7 @@ class Review:
     warnings: list[Note] = field(default_factory=list)
 
     @classmethod
-    def of(cls, answers: Iterable[Translations]) -> Review:
+    def of(cls, answers: Iterable[TranslationAnswer]) -> Review:
         """Reads all answers of a file."""
         review = cls()
         for answer in answers:
@@ -88,7 +88,7 @@ class Review:
             review.warnings += answer.warnings[: _NAMED - len(review.warnings)]
         return review
 
-    def tell(self, table: Table) -> Remarks:
+    def tell(self, table: TextTable) -> Remarks:
         """A line for each of the first errors, and one for all warnings."""
         name, errors, warnings = table.source.name, list[str](), list[str]()
         for note in self.errors:
@@ -106,15 +106,15 @@ class Review:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationJob(BulkJob):
+class TranslationJob(FileJob):
     """Files, and who translates them."""
 
     #: The tables that read and write each source.
-    tables: Sequence[Table]
+    tables: Sequence[TextTable]
     translator: Translator
     requests_in_flight: int = 16
 
-    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Translations | End)
+    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(TranslationAnswer | End)
 
     def describe(self) -> Origin:
         return {
@@ -150,32 +150,32 @@ class TranslationJob(BulkJob):
         )
         return said
 
-    def _ask(self, question: _Question) -> Translations:
+    def _ask(self, question: _Question) -> TranslationAnswer:
         wanted = [cell.text or "" for cell in question.cells if cell.is_wanted]
         replies = iter(self.translator.translate(wanted))
         return answer_cells(question.source, question.cells, replies)
 
 
 def answer_cells(
-    source: int, cells: Sequence[Cell], replies: Iterator[Reply]
-) -> Translations:
+    source: int, cells: Sequence[Cell], replies: Iterator[TextReply]
+) -> TranslationAnswer:
     """The results of cells, with a reply for each that is wanted."""
     texts: list[str | None] = []
     errors: list[Note] = []
     warnings: list[Note] = []
     for place, cell in enumerate(cells):
-        reply = next(replies) if cell.is_wanted else Reply(cell.text, cell.error)
+        reply = next(replies) if cell.is_wanted else TextReply(cell.text, cell.error)
         texts.append(reply.text)
         if reply.error:
             errors.append(Note(place, cell.row, reply.error))
         if reply.warning:
             warnings.append(Note(place, cell.row, reply.warning))
-    return Translations(source, tuple(texts), tuple(errors), tuple(warnings))
+    return TranslationAnswer(source, tuple(texts), tuple(errors), tuple(warnings))
 
 
 def write_translations(
-    table: Table,
-    list_answers: Callable[[], Iterator[Translations]],
+    table: TextTable,
+    list_answers: Callable[[], Iterator[TranslationAnswer]],
     open_file: Callable[[], AbstractContextManager[BinaryIO]],
     *,
     is_broken: bool,
@@ -203,7 +203,7 @@ def write_translations(
 class Reader:
     """Reads a table once, until that is stopped."""
 
-    table: Table
+    table: TextTable
     stopping: threading.Event
     #: The fault that ended the reading, and its place.
     error: str | None = None
@@ -242,6 +242,6 @@ def pack(
         yield tuple(waiting)
 
 
-def _list_answers(journal: Journal, source: int) -> Iterator[Translations]:
+def _list_answers(journal: Journal, source: int) -> Iterator[TranslationAnswer]:
     events = journal.read(source)
-    return (event for event in events if isinstance(event, Translations))
+    return (event for event in events if isinstance(event, TranslationAnswer))

@@ -62,7 +62,7 @@ class TranslationOptions:
 
 
 @dataclass(frozen=True)
-class Reply:
+class TextReply:
     """A translation, or why there is none."""
 
     text: str | None
@@ -88,7 +88,7 @@ class Translator:
         """Raises ServerError if the server does not do what is wanted."""
         self._ask([""])
 
-    def translate(self, texts: Sequence[str]) -> list[Reply]:
+    def translate(self, texts: Sequence[str]) -> list[TextReply]:
         """A reply for each text. Raises ServerError where it is not the texts' fault."""
         pieces = [self._cut(text) for text in texts]
         groups = group([piece for each in pieces for piece in each])
@@ -99,7 +99,9 @@ class Translator:
         # A piece of HTML would be without the tags around it.
         return cut(text, LONGEST_PIECE) if self.wanted.format == "text" else [text]
 
-    def _try(self, texts: Sequence[str], most_faults: int | None = None) -> list[Reply]:
+    def _try(
+        self, texts: Sequence[str], most_faults: int | None = None
+    ) -> list[TextReply]:
         final = _DIVIDED if len(texts) > 1 else frozenset()
         try:
             return self._ask(texts, final, most_faults)
@@ -107,7 +109,9 @@ class Translator:
             if not self._is_fault_of_text(error, final):
                 raise
             if len(texts) == 1:
-                return [Reply(None, error=error.reason.replace("src_text[0]: ", ""))]
+                return [
+                    TextReply(None, error=error.reason.replace("src_text[0]: ", ""))
+                ]
         middle = len(texts) // 2
         return [
             *self._try(texts[:middle], _MOST_FAULTS),
@@ -131,7 +135,7 @@ class Translator:
         texts: Sequence[str],
         final: frozenset[int] = frozenset(),
         most_faults: int | None = None,
-    ) -> list[Reply]:
+    ) -> list[TextReply]:
         path = PATHS[TRANSLATION]
         body = self.wanted.write_body(texts)
         request = ApiRequest(
@@ -145,7 +149,7 @@ class Translator:
             raise ServerError(
                 f"{self.server.url}{path}: expected {len(texts)} translations"
             )
-        replies = [Reply(text) for text in answer.translated]
+        replies = [TextReply(text) for text in answer.translated]
         for warning in answer.warnings:
             if found := _PLACE.fullmatch(warning):
                 place = int(found[1])
@@ -189,13 +193,13 @@ def _find_end(text: str, start: int, stop: int) -> int:
     return stop
 
 
-def _join(pieces: Sequence[Reply]) -> Reply:
+def _join(pieces: Sequence[TextReply]) -> TextReply:
     """The reply for a text that was cut; one piece without translation is one too many."""
     if len(pieces) == 1:
         return pieces[0]
     errors = [piece.error for piece in pieces if piece.error]
     warnings = [piece.warning for piece in pieces if piece.warning]
     if errors:
-        return Reply(None, error=errors[0])
+        return TextReply(None, error=errors[0])
     text = "".join(piece.text or "" for piece in pieces)
-    return Reply(text, warning=warnings[0] if warnings else None)
+    return TextReply(text, warning=warnings[0] if warnings else None)

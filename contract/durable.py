@@ -5,13 +5,14 @@ program syncs, renames, locks or commits, so the tests can fail each of these st
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EINVAL
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 #: A kill loses no line of a log; a power cut loses at most the lines of this many seconds.
 _SYNC_EVERY_S = 1.0
@@ -109,6 +110,15 @@ class AppendLog:
             raise
         return start
 
+    def append_lines(self, contents: Iterable[Any]) -> int:
+        """Writes a line of JSON for each content, as `append` does."""
+        lines = (
+            json.dumps(each, ensure_ascii=False, separators=(",", ":"))
+            for each in contents
+        )
+        data = "".join(f"{line}\n" for line in lines)
+        return self.append(data.encode("utf-8", "surrogatepass"))
+
     def truncate(self, end: int) -> None:
         """Drops what follows. Raises OSError."""
         os.ftruncate(self.fileno(), end)
@@ -121,6 +131,22 @@ class AppendLog:
     def close(self) -> None:
         """Gives the file and its lock back."""
         self._file.close()
+
+
+def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
+    """Yield where each line of a log of JSON ends and what it says, from the byte `start` up to
+    the first line that a kill or a power cut has torn. Raises OSError."""
+    with path.open("rb") as file:
+        end = file.seek(start)
+        for line in file:
+            end += len(line)
+            try:
+                content = json.loads(line)
+            except ValueError:
+                return
+            if not line.endswith(b"\n"):
+                return
+            yield end, content
 
 
 def try_lock(descriptor: int) -> bool:

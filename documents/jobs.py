@@ -18,7 +18,7 @@ from documents.gateway import Gateway
 from documents.paths import find_documents, read_secret
 from documents.sandbox import Sandbox
 from documents.settings import DocumentSettings
-from documents.storage import DocumentJob, DocumentStorage, Gone
+from documents.storage import DocumentStorage, Gone, UnfinishedDocument
 from documents.translation import DocumentTranslation, WorkerStopped
 
 log = logging.getLogger(__name__)
@@ -73,8 +73,8 @@ class Jobs:
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(at_once, "document")
         #: The first come first; when each may begin.
-        self._due_at: dict[DocumentJob, float] = {}
-        self._running: dict[DocumentJob, Future[float]] = {}
+        self._due_at: dict[UnfinishedDocument, float] = {}
+        self._running: dict[UnfinishedDocument, Future[float]] = {}
         self._unseen: Iterator[None] = iter(())
 
     def stop(self) -> None:
@@ -101,7 +101,7 @@ class Jobs:
                     act()
             self._stopping.wait(_SCAN_S)
 
-    def translate(self, job: DocumentJob) -> float:
+    def translate(self, job: UnfinishedDocument) -> float:
         """Translates a document, unless it is deleted or this program is to end. Returns how
         many seconds to leave it alone if it is still there."""
         began = time.monotonic()
@@ -113,7 +113,7 @@ class Jobs:
             log.info("document %s: ended after %.1f s", job.id, seconds)
         return _FAILED_S
 
-    def _translate_alone(self, job: DocumentJob) -> bool:
+    def _translate_alone(self, job: UnfinishedDocument) -> bool:
         """Returns False where another program translates it."""
         try:
             document = self._storage.find(job.owner, job.id)

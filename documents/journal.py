@@ -4,22 +4,14 @@ order of the texts or their pieces, with a checksum of the piece.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from contract import durable
 from documents.division import TextPiece
-
-
-class Entry(NamedTuple):
-    """A line."""
-
-    checksum: int
-    translation: TextPiece
 
 
 class DocumentJournal:
@@ -39,36 +31,32 @@ class DocumentJournal:
         that are torn or belong to other pieces are dropped, with all that follow."""
         count, end = 0, 0
         pending: list[TextPiece] = []
-        with self._path.open("rb") as file:
-            for line in file:
-                entry = _parse(line)
-                piece = next(pieces, None) if entry else None
-                if entry is None or piece is None:
-                    break
-                if (entry.checksum, entry.translation.gap) != (_sum(piece), piece.gap):
-                    pending = [piece]
-                    break
-                count, end = count + (piece.gap is None), end + len(line)
+        for line_end, content in durable.read_lines(self._path):
+            found = _read_entry(content)
+            piece = next(pieces, None) if found else None
+            if found is None or piece is None:
+                break
+            checksum, translation = found
+            if (checksum, translation.gap) != (_sum(piece), piece.gap):
+                pending = [piece]
+                break
+            count, end = count + (piece.gap is None), line_end
         self._log.truncate(end)
         return count, chain(pending, pieces)
 
     def append(self, pieces: Iterable[TextPiece], translations: Iterable[str]) -> None:
         """Writes translations before it returns, all or none. Raises OSError."""
-        lines = "".join(
-            json.dumps(_write_entry(piece, translation), ensure_ascii=False) + "\n"
-            for piece, translation in zip(pieces, translations, strict=True)
-        ).encode("utf-8", "surrogatepass")
-        self._log.append(lines)
+        pairs = zip(pieces, translations, strict=True)
+        self._log.append_lines([_write_entry(*pair) for pair in pairs])
 
 
 def read_journal(path: Path) -> Iterator[TextPiece]:
     """All translations, in order. Raises OSError."""
-    with path.open("rb") as file:
-        for line in file:
-            entry = _parse(line)
-            if entry is None:
-                return
-            yield entry.translation
+    for _, content in durable.read_lines(path):
+        found = _read_entry(content)
+        if found is None:
+            return
+        yield found[1]
 
 
 def _write_entry(piece: TextPiece, translation: str) -> list[int | str]:
@@ -76,18 +64,15 @@ def _write_entry(piece: TextPiece, translation: str) -> list[int | str]:
     return whole if piece.gap is None else [*whole, piece.gap]
 
 
+def _read_entry(content: Any) -> tuple[int, TextPiece] | None:
+    """The checksum of a piece, and its translation."""
+    match content:
+        case [int(checksum), str(translation)]:
+            return checksum, TextPiece(translation)
+        case [int(checksum), str(translation), str(gap)]:
+            return checksum, TextPiece(translation, gap)
+    return None
+
+
 def _sum(piece: TextPiece) -> int:
     return zlib.crc32(piece.text.encode("utf-8", "surrogatepass"))
-
-
-def _parse(line: bytes) -> Entry | None:
-    """The entry of a whole line."""
-    try:
-        match json.loads(line) if line.endswith(b"\n") else None:
-            case [int(checksum), str(translation)]:
-                return Entry(checksum, TextPiece(translation))
-            case [int(checksum), str(translation), str(gap)]:
-                return Entry(checksum, TextPiece(translation, gap))
-    except ValueError:
-        pass
-    return None

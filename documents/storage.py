@@ -125,7 +125,7 @@ class State:
 _ORDERS, _STATES = TypeAdapter(Order), TypeAdapter(State)
 
 
-class DocumentJob(NamedTuple):
+class UnfinishedDocument(NamedTuple):
     """An unfinished document."""
 
     owner: str
@@ -230,7 +230,7 @@ class DocumentFolder:
 class Reservation:
     """A place for a document that is being uploaded. It is accepted, or dropped."""
 
-    def __init__(self, storage: DocumentStorage, job: DocumentJob) -> None:
+    def __init__(self, storage: DocumentStorage, job: UnfinishedDocument) -> None:
         self.job = job
         self._storage = storage
         self._folder = storage.folder / "incoming" / job.id
@@ -273,7 +273,7 @@ class DocumentStorage:
     ) -> Reservation:
         """A place for one more document of at most `size` bytes. Raises TooManyWaiting,
         NoRoom, and OSError."""
-        job = DocumentJob(owner, caller, secrets.token_hex(16))
+        job = UnfinishedDocument(owner, caller, secrets.token_hex(16))
         self._mark(job)
         try:
             jobs = self.list_unfinished()
@@ -294,33 +294,39 @@ class DocumentStorage:
             raise Gone(document_id)
         return read_document(self._find(owner, document_id))
 
-    def list_unfinished(self) -> list[DocumentJob]:
+    def list_unfinished(self) -> list[UnfinishedDocument]:
         """List documents that wait or are being translated, and those that are being
         uploaded."""
         names = disk.list_names(self.folder / "unfinished")
-        return [DocumentJob(*name.split("~")) for name in names if name.count("~") == 2]
+        return [
+            UnfinishedDocument(*name.split("~"))
+            for name in names
+            if name.count("~") == 2
+        ]
 
-    def sort_by_age(self, jobs: Iterable[DocumentJob]) -> list[DocumentJob]:
+    def sort_by_age(
+        self, jobs: Iterable[UnfinishedDocument]
+    ) -> list[UnfinishedDocument]:
         """Sort jobs by how long they have waited, the longest first."""
         now = time.time()
         ages = {job: disk.read_age(self._find_mark(job), now) for job in jobs}
         return sorted(ages, key=lambda job: ages[job], reverse=True)
 
-    def is_complete(self, job: DocumentJob) -> bool:
+    def is_complete(self, job: UnfinishedDocument) -> bool:
         """Whether its upload has ended."""
         return os.path.exists(self._find(job.owner, job.id) / "document.json")
 
-    def finish(self, job: DocumentJob) -> None:
+    def finish(self, job: UnfinishedDocument) -> None:
         """Says that there is nothing more to do, and counts what is left."""
         self._find_mark(job).unlink(missing_ok=True)
         self.budget.settle(job, self._find(job.owner, job.id))
 
-    def _mark(self, job: DocumentJob) -> None:
+    def _mark(self, job: UnfinishedDocument) -> None:
         mark = self._find_mark(job)
         mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark.touch()
 
-    def _find_mark(self, job: DocumentJob) -> Path:
+    def _find_mark(self, job: UnfinishedDocument) -> Path:
         return self.folder / "unfinished" / "~".join(job)
 
     def delete(self, document: DocumentFolder) -> None:
@@ -330,7 +336,7 @@ class DocumentStorage:
         trash.parent.mkdir(exist_ok=True)
         with suppress(FileNotFoundError):
             durable.rename(document.folder, trash)
-        self.finish(DocumentJob(order.owner, order.caller, order.id))
+        self.finish(UnfinishedDocument(order.owner, order.caller, order.id))
         shutil.rmtree(trash, ignore_errors=True)
 
     def put_aside(self, owner: str, document_id: str) -> None:
@@ -372,7 +378,7 @@ class DocumentStorage:
         with self._aside.guard(self._find(owner, name)):
             try:
                 document = self.find(owner, name)
-                job = DocumentJob(owner, document.order.caller, name)
+                job = UnfinishedDocument(owner, document.order.caller, name)
                 is_marked = self._find_mark(job).exists()  # an end removes it last
                 state = document.read_state()
                 if state.is_over and state.expires_at:
@@ -389,7 +395,9 @@ class DocumentStorage:
             try:
                 document = self.find(owner, id)
                 state = document.read_state()
-                mark = self._find_mark(DocumentJob(owner, document.order.caller, id))
+                mark = self._find_mark(
+                    UnfinishedDocument(owner, document.order.caller, id)
+                )
                 is_waiting = not state.is_over and mark.exists()
                 is_due = not is_waiting and (state.expires_at or 0) < now
                 if is_due:

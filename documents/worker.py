@@ -14,7 +14,7 @@ from contract import durable
 from documents.division import join
 from documents.errors import explain
 from documents.formats import find_format
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 from documents.journal import read_journal
 from documents.sandbox import find_limit
 from documents.storage import DocumentFolder, read_document
@@ -64,7 +64,7 @@ def _read(document: DocumentFolder, format: Format) -> dict[str, Any]:
 
 def _write(document: DocumentFolder, format: Format, source: str | None) -> None:
     document.part.unlink(missing_ok=True)
-    languages = Languages(source, document.order.tgt_lang)
+    languages = LanguagePair(source, document.order.tgt_lang)
     translations = join(read_journal(document.journal), source, languages.target)
     format.write(document.source, translations, document.part, languages)
     durable.sync(document.part)

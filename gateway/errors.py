@@ -46,6 +46,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contract.problems import write_problem
+from text.errors import LanguageNotServed
 
 TOO_LARGE = "The body is larger than this server takes."
 
@@ -96,11 +97,8 @@ class UnknownLanguage(Problem):
 
     status, slug = 422, "unknown-language"
 
-    def __init__(self, field: str, found: str, served: Sequence[str]) -> None:
-        detail = (
-            f"{field}: {found!r} is not served; expected one of {', '.join(served)}"
-        )
-        super().__init__(detail, field=field, served=list(served))
+    def __init__(self, error: LanguageNotServed) -> None:
+        super().__init__(str(error), field=error.field, served=error.served)
 
 
 class Forbidden(Problem):

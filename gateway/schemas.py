@@ -22,14 +22,11 @@ from pydantic import (
     create_model,
 )
 
-from contract.languages import normalize_language
 from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
 from contract.validation import kind, list_faults
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
-from text.options import HTML_TAGS, XML_TAGS, TranslationRequest
-
-#: The `src_lang` with which each text's language is identified.
-AUTO = "auto"
+from text.errors import LanguageNotServed
+from text.options import AUTO, TAGS, TranslationRequest, read_source, read_target
 
 
 def read_digits(text: str) -> str:
@@ -140,9 +137,6 @@ class TranslationLimits:
     max_alternatives: int
 
 
-_TAGS = {"text": None, "html": HTML_TAGS, "xml": XML_TAGS}
-
-
 @dataclass(frozen=True)
 class DocumentRequest:
     """A request to translate a document. Without a `source` its language is identified."""
@@ -169,12 +163,13 @@ def parse_translation(
     )
     given = _validate(schema, content)
     texts, is_list = _list_texts(given.src_text)
+    source, target = _read_languages(given, limits.targets)
     return TranslationRequest(
-        source=_read_source(given.src_lang, limits.targets),
-        target=_read_target(given.tgt_lang, limits.targets),
+        source=source,
+        target=target,
         texts=texts,
         is_list=is_list,
-        tags=_TAGS[given.format],
+        tags=TAGS[given.format],
         splitting="lines" if given.format == "text" else "sentences",
         is_protected=given.protect,
         beam_size=given.beam_size,
@@ -188,9 +183,10 @@ def parse_document(
 ) -> DocumentRequest:
     """Parse the fields of a form. Raises InvalidRequest or UnknownLanguage."""
     given = _validate(DocumentBody, dict(fields))
+    source, target = _read_languages(given, targets)
     return DocumentRequest(
-        source=_read_source(given.src_lang, targets),
-        target=_read_target(given.tgt_lang, targets),
+        source=source,
+        target=target,
         glossary=given.glossary or None,
     )
 
@@ -380,19 +376,11 @@ def _list_texts(given: str | list[str]) -> tuple[tuple[str, ...], bool]:
     return ((given,), False) if isinstance(given, str) else (tuple(given), True)
 
 
-def _read_source(tag: str, served: Sequence[str]) -> str | None:
-    """Any language code: which languages a model reads, only the model knows, and it may
-    read more than this stack translates into. None if it is to be identified."""
-    language = normalize_language(tag)
-    if language == AUTO:
-        return None
-    if not (2 <= len(language) <= 3 and language.isascii() and language.isalpha()):
-        raise UnknownLanguage("src_lang", tag[:40], served)
-    return language
-
-
-def _read_target(tag: str, served: Sequence[str]) -> str:
-    language = normalize_language(tag)
-    if language not in served:
-        raise UnknownLanguage("tgt_lang", tag[:40], served)
-    return language
+def _read_languages(
+    given: TranslationBody | DocumentBody, served: Sequence[str]
+) -> tuple[str | None, str]:
+    """Read the source, None if it is to be identified, and the target."""
+    try:
+        return read_source(given.src_lang, served), read_target(given.tgt_lang, served)
+    except LanguageNotServed as error:
+        raise UnknownLanguage(error) from error

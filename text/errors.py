@@ -1,16 +1,17 @@
 """The reasons why a text, or its terms, cannot be used.
 
 TextError
-├── NotWellFormed     a text that is no XML
-├── EntriesError      entries of a dictionary that nobody can translate by
-├── TooManySentences  the texts of a job have more sentences than they may
-├── TermsUnavailable  a dictionary cannot be read, or was replaced a moment ago
-└── SentenceRefused   a sentence that the model does not take
+├── NotWellFormed      a text that is no XML
+├── EntriesError       entries of a dictionary that nobody can translate by
+├── TooManySentences   the texts of a job have more sentences than they may
+├── TermsUnavailable   a dictionary cannot be read, or was replaced a moment ago
+├── SentenceRefused    a sentence that the model does not take
+└── LanguageNotServed  a language that a stack does not translate
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -40,3 +41,13 @@ class SentenceRefused(TextError):
     def __init__(self, detail: str, members: Mapping[str, Any]) -> None:
         super().__init__(detail)
         self.members = members
+
+
+class LanguageNotServed(TextError):
+    """A language that a stack does not translate. `field` names it in a request."""
+
+    def __init__(self, field: str, found: str, served: Sequence[str]) -> None:
+        super().__init__(
+            f"{field}: {found!r} is not served; expected one of {', '.join(served)}"
+        )
+        self.field, self.served = field, list(served)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from contract.languages import normalize_language
 from contract.options import ALTERNATIVES, BEAM_SIZE
+from text.errors import LanguageNotServed
+
+#: The `src_lang` with which each text's language is identified.
+AUTO = "auto"
 
 #: The places where a plain text is divided: at lines and sentences, at sentences only,
 #: or nowhere.
@@ -29,6 +35,8 @@ class Tags:
 HTML_TAGS = Tags()
 #: XML, likewise. XLIFF's elements for what is inside a sentence are always inside one.
 XML_TAGS = Tags(is_xml=True, inline=("g", "x"))
+#: How the tags of each format of texts are read.
+TAGS: Mapping[str, Tags | None] = {"text": None, "html": HTML_TAGS, "xml": XML_TAGS}
 
 
 @dataclass(frozen=True)
@@ -48,3 +56,23 @@ class TranslationRequest:
     alternatives: int = ALTERNATIVES.default
     #: Ids or names of glossaries; an entry of an earlier one wins.
     glossaries: tuple[str, ...] = ()
+
+
+def read_source(code: str, served: Sequence[str]) -> str | None:
+    """Read any language code: which languages a model reads, only the model knows, and it may
+    read more than a stack translates into. None if it is to be identified. Raises
+    LanguageNotServed."""
+    language = normalize_language(code)
+    if language == AUTO:
+        return None
+    if not (2 <= len(language) <= 3 and language.isascii() and language.isalpha()):
+        raise LanguageNotServed("src_lang", code[:40], served)
+    return language
+
+
+def read_target(code: str, served: Sequence[str]) -> str:
+    """Read the code of a language that is served. Raises LanguageNotServed."""
+    language = normalize_language(code)
+    if language not in served:
+        raise LanguageNotServed("tgt_lang", code[:40], served)
+    return language

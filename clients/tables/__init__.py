@@ -12,12 +12,12 @@ from clients.sources import TABLES, Source
 from clients.tables.lines import TextFile
 from clients.tables.records import RecordFile
 from clients.tables.separated import SeparatedFile
-from clients.tables.table import Column, Table
+from clients.tables.table import Column, TextTable
 
 
 def open_table(
     source: Source, columns: Sequence[Column], *, has_quotes: bool = True
-) -> Table:
+) -> TextTable:
     """The table that a file's suffix names. In a .csv quotes always hold a field together,
     a .tsv can do without. Raises ClientError if there is none, or if it
     needs columns or an extra."""
@@ -38,12 +38,12 @@ def open_table(
     return SeparatedFile(source, columns, is_tab=is_tab, has_quotes=has_quotes)
 
 
-def _open_parquet(source: Source, columns: Sequence[Column]) -> Table:
+def _open_parquet(source: Source, columns: Sequence[Column]) -> TextTable:
     try:
         columnar = import_module("clients.tables.columnar")
     except ModuleNotFoundError as error:
         raise ClientError(
             "Parquet files are read by PyArrow: `make .venv/ready-parquet` installs it."
         ) from error
-    table: Table = columnar.ParquetFile(source, columns)
+    table: TextTable = columnar.ParquetFile(source, columns)
     return table

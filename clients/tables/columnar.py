@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clients.errors import InputError
-from clients.tables.table import Cell, CellResult, Table
+from clients.tables.table import Cell, CellResult, TextTable
 
 #: Rows are read in batches of this size, and written in groups of that one.
 _BATCH_BYTES, _GROUP_BYTES = 4 << 20, 64 << 20
@@ -19,7 +19,7 @@ _MOST_ROWS = 4096
 _PAGE_BYTES = 1 << 20
 
 
-class ParquetFile(Table):
+class ParquetFile(TextTable):
     """A table with columns of strings. Row groups stay unless they are over 64 MiB."""
 
     def read(self) -> Iterator[Cell]:

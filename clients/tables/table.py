@@ -82,7 +82,7 @@ class CellResult:
     error: str | None = None
 
 
-class Table(ABC):
+class TextTable(ABC):
     """A file that can be read again and again."""
 
     #: The word for a row.
@@ -143,7 +143,7 @@ class TableRow:
     is_open: bool = True
 
 
-class LineTable(Table):
+class LineTable(TextTable):
     """A file of lines in UTF-8. Bytes that are none stay, and their row is an error."""
 
     word = "line"

@@ -17,7 +17,7 @@ from xml.sax.saxutils import quoteattr
 from lxml import etree
 
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.fragments import Element, Slot, make_parser
 from documents.formats.names import shorten
 
@@ -45,7 +45,7 @@ def _skip_none(name: str, attributes: Attributes) -> bool:
     return False
 
 
-def _leave(wrapper: Element, languages: Languages) -> bool:
+def _leave(wrapper: Element, languages: LanguagePair) -> bool:
     return False
 
 
@@ -60,7 +60,7 @@ class ElementNames:
     #: Elements that are no blocks and have none, by name and attributes.
     is_skipped: Callable[[str, Attributes], bool] = _skip_none
     #: Last touches to a block with its translations; returns whether they change it.
-    finish: Callable[[Element, Languages], bool] = _leave
+    finish: Callable[[Element, LanguagePair], bool] = _leave
 
 
 @dataclass

@@ -19,7 +19,7 @@ from documents.formats.encoding import (
     stream_lines,
     write_text,
 )
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 from documents.formats.prose import is_identifier, is_prose
 
 _DELIMITERS = ",;\t|"
@@ -196,7 +196,7 @@ def _read(path: Path, _: str) -> Iterator[str]:
 
 
 def _write(
-    source: Path, translations: Iterator[str], target: Path, languages: Languages
+    source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
 ) -> None:
     parts = (
         part

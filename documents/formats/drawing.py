@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from documents.formats.blocks import ElementNames
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.fragments import Element, Part, Slot
 from documents.formats.names import beside, name_of
 from documents.formats.runs import (
@@ -26,7 +26,7 @@ class DrawingRuns(Runs):
         "lang altLang dirty err noProof smtClean smtId bmk kumimoji".split()
     )
 
-    def mark(self, run: Element, languages: Languages) -> None:
+    def mark(self, run: Element, languages: LanguagePair) -> None:
         """See Runs."""
         self.open_properties(run).set("lang", languages.target)
 
@@ -35,7 +35,7 @@ class DrawingRuns(Runs):
         paragraph: Element,
         base: Style | None,
         parts: Sequence[Part],
-        languages: Languages,
+        languages: LanguagePair,
     ) -> None:
         """See Runs; the paragraph gets the direction of the language."""
         super().build(paragraph, base, parts, languages)

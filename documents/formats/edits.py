@@ -11,7 +11,7 @@ from pathlib import Path
 
 from documents.errors import LostMarkup
 from documents.formats.encoding import MAX_BYTES, read_text, write_text
-from documents.formats.format import Format, Languages, Markup
+from documents.formats.format import Format, LanguagePair, Markup
 
 
 def _never(target: str) -> bool:
@@ -26,7 +26,7 @@ class Edit:
     end: int
     texts: tuple[str, ...]
     #: Returns the replacement, from the texts' translations.
-    write: Callable[[Sequence[str], Languages], str]
+    write: Callable[[Sequence[str], LanguagePair], str]
     #: Whether the characters stay where all translations are like the texts. It is not so
     #: where the texts are read from another place.
     is_in_place: bool = True
@@ -78,7 +78,7 @@ def make_format(
                 yield from edit.texts
 
     def write(
-        source: Path, translations: Iterator[str], target: Path, languages: Languages
+        source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
     ) -> None:
         content, encoding = read_text(source, declaration, max_bytes=max_bytes)
         parts = splice(content, find_edits(content), translations, languages)
@@ -91,7 +91,7 @@ def splice(
     content: str,
     edits: Iterable[Edit],
     translations: Iterator[str],
-    languages: Languages,
+    languages: LanguagePair,
 ) -> Iterator[str]:
     """The parts of a document with its translations. Raises LostMarkup if there are fewer of
     them than texts."""

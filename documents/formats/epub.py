@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from documents.errors import DamagedDocument, EncryptedDocument
 from documents.formats.blocks import ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 from documents.formats.fragments import Element, Slot
 from documents.formats.names import name_of
 from documents.formats.packages import Package, make_read, make_write
@@ -77,7 +77,7 @@ class _Chapters:
             )
         return ElementKind(ElementRole.SPAN)
 
-    def finish(self, wrapper: Element, languages: Languages) -> bool:
+    def finish(self, wrapper: Element, languages: LanguagePair) -> bool:
         """See Vocabulary. Empty elements keep their end tags, as some readers take XHTML
         for HTML."""
         self._flow.finish()
@@ -114,7 +114,7 @@ def _is_same(tag: str, language: str) -> bool:
     return tag.strip().lower().split("-")[0] == language
 
 
-def _mark(html: Element, languages: Languages) -> bool:
+def _mark(html: Element, languages: LanguagePair) -> bool:
     """Sets a chapter's language and direction; returns whether that changes it."""
     before = dict(html.attrib)
     for name in (_LANG, "lang"):
@@ -127,7 +127,7 @@ def _mark(html: Element, languages: Languages) -> bool:
     return dict(html.attrib) != before
 
 
-def _finish_metadata(wrapper: Element, languages: Languages) -> bool:
+def _finish_metadata(wrapper: Element, languages: LanguagePair) -> bool:
     element = wrapper[0]
     is_language = name_of(element) == "dc:language"
     if not is_language or _is_same(element.text or "", languages.target):

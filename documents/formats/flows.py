@@ -11,7 +11,7 @@ from enum import Enum, auto
 from itertools import zip_longest
 from typing import TypeAlias
 
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.fragments import (
     Atom,
     Element,
@@ -99,7 +99,7 @@ class TextFlow:
     def _make_slot(
         self, element: Element, stretches: list[Stretch], number: int
     ) -> Slot | None:
-        def build(parts: Sequence[Part], languages: Languages) -> None:
+        def build(parts: Sequence[Part], languages: LanguagePair) -> None:
             stretches[number] = list(parts)
             self._changed[element] = stretches
 

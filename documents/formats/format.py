@@ -17,7 +17,7 @@ Markup: TypeAlias = Literal["text", "xml"]
 
 
 @dataclass(frozen=True)
-class Languages:
+class LanguagePair:
     """The languages of a translation: codes of ours. `source` is None if it is identified."""
 
     source: str | None
@@ -39,4 +39,4 @@ class Format:
     read: Callable[[Path, str], Iterator[str]]
     #: write(source, translations, target, languages): writes `target`, which does not exist.
     #: `translations` has one for each text of `read`, in its order.
-    write: Callable[[Path, Iterator[str], Path, Languages], None]
+    write: Callable[[Path, Iterator[str], Path, LanguagePair], None]

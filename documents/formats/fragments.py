@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 from lxml import etree
 
 from documents.errors import LostMarkup
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 
 Element: TypeAlias = etree._Element
 #: A text that is a URL or an e-mail address and nothing else.
@@ -54,7 +54,7 @@ class Slot:
     """A text of a document, and what puts its translation in its place."""
 
     text: str
-    write: Callable[[str, Languages], None]
+    write: Callable[[str, LanguagePair], None]
 
 
 class Joiner:
@@ -298,7 +298,7 @@ def _place_containers(parts: Sequence[Part]) -> set[tuple[int, int]]:
 
 
 def make_slot(
-    parts: Sequence[Part], build: Callable[[Sequence[Part], Languages], None]
+    parts: Sequence[Part], build: Callable[[Sequence[Part], LanguagePair], None]
 ) -> Slot | None:
     """The slot of a sentence; None if it has no letter or is only an address. `build` gets
     all parts again.
@@ -319,7 +319,7 @@ def make_slot(
     if not any(map(str.isalpha, text)) or _ADDRESS.fullmatch(text.strip()):
         return None
 
-    def write(translation: str, languages: Languages) -> None:
+    def write(translation: str, languages: LanguagePair) -> None:
         build([*before, *read_fragment(translation, middle), *after], languages)
 
     return Slot(write_fragment(middle), write)

@@ -19,7 +19,7 @@ from babel.plural import to_gettext
 from contract.languages import normalize_language
 from documents.errors import DamagedDocument
 from documents.formats.edits import Edit, make_format
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.prose import is_prose
 
 _DECLARATION = re.compile(rb"Content-Type:[^\n\"]*charset=([\w.:-]+)", re.IGNORECASE)
@@ -287,7 +287,7 @@ class _Writer:
                 is_done=self._is_done,
             )
 
-    def _write_header(self, languages: Languages) -> str:
+    def _write_header(self, languages: LanguagePair) -> str:
         old = self.entry.translations[0]
         raw = self.content[old.start : old.end]
         return self.header.write(raw, languages.target, self.line_end)
@@ -296,7 +296,7 @@ class _Writer:
         done = all(each.text for each in self.entry.translations)
         return done and self.header.is_in(target)
 
-    def _flag(self, languages: Languages) -> str:
+    def _flag(self, languages: LanguagePair) -> str:
         """The line of flags. `fuzzy` belongs to a translation that is replaced."""
         first, last, raw = self.entry.flags or (0, 0, "")
         flags = [flag.strip() for flag in raw[2:].split(",")]
@@ -305,7 +305,7 @@ class _Writer:
         others = ", ".join(flag for flag in flags if flag != "fuzzy")
         return f"#, {others}{self.line_end}" if others else ""
 
-    def _write(self, new: Sequence[str], languages: Languages) -> str:
+    def _write(self, new: Sequence[str], languages: LanguagePair) -> str:
         old = self.entry.translations
         fields = self.entry.fields
         written = [_surround(fields["msgid"].text, new[0])]

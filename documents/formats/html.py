@@ -12,7 +12,7 @@ from itertools import chain
 from contract.languages import normalize_language
 from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, unescape
 from documents.formats.edits import Edit, has_letter, make_format
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.inline import (
     InlinePiece,
     PieceRole,
@@ -90,7 +90,7 @@ class _Sentences:
             yield from (attribute.make_edit() for attribute in attributes)
             return
 
-        def write(new: Sequence[str], _: Languages) -> str:
+        def write(new: Sequence[str], _: LanguagePair) -> str:
             values = iter(new[1:])
             written = [
                 self._insert(start, end, piece, zip(owned[start], values, strict=False))
@@ -220,7 +220,7 @@ class _Language:
 
     old: str
 
-    def __call__(self, _: Sequence[str], languages: Languages) -> str:
+    def __call__(self, _: Sequence[str], languages: LanguagePair) -> str:
         is_same = normalize_language(self.old) == languages.target
         return self.old if is_same else languages.target
 

@@ -21,7 +21,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from documents.errors import DocumentTooLarge
 from documents.formats.edits import Edit, make_format
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.inline import (
     InlinePiece,
     PieceRole,
@@ -245,7 +245,7 @@ class _Block:
         texts = (write_fragment(pieces), *labels) if has_sentence else labels
         special = self._find_special()
 
-        def write(new: Sequence[str], _: Languages) -> str:
+        def write(new: Sequence[str], _: LanguagePair) -> str:
             own = list(pieces)
             translated = new[1:] if has_sentence else new
             for (index, mark), label in zip(images, translated, strict=True):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
 from documents.formats.blocks import Attributes, ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 from documents.formats.fragments import Element, Slot
 from documents.formats.names import attribute, describe, name_of, shorten
 from documents.formats.packages import Package, Plan, make_read, make_write
@@ -48,7 +48,7 @@ class _Texts:
             for slot in self._flow.find_slots(paragraph)
         ]
 
-    def finish(self, wrapper: Element, languages: Languages) -> bool:
+    def finish(self, wrapper: Element, languages: LanguagePair) -> bool:
         """See Vocabulary."""
         self._flow.finish()
         return False
@@ -92,7 +92,7 @@ def _make_value_follow(
         names = map(str, cell.attrib)
         copies[cell] = [n for n in names if shorten(n) == "office:string-value"]
 
-    def write(translation: str, languages: Languages) -> None:
+    def write(translation: str, languages: LanguagePair) -> None:
         slot.write(translation, languages)
         for name in copies[cell]:
             cell.attrib.pop(name, None)

@@ -23,7 +23,7 @@ from documents.errors import (
     RefusedContent,
 )
 from documents.formats.blocks import Block, ElementNames, split
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.fragments import Element, Slot
 
 #: A presentation of 500 slides has 3,000, a book with many pictures 10,000.
@@ -273,11 +273,11 @@ def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
     return grouped
 
 
-def make_write(plan: Plan) -> Callable[[Path, Iterator[str], Path, Languages], None]:
+def make_write(plan: Plan) -> Callable[[Path, Iterator[str], Path, LanguagePair], None]:
     """`Format.write` of a package. A member without texts is copied as it is compressed."""
 
     def write(
-        source: Path, translations: Iterator[str], target: Path, languages: Languages
+        source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
     ) -> None:
         with open_package(source) as package, ExitStack() as undo:
             vocabularies = plan(package)
@@ -295,7 +295,7 @@ class _Writer:
     package: Package
     out: zipfile.ZipFile
     translations: Iterator[str]
-    languages: Languages
+    languages: LanguagePair
 
     def write(self, vocabularies: Mapping[str, ElementNames]) -> None:
         self.out.comment = self.package.zip_file.comment

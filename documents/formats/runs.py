@@ -14,7 +14,7 @@ from lxml import etree
 
 from contract.languages import SCRIPTS
 from documents.errors import DocumentTooLarge
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.fragments import (
     Atom,
     Element,
@@ -114,7 +114,7 @@ class Runs:
         """The text of a paragraph, without those in its text boxes."""
         base, parts = self.join(self.read(paragraph))
 
-        def build(parts: Sequence[Part], languages: Languages) -> None:
+        def build(parts: Sequence[Part], languages: LanguagePair) -> None:
             self.build(paragraph, base, parts, languages)
 
         return make_slot(parts, build)
@@ -189,7 +189,7 @@ class Runs:
         paragraph: Element,
         base: Style | None,
         parts: Sequence[Part],
-        languages: Languages,
+        languages: LanguagePair,
     ) -> None:
         """Puts new parts in the place of all that a paragraph consists of."""
         for span in list_spans(parts):
@@ -206,7 +206,7 @@ class Runs:
         paragraph: Element,
         style: Style | None,
         parts: Sequence[Part],
-        languages: Languages,
+        languages: LanguagePair,
     ) -> None:
         for part in parts:
             if isinstance(part, str):
@@ -238,7 +238,7 @@ class Runs:
         paragraph: Element,
         text: str,
         style: Style | None,
-        languages: Languages,
+        languages: LanguagePair,
     ) -> None:
         """A run with text at the end of a paragraph."""
         run = self.open_run(paragraph, style)
@@ -250,7 +250,7 @@ class Runs:
         added = etree.SubElement(owner, beside(owner, self.text[2:]))
         added.text = text
 
-    def mark(self, run: Element, languages: Languages) -> None:
+    def mark(self, run: Element, languages: LanguagePair) -> None:
         """Says in a run which language its text is in."""
 
     def open_properties(self, run: Element) -> Element:
@@ -272,7 +272,7 @@ def keep_spaces(element: Element) -> None:
 def find_plain_slot(element: Element) -> Slot | None:
     """The text of an element that has nothing else."""
 
-    def build(parts: Sequence[Part], languages: Languages) -> None:
+    def build(parts: Sequence[Part], languages: LanguagePair) -> None:
         element.text = "".join(part for part in parts if isinstance(part, str))
 
     return make_slot([element.text or ""], build) if len(element) == 0 else None

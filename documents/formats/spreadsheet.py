@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from documents.formats.blocks import ElementNames
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 from documents.formats.fragments import Atom, Element, Slot, Span
 from documents.formats.names import name_of
 from documents.formats.openxml import list_types, make_plan
@@ -48,7 +48,7 @@ class _CellRuns(Runs):
         paragraph: Element,
         text: str,
         style: Style | None,
-        languages: Languages,
+        languages: LanguagePair,
     ) -> None:
         """See Runs; a text without style stands in no run."""
         if style is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from documents.formats.edits import Edit, check_end, has_letter, splice
 from documents.formats.encoding import find_encoding, stream_lines, write_text
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 
 #: The widths at which people break lines, in characters.
 _LEAST_WIDTH, _MOST_WIDTH = 40, 100
@@ -115,7 +115,7 @@ def _read(path: Path, _: str) -> Iterator[str]:
 
 
 def _write(
-    source: Path, translations: Iterator[str], target: Path, languages: Languages
+    source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
 ) -> None:
     parts = (
         part

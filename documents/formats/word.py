@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from documents.formats.blocks import ElementNames
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 from documents.formats.fragments import Atom, Element, Part, Slot, Span
 from documents.formats.names import attribute, beside, name_of
 from documents.formats.openxml import make_plan
@@ -147,7 +147,7 @@ class _WordRuns(Runs):
         super().add_text(owner, text)
         keep_spaces(owner[-1])
 
-    def mark(self, run: Element, languages: Languages) -> None:
+    def mark(self, run: Element, languages: LanguagePair) -> None:
         """See Runs."""
         properties = self.open_properties(run)
         is_rtl = is_right_to_left(languages.target)
@@ -165,7 +165,7 @@ class _WordRuns(Runs):
         paragraph: Element,
         base: Style | None,
         parts: Sequence[Part],
-        languages: Languages,
+        languages: LanguagePair,
     ) -> None:
         """See Runs; the paragraph gets the direction of the language."""
         super().build(paragraph, base, parts, languages)

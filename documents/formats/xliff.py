@@ -13,7 +13,7 @@ from contract.languages import normalize_language
 from contract.markup import ATTRIBUTE, Token, scan, take_element, unescape
 from documents.errors import DamagedDocument, RefusedContent
 from documents.formats.edits import Edit, make_format
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.inline import (
     InlinePiece,
     PieceRole,
@@ -173,7 +173,7 @@ class _Reader:
             is_ours = language in ("", target)
             return bool(raw_target.strip()) and is_ours and not is_open
 
-        def write(new: Sequence[str], _: Languages) -> str:
+        def write(new: Sequence[str], _: LanguagePair) -> str:
             if not new:
                 return self._write_target(unit, raw_source)
             before, after = _measure_space(raw_source)
@@ -262,7 +262,7 @@ def _measure_space(text: str) -> tuple[str, str]:
     return text[:start], text[len(text.rstrip(_SPACE)) :]
 
 
-def _name(old: str, languages: Languages) -> str:
+def _name(old: str, languages: LanguagePair) -> str:
     """The target language, unless the file names a country of it."""
     return old if normalize_language(old) == languages.target else languages.target
 

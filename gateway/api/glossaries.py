@@ -24,6 +24,7 @@ from gateway.openapi.operations import JSON, BodySchema, Operation, choose, desc
 from gateway.openapi.refusals import STORING_GLOSSARIES
 from gateway.schemas import Schema, parse_parameters
 from gateway.services.translation import TranslationService
+from text.errors import LanguageNotServed
 
 TSV, _CSV = "text/tab-separated-values", "text/csv"
 _ANY: Mapping[str, tuple[str, ...]] = {"glossary_id": ()}
@@ -183,10 +184,11 @@ def _translate(fault: GlossaryFault) -> Problem:
 
 def _check_languages(draft: DictionaryDraft, service: TranslationService) -> None:
     if draft.source not in service.sources:
-        raise UnknownLanguage("src_lang", draft.source[:40], service.sources)
+        error = LanguageNotServed("src_lang", draft.source[:40], service.sources)
+        raise UnknownLanguage(error)
     served = service.limits.targets
     if draft.target not in served:
-        raise UnknownLanguage("tgt_lang", draft.target[:40], served)
+        raise UnknownLanguage(LanguageNotServed("tgt_lang", draft.target[:40], served))
     if draft.source == draft.target:
         expected = f"found {draft.target!r}, expected another language than src_lang"
         raise InvalidRequest([{"field": "tgt_lang", "expected": expected}])

@@ -18,7 +18,6 @@ from gateway.errors import Forbidden
 from gateway.http.request import Fields, read_fields, request
 from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
 from gateway.schemas import (
-    AUTO,
     ForeignSchema,
     Text,
     Texts,
@@ -30,7 +29,7 @@ from gateway.schemas import (
 from gateway.services.translation import TranslationService, name_source
 from text.composition import TranslatedText
 from text.langid import Guess
-from text.options import HTML_TAGS, TranslationRequest
+from text.options import AUTO, HTML_TAGS, TranslationRequest
 
 #: The version whose API this is.
 VERSION = "1.9.6"

@@ -28,9 +28,10 @@ from gateway.http.middleware import write_problem_response
 from gateway.http.request import read_fields, request
 from gateway.openapi.operations import BodySchema, Operation, describe
 from gateway.openapi.refusals import TRANSLATING
-from gateway.schemas import AUTO, Schema, parse_parameters, parse_translation
+from gateway.schemas import Schema, parse_parameters, parse_translation
 from gateway.services.translation import TranslationService
 from text.composition import TranslatedText
+from text.options import AUTO
 
 _FORM = "application/x-www-form-urlencoded"
 _HTML = "text/html"

@@ -23,7 +23,7 @@ from gateway.errors import Problem, RowProblem, TaskNotServed, TooManyRows
 from gateway.glossaries.library import Glossaries
 from gateway.http.call import Call
 from gateway.metrics.registry import Telemetry
-from gateway.schemas import AUTO, DocumentRequest, TranslationLimits, Wording
+from gateway.schemas import DocumentRequest, TranslationLimits, Wording
 from gateway.services.readers import Readers
 from gateway.settings import Settings
 from text import composition
@@ -36,7 +36,7 @@ from text.composition import (
 )
 from text.document import Document, TextFormat
 from text.langid import UNDETERMINED, Guess, Identifier, weigh_identification
-from text.options import TranslationRequest
+from text.options import AUTO, TranslationRequest
 from text.term_cache import Choice
 
 #: The values of clients for a source that is to be identified.

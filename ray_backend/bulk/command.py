@@ -27,9 +27,8 @@ from clients.subtitles import SubtitleFormat
 from clients.tables.table import name_columns
 from contract import variables
 from contract.cpus import count_cpus
+from contract.options import BEAM_SIZE
 from contract.tasks import CAPTIONING, TRANSLATION
-from gateway.errors import Problem
-from gateway.schemas import TranslationLimits, parse_translation
 from handlers.engine.directories import ModelError
 from ray_backend.bulk.cluster import RayCluster, WorkerPool, find_cluster, fit
 from ray_backend.bulk.executor import STOPPED, connect
@@ -38,7 +37,8 @@ from ray_backend.bulk.storage import find, open_store
 from ray_backend.bulk.texts import BulkTranslation
 from ray_backend.bulk.videos import BulkCaptioning
 from ray_backend.deployment import has_gpus
-from text.options import TranslationRequest
+from text.errors import LanguageNotServed
+from text.options import AUTO, TAGS, TranslationRequest, read_source, read_target
 
 #: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
@@ -164,16 +164,19 @@ def command(
 def read_request(
     models: Catalog, target: str, source: str | None, kind: str
 ) -> TranslationRequest:
-    """Read the options as `POST /translate` does. Raises Problem."""
-    body = {"src_text": "", "tgt_lang": target, "format": kind}
-    body |= {"src_lang": source} if source else {}
-    limits = TranslationLimits(
-        targets=models.languages,
-        max_texts=1,
-        max_beam_size=models.translation.max_beam_size,
-        max_alternatives=models.translation.max_alternatives,
+    """Read the options as `POST /translate` does. Raises InputError or LanguageNotServed."""
+    if kind not in TAGS:
+        expected = " or ".join(f'"{each}"' for each in TAGS)
+        raise InputError(f"format: found a string, expected {expected}")
+    return TranslationRequest(
+        source=read_source(source or AUTO, models.languages),
+        target=read_target(target, models.languages),
+        texts=("",),
+        is_list=False,
+        tags=TAGS[kind],
+        splitting="lines" if kind == "text" else "sentences",
+        beam_size=min(BEAM_SIZE.default, models.translation.max_beam_size),
     )
-    return parse_translation(body, limits)
 
 
 def choose_pool(
@@ -244,9 +247,6 @@ def _explaining_errors() -> Iterator[None]:
     except KeyboardInterrupt as error:
         console.print(STOPPED)
         raise typer.Exit(130) from error
-    except Problem as problem:
-        _say("red")(problem.detail)
-        raise typer.Exit(1) from problem
-    except (ClientError, CatalogError, ModelError) as error:
+    except (ClientError, CatalogError, LanguageNotServed, ModelError) as error:
         _say("red")(str(error))
         raise typer.Exit(1) from error

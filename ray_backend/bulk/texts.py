@@ -22,15 +22,15 @@ from clients.bulk import Remarks
 from clients.errors import InputError
 from clients.sources import TABLES, Source
 from clients.tables import open_table
-from clients.tables.table import Column, Table
+from clients.tables.table import Column, TextTable
 from clients.translations import (
     Reader,
-    Translations,
+    TranslationAnswer,
     answer_cells,
     pack,
     write_translations,
 )
-from clients.translator import Reply
+from clients.translator import TextReply
 from handlers.base import Row, TaskError, TaskHandler
 from handlers.translation import TranslationHandler
 from ray_backend.bulk.job import BulkJob, Chunk, FilePart, PartWritten
@@ -46,8 +46,8 @@ from text.options import TranslationRequest
 MOST_TEXTS, MOST_CHARACTERS, _MOST_FILES = 4096, 1 << 20, 256
 #: Small files are read at once, so that an object store is not waited for.
 _READ_AT_ONCE, _SMALL_BYTES = 16, 1 << 20
-_DEADLY = Reply(None, error="each worker that translated this text has ended")
-_ANSWERS = TypeAdapter(Translations)
+_DEADLY = TextReply(None, error="each worker that translated this text has ended")
+_ANSWERS = TypeAdapter(TranslationAnswer)
 
 
 @dataclass(kw_only=True)
@@ -118,7 +118,7 @@ class BulkTranslation(BulkJob):
             yield Chunk(tuple(parts), texts)
 
     def write(
-        self, chunk: Chunk, answers: Sequence[Reply | None]
+        self, chunk: Chunk, answers: Sequence[TextReply | None]
     ) -> Iterator[PartWritten]:
         replies = iter(reply or _DEADLY for reply in answers)
         for part in chunk.parts:
@@ -150,7 +150,7 @@ class BulkTranslation(BulkJob):
     def _assemble(self, report: PartWritten, last: FilePart) -> PartWritten:
         names = [_name_part(last.source, number) for number in range(last.number + 1)]
 
-        def read() -> Iterator[Translations]:
+        def read() -> Iterator[TranslationAnswer]:
             for name in names:
                 yield _ANSWERS.validate_json(self.store.read(name) or b"")
 
@@ -161,7 +161,7 @@ class BulkTranslation(BulkJob):
     def _write(
         self,
         report: PartWritten,
-        read: Callable[[], Iterator[Translations]],
+        read: Callable[[], Iterator[TranslationAnswer]],
         error: str | None,
     ) -> PartWritten:
         """Writes a result; `read` lists the file's answers, each time from the first one."""
@@ -178,7 +178,7 @@ class BulkTranslation(BulkJob):
         failed = review.error_count or int(bool(errors))
         return replace(report, remarks=replace(remarks, errors=errors), failed=failed)
 
-    def _open(self, source: Source) -> Table:
+    def _open(self, source: Source) -> TextTable:
         """Raises InputError if there is no such format, or no column was named for it."""
         return open_table(source, self.columns, has_quotes=self.has_quotes)
 
@@ -204,7 +204,7 @@ class BulkTranslation(BulkJob):
         except InputError as failure:
             yield FilePart(source, error=str(failure))
 
-    def _pack(self, source: Source, table: Table) -> Iterator[FilePart]:
+    def _pack(self, source: Source, table: TextTable) -> Iterator[FilePart]:
         reader = Reader(table, threading.Event())
         packs = pack(reader.read(), self.most_texts, MOST_CHARACTERS)
         cells, part, before = next(packs, ()), 0, 0.0
@@ -242,7 +242,7 @@ class BatchTranslator:
     request: TranslationRequest
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, texts: Sequence[str]) -> list[Reply]:
+    def __call__(self, texts: Sequence[str]) -> list[TextReply]:
         """A reply for each text; what is wrong with one is its own error."""
         found = translate_batch(texts, self.request, self.identifier, self._ask)
         return [_show(each) for each in found]
@@ -261,8 +261,8 @@ class BatchTranslator:
         ]
 
 
-def _show(answer: TranslatedText | TextError) -> Reply:
+def _show(answer: TranslatedText | TextError) -> TextReply:
     if isinstance(answer, TextError):
-        return Reply(None, error=str(answer))
+        return TextReply(None, error=str(answer))
     warning = answer.warnings[0] if answer.warnings else None
-    return Reply(answer.renderings[0].text, warning=warning)
+    return TextReply(answer.renderings[0].text, warning=warning)

@@ -12,7 +12,7 @@ from typing import Any
 
 from catalog import Model, checkpoint
 from clients.bulk import Remarks
-from clients.captioner import Captioner, Captions, Sending, VideoEnd, check_decoder
+from clients.captioner import CaptionAnswer, Captioner, Sending, VideoEnd, check_decoder
 from clients.errors import ClientError, InputError, ServerError
 from clients.events import Event
 from clients.frames import FrameSize, VideoOptions
@@ -32,7 +32,7 @@ _DEADLY = "each worker that captioned this video has ended"
 class CaptionedVideo:
     """The captions of a video, as far as it could be read."""
 
-    events: tuple[Captions | VideoEnd, ...] = ()
+    events: tuple[CaptionAnswer | VideoEnd, ...] = ()
     error: str | None = None
     #: The machine that does not see the file.
     blind: str | None = None
@@ -121,10 +121,10 @@ class VideoAnswerer:
         if not source.url and source.has_changed():
             error = f"{source.name} has changed meanwhile"
             return CaptionedVideo(error=error, blind=socket.gethostname())
-        events: list[Captions | VideoEnd] = []
+        events: list[CaptionAnswer | VideoEnd] = []
 
         def keep(event: Event, _: float) -> None:
-            if isinstance(event, Captions | VideoEnd):
+            if isinstance(event, CaptionAnswer | VideoEnd):
                 events.append(event)
 
         try:

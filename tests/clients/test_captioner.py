@@ -9,8 +9,8 @@ import pytest
 
 from clients.batches import pack
 from clients.captioner import (
+    CaptionAnswer,
     Captioner,
-    Captions,
     Mode,
     Sending,
     Summary,
@@ -45,7 +45,7 @@ def list_captions(events: list[tuple[Event, float]], video: int = 0) -> list[str
     return [
         caption
         for event, _ in events
-        if isinstance(event, Captions) and event.source == video
+        if isinstance(event, CaptionAnswer) and event.source == video
         for caption in event.captions
     ]
 
@@ -163,7 +163,7 @@ def test_what_is_done_is_not_asked_again(fake, server, tmp_path):
     assert list_captions(events, 0) == []
     assert list_captions(events, 1) == numbers(50, start=32)
     first, _ = events[0]
-    assert isinstance(first, Captions)
+    assert isinstance(first, CaptionAnswer)
     assert first.frames == tuple(range(32, 50))
     assert summary.frames == sum(map(len, fake.arrays)) == 18
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from clients.captioner import Captions, VideoEnd
+from clients.captioner import CaptionAnswer, VideoEnd
 from clients.captions import CaptionJob
 from clients.errors import OutputError
 from clients.events import Done
 from clients.journal import Journal
 
 ORIGIN = {"url": "http://x", "every": {"frames": 1}, "files": [["a.mp4", 5, 7]]}
-EVENTS: list[Captions | VideoEnd] = [
-    Captions(0, (0, 1), (0.0, 0.04), ("a red circle", "an “é”\nin two lines")),
-    Captions(0, (2,), (0.08,), ("",)),
+EVENTS: list[CaptionAnswer | VideoEnd] = [
+    CaptionAnswer(0, (0, 1), (0.0, 0.04), ("a red circle", "an “é”\nin two lines")),
+    CaptionAnswer(0, (2,), (0.08,), ("",)),
     VideoEnd(0, end_s=0.12),
-    Captions(1, (0, 10), (0.0, 1.0), ("a", "b")),
+    CaptionAnswer(1, (0, 10), (0.0, 1.0), ("a", "b")),
     VideoEnd(1, "b.mp4: at 1.500 s (frame 11): broken", 1.5),
-    Captions(2, (0,), (0.0,), ("c",)),
+    CaptionAnswer(2, (0,), (0.0,), ("c",)),
 ]
 
 
@@ -45,10 +45,10 @@ def written(path):
     return path.read_bytes()
 
 
-def count(events: list[Captions | VideoEnd]) -> Done:
+def count(events: list[CaptionAnswer | VideoEnd]) -> Done:
     captions: dict[int, int] = {}
     for event in events:
-        if isinstance(event, Captions):
+        if isinstance(event, CaptionAnswer):
             captions[event.source] = captions.get(event.source, 0) + len(event.captions)
     ended = frozenset(event.source for event in events if isinstance(event, VideoEnd))
     return Done(captions, ended)

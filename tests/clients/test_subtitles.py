@@ -6,16 +6,16 @@ import json
 
 import pytest
 
-from clients.captioner import Captions, VideoEnd
+from clients.captioner import CaptionAnswer, VideoEnd
 from clients.subtitles import Cue, SubtitleFormat, join_cues, render, show_time
 
 
-def answers(*captions: str, step_s: float = 0.5) -> list[Captions | VideoEnd]:
+def answers(*captions: str, step_s: float = 0.5) -> list[CaptionAnswer | VideoEnd]:
     """One answer for each two captions, and the end."""
     rows = [(n, n * step_s, caption) for n, caption in enumerate(captions)]
     pairs = [rows[n : n + 2] for n in range(0, len(rows), 2)]
     events = [
-        Captions(
+        CaptionAnswer(
             0,
             tuple(n for n, _, _ in pair),
             tuple(time_s for _, time_s, _ in pair),

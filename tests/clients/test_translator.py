@@ -12,7 +12,7 @@ from clients.translator import (
     LONGEST_PIECE,
     MAX_CHARACTERS,
     MAX_TEXTS,
-    Reply,
+    TextReply,
     TranslationOptions,
     Translator,
     cut,
@@ -21,7 +21,7 @@ from clients.translator import (
 from tests.fake_api import FakeApi, blame, blame_text
 
 TEXTS = [f"text {number}" for number in range(8)]
-TRANSLATED = [Reply(f"[{text}]") for text in TEXTS]
+TRANSLATED = [TextReply(f"[{text}]") for text in TEXTS]
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_text_that_fails_is_an_error_and_the_others_are_translated(
 ):
     stack.judge = blame_text("text 5", status)
     replies = translator.translate(TEXTS)
-    assert replies[5] == Reply(None, error=f"{status} because of {status}")
+    assert replies[5] == TextReply(None, error=f"{status} because of {status}")
     assert [*replies[:5], *replies[6:]] == [*TRANSLATED[:5], *TRANSLATED[6:]]
 
 
@@ -162,7 +162,7 @@ def test_a_text_of_any_length_is_translated(stack, translator):
 def test_a_piece_that_fails_is_the_error_of_its_text(stack, translator):
     text = ("x" * (LONGEST_PIECE - 1) + "\n") * 2
     stack.judge = blame_text("x" * (LONGEST_PIECE - 1) + "\n", 413)
-    assert translator.translate([text]) == [Reply(None, error="413 because of 413")]
+    assert translator.translate([text]) == [TextReply(None, error="413 because of 413")]
 
 
 def test_markup_is_not_cut(stack, translator):

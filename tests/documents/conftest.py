@@ -12,7 +12,7 @@ import pytest
 from contract import variables
 from documents import worker
 from documents.errors import DamagedDocument
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 from documents.gateway import Gateway
 from documents.pages import read_page
 from documents.sandbox import Allowance, Sandbox
@@ -38,7 +38,7 @@ def read_lines(source: Path, _: str) -> Iterator[str]:
 
 
 def write_lines(
-    source: Path, translations: Iterator[str], target: Path, languages: Languages
+    source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
 ) -> None:
     count = len(list(read_lines(source, languages.target)))
     with target.open("x") as file:

@@ -21,13 +21,13 @@ from documents.paths import find_documents, read_secret
 from documents.storage import (
     NOBODY,
     DocumentFolder,
-    DocumentJob,
     DocumentLimits,
     DocumentStorage,
     Gone,
     Order,
     State,
     TooManyWaiting,
+    UnfinishedDocument,
     clean_name,
 )
 from documents.translation import DocumentTranslation
@@ -156,7 +156,7 @@ def test_an_owners_documents_have_pages_from_the_oldest_on(add, storage):
     assert read_page(storage, "ab0123456789", "", 9) == ([], None)
 
 
-def make_order(job: DocumentJob) -> Order:
+def make_order(job: UnfinishedDocument) -> Order:
     return Order(job.id, job.owner, job.caller, "", "a.txt", "ko")
 
 

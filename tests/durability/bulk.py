@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import BulkJob, Remarks, run_job
+from clients.bulk import FileJob, Remarks, run_job
 from clients.errors import ClientError
 from clients.events import AnswerEvent, End, Report
 from clients.journal import Journal
@@ -31,7 +31,7 @@ class Said(AnswerEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SayJob(BulkJob):
+class SayJob(FileJob):
     diary: Diary
 
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Said | End)

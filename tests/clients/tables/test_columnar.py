@@ -15,20 +15,20 @@ import pytest
 from clients.errors import InputError
 from clients.sources import TABLES, find_sources
 from clients.tables import columnar, open_table
-from clients.tables.table import Cell, CellResult, Column, Table, name_columns
+from clients.tables.table import Cell, CellResult, Column, TextTable, name_columns
 
 
-def open_file(path: Path, columns: list[Column] | None = None) -> Table:
+def open_file(path: Path, columns: list[Column] | None = None) -> TextTable:
     (source,) = find_sources([str(path)], TABLES)
     return open_table(source, columns or [Column("text", "text_fr")])
 
 
-def write(path: Path, columns: dict[str, Any], **options: Any) -> Table:
+def write(path: Path, columns: dict[str, Any], **options: Any) -> TextTable:
     pq.write_table(pa.table(columns), path, **options)
     return open_file(path)
 
 
-def complete(table: Table) -> io.BytesIO:
+def complete(table: TextTable) -> io.BytesIO:
     """The file with each text in brackets."""
     cells = list(table.read())
     results = [CellResult(f"[{c.text}]" if c.text else c.text, c.error) for c in cells]

@@ -16,7 +16,7 @@ from clients.tables.table import (
     Cell,
     CellResult,
     Column,
-    Table,
+    TextTable,
     name_columns,
 )
 
@@ -25,12 +25,12 @@ TEXT = [Column("text", "text_fr")]
 
 def open_file(
     path: Path, columns: Sequence[Column] = TEXT, *, has_quotes: bool = True
-) -> Table:
+) -> TextTable:
     (source,) = find_sources([str(path)], TABLES)
     return open_table(source, columns, has_quotes=has_quotes)
 
 
-def complete(table: Table) -> bytes:
+def complete(table: TextTable) -> bytes:
     """The file with each text in brackets."""
     cells = list(table.read())
     results = [

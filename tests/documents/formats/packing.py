@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 
 _TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 _DOCUMENT = "application/vnd.openxmlformats-officedocument."
@@ -43,10 +43,10 @@ def translate(
     form: Format,
     source: Path,
     change: Callable[[str], str],
-    languages: Languages | None = None,
+    languages: LanguagePair | None = None,
 ) -> Path:
     """The file that is written with each text changed."""
-    languages = languages or Languages("en", "en")
+    languages = languages or LanguagePair("en", "en")
     texts = list(form.read(source, "de"))
     number = len(list(source.parent.iterdir()))
     target = source.with_name(f"{number}-{source.name}")

@@ -23,7 +23,7 @@ from documents.errors import (
 )
 from documents.formats import packages
 from documents.formats.epub import FORMAT as EPUB
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 from documents.formats.opendocument import FORMATS as OPENDOCUMENT
 from documents.formats.presentation import FORMAT as PPTX
 from documents.formats.spreadsheet import FORMAT as XLSX
@@ -172,7 +172,7 @@ def test_hostile_and_damaged_files_are_told(
     with pytest.raises(error, match=said):
         list(form.read(source, "de"))
     with pytest.raises(error, match=said):
-        form.write(source, iter(["a"]), target, Languages(None, "fr"))
+        form.write(source, iter(["a"]), target, LanguagePair(None, "fr"))
     assert not target.exists()
 
 
@@ -238,7 +238,7 @@ def test_nothing_is_written_if_the_translations_do_not_fit(
 ):
     source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
     with pytest.raises(LostMarkup, match=said):
-        DOCX.write(source, iter(translations), target, Languages(None, "fr"))
+        DOCX.write(source, iter(translations), target, LanguagePair(None, "fr"))
     assert not target.exists()
 
 
@@ -249,7 +249,7 @@ def test_nothing_is_left_where_the_translations_end_with_an_error(tmp_path: Path
 
     source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
     with pytest.raises(KeyboardInterrupt):
-        DOCX.write(source, fail(), target, Languages(None, "fr"))
+        DOCX.write(source, fail(), target, LanguagePair(None, "fr"))
     assert not target.exists()
 
 
@@ -257,7 +257,7 @@ def test_what_is_there_already_is_not_overwritten(tmp_path: Path):
     source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
     target.write_text("mine")
     with pytest.raises(FileExistsError):
-        DOCX.write(source, iter(["a"]), target, Languages(None, "fr"))
+        DOCX.write(source, iter(["a"]), target, LanguagePair(None, "fr"))
     assert target.read_text() == "mine"
 
 
@@ -274,7 +274,7 @@ def test_members_keep_order_names_dates_methods_and_packed_bytes(tmp_path: Path)
         opened.writestr("stored", b"kept", zipfile.ZIP_STORED)
         opened.mkdir("folder")
     target = tmp_path / "target"
-    DOCX.write(source, iter(["Salut"]), target, Languages(None, "fr"))
+    DOCX.write(source, iter(["Salut"]), target, LanguagePair(None, "fr"))
     with zipfile.ZipFile(source) as before, zipfile.ZipFile(target) as after:
         assert after.testzip() is None
         assert after.comment == b"a comment"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.presentation import FORMAT
 from tests.documents.formats.packing import mark, pack_openxml, translate, unpack
 
@@ -67,7 +67,7 @@ def test_what_is_written_says_its_language_and_direction(
 ):
     old = '<a:pPr rtl="0" lvl="1"/>' + run("Hello", LINK) + "<a:endParaRPr/>"
     source = pack_pptx(tmp_path, f"<a:p>{old}</a:p>")
-    written = translate(FORMAT, source, lambda _: "T", Languages("en", target))
+    written = translate(FORMAT, source, lambda _: "T", LanguagePair("en", target))
     link = LINK.replace("en-US", target)
     new = f"<a:p>{properties}{run('T', link)}<a:endParaRPr/></a:p>"
     written_slide = unpack(written)["ppt/a.xml"].decode()

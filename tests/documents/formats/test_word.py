@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from documents.errors import DocumentTooLarge
-from documents.formats.format import Languages
+from documents.formats.format import LanguagePair
 from documents.formats.word import FORMAT
 from tests.documents.formats.packing import mark, pack_openxml, translate, unpack
 from tests.documents.formats.paragraphs import BOLD, CASES, LINK, TWICE, W, run
@@ -43,7 +43,7 @@ def test_a_translation_is_where_its_text_was(
 @pytest.mark.parametrize("paragraph", [c[0] for c in CASES.values()], ids=CASES)
 def test_the_same_texts_give_the_same_bytes(tmp_path: Path, paragraph: str):
     source = pack_docx(tmp_path, paragraph)
-    written = translate(FORMAT, source, str, Languages("en", "ar"))
+    written = translate(FORMAT, source, str, LanguagePair("en", "ar"))
     assert unpack(written) == unpack(source)
 
 
@@ -55,7 +55,7 @@ def test_a_box_for_old_and_new_programs_has_the_same_translation(tmp_path: Path)
 def write_paragraph(folder: Path, paragraph: str, text: str, target: str = "en") -> str:
     """The paragraph after one translation."""
     source = pack_docx(folder, paragraph)
-    written = translate(FORMAT, source, lambda _: text, Languages("en", target))
+    written = translate(FORMAT, source, lambda _: text, LanguagePair("en", target))
     document = unpack(written)["word/document.xml"].decode()
     return document.split("<w:body>")[1].split("</w:body>")[0].replace(PRESERVE, "")
 

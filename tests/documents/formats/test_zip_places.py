@@ -10,7 +10,7 @@ import pytest
 
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
 from documents.formats import packages
-from documents.formats.format import Format, Languages
+from documents.formats.format import Format, LanguagePair
 from documents.formats.word import FORMAT as DOCX
 from tests.documents.formats.paragraphs import run
 from tests.documents.formats.test_packages import KINDS, zip_members
@@ -53,7 +53,7 @@ def test_what_would_be_copied_more_than_once_is_refused(
     source, target = tmp_path / "hostile", tmp_path / "target"
     source.write_bytes(content)
     with pytest.raises(RefusedContent, match=said):
-        form.write(source, iter(["a"]), target, Languages(None, "fr"))
+        form.write(source, iter(["a"]), target, LanguagePair(None, "fr"))
     assert not target.exists()
 
 
@@ -100,5 +100,5 @@ def test_a_document_does_not_grow_without_end(
     monkeypatch.setattr(packages, "_MIN_WRITTEN_BYTES", 0)
     source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
     with pytest.raises(DocumentTooLarge, match="more than 8 times"):
-        DOCX.write(source, iter(["a" * 20_000]), target, Languages(None, "fr"))
+        DOCX.write(source, iter(["a" * 20_000]), target, LanguagePair(None, "fr"))
     assert not target.exists()

@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from documents.storage import NOBODY, DocumentFolder, DocumentJob, DocumentLimits, State
+from documents.storage import (
+    NOBODY,
+    DocumentFolder,
+    DocumentLimits,
+    State,
+    UnfinishedDocument,
+)
 from gateway.http.call import Call
 
 PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: no."}
@@ -360,6 +366,8 @@ def test_what_killed_programs_leave_is_swept(storage, folder):
     place = storage.reserve(NOBODY, "somebody", DocumentLimits(10, 10))
     place.path.write_bytes(b"half a docu")
     storage.sweep(os.stat(place.path).st_mtime + 60)
-    assert storage.list_unfinished() == [DocumentJob(NOBODY, "somebody", place.job.id)]
+    assert storage.list_unfinished() == [
+        UnfinishedDocument(NOBODY, "somebody", place.job.id)
+    ]
     storage.sweep(os.stat(place.path).st_mtime + 4000)
     assert list_files(folder) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import catalog
 from catalog import ROOT, Catalog, checkpoint
-from clients.translator import Reply
+from clients.translator import TextReply
 from contract.tasks import TRANSLATION
 from gateway.app import create_app
 from gateway.backends.backend import Capacity, ModelState, RowRequest
@@ -111,15 +111,15 @@ def client(
     made[0].close()
 
 
-def ask(client: FlaskClient, text: str, **options: str) -> Reply:
+def ask(client: FlaskClient, text: str, **options: str) -> TextReply:
     """Return the API's answer to a text."""
     body = {"src_text": text, "tgt_lang": "fr", **options}
     response = client.post("/translate", json=body)
     answer = response.get_json()
     if response.status_code != 200:
-        return Reply(None, error=answer["detail"])
+        return TextReply(None, error=answer["detail"])
     warnings = answer.get("warnings", [])
-    return Reply(answer["translated"], warning=warnings[0] if warnings else None)
+    return TextReply(answer["translated"], warning=warnings[0] if warnings else None)
 
 
 def translate(
@@ -128,7 +128,7 @@ def translate(
     texts: Sequence[str],
     source: str | None,
     kind: str = "text",
-) -> list[Reply]:
+) -> list[TextReply]:
     request = read_request(models, "fr", source, kind)
     return BatchTranslator(handler, Identifier(handler.sources), request)(texts)
 
