@@ -10,22 +10,21 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from clients.batches import Prebatch
 from clients.bulk import FileJob, run_job
 from clients.captioner import Captioner, Mode, Sending
 from clients.captions import CaptionJob
-from clients.documents import DocumentJob
-from clients.errors import ClientError, ServerError
-from clients.frames import Every, VideoOptions
-from clients.options import (
+from clients.console import (
     ColumnNames,
     EveryFrame,
     NewNames,
     NoQuotes,
     SourceLanguage,
+    show_progress,
 )
+from clients.documents import DocumentJob
+from clients.errors import ClientError, ServerError
+from clients.frames import Every, Prebatch, VideoOptions
 from clients.outputs import plan_captions, plan_translations
-from clients.progress import show_progress
 from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
 from clients.sources import DOCUMENTS, TABLES, VIDEOS, find_sources
 from clients.subtitles import SubtitleFormat

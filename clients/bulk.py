@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from pydantic import TypeAdapter
 
 from clients.errors import OutputError
-from clients.events import End, Event, Report, Tick
-from clients.journal import Journal, Origin
+from clients.journal import End, Event, Journal, Origin, Report, Tick
 from clients.outputs import OutputPlan
 from clients.pipeline import Counts
 from clients.sources import Source

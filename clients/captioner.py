@@ -10,10 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from clients.batches import Batch, Prebatch, pack
 from clients.errors import ClientError, MemoryLimitError, VideoError
-from clients.events import AnswerEvent, Done, End, Event, Report
-from clients.frames import VideoOptions
+from clients.frames import Batch, Prebatch, VideoOptions, pack
+from clients.journal import AnswerEvent, Done, End, Event, Report
 from clients.pipeline import Pipeline, walk
 from clients.server import ApiClient
 from clients.sources import VIDEOS, Source, find_sources

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 
 from clients.bulk import FileJob, Remarks
 from clients.captioner import CaptionAnswer, Captioner, VideoEnd, check_decoder
-from clients.events import Report
-from clients.journal import Journal, Origin
+from clients.journal import Journal, Origin, Report
 from clients.outputs import CaptionPlan, write_whole
 from clients.pipeline import Counts
 from clients.subtitles import render

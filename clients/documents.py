@@ -21,8 +21,7 @@ from urllib3.filepost import choose_boundary
 
 from clients.bulk import FileJob, Remarks
 from clients.errors import InputError, ServerError
-from clients.events import End, Event, Report, Tick
-from clients.journal import Journal, Origin
+from clients.journal import End, Event, Journal, Origin, Report, Tick
 from clients.outputs import write_whole
 from clients.pipeline import Counts
 from clients.server import ApiClient, ApiRequest, Body

@@ -1,12 +1,16 @@
-"""The frames of a video, and which of them are wanted in which size."""
+"""The frames of a video, which of them are wanted in which size, and how they are packed into
+request bodies: `.npy` arrays, as the server takes them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from clients.errors import ClientError
+from contract.npy import write_header
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,3 +74,77 @@ class Frame:
     time_s: float
     #: (height, width, 3), contiguous.
     pixels: Pixels
+
+
+#: The frames that the server takes at once: more would not make a request faster.
+AUTO_FRAMES = 32
+AUTO_BYTES = 8 << 20
+#: Below the 500 MB that a server takes.
+MOST_BYTES = 256 << 20
+#: Up to here a copy costs less than sending the frames one by one.
+_JOINED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Prebatch:
+    """The number of frames in one request. A larger frame goes alone."""
+
+    frames: int = AUTO_FRAMES
+    size_bytes: int = AUTO_BYTES
+
+    @classmethod
+    def parse(cls, text: str) -> Prebatch:
+        """`auto`, or a number of frames; raises ClientError for anything else."""
+        if text == "auto":
+            return cls()
+        if not (text.isascii() and text.isdigit() and int(text)):
+            raise ClientError(
+                f"--prebatch {text}: expected auto or a number of frames such as 32"
+            )
+        return cls(int(text), MOST_BYTES)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One request: some frames of one video."""
+
+    #: Its place among the videos.
+    video: int
+    frames: tuple[int, ...]
+    times_s: tuple[float, ...]
+    #: Sent one after the other.
+    body: tuple[bytes | memoryview, ...]
+
+
+def pack(video: int, frames: Iterable[Frame], prebatch: Prebatch) -> Iterator[Batch]:
+    """Batches of frames that have the same size."""
+    waiting: list[Frame] = []
+    for frame in frames:
+        if waiting and not _fits(frame, waiting, prebatch):
+            yield _write(video, waiting)
+            waiting = []
+        waiting.append(frame)
+        if len(waiting) == prebatch.frames:
+            yield _write(video, waiting)
+            waiting = []
+    if waiting:
+        yield _write(video, waiting)
+
+
+def _fits(frame: Frame, waiting: Sequence[Frame], prebatch: Prebatch) -> bool:
+    size_bytes = (len(waiting) + 1) * frame.pixels.nbytes
+    is_alike = frame.pixels.shape == waiting[0].pixels.shape
+    return is_alike and size_bytes <= prebatch.size_bytes
+
+
+def _write(video: int, frames: Sequence[Frame]) -> Batch:
+    pixels = [frame.pixels.data.cast("B") for frame in frames]
+    header = write_header((len(frames), *frames[0].pixels.shape))
+    body: tuple[bytes | memoryview, ...] = (header, *pixels)
+    is_small = sum(map(len, pixels)) <= _JOINED_BYTES
+    return Batch(
+        video,
+        tuple(frame.index for frame in frames),
+        tuple(frame.time_s for frame in frames),
+        (b"".join(body),) if is_small else body,
+    )

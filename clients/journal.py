@@ -1,12 +1,14 @@
-"""A file of answers that survives a kill: it continues after its last complete line."""
+"""The events of a run, and a file of them that survives a kill: it continues after its last
+complete line.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,51 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from clients.errors import OutputError, explain_disk
-from clients.events import AnswerEvent, Done, End, Event
 from contract import durable
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a journal keeps."""
+
+    #: The file's place among the files of the run.
+    source: int
+
+    @property
+    def size(self) -> int:
+        """The number of frames, texts or documents that are done with it."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Tick(Event):
+    """Only moves the bar: no journal keeps it."""
+
+
+@dataclass(frozen=True)
+class AnswerEvent(Event):
+    """The answer to one request."""
+
+
+@dataclass(frozen=True)
+class End(Event):
+    """The end of a file, or the place where it is broken."""
+
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """The work of an earlier run."""
+
+    #: Frames or texts by file.
+    answered: Mapping[int, int] = field(default_factory=dict)
+    ended: frozenset[int] = frozenset()
+
+
+#: Told of each answer and end, with the share of all files' bytes that is done.
+Report = Callable[[Event, float], None]
+
 
 #: Everything on which answers depend.
 Origin = Mapping[str, Any]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from clients.events import AnswerEvent, Done, End, Report
+from clients.journal import AnswerEvent, Done, End, Report
 from clients.sources import Source
 
 Item = TypeVar("Item")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from clients.captioner import CaptionAnswer, VideoEnd
-from clients.events import End
+from clients.journal import End
 
 
 class SubtitleFormat(StrEnum):

@@ -14,8 +14,7 @@ from pydantic import TypeAdapter
 
 from clients.bulk import FileJob, Remarks
 from clients.errors import InputError
-from clients.events import AnswerEvent, End, Report
-from clients.journal import Journal, Origin
+from clients.journal import AnswerEvent, End, Journal, Origin, Report
 from clients.outputs import write_whole
 from clients.pipeline import Counts, Pipeline, walk
 from clients.sources import Source

@@ -13,6 +13,7 @@ translated; what is renamed into its place is whole, however the machine ends.
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 import secrets
@@ -30,9 +31,8 @@ from pydantic import TypeAdapter
 
 from contract import durable
 from documents import disk
-from documents.aside import Aside
 from documents.budget import DiskLimits, DocumentBudget
-from documents.expiry import Expiry
+from documents.disk import Aside, Expiry
 
 #: The owner of documents where there are no keys: anybody who knows an id.
 NOBODY = "open"
@@ -415,3 +415,25 @@ def read_document(folder: Path) -> DocumentFolder:
     except (ValueError, *_MISSING) as error:
         raise Gone(folder.name) from error
     return DocumentFolder(folder, order)
+
+
+def read_page(
+    storage: DocumentStorage, owner: str, after: str, count: int
+) -> tuple[list[tuple[DocumentFolder, State]], str | None]:
+    """The next `count` of an owner's documents, from the oldest on, and what to give as `after`
+    for those behind them; None after the last."""
+    folder = storage.folder / "kept" / owner
+    places = heapq.nsmallest(count + 1, (p for p in _list_places(folder) if p > after))
+    found = []
+    for place in places[:count]:
+        with suppress(Gone):
+            document = storage.find(owner, place.rpartition("-")[2])
+            found.append((document, document.read_state()))
+    return found, places[count - 1] if len(places) > count else None
+
+
+def _list_places(folder: Path) -> Iterator[str]:
+    """List when each document was made, and its id."""
+    for order in folder.glob("*/document.json"):
+        with suppress(FileNotFoundError):
+            yield f"{order.stat().st_mtime_ns:016x}-{order.parent.name}"

@@ -25,7 +25,7 @@ ALLOWED = {
         *("catalog", "text", "torchserve_backend.management"),
         "gateway.backends.embedded",
         *("documents.budget", "documents.errors", "documents.formats"),
-        *("documents.pages", "documents.paths"),
+        *("documents.storage", "documents.paths"),
         "documents.storage",
     },
     "gateway.backends.embedded": {

@@ -25,9 +25,8 @@ from clients.sources import TABLES, find_sources
 from clients.tables.table import Column
 from contract.tasks import TRANSLATION
 from handlers.engine.translation.m2m100 import Sentence
-from ray_backend.bulk.cluster import WorkerPool
 from ray_backend.bulk.command import read_request
-from ray_backend.bulk.executor import connect
+from ray_backend.bulk.executor import WorkerPool, connect
 from ray_backend.bulk.job import Answerer, Callbacks, Chunk, run
 from ray_backend.bulk.storage import ResultFolder
 from ray_backend.bulk.texts import BulkTranslation

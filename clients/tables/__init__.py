@@ -9,10 +9,9 @@ from importlib import import_module
 
 from clients.errors import ClientError, InputError
 from clients.sources import TABLES, Source
-from clients.tables.lines import TextFile
 from clients.tables.records import RecordFile
 from clients.tables.separated import SeparatedFile
-from clients.tables.table import Column, TextTable
+from clients.tables.table import Column, TextFile, TextTable
 
 
 def open_table(

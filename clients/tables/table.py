@@ -1,7 +1,8 @@
-"""The base of all files of texts, and of those that consist of lines."""
+"""The base of all files of texts, those that consist of lines, and plain text files."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -208,3 +209,21 @@ def split_end(line: str) -> tuple[str, str]:
     """A line without its end, and the end."""
     text = line.removesuffix("\n").removesuffix("\r")
     return text, line[len(text) :]
+
+
+_ENDS = re.compile(r"[\r\n]+")
+
+
+class TextFile(LineTable):
+    """A translation per line; the line of an error is empty."""
+
+    def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
+        for number, line in enumerate(lines, start=1):
+            text, end = split_end(line)
+            yield TableRow(text, end, [Cell.of(number, text)])
+
+    def complete(
+        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+    ) -> str:
+        (result,) = results
+        return _ENDS.sub(" ", result.text or "")

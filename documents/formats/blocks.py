@@ -18,8 +18,7 @@ from lxml import etree
 
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
 from documents.formats.format import LanguagePair
-from documents.formats.fragments import Element, Slot, make_parser
-from documents.formats.names import shorten
+from documents.formats.fragments import Element, Slot, make_parser, shorten
 
 #: The largest paragraph, or the largest chapter of a book.
 MAX_BLOCK_BYTES = 16 << 20

@@ -12,14 +12,12 @@ from itertools import islice
 from pathlib import Path
 
 from documents.errors import DamagedDocument, DocumentTooLarge
-from documents.formats.edits import Edit, check_end, splice
 from documents.formats.encoding import (
     MAX_LINE,
     find_encoding,
     stream_lines,
-    write_text,
 )
-from documents.formats.format import Format, LanguagePair
+from documents.formats.format import Edit, make_stream_format
 from documents.formats.prose import is_identifier, is_prose
 
 _DELIMITERS = ",;\t|"
@@ -189,22 +187,5 @@ def _find_rows(path: Path) -> Iterator[tuple[str, Iterable[Edit]]]:
         yield row, found
 
 
-def _read(path: Path, _: str) -> Iterator[str]:
-    for _, edits in _find_rows(path):
-        for edit in edits:
-            yield from edit.texts
-
-
-def _write(
-    source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
-) -> None:
-    parts = (
-        part
-        for row, edits in _find_rows(source)
-        for part in splice(row, edits, translations, languages)
-    )
-    write_text(check_end(parts, translations), target, find_encoding(source))
-
-
-COMMAS = Format((".csv",), "text/csv", "text", _read, _write)
-TABS = Format((".tsv",), "text/tab-separated-values", "text", _read, _write)
+COMMAS = make_stream_format((".csv",), "text/csv", "text", _find_rows)
+TABS = make_stream_format((".tsv",), "text/tab-separated-values", "text", _find_rows)

@@ -102,15 +102,14 @@ def read_text(
     declaration: re.Pattern[bytes] | None = None,
     *,
     max_bytes: int = MAX_BYTES,
-) -> tuple[str, Encoding]:
-    """The whole file and its encoding. Raises DamagedDocument or DocumentTooLarge."""
+) -> str:
+    """The whole file. Raises DamagedDocument or DocumentTooLarge."""
     size = path.stat().st_size
     if size > max_bytes:
         raise DocumentTooLarge(
             f"The file has {size:,} bytes; expected at most {max_bytes:,} in this format"
         )
-    encoding = find_encoding(path, declaration)
-    return "".join(stream(path, encoding)), encoding
+    return "".join(stream(path, find_encoding(path, declaration)))
 
 
 def stream_lines(path: Path, encoding: Encoding) -> Iterator[str]:

@@ -9,10 +9,9 @@ from urllib.parse import unquote
 from documents.errors import DamagedDocument, EncryptedDocument
 from documents.formats.blocks import ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
-from documents.formats.format import Format, LanguagePair
-from documents.formats.fragments import Element, Slot
-from documents.formats.names import name_of
-from documents.formats.packages import Package, make_read, make_write
+from documents.formats.format import LanguagePair
+from documents.formats.fragments import Element, Slot, name_of
+from documents.formats.packages import Package, make_package_format
 from documents.formats.runs import find_plain_slot, is_right_to_left
 
 _MEDIA_TYPE = "application/epub+zip"
@@ -183,10 +182,8 @@ def _check_encryption(package: Package) -> None:
                 )
 
 
-FORMAT = Format(
-    suffixes=(".epub",),
-    media_type=_MEDIA_TYPE,
-    markup="xml",
-    read=make_read(_plan),
-    write=make_write(_plan),
+FORMAT = make_package_format(
+    ".epub",
+    _MEDIA_TYPE,
+    _plan,
 )

@@ -22,8 +22,8 @@ from documents.formats.fragments import (
     has_text,
     list_spans,
     make_slot,
+    name_of,
 )
-from documents.formats.names import name_of
 
 #: Both formats take any of it for one space.
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")

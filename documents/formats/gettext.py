@@ -18,8 +18,7 @@ from babel.plural import to_gettext
 
 from contract.languages import normalize_language
 from documents.errors import DamagedDocument
-from documents.formats.edits import Edit, make_format
-from documents.formats.format import LanguagePair
+from documents.formats.format import Edit, LanguagePair, make_format
 from documents.formats.prose import is_prose
 
 _DECLARATION = re.compile(rb"Content-Type:[^\n\"]*charset=([\w.:-]+)", re.IGNORECASE)

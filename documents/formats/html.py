@@ -11,8 +11,7 @@ from itertools import chain
 
 from contract.languages import normalize_language
 from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, unescape
-from documents.formats.edits import Edit, has_letter, make_format
-from documents.formats.format import LanguagePair
+from documents.formats.format import Edit, LanguagePair, has_letter, make_format
 from documents.formats.inline import (
     InlinePiece,
     PieceRole,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from documents.errors import DamagedDocument, RefusedContent
-from documents.formats.edits import Edit, make_format
+from documents.formats.format import Edit, make_format
 from documents.formats.prose import is_prose
 
 #: Deeper than any file that people write.

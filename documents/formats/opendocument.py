@@ -10,9 +10,15 @@ from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
 from documents.formats.blocks import Attributes, ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
 from documents.formats.format import Format, LanguagePair
-from documents.formats.fragments import Element, Slot
-from documents.formats.names import attribute, describe, name_of, shorten
-from documents.formats.packages import Package, Plan, make_read, make_write
+from documents.formats.fragments import (
+    Element,
+    Slot,
+    attribute,
+    describe,
+    name_of,
+    shorten,
+)
+from documents.formats.packages import Package, Plan, make_package_format
 from documents.formats.runs import find_plain_slot
 
 _MEDIA_TYPE = "application/vnd.oasis.opendocument."
@@ -162,14 +168,7 @@ def _check(package: Package, kind: str) -> None:
 
 
 def _make_format(suffix: str, kind: str) -> Format:
-    plan = _make_plan(kind)
-    return Format(
-        suffixes=(suffix,),
-        media_type=_MEDIA_TYPE + kind,
-        markup="xml",
-        read=make_read(plan),
-        write=make_write(plan),
-    )
+    return make_package_format(suffix, _MEDIA_TYPE + kind, _make_plan(kind))
 
 
 FORMATS = (

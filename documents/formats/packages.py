@@ -19,11 +19,10 @@ from documents.errors import (
     DamagedDocument,
     DocumentTooLarge,
     EncryptedDocument,
-    LostMarkup,
     RefusedContent,
 )
 from documents.formats.blocks import Block, ElementNames, split
-from documents.formats.format import LanguagePair
+from documents.formats.format import Format, LanguagePair, check_none_left, take
 from documents.formats.fragments import Element, Slot
 
 #: A presentation of 500 slides has 3,000, a book with many pictures 10,000.
@@ -244,20 +243,6 @@ def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
         raise DamagedDocument(f"{message}: expected 0 or 8 (deflate)")
 
 
-def make_read(plan: Plan) -> Callable[[Path, str], Iterator[str]]:
-    """`Format.read` of a package."""
-
-    def read(path: Path, _: str) -> Iterator[str]:
-        with open_package(path) as package:
-            vocabularies = plan(package)
-            for member in package.members:
-                vocabulary = vocabularies.get(member.filename)
-                if vocabulary:
-                    yield from _read_texts(package, member.filename, vocabulary)
-
-    return read
-
-
 def _read_texts(package: Package, name: str, vocabulary: ElementNames) -> Iterator[str]:
     for piece in package.split(name, vocabulary):
         if isinstance(piece, Block):
@@ -273,8 +258,16 @@ def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
     return grouped
 
 
-def make_write(plan: Plan) -> Callable[[Path, Iterator[str], Path, LanguagePair], None]:
-    """`Format.write` of a package. A member without texts is copied as it is compressed."""
+def make_package_format(suffix: str, media_type: str, plan: Plan) -> Format:
+    """The format of a kind of package. A member without texts is copied as it is compressed."""
+
+    def read(path: Path, _: str) -> Iterator[str]:
+        with open_package(path) as package:
+            vocabularies = plan(package)
+            for member in package.members:
+                vocabulary = vocabularies.get(member.filename)
+                if vocabulary:
+                    yield from _read_texts(package, member.filename, vocabulary)
 
     def write(
         source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
@@ -287,7 +280,7 @@ def make_write(plan: Plan) -> Callable[[Path, Iterator[str], Path, LanguagePair]
                 writer.write(vocabularies)
             undo.pop_all()
 
-    return write
+    return Format((suffix,), media_type, "xml", read, write)
 
 
 @dataclass
@@ -314,8 +307,7 @@ class _Writer:
                     _check_room(left)
             # Without attributes, zipfile gives it those of a new file.
             described.external_attr = member.external_attr
-        if next(self.translations, None) is not None:
-            raise LostMarkup("The document has fewer texts than translations")
+        check_none_left(self.translations)
 
     def _translate(self, piece: bytes | Block, vocabulary: ElementNames) -> bytes:
         if isinstance(piece, bytes):
@@ -324,9 +316,7 @@ class _Writer:
         slots = _group(vocabulary.find_slots(wrapper))
         is_changed = False
         for text, same in slots.items():
-            translation = next(self.translations, None)
-            if translation is None:
-                raise LostMarkup("The document has more texts than translations")
+            translation = take(self.translations)
             if translation == text:
                 continue
             is_changed = True

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from documents.formats.blocks import ElementNames
-from documents.formats.drawing import SHAPES, find_slots
-from documents.formats.format import Format
-from documents.formats.fragments import Element, Slot
-from documents.formats.names import name_of
-from documents.formats.openxml import make_plan
-from documents.formats.packages import make_read, make_write
+from documents.formats.fragments import Element, Slot, name_of
+from documents.formats.openxml import SHAPES, find_slots, make_plan
+from documents.formats.packages import make_package_format
 
 
 def _find_fixed(wrapper: Element) -> list[Slot]:
@@ -31,10 +28,8 @@ _PLAN = make_plan(
     },
 )
 
-FORMAT = Format(
-    suffixes=(".pptx",),
-    media_type="application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    markup="xml",
-    read=make_read(_PLAN),
-    write=make_write(_PLAN),
+FORMAT = make_package_format(
+    ".pptx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    _PLAN,
 )

@@ -22,11 +22,13 @@ from documents.formats.fragments import (
     Part,
     Slot,
     Span,
+    beside,
+    describe,
     list_spans,
     list_texts,
     make_slot,
+    name_of,
 )
-from documents.formats.names import beside, describe, name_of
 
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 

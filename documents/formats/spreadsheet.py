@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from documents.formats.blocks import ElementNames
-from documents.formats.format import Format, LanguagePair
-from documents.formats.fragments import Atom, Element, Slot, Span
-from documents.formats.names import name_of
+from documents.formats.format import LanguagePair
+from documents.formats.fragments import Atom, Element, Slot, Span, name_of
 from documents.formats.openxml import list_types, make_plan
-from documents.formats.packages import Package, make_read, make_write
+from documents.formats.packages import Package, make_package_format
 from documents.formats.runs import (
     Copies,
     Runs,
@@ -90,10 +89,8 @@ def _plan(package: Package) -> Mapping[str, ElementNames]:
     return make_plan("spreadsheetml", "sheet.main", parts)(package)
 
 
-FORMAT = Format(
-    suffixes=(".xlsx",),
-    media_type="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    markup="xml",
-    read=make_read(_plan),
-    write=make_write(_plan),
+FORMAT = make_package_format(
+    ".xlsx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    _plan,
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from contract.markup import unescape
 from documents.errors import DamagedDocument
-from documents.formats.edits import Edit, make_format
+from documents.formats.format import Edit, make_format
 from documents.formats.inline import (
     InlinePiece,
     PieceRole,

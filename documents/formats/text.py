@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from documents.formats.edits import Edit, check_end, has_letter, splice
-from documents.formats.encoding import find_encoding, stream_lines, write_text
-from documents.formats.format import Format, LanguagePair
+from documents.formats.encoding import find_encoding, stream_lines
+from documents.formats.format import (
+    Edit,
+    has_letter,
+    make_stream_format,
+)
 
 #: The widths at which people break lines, in characters.
 _LEAST_WIDTH, _MOST_WIDTH = 40, 100
@@ -95,7 +98,7 @@ def _make_edit(
     return Edit(start, end, (text,), lambda new, _: write(new[0]))
 
 
-def _find_blocks(path: Path) -> Iterator[str]:
+def _find_blocks(path: Path) -> Iterator[tuple[str, Iterable[Edit]]]:
     """The lines between empty lines, and each empty line."""
     block: list[str] = []
     left = _MAX_CHARACTERS
@@ -103,26 +106,9 @@ def _find_blocks(path: Path) -> Iterator[str]:
         block.append(line)
         left -= len(line)
         if not line.strip() or len(block) == _MAX_LINES or left < 0:
-            yield "".join(block)
+            yield (text := "".join(block)), find_edits(text)
             block, left = [], _MAX_CHARACTERS
-    yield "".join(block)
+    yield (text := "".join(block)), find_edits(text)
 
 
-def _read(path: Path, _: str) -> Iterator[str]:
-    for block in _find_blocks(path):
-        for edit in find_edits(block):
-            yield from edit.texts
-
-
-def _write(
-    source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
-) -> None:
-    parts = (
-        part
-        for block in _find_blocks(source)
-        for part in splice(block, find_edits(block), translations, languages)
-    )
-    write_text(check_end(parts, translations), target, find_encoding(source))
-
-
-FORMAT = Format((".txt", ".text"), "text/plain", "text", _read, _write)
+FORMAT = make_stream_format((".txt", ".text"), "text/plain", "text", _find_blocks)

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 from lxml import etree
 
 from documents.formats.blocks import ElementNames
-from documents.formats.format import Format, LanguagePair
-from documents.formats.fragments import Atom, Element, Part, Slot, Span
-from documents.formats.names import attribute, beside, name_of
+from documents.formats.format import LanguagePair
+from documents.formats.fragments import (
+    Atom,
+    Element,
+    Part,
+    Slot,
+    Span,
+    attribute,
+    beside,
+    name_of,
+)
 from documents.formats.openxml import make_plan
-from documents.formats.packages import make_read, make_write
+from documents.formats.packages import make_package_format
 from documents.formats.runs import (
     Container,
     Copies,
@@ -212,10 +220,8 @@ _PLAN = make_plan(
     "wordprocessingml", "document.main", dict.fromkeys(_PARTS, _PARAGRAPHS)
 )
 
-FORMAT = Format(
-    suffixes=(".docx",),
-    media_type="application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    markup="xml",
-    read=make_read(_PLAN),
-    write=make_write(_PLAN),
+FORMAT = make_package_format(
+    ".docx",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    _PLAN,
 )

@@ -12,8 +12,7 @@ from xml.parsers import expat
 from contract.languages import normalize_language
 from contract.markup import ATTRIBUTE, Token, scan, take_element, unescape
 from documents.errors import DamagedDocument, RefusedContent
-from documents.formats.edits import Edit, make_format
-from documents.formats.format import LanguagePair
+from documents.formats.format import Edit, LanguagePair, make_format
 from documents.formats.inline import (
     InlinePiece,
     PieceRole,

@@ -20,7 +20,6 @@ from werkzeug.http import parse_options_header
 from contract import durable
 from documents.budget import DiskLimits, NoRoom
 from documents.errors import UnknownFormat
-from documents.pages import read_page
 from documents.paths import find_documents
 from documents.storage import (
     NOBODY,
@@ -34,6 +33,7 @@ from documents.storage import (
     TooManyWaiting,
     clean_name,
     disguise,
+    read_page,
 )
 from gateway.errors import (
     BodyTooLarge,

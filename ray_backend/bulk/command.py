@@ -13,16 +13,16 @@ from rich.console import Console
 
 import catalog
 from catalog import CPU, Catalog, CatalogError, Model, checkpoint
-from clients.errors import ClientError, InputError
-from clients.frames import Every, VideoOptions
-from clients.options import (
+from clients.console import (
     ColumnNames,
     EveryFrame,
     NewNames,
     NoQuotes,
     SourceLanguage,
+    show_progress,
 )
-from clients.progress import show_progress
+from clients.errors import ClientError, InputError
+from clients.frames import Every, VideoOptions
 from clients.subtitles import SubtitleFormat
 from clients.tables.table import name_columns
 from contract import variables
@@ -30,8 +30,14 @@ from contract.cpus import count_cpus
 from contract.options import BEAM_SIZE
 from contract.tasks import CAPTIONING, TRANSLATION
 from handlers.engine.directories import ModelError
-from ray_backend.bulk.cluster import RayCluster, WorkerPool, find_cluster, fit
-from ray_backend.bulk.executor import STOPPED, connect
+from ray_backend.bulk.executor import (
+    STOPPED,
+    RayCluster,
+    WorkerPool,
+    connect,
+    find_cluster,
+    fit,
+)
 from ray_backend.bulk.job import Callbacks, RunTotals, run
 from ray_backend.bulk.storage import find, open_store
 from ray_backend.bulk.texts import BulkTranslation

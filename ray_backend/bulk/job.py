@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from clients.bulk import Remarks
 from clients.errors import InputError, OutputError
-from clients.events import Event, Report
+from clients.journal import Event, Report
 from clients.outputs import name_files
 from clients.sources import Source, SourceKind
 from clients.tables.table import Cell

@@ -14,8 +14,8 @@ from catalog import Model, checkpoint
 from clients.bulk import Remarks
 from clients.captioner import CaptionAnswer, Captioner, Sending, VideoEnd, check_decoder
 from clients.errors import ClientError, InputError, ServerError
-from clients.events import Event
 from clients.frames import FrameSize, VideoOptions
+from clients.journal import Event
 from clients.sources import VIDEOS, Source
 from clients.subtitles import SubtitleFormat, render
 from handlers.base import Row, TaskError, TaskHandler

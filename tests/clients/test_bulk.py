@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from clients.batches import Prebatch
 from clients.bulk import BulkResult, run_job
 from clients.captioner import Captioner, Mode, Sending
 from clients.captions import CaptionJob
+from clients.console import show_progress
 from clients.errors import OutputError, ServerError
-from clients.events import End, Event
-from clients.frames import Every, VideoOptions
+from clients.frames import Every, Prebatch, VideoOptions
+from clients.journal import End, Event
 from clients.outputs import plan_captions
-from clients.progress import show_progress
 from clients.server import ApiClient
 from clients.sources import VIDEOS, find_sources
 from clients.subtitles import SubtitleFormat

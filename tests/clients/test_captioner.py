@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from clients.batches import pack
 from clients.captioner import (
     CaptionAnswer,
     Captioner,
@@ -18,8 +17,8 @@ from clients.captioner import (
     caption_video,
 )
 from clients.errors import MemoryLimitError, ServerError, VideoError
-from clients.events import Done, End, Event
-from clients.frames import FrameSize, VideoOptions
+from clients.frames import FrameSize, VideoOptions, pack
+from clients.journal import Done, End, Event
 from clients.server import ApiClient
 from clients.sources import VIDEOS, find_sources
 from tests.clients.drawing import write_numbers

@@ -11,7 +11,7 @@ from clients import documents
 from clients.bulk import BulkResult, run_job
 from clients.documents import DocumentJob, DocumentUpload
 from clients.errors import ServerError
-from clients.events import Event, Tick
+from clients.journal import Event, Tick
 from clients.outputs import plan_translations
 from clients.server import ApiClient, RetryPolicy
 from clients.sources import DOCUMENTS, find_sources

@@ -11,8 +11,7 @@ import pytest
 from clients.captioner import CaptionAnswer, VideoEnd
 from clients.captions import CaptionJob
 from clients.errors import OutputError
-from clients.events import Done
-from clients.journal import Journal
+from clients.journal import Done, Journal
 
 ORIGIN = {"url": "http://x", "every": {"frames": 1}, "files": [["a.mp4", 5, 7]]}
 EVENTS: list[CaptionAnswer | VideoEnd] = [

@@ -18,7 +18,7 @@ import pytest
 
 from clients.bulk import BulkResult, run_job
 from clients.errors import OutputError
-from clients.events import Event
+from clients.journal import Event
 from clients.outputs import plan_translations
 from clients.server import ApiClient, RetryPolicy
 from clients.sources import TABLES, find_sources

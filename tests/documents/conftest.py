@@ -14,7 +14,6 @@ from documents import worker
 from documents.errors import DamagedDocument
 from documents.formats.format import Format, LanguagePair
 from documents.gateway import Gateway
-from documents.pages import read_page
 from documents.sandbox import Allowance, Sandbox
 from documents.storage import (
     NOBODY,
@@ -22,6 +21,7 @@ from documents.storage import (
     DocumentLimits,
     DocumentStorage,
     Order,
+    read_page,
 )
 from tests.fake_api import FakeApi
 

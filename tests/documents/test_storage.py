@@ -16,7 +16,6 @@ import pytest
 
 from contract import durable
 from documents.budget import DiskLimits, NoRoom
-from documents.pages import read_page
 from documents.paths import find_documents, read_secret
 from documents.storage import (
     NOBODY,
@@ -29,6 +28,7 @@ from documents.storage import (
     TooManyWaiting,
     UnfinishedDocument,
     clean_name,
+    read_page,
 )
 from documents.translation import DocumentTranslation
 from tests.documents.conftest import LIMITS, list_orders

@@ -11,8 +11,7 @@ from pydantic import TypeAdapter
 
 from clients.bulk import FileJob, Remarks, run_job
 from clients.errors import ClientError
-from clients.events import AnswerEvent, End, Report
-from clients.journal import Journal
+from clients.journal import AnswerEvent, End, Journal, Report
 from clients.outputs import OutputPlan, write_whole
 from clients.pipeline import Counts
 from clients.sources import Source

@@ -12,7 +12,7 @@ from lxml import etree
 
 from deploy.programs import OFFICE
 from documents.formats import opendocument, presentation, spreadsheet, word
-from documents.formats.names import name_of
+from documents.formats.fragments import name_of
 from tests.documents.formats.packing import mark, translate
 from tests.documents.formats.samples import MAKERS
 from tests.programs import find_or_skip, run

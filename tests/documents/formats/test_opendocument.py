@@ -9,7 +9,7 @@ from lxml import etree
 
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
 from documents.formats import opendocument
-from documents.formats.names import shorten
+from documents.formats.fragments import shorten
 from documents.formats.opendocument import FORMATS
 from tests.documents.formats.packing import mark, pack, translate, unpack
 from tests.documents.formats.work import Calls

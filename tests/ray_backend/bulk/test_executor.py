@@ -4,23 +4,165 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.errors import ClientError
+from contract import variables
 from deploy.stack import ROOT
 from ray_backend.bulk.executor import (
     GONE_S,
     PATIENCE_S,
     STOPPED,
     StallMonitor,
+    WorkerPool,
     _explain,
     divide,
+    explain,
+    find_cluster,
+    fit,
 )
+from ray_backend.dashboard import Machine
+from tests.ray_backend import fake_ray
+from tests.ray_backend.fake_ray import TOKEN, FakeRay, serve
+
+
+@pytest.fixture
+def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    monkeypatch.setenv(variables.RAY_TOKEN_FILE.name, str(path))
+    monkeypatch.delenv(variables.RAY_DASHBOARD_URL.name, raising=False)
+    return path
+
+
+@pytest.fixture
+def ray(token: Path) -> Iterator[FakeRay]:
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture
+def head(ray: FakeRay) -> str:
+    """Its dashboard has the port after that of the head."""
+    return f"127.0.0.1:{ray.server_port - 1}"
+
+
+@pytest.fixture
+def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"node_ip": "127.0.0.1", "state": "ALIVE", "resources_total": {"CPU": 4}}
+    monkeypatch.setattr(fake_ray, "MACHINES", [*fake_ray.MACHINES, own])
+
+
+@pytest.mark.usefixtures("_at_home")
+def test_a_cluster_is_found_with_this_machine_in_it(head: str, token: Path):
+    cluster = find_cluster(head)
+    assert (cluster.head, cluster.address) == (head, "127.0.0.1")
+    assert [machine.node_ip for machine in cluster.machines] == [
+        "10.0.0.1",
+        "127.0.0.1",
+    ]
+    assert cluster.environment["RAY_AUTH_TOKEN_PATH"] == str(token)
+
+
+@pytest.mark.usefixtures("_at_home")
+def test_the_dashboard_may_be_elsewhere(ray: FakeRay, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(variables.RAY_DASHBOARD_URL.name, ray.url)
+    assert find_cluster("127.0.0.1").head == "127.0.0.1:7800"
+
+
+def test_a_machine_of_no_cluster_is_told_which_are(head: str):
+    with pytest.raises(ClientError) as caught:
+        find_cluster(head)
+    assert str(caught.value) == (
+        f"this machine is not in the cluster at {head}, whose machines are 10.0.0.1: run "
+        "the command on one of them"
+    )
+
+
+def test_a_wrong_token_is_named(head: str, token: Path):
+    token.write_text("wrong")
+    with pytest.raises(ClientError, match=f"does not know the token in {token}"):
+        find_cluster(head)
+
+
+def test_a_token_that_is_not_there_is_named(head: str, token: Path):
+    token.unlink()
+    with pytest.raises(ClientError, match=f"token cannot be read from {token}"):
+        find_cluster(head)
+
+
+def test_an_address_where_nobody_answers_is_named(token: Path):
+    with pytest.raises(ClientError, match=r"^no cluster at 127.0.0.1:1: .* not answer"):
+        find_cluster("127.0.0.1:1")
+
+
+@pytest.mark.parametrize("head", ["", "head:7800", "10.0.0.1:x", "10.0.0.1:7800:1"])
+def test_an_address_that_is_none_is_refused(head: str):
+    with pytest.raises(ClientError) as caught:
+        find_cluster(head)
+    assert str(caught.value) == (
+        f"--address {head}: expected a head such as 10.0.0.1:7800"
+    )
+
+
+def make_machine(address: str, **resources: float) -> Machine:
+    named = {
+        name.replace("accelerator_", "accelerator_type:"): n
+        for name, n in resources.items()
+    }
+    return Machine(node_ip=address, state="ALIVE", resources_total=named)
+
+
+SMALL = make_machine("10.0.0.1", CPU=2)
+LARGE = make_machine("10.0.0.2", CPU=16, GPU=2, accelerator_H100=1)
+
+
+@pytest.mark.parametrize(
+    ("pool", "size"),
+    [
+        (WorkerPool(3, 1, 0), 3),
+        (WorkerPool(100, 1, 0), 18),
+        (WorkerPool(100, 3, 0), 5),
+        (WorkerPool(100, 1, 0.1), 20 - 4),
+        (WorkerPool(100, 1, 0.5), 4),
+        (WorkerPool(100, 1, 1, "H100"), 2),
+    ],
+    ids=[
+        *("as asked", "a core each", "three cores each", "cores are scarcer"),
+        *("half a GPU each", "that GPU"),
+    ],
+)
+def test_a_pool_has_no_more_workers_than_places(pool, size):
+    assert fit(pool, (SMALL, LARGE)) == replace(pool, size=size)
+
+
+@pytest.mark.parametrize(
+    ("pool", "needs"),
+    [
+        (WorkerPool(1, 17, 0), "17 CPU"),
+        (WorkerPool(1, 1, 1, "A100"), "1 CPU, 1 GPU, accelerator A100"),
+        (WorkerPool(1, 1, 3), "1 CPU, 3 GPU"),
+    ],
+    ids=["cores", "another GPU", "GPUs"],
+)
+def test_a_worker_that_no_machine_can_take_is_refused(pool, needs):
+    with pytest.raises(ClientError) as caught:
+        fit(pool, (SMALL, LARGE))
+    assert (
+        str(caught.value)
+        == f"no machine can take a worker. {explain(pool, (SMALL, LARGE))}"
+    )
+    assert str(caught.value).endswith(
+        f"Each needs {needs}; 10.0.0.1 has 2 CPU; "
+        "10.0.0.2 has 16 CPU, 2 GPU, accelerator H100."
+    )
 
 
 def answer(items: Sequence[int], deadly: set[int]) -> tuple[list[int | None], int]:

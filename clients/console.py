@@ -1,15 +1,47 @@
-"""A progress bar: frames or texts, how many per second, time left."""
+"""The options and the progress bar that the commands for many files share."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from clients.events import Event, Report
+from clients.journal import Event, Report
+
+SourceLanguage = Annotated[
+    str | None,
+    typer.Option(
+        "--from", help="The language of the texts; without it, it is identified."
+    ),
+]
+ColumnNames = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="The column with texts; again for each further one."),
+]
+NewNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--into",
+        help="The new column, once for each --column. Without it, text_fr for text.",
+    ),
+]
+NoQuotes = Annotated[
+    bool,
+    typer.Option(
+        "--no-quotes", help="In .tsv files, quotes are characters like all others."
+    ),
+]
+EveryFrame = Annotated[
+    str,
+    typer.Option(
+        "--every", help="Take each N-th frame (10), or one each so often (1s, 0.5s)."
+    ),
+]
 
 
 @contextmanager
