@@ -150,12 +150,9 @@ def caption(
     overwrite: Overwrite = False,
 ) -> None:
     """Caption videos. To continue a run that was stopped, repeat the command."""
-    with (
-        _errors(),
-        ApiClient(
-            url, RetryPolicy(attempts, timeout_s), requests_in_flight, key
-        ) as server,
-    ):
+    with _connect(
+        url, RetryPolicy(attempts, timeout_s), requests_in_flight, key
+    ) as server:
         found = find_sources(videos, VIDEOS)
         sending = Sending(
             mode, Prebatch.parse(prebatch), requests_in_flight, memory_limit_mb << 20
@@ -205,12 +202,9 @@ def translate(
 ) -> None:
     """Translate files of texts, row by row. To continue a run that was stopped, repeat the
     command."""
-    with (
-        _errors(),
-        ApiClient(
-            url, RetryPolicy(attempts, timeout_s), requests_in_flight, key
-        ) as server,
-    ):
+    with _connect(
+        url, RetryPolicy(attempts, timeout_s), requests_in_flight, key
+    ) as server:
         columns = name_columns(column or (), into or (), target)
         found, plan = plan_translations(find_sources(files, TABLES), output, target)
         wanted = TranslationOptions(target, source, text_format, glossary)
@@ -249,12 +243,9 @@ def document(
 ) -> None:
     """Translate documents on the stack. To continue a run that was stopped, repeat the
     command."""
-    with (
-        _errors(),
-        ApiClient(
-            url, RetryPolicy(attempts, timeout_s), documents_at_once + 1, key
-        ) as server,
-    ):
+    with _connect(
+        url, RetryPolicy(attempts, timeout_s), documents_at_once + 1, key
+    ) as server:
         found, plan = plan_translations(find_sources(files, DOCUMENTS), output, target)
         job = DocumentJob(
             sources=found,
@@ -289,9 +280,13 @@ def _run(job: FileJob, unit: str) -> None:
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def _connect(
+    url: str, patience: RetryPolicy, connections: int, key: str
+) -> Iterator[ApiClient]:
+    """A client of the stack. Errors of the block are shown and end the command."""
     try:
-        yield
+        with ApiClient(url, patience, connections, key) as server:
+            yield server
     except ClientError as error:
         console.print(str(error), style="red")
         raise typer.Exit(1) from error

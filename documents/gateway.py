@@ -20,8 +20,8 @@ from clients.translator import TranslationOptions
 from contract.documents import OWNER_HEADER, WORKER_HEADER
 from contract.problems import write_problem
 from contract.tasks import PATHS, TRANSLATION
-from documents.division import TextPiece, divide, join
 from documents.errors import TranslationFailed
+from documents.pieces import TextPiece, divide, join
 from documents.storage import NOBODY, Order
 
 #: Requests of one document that are with the gateway at the same time: enough to fill the

@@ -19,7 +19,6 @@ from typing import Any, Literal, NamedTuple
 
 from clients.translator import TranslationOptions
 from contract import durable
-from documents.division import TextPiece, divide
 from documents.errors import (
     DamagedDocument,
     DocumentError,
@@ -33,7 +32,7 @@ from documents.gateway import (
     Gateway,
     TranslationRefused,
 )
-from documents.journal import DocumentJournal
+from documents.pieces import DocumentJournal, TextPiece, divide
 from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
 from documents.storage import DocumentFolder, Gone
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from contract import durable
-from documents.division import join
 from documents.errors import explain
 from documents.formats import find_format
 from documents.formats.format import Format, LanguagePair
-from documents.journal import read_journal
+from documents.pieces import join, read_journal
 from documents.sandbox import find_limit
 from documents.storage import DocumentFolder, read_document
 

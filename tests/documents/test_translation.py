@@ -10,8 +10,7 @@ from typing import NoReturn
 import pytest
 
 from clients.server import RetryPolicy
-from documents.division import TextPiece, divide
-from documents.journal import DocumentJournal
+from documents.pieces import DocumentJournal, TextPiece, divide
 from documents.storage import DocumentFolder, Gone, State
 from documents.translation import DocumentTranslation, WorkerStopped
 from tests.documents.conftest import DAMAGED

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from contract import durable
 from documents import worker
 from documents.gateway import ConcurrencyLimit, Gateway
-from documents.journal import read_journal
+from documents.pieces import read_journal
 from documents.storage import (
     DocumentFolder,
     DocumentLimits,

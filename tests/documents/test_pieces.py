@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents.division import TextPiece, divide, join
+from documents.pieces import TextPiece, divide, join
 
 
 @pytest.mark.parametrize(
