@@ -6,31 +6,38 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from contract.dialects import FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
 from contract.documents import OWNER_HEADER, WORKER_HEADER
 from documents.paths import read_secret
 from gateway.access import OPEN_ROUTES, Access
-from gateway.access.finding import (
-    KEY_BODY_BYTES,
-    find_token,
-    find_token_in_body,
-    pick_token,
-)
 from gateway.access.keys import ApiKey
 from gateway.access.limits import Limiter
 from gateway.access.registry import Registry
 from gateway.access.storage import KeyStorage
 from gateway.access.usage import Usage, UsageLedger
 from gateway.database import find_database, find_folder
-from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceeded
+from gateway.errors import (
+    BodyTooLarge,
+    InvalidKey,
+    KeyNotAllowed,
+    MalformedRequest,
+    QuotaExceeded,
+)
 from gateway.http.bodies import Bodies, DocumentBlueprint, UploadBlueprint
 from gateway.http.middleware import Middleware
-from gateway.http.request import GatewayRequest, request
+from gateway.http.request import AUTHORIZATION, GatewayRequest, read_fields, request
 from gateway.openapi.security import is_open
 from gateway.settings import Settings
+
+#: The schemes of `Authorization`.
+_SCHEMES = {api.key_scheme.lower() for api in (OURS, *FOREIGN) if api.key_scheme}
+#: The largest body in which a key is looked for: as large as DeepL takes any. A client
+#: without a key can make the gateway read no more than this.
+KEY_BODY_BYTES = 128 << 10
 
 
 class Guard(Access):
@@ -131,3 +138,30 @@ class KeyCheck(Middleware):
             token = find_token_in_body(request)
         if token is not None or not isinstance(blueprint, DocumentBlueprint):
             self._guard.admit(request, token)
+
+
+def find_token(request: GatewayRequest) -> str | None:
+    """The key in the headers or in the query, None without one. Nothing of the body is read."""
+    return _find_in_headers(request) or pick_token(request.args)
+
+
+def find_token_in_body(request: GatewayRequest) -> str | None:
+    """The key among the fields of the body, None without one."""
+    if any(name.encode() in request.get_data() for name in KEY_FIELDS):
+        with suppress(MalformedRequest, BodyTooLarge):  # it has no fields that are read
+            return pick_token(read_fields(request))
+    return None
+
+
+def pick_token(fields: Mapping[str, Any]) -> str | None:
+    """The key among a request's fields."""
+    given = (fields.get(name) for name in KEY_FIELDS)
+    return next((key for key in given if isinstance(key, str) and key), None)
+
+
+def _find_in_headers(request: GatewayRequest) -> str | None:
+    scheme, _, token = request.headers.get(AUTHORIZATION, "").partition(" ")
+    if scheme.lower() in _SCHEMES and token.strip():
+        return token.strip()
+    given = (request.headers.get(name, "").strip() for name in KEY_HEADERS)
+    return next(filter(None, given), None)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from gateway.access.finding import KEY_BODY_BYTES
+from gateway.access.control import KEY_BODY_BYTES
 from gateway.access.keys import Grant, make_token
 from gateway.http import request as fields
 

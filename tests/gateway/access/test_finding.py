@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from werkzeug.test import EnvironBuilder
 
-from gateway.access.finding import find_token, find_token_in_body
+from gateway.access.control import find_token, find_token_in_body
 from gateway.http.request import GatewayRequest
 
 FORM = "application/x-www-form-urlencoded"
