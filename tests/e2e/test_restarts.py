@@ -170,7 +170,7 @@ def test_secrets_are_known_to_those_that_need_them(operator: Operator):
         assert "BABELGATE_CLIENT_KEY" not in environment, process.cmdline()
         if SECRET in "".join(environment.values()):
             readers.add(environment["BABELGATE_PROGRAM"])
-    assert readers == {"gateway", "documents"}
+    assert readers == {"gateway"}
 
 
 @pytest.mark.usefixtures("headers")
