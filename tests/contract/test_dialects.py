@@ -1,133 +1,109 @@
-"""The answers to each API's clients, and the owner of each path."""
+"""The description of each API, and what its clients are told. `errors/NAME.json` has what an
+API's own server answers.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from itertools import product
+from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
-from contract.dialects import DEEPL, GOOGLE, LIBRETRANSLATE, OURS, find_dialect
+from contract.dialects import DEEPL, FOREIGN, GOOGLE, OURS, find_dialect
 from contract.problems import write_problem
+from gateway.openapi.operations import find_operation
+from gateway.openapi.refusals import describe_shape
+from gateway.schemas import ForeignSchema
 
-
-def read_google(status: int, reason: str, name: str, message: str) -> dict[str, Any]:
-    one = {"message": message, "domain": "global", "reason": reason}
-    error = {"code": status, "message": message, "errors": [one], "status": name}
-    return {"error": error}
-
-
-#: Slug and status; then status and content for each API.
-PROBLEMS = {
-    "invalid-key": (
-        401,
-        (403, {"error": "Invalid API key: Why."}),
-        (403, {"message": "Forbidden", "detail": "Why."}),
-        (403, read_google(403, "forbidden", "PERMISSION_DENIED", "Why.")),
-    ),
-    "quota-exceeded": (
-        403,
-        (403, {"error": "Why."}),
-        (456, {"message": "Quota Exceeded", "detail": "Why."}),
-        (403, read_google(403, "dailyLimitExceeded", "PERMISSION_DENIED", "Why.")),
-    ),
-    "rate-limited": (
-        429,
-        (429, {"error": "Slowdown: Why."}),
-        (429, {"message": "Too many requests", "detail": "Why."}),
-        (429, read_google(429, "rateLimitExceeded", "RESOURCE_EXHAUSTED", "Why.")),
-    ),
-    "body-too-large": (
-        413,
-        (413, {"error": "Invalid request: request exceeds text limit: Why."}),
-        (413, {"message": "Why."}),
-        (413, read_google(413, "invalid", "INVALID_ARGUMENT", "Why.")),
-    ),
-    "too-many-rows": (
-        413,
-        (400, {"error": "Invalid request: request exceeds text limit: Why."}),
-        (413, {"message": "Why."}),
-        (413, read_google(413, "invalid", "INVALID_ARGUMENT", "Why.")),
-    ),
-    "unknown-language": (
-        422,
-        (400, {"error": "Why."}),
-        (400, {"message": "Why."}),
-        (400, read_google(400, "invalid", "INVALID_ARGUMENT", "Why.")),
-    ),
-    "not-found": (
-        404,
-        (404, {"error": "Why."}),
-        (404, {"message": "Not found", "detail": "Why."}),
-        (404, read_google(404, "notFound", "NOT_FOUND", "Why.")),
-    ),
-    "not-ready": (
-        503,
-        (503, {"error": "Why."}),
-        (503, {"message": "Why."}),
-        (503, read_google(503, "backendError", "UNAVAILABLE", "Why.")),
-    ),
+ERRORS = Path(__file__).with_name("errors")
+#: Our statuses of the problems in `errors`.
+STATUSES = {
+    "invalid-key": 401,
+    "quota-exceeded": 403,
+    "rate-limited": 429,
+    "body-too-large": 413,
+    "too-many-rows": 413,
+    "unknown-language": 422,
+    "not-found": 404,
+    "not-ready": 503,
 }
 
-
-@pytest.mark.parametrize("slug", PROBLEMS)
-def test_a_problem_is_written_as_each_api_writes_it(slug):
-    status, *expected = PROBLEMS[slug]
-    document = write_problem(slug, status, "Why.", request_id="a")
-    answers = [d.answer(document) for d in (LIBRETRANSLATE, DEEPL, GOOGLE)]
-    assert [(a.status, a.content) for a in answers] == expected
-    assert {answer.content_type for answer in answers} == {"application/json"}
-    ours = OURS.answer(document)
-    assert (ours.status, ours.content) == (status, document)
-    assert ours.content_type == "application/problem+json"
+each_api = pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)
 
 
-@pytest.mark.parametrize(
-    ("dialect", "content"),
-    [
-        (LIBRETRANSLATE, {"error": "No: q[3] is odd"}),
-        (DEEPL, {"message": "No", "detail": "text[3] is odd"}),
-        (GOOGLE, read_google(400, "required", "INVALID_ARGUMENT", "No: q[3] is odd")),
-    ],
-    ids=lambda value: getattr(value, "name", None),
-)
-def test_a_refusal_in_their_words_has_our_explanation(dialect, content):
-    field = dialect.text_field
-    extra = {"explanation": f"{field}[3] is odd", "reason": "required"}
-    document = write_problem("malformed-request", 400, "No", **extra)
-    assert dialect.answer(document).content == content
+@each_api
+def test_a_problem_is_what_the_apis_own_server_answers(api):
+    path = ERRORS / f"{api.name}.json"
+    assert path.is_file(), f"{path} must say what {api.title} answers for {[*STATUSES]}"
+    found = {}
+    for slug, status in STATUSES.items():
+        answer = api.answer(write_problem(slug, status, "Why.", request_id="a"))
+        found[slug] = {"status": answer.status, "body": answer.content}
+        assert answer.content_type == "application/json"
+    assert found == json.loads(path.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("dialect", [LIBRETRANSLATE, DEEPL, GOOGLE])
-def test_a_problem_names_the_field_that_the_client_knows(dialect):
-    document = write_problem("text-too-long", 422, "src_text[3]: too long")
-    said = json.dumps(dialect.answer(document).content)
-    assert f"{dialect.text_field}[3]: too long" in said
-    assert "src_text" not in said
+def test_our_own_problems_stay_as_they_are():
+    for slug, status in STATUSES.items():
+        document = write_problem(slug, status, "Why.", request_id="a")
+        answer = OURS.answer(document)
+        assert (answer.status, answer.content) == (status, document)
+        assert answer.content_type == "application/problem+json"
 
 
-@pytest.mark.parametrize(
-    ("path", "dialect"),
-    [
-        ("/", OURS),
-        ("/translate", OURS),
-        ("/languages", OURS),
-        ("/healthz", OURS),
-        ("/detect-objects", OURS),
-        ("/v20", OURS),
-        ("/detect", LIBRETRANSLATE),
-        ("/health", LIBRETRANSLATE),
-        ("/frontend/settings", LIBRETRANSLATE),
-        ("/download_file/a.txt", LIBRETRANSLATE),
-        ("/v2/translate", DEEPL),
-        ("/v3/glossaries", DEEPL),
-        ("/v2", DEEPL),
-        ("/language/translate/v2", GOOGLE),
-        ("/language/translate/v2/detect", GOOGLE),
-    ],
-)
-def test_a_path_belongs_to_one_api(path, dialect):
-    assert find_dialect(path) is dialect
+@each_api
+def test_every_error_has_the_shape_that_is_declared(api):
+    shape = describe_shape(api.shape) | {"additionalProperties": False}
+    validator = jsonschema_rs.Draft202012Validator(shape)
+    extra: tuple[dict[str, str], ...] = (
+        {},
+        {"explanation": f"{api.text_field}[3] is odd", "reason": "required"},
+    )
+    for (slug, status), members in product(STATUSES.items(), extra):
+        document = write_problem(slug, status, "src_text[3]: No", **members)
+        content = api.answer(document).content
+        validator.validate(content)
+        said = json.dumps(content)
+        assert f"{api.text_field}[3]: No" in said
+        assert "src_text" not in said, "the client knows another field"
+    google = GOOGLE.answer(document).content["error"]["errors"][0]
+    assert google["reason"] == "required"
+    assert DEEPL.answer(document).content["message"] == "text[3]: No"
+
+
+@each_api
+def test_a_declared_route_translates(api, shared_client):
+    for path in api.translating:
+        names = api.text_field, api.source_field, api.target_field
+        wanted = dict(zip(names, ("Hello", "en", "ko"), strict=True))
+        answer = shared_client.post(path, json=wanted)
+        said = f"no file of gateway/api/ has a POST {path} that takes {wanted}"
+        assert answer.status_code == 200, said
+        assert "ko:Hello" in answer.text, said
+
+
+def test_every_route_that_takes_other_fields_than_ours_is_of_an_api(shared_client):
+    app = shared_client.application
+    for rule in app.url_map.iter_rules():
+        operation = find_operation(app.view_functions[rule.endpoint])
+        assert operation, f"{rule.rule} needs its describe(Operation(…))"
+        if any(issubclass(body.model, ForeignSchema) for body in operation.bodies):
+            apis = operation.dialects or (find_dialect(rule.rule),)
+            said = f"contract/dialects.py has no API with the path {rule.rule}"
+            assert set(apis) & set(FOREIGN), said
+
+
+@each_api
+def test_a_path_belongs_to_one_api(api):
+    for path in api.paths:
+        assert find_dialect(path) is find_dialect(f"{path}/x") is api
+        assert find_dialect(f"{path}z") is not api
+    for path in (*api.documents, *api.glossaries):
+        assert find_dialect(path) is api
+    for path in ("/", "/translate", "/languages", "/healthz", "/detect-objects"):
+        assert find_dialect(path) is OURS
 
 
 def test_an_answer_can_be_written_to_a_socket():

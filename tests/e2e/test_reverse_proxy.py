@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from contract.dialects import LIBRETRANSLATE, OURS, Dialect, find_dialect
+from contract.dialects import FOREIGN, LIBRETRANSLATE, OURS, Dialect, find_dialect
 from contract.problems import CONTENT_TYPE, write_problem
 from tests.e2e.real_stack import wait_until
 from tests.e2e.reverse_proxy import (
@@ -39,8 +39,7 @@ from tests.scripted_server import LIMIT_S, ClosingServer, QuietHandler
 __all__ = ["proxy"]
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
-GOOGLE_PATH = "/language/translate/v2"
-PATHS = ["/", "/translate", "/detect", "/v2/translate", GOOGLE_PATH]
+PATHS = ["/", "/detect", *(path for api in FOREIGN for path in api.translating)]
 SECRET = "xylophone"
 PNG = b"\x89PNG\r\n\x1a\n"
 #: To nginx this is another machine's address: it is neither 127.0.0.1 nor ::1.
@@ -402,19 +401,11 @@ def test_a_url_that_is_too_long_is_refused_in_each_api(proxy, path):
     assert_is_problem(answer, path, "header-too-large")
 
 
-@pytest.mark.parametrize(
-    ("path", "names"),
-    [
-        ("/translate", {"q": "q", "target": "target", "source": "source"}),
-        (
-            "/v2/translate",
-            {"q": "text", "target": "target_lang", "source": "source_lang"},
-        ),
-        (GOOGLE_PATH, {"q": "q", "target": "target", "source": "source"}),
-    ],
-)
-def test_five_thousand_characters_of_any_script_fit_into_a_url(proxy, path, names):
-    given = {names["q"]: "好" * 5000, names["target"]: "ko", names["source"]: "zh"}
+@pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)
+def test_five_thousand_characters_of_any_script_fit_into_a_url(proxy, api):
+    (path,) = api.translating
+    names = api.text_field, api.source_field, api.target_field
+    given = dict(zip(names, ("好" * 5000, "zh", "ko"), strict=True))
     answer = requests.post(proxy.url + path, params=given, timeout=LIMIT_S)
     assert answer.status_code == 200
     assert "好" * 100 in answer.json().__str__()

@@ -12,6 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
+from contract.dialects import DEEPL, FOREIGN, LIBRETRANSLATE, OURS, Dialect
 from gateway.admission.dispatcher import ModelDispatcher
 from gateway.app import GatewayApp
 from gateway.errors import Overloaded
@@ -77,27 +78,39 @@ def test_both_ways_are_counted(client, refused, refusal):
     assert 'translation_requests_total{status="429",target="ko"} 2.0' in metrics
 
 
-#: Requests that mean the same as WANTED, by path.
-IN_OTHER_APIS = {
-    "/translate": {"q": "Hello", "source": "en", "target": "ko"},
-    "/v2/translate": {"text": ["Hello"], "source_lang": "EN", "target_lang": "KO"},
-    "/language/translate/v2": {"q": ["Hello"], "source": "en", "target": "ko"},
-}
+def translate(api: Dialect) -> dict[str, Any]:
+    """A request that means the same as WANTED."""
+    names = api.text_field, api.source_field, api.target_field
+    return dict(zip(names, ("Hello", "en", "ko"), strict=True))
 
 
-@pytest.mark.parametrize("path", IN_OTHER_APIS)
-def test_both_ways_say_the_same_in_other_apis(client, refused, refusal, path):
-    wanted = IN_OTHER_APIS[path]
-    routed = client.post(path, json=wanted)
-    answer = refusal.answer(write(line=f"POST {path}", body=wanted))
-    line, headers, document = read(answer)
-    assert line == "HTTP/1.1 429 Too Many Requests"
-    assert document == routed.json
-    assert headers["Content-Type"] == routed.headers["Content-Type"]
-    assert refused[0] == refused[1] == (len("Hello") + 20, 1)
-    metrics = client.get("/metrics").text
-    assert f'requests_total{{route="{path}",status="429"}} 2.0' in metrics
-    assert 'translation_requests_total{status="429",target="ko"} 2.0' in metrics
+@pytest.mark.parametrize(
+    ("api", "options", "beams"),
+    [
+        *(pytest.param(api, {}, 2, id=api.name) for api in (OURS, *FOREIGN)),
+        pytest.param(OURS, {"beam_size": 8}, 8, id="wide beam"),
+        pytest.param(OURS, {"alternatives": 3}, 4, id="alternatives"),
+        pytest.param(LIBRETRANSLATE, {"alternatives": 3}, 4, id="its alternatives"),
+        pytest.param(LIBRETRANSLATE, {"beam_size": 8}, 2, id="field of ours"),
+        pytest.param(DEEPL, {"model_type": "quality_optimized"}, 5, id="quality"),
+    ],
+)
+def test_both_ways_weigh_and_say_the_same_in_each_api(
+    client, refused, refusal, api, options, beams
+):
+    for path in api.translating:
+        wanted = translate(api) | options
+        routed = client.post(path, json=wanted)
+        answer = refusal.answer(write(line=f"POST {path}", body=wanted))
+        line, headers, document = read(answer)
+        assert line == "HTTP/1.1 429 Too Many Requests"
+        without = {name: document[name] for name in document if name != "request_id"}
+        assert routed.json | without == routed.json
+        assert headers["Content-Type"] == routed.headers["Content-Type"]
+        assert refused[-2] == refused[-1] == ((len("Hello") + 20) * beams / 2, 1)
+        metrics = client.get("/metrics").text
+        assert f'requests_total{{route="{path}",status="429"}} 2.0' in metrics
+        assert 'translation_requests_total{status="429",target="ko"}' in metrics
 
 
 def test_the_work_of_a_list_is_that_of_its_texts(refused, refusal):
@@ -129,6 +142,8 @@ def test_a_body_in_chunks_is_read_as_well(refused, refusal):
         pytest.param(write(body=WANTED | {"src_text": [7]}), id="no text"),
         pytest.param(write(body=WANTED | {"src_text": {}}), id="object"),
         pytest.param(write(body=WANTED | {"src_text": []}), id="empty list"),
+        pytest.param(write(body=WANTED | {"beam_size": 9}), id="too wide a beam"),
+        pytest.param(write(body=WANTED | {"beam_size": {"a": 1}}), id="no number"),
         pytest.param(write(body=b"{"), id="no JSON"),
         pytest.param(write(body=b"[" * 4000), id="brackets"),
         pytest.param(write(body=WANTED | {"src_text": "a" * 5000}), id="long"),

@@ -9,6 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from contract import variables
+from contract.dialects import FOREIGN
 
 PAGE = "https://example.org"
 ASKED = {
@@ -17,12 +18,13 @@ ASKED = {
     "Access-Control-Request-Headers": "authorization, content-type",
 }
 TEXTS = [
-    *("/", "/translate", "/identify", "/languages", "/detect", "/frontend/settings"),
-    *("/v2/translate", "/language/translate/v2/detect"),
+    *("/", "/identify", "/languages", "/detect", "/frontend/settings"),
+    *(path for api in FOREIGN for path in api.translating),
 ]
+ENDS = ("", "/a")
 KEPT = [
     *("/documents", "/documents/any/result", "/glossaries", "/glossaries/a/entries"),
-    *("/v2/glossaries", "/v2/glossaries/a", "/v3/glossaries", "/v3/glossaries/a"),
+    *(f"{path}{end}" for api in FOREIGN for path in api.glossaries for end in ENDS),
     *("/v2/document", "/v2/document/a/result", "/translate_file"),
 ]
 OTHERS = ["/metrics", "/healthz", "/caption", "/nowhere"]
