@@ -323,7 +323,9 @@ def _cut_parts(
         if core is None:
             gap.append(_show(found, own, format))
             continue
-        yield spacing.find_separator("".join(gap), format.spacing)
+        between = "".join(gap)
+        is_kept = format.spacing is Spacing.KEEP
+        yield between if is_kept else spacing.find_separator(between, format.spacing)
         yield _show(found[: core.start], own[: core.first], format)
         yield from edge
         inner = [p.moved(core.start) for p in own[core.first : core.last]]
