@@ -1,4 +1,4 @@
-"""Documents in all three APIs: taken to disk whole or not at all, told of, handed out and
+"""Documents in every API: taken to disk whole or not at all, told of, handed out and
 deleted. What translates them is `tests/documents`.
 """
 
