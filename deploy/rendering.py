@@ -20,7 +20,8 @@ _GRACE_MS = 750
 
 
 def render_nginx(text: str, settings: Settings) -> str:
-    """nginx.conf for these settings. With the defaults it is what it was."""
+    """nginx.conf for these settings. A value whose setting has its default stays as it was
+    edited."""
     text = _VALUE.sub(lambda found: _write_value(found, settings), text)
     sizes = {
         "images or arrays": settings.max_upload_bytes,
@@ -31,11 +32,21 @@ def render_nginx(text: str, settings: Settings) -> str:
     for name, size in sizes.items():
         known = f"{size >> 20} MiB" if size % (1 << 20) == 0 else f"{size} bytes"
         text = re.sub(rf"\d+ MiB of {name}", f"{known} of {name}", text)
+    if _is_default(settings, "timeout_s"):
+        return text
     return _render_limits(text, settings.timeout_s)
+
+
+def _is_default(settings: Settings, *names: str) -> bool:
+    return all(
+        getattr(settings, name) == Settings.model_fields[name].default for name in names
+    )
 
 
 def _write_value(found: re.Match[str], settings: Settings) -> str:
     was, _, name, sign, number = found.groups()
+    if _is_default(settings, name.lower()):
+        return found[0]
     value: float = getattr(settings, name.lower())
     value = value * int(number) if sign == "*" else value + int(number or 0)
     if name.endswith("_S"):
@@ -59,7 +70,10 @@ def _render_limits(text: str, timeout_s: float) -> str:
 
 def render_torchserve(text: str, settings: Settings) -> str:
     """config.properties for these settings: a row is an image, or a text with JSON's escapes,
-    of which the longest write two bytes of UTF-8 as six."""
+    of which the longest write two bytes of UTF-8 as six. With the defaults it stays as it
+    was edited."""
+    if _is_default(settings, "max_body_bytes", "max_image_bytes"):
+        return text
     row = AHEAD_BYTES + max(ROW_BYTES, settings.max_image_bytes)
     most = max(3 * settings.max_body_bytes, row)
     return re.sub(r"(?m)^(max_request_size)=.*", rf"\1={most}", text)

@@ -55,6 +55,13 @@ def test_the_files_are_written_for_the_defaults(settings: Settings):
     assert (render_torchserve(TORCHSERVE, settings) == TORCHSERVE) == is_usual
 
 
+def test_values_edited_by_hand_stay_unless_their_setting_is_set(settings: Settings):
+    edited = NGINX.replace("client_max_body_size 1m;", "client_max_body_size 2m;")
+    is_kept = "client_max_body_size 2m;" in render_nginx(edited, settings)
+    assert edited != NGINX
+    assert is_kept == (settings == USUAL)
+
+
 def test_nginx_takes_bodies_as_large_as_the_gateway_does(settings: Settings):
     text = render_nginx(NGINX, settings)
     expected = [
