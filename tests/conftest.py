@@ -31,16 +31,18 @@ FOLDERS = {"e2e": ("e2e",), "chaos": ("e2e", "faults"), "cluster": ("e2e", "faul
 #: such stack starts.
 ALL_TASKS = """e2e/test_admission e2e/test_openapi e2e/test_page e2e/test_placement
 e2e/test_readme e2e/test_vision""".split()
-#: The slowest files come first, so that short ones fill the end of a run.
+#: The slowest files of a folder come first, and the folders with them, so that short files
+#: fill the end of a run. A worker leaves a folder once: what its tests share ends then.
 SLOW = [
     *ALL_TASKS,
-    *"""e2e/test_bulk_on_ray cluster/test_cluster e2e/test_image e2e/test_gateways
-    cluster/test_bulk chaos/test_chaos e2e/test_real_size e2e/test_ray e2e/test_restarts
-    durability/test_durability e2e/test_tuning e2e/test_hostile_bodies e2e/test_faults
-    gateway/access/test_stalls e2e/test_foreign_clients e2e/test_document_jobs fuzz/test_fuzz
-    e2e/test_bulk e2e/test_reverse_proxy e2e/test_embedded page/test_accessibility
-    page/test_whole page/test_text documents/test_jobs page/test_documents
-    deploy/test_supervision gateway/access/test_exactness page/test_glossaries""".split(),
+    *"""e2e/test_bulk_on_ray e2e/test_image e2e/test_gateways e2e/test_real_size e2e/test_ray
+    e2e/test_restarts e2e/test_tuning e2e/test_hostile_bodies e2e/test_faults
+    e2e/test_foreign_clients e2e/test_document_jobs e2e/test_bulk e2e/test_reverse_proxy
+    e2e/test_embedded cluster/test_cluster cluster/test_bulk chaos/test_chaos
+    page/test_accessibility page/test_whole page/test_text page/test_documents
+    page/test_glossaries durability/test_durability gateway/access/test_stalls
+    gateway/access/test_exactness fuzz/test_fuzz documents/test_jobs
+    deploy/test_supervision""".split(),
 ]
 SLOWEST_FILES = 10
 _CPU_TIMES = pytest.StashKey[tuple[float, float]]()
@@ -80,15 +82,17 @@ def _name_file(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests by their folder, and those that may be tried twice. The slow files come
-    first, then those that wait for a stack."""
+    """Marks tests by their folder, and those that may be tried twice, and puts the slow files
+    first."""
     places = {file: place for place, file in enumerate(SLOW)}
-    items.sort(
-        key=lambda item: (
-            places.get(_name_file(item.nodeid), len(SLOW)),
-            item.path.parent.name not in FOLDERS,
-        )
-    )
+    folders = {file.partition("/")[0]: places[file] for file in reversed(SLOW)}
+
+    def find_place(item: pytest.Item) -> tuple[int, int]:
+        file = _name_file(item.nodeid)
+        folder = file.partition("/")[0]
+        return folders.get(folder, len(SLOW)), places.get(file, len(SLOW))
+
+    items.sort(key=find_place)
     for item in items:
         for marker in FOLDERS.get(item.path.parent.name, ()):
             item.add_marker(marker)
