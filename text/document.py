@@ -14,7 +14,7 @@ from itertools import groupby
 from text import html_runs, orthography, segmentation, spacing, xml_runs
 from text.errors import TooManySentences
 from text.html_runs import Run
-from text.options import HTML_TAGS, Splitting, Tags
+from text.options import Splitting, Tags
 from text.placeholders import (
     Placeholder,
     Role,
@@ -123,24 +123,6 @@ def find_format(tags: Tags | None, splitting: Splitting) -> TextFormat:
     if tags:
         return XML if tags.is_xml else HTML
     return PLAIN if splitting == "lines" else FLOWING
-
-
-def read_text(
-    text: str, language: str, *, is_protected: bool, format: TextFormat = PLAIN
-) -> Document:
-    """Plain text in `language`."""
-    return Document(
-        tuple(scan_text(text, language, is_protected, format=format)), format
-    )
-
-
-def read_html(
-    source: str, language: str, *, is_protected: bool, format: TextFormat = HTML
-) -> Document:
-    """An HTML document or fragment in `language`."""
-    runs = parse(source, HTML_TAGS)
-    pieces = scan_tagged(runs, language, is_protected, tags=HTML_TAGS, format=format)
-    return Document(tuple(pieces), format)
 
 
 def parse(source: str, tags: Tags | None) -> list[Run]:

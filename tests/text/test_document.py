@@ -7,17 +7,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text.document import (
+    HTML,
+    PLAIN,
     Document,
     Segment,
+    TextFormat,
     divide,
     find_format,
-    read_html,
-    read_text,
+    parse,
+    scan_tagged,
     scan_text,
     take_apart,
 )
+from text.options import HTML_TAGS
 from text.placeholders import fill
 from text.segmentation import MAX_CHARACTERS
+
+
+def read_text(
+    text: str, language: str, *, is_protected: bool, format: TextFormat = PLAIN
+) -> Document:
+    pieces = scan_text(text, language, is_protected, format=format)
+    return Document(tuple(pieces), format)
+
+
+def read_html(
+    source: str, language: str, *, is_protected: bool, format: TextFormat = HTML
+) -> Document:
+    runs = parse(source, HTML_TAGS)
+    pieces = scan_tagged(runs, language, is_protected, tags=HTML_TAGS, format=format)
+    return Document(tuple(pieces), format)
 
 
 def identity(document: Document) -> str:

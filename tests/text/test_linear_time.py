@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.measure.hostile_inputs import SHAPES, TextShape
 from handlers.engine.translation.guard import find_fault
+from tests.text.test_document import read_text
 from text.document import (
     HTML,
     PLAIN,
@@ -21,7 +22,6 @@ from text.document import (
     collect,
     divide,
     find_kept,
-    read_text,
     scan,
     take_apart,
 )

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.text.test_document import identity
-from text.document import HTML, PLAIN, read_html, read_text
+from tests.text.test_document import identity, read_html, read_text
+from text.document import HTML, PLAIN
 from text.document import take_apart as take_segment_apart
 from text.spacing import Spacing, compare, separate
 
