@@ -10,12 +10,14 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from errno import EINVAL
+from errno import EINVAL, ETIMEDOUT
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 #: A kill loses no line of a log; a power cut loses at most the lines of this many seconds.
 _SYNC_EVERY_S = 1.0
+#: How long a writer waits for another one of the same file, and between two looks.
+_WAIT_S, _LOOK_S = 60.0, 0.01
 
 
 class Transaction(Protocol):
@@ -50,8 +52,8 @@ def create(
     path: Path, *, mode: int = 0o666, is_synced: bool = True
 ) -> Iterator[BinaryIO]:
     """An empty file that takes the place of `path` when the block ends, and is gone if the
-    block raises. Other writers of `path` wait meanwhile. Unless it `is_synced`, a power cut
-    may leave a torn one. Raises OSError."""
+    block raises. Other writers of `path` wait meanwhile, for a minute at most. Unless it
+    `is_synced`, a power cut may leave a torn one. Raises OSError."""
     with _open_draft(path, mode) as (file, draft):
         yield file
         file.flush()
@@ -184,12 +186,14 @@ def _open_draft(path: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
 
 
 def _lock(draft: Path, mode: int) -> BinaryIO:
-    while True:
+    give_up_at = time.monotonic() + _WAIT_S
+    while time.monotonic() < give_up_at:
         file = open(os.open(draft, os.O_CREAT | os.O_RDWR, mode), "wb")  # noqa: SIM115
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if _is_at(draft, file):
+        if try_lock(file.fileno()) and _is_at(draft, file):
             return file
-        file.close()  # the one who had the lock has renamed or removed it
+        file.close()  # another writer has the lock, or has renamed or removed the file
+        time.sleep(_LOOK_S)
+    raise TimeoutError(ETIMEDOUT, "another program still writes the file", str(draft))
 
 
 def _is_at(path: Path, file: BinaryIO) -> bool:

@@ -57,6 +57,13 @@ def test_writers_wait_for_each_other(target):
     assert list_names(target.parent) == [target.name]
 
 
+def test_a_writer_waits_with_a_limit(target, monkeypatch):
+    monkeypatch.setattr(durable, "_WAIT_S", 0.05)
+    with durable.create(target), pytest.raises(TimeoutError, match="still writes"):
+        durable.write(target, "new")
+    assert target.read_text() == ""
+
+
 def test_the_first_writer_wins(target: Path):
     contents = [str(number) for number in range(8)]
 
