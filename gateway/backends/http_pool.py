@@ -9,6 +9,7 @@ import json
 import socket
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -77,14 +78,13 @@ class Channel:
         self._options = options
         self._idle: deque[_Connection] = deque()
         self._opened_at = time.monotonic()
+        weakref.finalize(self, _close_all, self._idle)
 
     def renew(self, age_s: float) -> None:
         """Close the idle connections, unless all were made in the last `age_s`."""
         if time.monotonic() - self._opened_at > age_s:
-            old, self._idle = self._idle, deque()
             self._opened_at = time.monotonic()
-            for connection in old:
-                connection.close()
+            _close_all(self._idle)
 
     def call(
         self,
@@ -100,7 +100,7 @@ class Channel:
         """Return an answer before `until` by the monotonic clock. The connection is closed if
         the call is cancelled. Raises ConnectError, ConnectionClosed, ReadTimeout, and what the
         `probe` raises."""
-        idle = self._idle
+        idle, opened_at = self._idle, self._opened_at
         try:
             connection = idle.pop()  # the one that was used last
         except IndexError:
@@ -120,7 +120,7 @@ class Channel:
         finally:
             if cancellation:
                 cancellation.stop = None
-        if idle is self._idle and len(idle) < self._most_idle:
+        if opened_at == self._opened_at and len(idle) < self._most_idle:
             idle.append(connection)
         else:
             connection.close()
@@ -170,6 +170,11 @@ def _explain(error: Exception) -> Exception:
     return ConnectionClosed("It closed the connection.")
 
 
+def _close_all(idle: deque[_Connection]) -> None:
+    while idle:
+        idle.pop().close()
+
+
 class _Connection(HTTPConnection):
     """One connection, which may be closed and opened again."""
 
@@ -177,9 +182,6 @@ class _Connection(HTTPConnection):
         parts = urlsplit(url)
         super().__init__(parts.hostname or "", parts.port)
         self._options = options
-
-    def __del__(self) -> None:
-        self.close()  # idle, of a channel that has gone
 
     def open(self, limit_s: float) -> None:
         """Connect, unless a request can be sent by it as it is. Raises ConnectError."""

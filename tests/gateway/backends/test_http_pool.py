@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 import time
 from collections.abc import Iterator
@@ -132,3 +133,25 @@ def test_the_limit_for_connecting_is_none_for_sending(channel, listener, monkeyp
     monkeypatch.setattr("gateway.backends.http_pool._CONNECT_S", 0.01)
     with pytest.raises(ReadTimeout):
         call(channel, limit_s=0.2, body=bytes(64 << 20))
+
+
+def test_the_connections_of_a_channel_end_with_it(listener: socket.socket):
+    """Also where a cycle of the garbage collector holds both."""
+    channel = Channel(f"http://127.0.0.1:{listener.getsockname()[1]}", connections=1)
+    cycle: list[object] = [channel]
+    cycle.append(cycle)
+    with ThreadPoolExecutor() as threads:
+        ended = threads.submit(answer_until_the_end, listener)
+        call(channel)
+        del channel, cycle
+        gc.collect()
+        assert ended.result(60) == b""
+
+
+def answer_until_the_end(listener: socket.socket) -> bytes:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        connection.settimeout(60)
+        return connection.recv(1)

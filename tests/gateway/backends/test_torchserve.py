@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,13 +26,12 @@ def make_backend(
 
 
 @pytest.fixture
-def backend(torchserve: FakeTorchServe) -> Iterator[TorchServeBackend]:
-    """A backend that has found its key already; its idle connections are closed."""
+def backend(torchserve: FakeTorchServe) -> TorchServeBackend:
+    """A backend that has found its key already."""
     backend = make_backend(torchserve.url, torchserve.key_file)
     backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + 60)
     torchserve.calls.clear()
-    yield backend
-    backend._channel.renew(0)
+    return backend
 
 
 def predict(backend: TorchServeBackend, *, timeout_s: float = 60):
