@@ -4,7 +4,6 @@ documents after a mark, and captions frames with the numbers that they show.
 
 from __future__ import annotations
 
-import io
 import json
 import threading
 from collections import Counter, deque
@@ -18,7 +17,13 @@ import numpy as np
 
 from contract.problems import write_problem
 from tests.clients.drawing import read_number
-from tests.scripted_server import FAULTS, LIMIT_S, ScriptedHandler, ScriptedServer
+from tests.scripted_server import (
+    FAULTS,
+    LIMIT_S,
+    ScriptedHandler,
+    ScriptedServer,
+    read_frames,
+)
 
 MARK = b"translated: "
 TASKS = [
@@ -176,7 +181,7 @@ class _Handler(ScriptedHandler):
             case "/documents":
                 self._upload(content)
             case "/caption":
-                self._do(np.load(io.BytesIO(content), allow_pickle=False))
+                self._do(read_frames(content))
             case _:
                 self._take_texts(json.loads(content))
 

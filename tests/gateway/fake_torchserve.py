@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from tests.scripted_server import (
     LIMIT_S,
     ScriptedHandler,
     ScriptedServer,
+    read_frames,
     reset_when_closed,
 )
 
@@ -159,7 +159,7 @@ class _Handler(ScriptedHandler):
 def _see(call: Call) -> dict[str, Any]:
     """Says a frame's first pixel, or an image file's length."""
     if call.body.startswith(b"\x93NUMPY"):
-        array = np.load(io.BytesIO(call.body), allow_pickle=False)
+        array = read_frames(call.body)
         frames = array if array.ndim == 4 else array[np.newaxis]
         seen = [f"pixel {' '.join(map(str, frame[0, 0]))}" for frame in frames]
     else:
