@@ -106,22 +106,22 @@ LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: The bounds of the whole, those of design.md's section 5 and no more: growth costs a
 #: deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 51_850,
-    "lines of tests": 56_300,
-    "modules": 405,
+    "lines of source": 51_200,
+    "lines of tests": 54_800,
+    "modules": 354,
     "words of documentation": 38_300,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:9233 catalog:1002 clients:3521 contract:1134 deploy:2533 documents:7334
-    gateway:13949 handlers:3038 models:2898 ray_backend:3152 tests/*.py:2399
-    tests/benchmarks:3028 tests/catalog:1069 tests/chaos:1495 tests/clients:3604
-    tests/cluster:475 tests/contract:784 tests/deploy:2898 tests/documents:5563
-    tests/durability:991 tests/e2e:5998 tests/fuzz:926 tests/gateway:13352
-    tests/handlers:4374 tests/models:1088 tests/page:1441 tests/ray_backend:3208
-    tests/text:1766 tests/torchserve_backend:1177 tests/upgrade:336 text:2924
-    torchserve_backend:818
+    benchmarks:8812 catalog:1130 clients:3524 contract:1272 deploy:2785 documents:7038
+    gateway:13900 handlers:3013 models:2802 ray_backend:3114 tests/*.py:3190
+    tests/benchmarks:2540 tests/catalog:1083 tests/chaos:1225 tests/clients:3128
+    tests/cluster:481 tests/contract:741 tests/deploy:2835 tests/documents:5386
+    tests/durability:997 tests/e2e:5627 tests/fuzz:826 tests/gateway:13481
+    tests/handlers:4261 tests/models:1046 tests/page:1442 tests/ray_backend:3213
+    tests/text:1780 tests/torchserve_backend:1177 tests/upgrade:332 text:2974
+    torchserve_backend:826
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
 #: which OpenAPI names with the API; a `Translation` is an engine's as well.
