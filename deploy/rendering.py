@@ -69,9 +69,8 @@ def _render_limits(text: str, timeout_s: float) -> str:
 
 
 def render_torchserve(text: str, settings: Settings) -> str:
-    """config.properties for these settings: a row is an image, or a text with JSON's escapes,
-    of which the longest write two bytes of UTF-8 as six. With the defaults it stays as it
-    was edited."""
+    """config.properties for these settings, unchanged if they are the defaults. A row is an
+    image or a text, and JSON's longest escapes write two bytes of UTF-8 as six."""
     if _is_default(settings, "max_body_bytes", "max_image_bytes"):
         return text
     row = AHEAD_BYTES + max(ROW_BYTES, settings.max_image_bytes)

@@ -1,6 +1,6 @@
 """Folders on the disk: their names and ages, the folder for what nobody can read, and the one
 that says when documents are to be deleted: an empty file for each, in a folder for each quarter
-of an hour. A sweep reads the names of those whose time has come, and no others.
+of an hour. A sweep reads only the folders whose time has come.
 
     expiring/<number of the quarter>/<unix seconds>~<owner>~<id>
 """

@@ -134,8 +134,7 @@ def _run_engine(
     workload: Workload, *, threads: int | None = None, size: int | None = None
 ) -> ContenderTurn:
     """Runs the map's engine in this process, with batches of the map's size or of `size`, on
-    `threads` threads or all cores. It has no clients, so its figures stand for every number
-    of them."""
+    `threads` threads or all cores. It has no clients: its figures stand for any number."""
     engine, batch_size = _load_engine(workload)
     batches = divide(workload.sentences, size or batch_size)
     passes.translate(engine, batches[:1], threads)

@@ -182,9 +182,9 @@ class Bench:
 
     def press(self, limit_ms: int, capacity: float | None) -> list[LoadStep]:
         """The peak within a limit, then the ladder's multiples of `capacity` or of that
-        peak, and the peak again, because a machine's speed varies. A load's share is that
-        of the mean of both peaks, or of the best load. Raises ValueError if nothing is
-        answered in time."""
+        peak, and the peak again, because a machine's speed varies. Shares are relative
+        to the mean of both peaks, or to the best load if that is more. Raises ValueError if
+        nothing is answered in time."""
         first, clients = self.find_peak(limit_ms)
         capacity = capacity or first.good_per_s
         if not capacity:

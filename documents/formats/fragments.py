@@ -22,7 +22,7 @@ _MICROSOFT = "http://schemas.openxmlformats.org"
 _STRICT = "http://purl.oclc.org/ooxml"
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 
-#: By namespace. What is in another one has no short name.
+#: The prefixes of short names, by namespace. Elements of other namespaces have none.
 _PREFIXES = {
     f"{_MICROSOFT}/wordprocessingml/2006/main": "w",
     f"{_STRICT}/wordprocessingml/main": "w",

@@ -104,8 +104,8 @@ class Locator:
 
 
 def _find_cell(line: str, raw: str, place: int) -> int:
-    """Find the place of the next cell's text, or -1. Before the first cell may be the marks
-    of lists and quotations."""
+    """Find the place of the next cell's text, or -1. Marks of lists and quotations may stand
+    before the first cell."""
     at = _skip(_SPACE, line, place) if place else line.find(raw)
     while at >= 0:
         if line.startswith(raw, at) and _CELL_END.match(line, at + len(raw)):
