@@ -187,7 +187,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         given = parse_fields(LanguagesFields, read_fields(request), WORDING)
         if given.type == "source":
             return _list_sources(service)
-        return list_targets(service)
+        return _list_targets(service)
 
     @blueprint.route("/usage", methods=["GET", "POST"])
     @describe(Operation("The characters of this month"))
@@ -250,12 +250,7 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
         )
     wanted = TranslationRequest(
         source=service.read_source(given.source_lang, "source_lang", WORDING),
-        target=service.read_target(
-            given.target_lang,
-            "target_lang",
-            WORDING,
-            list_served=lambda: [row["language"] for row in list_targets(service)],
-        ),
+        target=read_target(given.target_lang, service),
         texts=texts,
         is_list=isinstance(given.text, list),
         tags=_read_tags(given),
@@ -361,7 +356,17 @@ def _list_sources(service: TranslationService) -> list[Language]:
     ]
 
 
-def list_targets(service: TranslationService) -> list[Language]:
+def read_target(tag: str, service: TranslationService) -> str:
+    """The target of a request. Raises MalformedRequest."""
+    return service.read_target(
+        tag,
+        "target_lang",
+        WORDING,
+        list_served=lambda: [row["language"] for row in _list_targets(service)],
+    )
+
+
+def _list_targets(service: TranslationService) -> list[Language]:
     """The languages of translations."""
     return [
         {"language": code, "name": name, "supports_formality": False}

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from contract.tasks import TRANSLATION
 from documents.storage import DocumentFolder, State
 from gateway.api import Services
-from gateway.api.deepl import WORDING, list_targets
+from gateway.api.deepl import WORDING, read_target
 from gateway.api.documents import FINDING, RECEIVING, send
 from gateway.errors import NoDocument, NotDone, NotFound
 from gateway.http.bodies import DocumentBlueprint
@@ -174,12 +174,7 @@ def _read(fields: Fields, service: TranslationService) -> DocumentRequest:
         raise WORDING.refuse("output_format", "expected the format of the file itself")
     return DocumentRequest(
         source=service.read_source(given.source_lang, "source_lang", WORDING),
-        target=service.read_target(
-            given.target_lang,
-            "target_lang",
-            WORDING,
-            list_served=lambda: [row["language"] for row in list_targets(service)],
-        ),
+        target=read_target(given.target_lang, service),
         glossary=given.glossary_id or None,
     )
 
