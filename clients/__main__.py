@@ -12,7 +12,7 @@ from rich.console import Console
 
 from clients.bulk import FileJob, run_job
 from clients.captioner import Captioner, Mode, Sending
-from clients.captions import CaptionJob
+from clients.captions import CaptionJob, SubtitleFormat, plan_captions
 from clients.console import (
     ColumnNames,
     EveryFrame,
@@ -24,12 +24,10 @@ from clients.console import (
 from clients.documents import DocumentJob
 from clients.errors import ClientError, ServerError
 from clients.frames import Every, Prebatch, VideoOptions
-from clients.outputs import plan_captions, plan_translations
+from clients.outputs import plan_translations
 from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
 from clients.sources import DOCUMENTS, TABLES, VIDEOS, find_sources
-from clients.subtitles import SubtitleFormat
-from clients.tables import open_table
-from clients.tables.table import name_columns
+from clients.tables import name_columns, open_table
 from clients.translations import TranslationJob
 from clients.translator import TranslationOptions, Translator
 from contract import variables

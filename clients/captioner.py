@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from clients.bulk import AnswerEvent, Counts, Done, End, Event, Pipeline, Report, walk
 from clients.errors import ClientError, MemoryLimitError, VideoError
-from clients.frames import Batch, Prebatch, VideoOptions, pack
-from clients.journal import AnswerEvent, Done, End, Event, Report
-from clients.pipeline import Pipeline, walk
+from clients.frames import Batch, Prebatch, VideoOptions, pack_frames
 from clients.server import ApiClient
 from clients.sources import VIDEOS, Source, find_sources
 
@@ -73,24 +72,12 @@ class VideoEnd(End):
     end_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class Summary:
-    """The counts of a run, without earlier ones."""
-
-    videos: int
-    frames: int
-    requests: int
-    seconds: float
-    #: Seconds of decoding, scaling and packing; the server is asked meanwhile.
-    decode_s: float
-
-
 def caption_video(
     path: Path,
     server: ApiClient,
     reading: VideoOptions,
     sending: Sending,
-) -> tuple[list[str], Summary]:
+) -> tuple[list[str], Counts]:
     """Captions one video without files. Raises VideoError if it is broken."""
     captions: list[str] = []
 
@@ -124,60 +111,35 @@ class Captioner:
 
     def run(
         self, videos: Sequence[Source], report: Report, done: Done | None = None
-    ) -> Summary:
+    ) -> Counts:
         """Captions all videos that are not done, in the order of frames. A broken video
         ends where it is broken. Raises ServerError and MemoryLimitError, and what
         `report` raises."""
-        done = done or Done()
-        stopping = threading.Event()
-        work = _Work(done, self.reading, self.sending, stopping)
-        pipeline = Pipeline(
-            walk(videos, done, work.list_events),
-            self._ask,
-            self.sending.requests_in_flight,
-            stopping,
-        )
-        counts = pipeline.follow(report)
-        return Summary(
-            len(videos),
-            counts.answered,
-            counts.requests,
-            counts.seconds,
-            pipeline.busy_s,
-        )
+        from clients.decoding import FrameReader  # an extra
+
+        done, stopping = done or Done(), threading.Event()
+
+        def read(number: int, video: Source) -> Iterator[tuple[Batch | End, float]]:
+            """Batches and the end, each with the share of the video before it."""
+            reader = FrameReader(video, self.reading, stopping)
+            for batch in self._pack(number, reader, done.answered.get(number, 0)):
+                length_s = max(reader.length_s, reader.end_s)
+                yield batch, batch.times_s[-1] / length_s
+            yield VideoEnd(number, reader.error, round(reader.end_s, 3)), 1.0
+
+        events = walk(videos, done, read)
+        in_flight = self.sending.requests_in_flight
+        return Pipeline(events, self._ask, in_flight, stopping).follow(report)
 
     def _ask(self, batch: Batch) -> CaptionAnswer:
         captions = self.server.caption(batch.body, len(batch.frames))
         return CaptionAnswer(batch.video, batch.frames, batch.times_s, tuple(captions))
 
-
-@dataclass(frozen=True)
-class _Work:
-    """The parts of a video's work: batches, and its end."""
-
-    done: Done
-    reading: VideoOptions
-    sending: Sending
-    stopping: threading.Event
-
-    def list_events(
-        self, number: int, video: Source
-    ) -> Iterator[tuple[Batch | End, float]]:
-        """Batches and the end, each with the share of the video before it."""
-        from clients.decoding import FrameReader  # an extra
-
-        reader = FrameReader(video, self.reading, self.stopping)
-        for batch in self._pack(number, reader):
-            length_s = max(reader.length_s, reader.end_s)
-            yield batch, batch.times_s[-1] / length_s
-        yield VideoEnd(number, reader.error, round(reader.end_s, 3)), 1.0
-
-    def _pack(self, number: int, reader: FrameReader) -> Iterable[Batch]:
+    def _pack(self, number: int, reader: FrameReader, skip: int) -> Iterator[Batch]:
         mode = self.sending.mode
         is_prebatch = mode is Mode.STREAM_PREBATCH
         prebatch = self.sending.prebatch if is_prebatch else Prebatch(frames=1)
-        frames = reader.read(skip=self.done.answered.get(number, 0))
-        batches = pack(number, frames, prebatch)
+        batches = pack_frames(number, reader.read(skip), prebatch)
         return self._hoard(batches, reader) if mode is Mode.SINGLE else batches
 
     def _hoard(self, batches: Iterator[Batch], reader: FrameReader) -> Iterator[Batch]:

@@ -1,19 +1,81 @@
-"""Captions many videos as one job, and writes each file as soon as it can."""
+"""Captions many videos as one job, and writes them as JSON lines, SubRip or WebVTT."""
 
 from __future__ import annotations
 
+import html
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from itertools import chain
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import FileJob, Remarks
+from clients.bulk import Counts, End, FileJob, Journal, Origin, Remarks, Report
 from clients.captioner import CaptionAnswer, Captioner, VideoEnd, check_decoder
-from clients.journal import Journal, Origin, Report
-from clients.outputs import CaptionPlan, write_whole
-from clients.pipeline import Counts
-from clients.subtitles import render
+from clients.errors import OutputError
+from clients.outputs import OutputPlan, is_folder, name_files, name_journal, write_whole
+from clients.sources import Source
+
+
+class SubtitleFormat(StrEnum):
+    """The format that is written."""
+
+    JSONL = "jsonl"
+    SRT = "srt"
+    VTT = "vtt"
+
+
+@dataclass(frozen=True)
+class CaptionPlan(OutputPlan):
+    """The plan of captions: videos, and the file that each goes into."""
+
+    kind: SubtitleFormat
+
+
+def plan_captions(
+    videos: Sequence[Source], name: str, kind: SubtitleFormat | None
+) -> CaptionPlan:
+    """JSON lines go into one file, subtitles into one per video, in a folder if there are
+    several. A name with a slash at its end is a folder. Without a kind, the suffix
+    decides. Raises OutputError for a contradiction."""
+    output = Path(name)
+    has_folder = is_folder(name)
+    kind = kind or (SubtitleFormat.JSONL if has_folder else _guess(output))
+    files: dict[Path, tuple[int, ...]]
+    if kind is SubtitleFormat.JSONL:
+        if has_folder:
+            raise OutputError(
+                f"{output} is a folder: give a file such as {output / 'captions.jsonl'}, or "
+                "--format srt or vtt for a file per video"
+            )
+        files = {output: tuple(range(len(videos)))}
+    elif len(videos) == 1 and not has_folder:
+        files = {output: (0,)}
+    else:
+        suffix = f".{kind}"
+        if output.suffix == suffix and not has_folder:
+            raise OutputError(
+                f"{output}: {len(videos)} videos do not go into one {kind} file; give a "
+                f"folder: -o {output.with_suffix('')} --format {kind}"
+            )
+        if output.exists() and not has_folder:
+            raise OutputError(
+                f"{output}: {len(videos)} videos need a folder, this is a file"
+            )
+        files = name_files(videos, lambda v: (output / v.relative).with_suffix(suffix))
+    return CaptionPlan(files, name_journal(output), kind)
+
+
+def _guess(output: Path) -> SubtitleFormat:
+    try:
+        return SubtitleFormat(output.suffix.removeprefix(".").lower())
+    except ValueError as error:
+        raise OutputError(
+            f"{output}: expected a name that ends in .jsonl, .srt or .vtt, or --format"
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +99,7 @@ class CaptionJob(FileJob):
         }
 
     def run(self, report: Report, journal: Journal) -> Counts:
-        summary = self.captioner.run(self.sources, report, journal.done)
-        return Counts(summary.frames, summary.requests, summary.seconds)
+        return self.captioner.run(self.sources, report, journal.done)
 
     def publish(self, journal: Journal, ended: int) -> Remarks:
         for path, videos in self.plan.files.items():
@@ -50,3 +111,76 @@ class CaptionJob(FileJob):
                 with write_whole(path) as file:
                     file.writelines(piece.encode() for piece in pieces)
         return Remarks()
+
+
+@dataclass(frozen=True)
+class Cue:
+    """A caption and the time it is shown."""
+
+    start_ms: int
+    end_ms: int
+    text: str
+
+
+def render(
+    kind: SubtitleFormat, video: str, events: Iterable[CaptionAnswer | VideoEnd]
+) -> Iterator[str]:
+    """The pieces of a video's text."""
+    if kind is SubtitleFormat.JSONL:
+        for frame, time_s, caption in _list_captions(events):
+            record = {"video": video, "frame": frame, "time_s": time_s}
+            line = json.dumps({**record, "caption": caption}, ensure_ascii=False)
+            yield f"{line}\n"
+        return
+    is_srt = kind is SubtitleFormat.SRT
+    if not is_srt:
+        yield "WEBVTT\n\n"
+    for number, cue in enumerate(join_cues(events), start=1):
+        # SubRip's players know no escapes; WebVTT's need them.
+        text = cue.text if is_srt else html.escape(cue.text, quote=False)
+        head = f"{number}\n" if is_srt else ""
+        mark = "," if is_srt else "."
+        times = f"{show_time(cue.start_ms, mark)} --> {show_time(cue.end_ms, mark)}"
+        yield f"{head}{times}\n{text}\n\n"
+
+
+def join_cues(events: Iterable[CaptionAnswer | VideoEnd]) -> Iterator[Cue]:
+    """A cue for as long as the caption stays the same, up to the next frame that has a
+    caption, or the video's end; none for an empty caption."""
+    cue: Cue | None = None
+    for time_s, caption in _list_changes(events):
+        time_ms = round(1000 * time_s)
+        if cue and caption == cue.text:
+            continue
+        if cue and cue.text:
+            yield Cue(cue.start_ms, max(time_ms, cue.start_ms + 1), cue.text)
+        cue = None if caption is None else Cue(time_ms, time_ms, caption)
+
+
+def show_time(time_ms: int, mark: str) -> str:
+    """`01:02:03,004`, with the format's mark before the milliseconds."""
+    seconds, milliseconds = divmod(time_ms, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{seconds:02}{mark}{milliseconds:03}"
+
+
+def _list_changes(
+    events: Iterable[CaptionAnswer | VideoEnd],
+) -> Iterator[tuple[float, str | None]]:
+    """Time and caption of each frame on one line, and None at the video's end."""
+    for event in events:
+        if isinstance(event, End):
+            yield event.end_s, None
+            continue
+        for _, time_s, caption in _list_captions([event]):
+            # An empty line would end the cue, and an arrow would be read as its time.
+            yield time_s, " ".join(caption.split()).replace("-->", "->")
+
+
+def _list_captions(
+    events: Iterable[CaptionAnswer | VideoEnd],
+) -> Iterator[tuple[int, float, str]]:
+    for event in events:
+        if isinstance(event, CaptionAnswer):
+            yield from zip(event.frames, event.times_s, event.captions, strict=True)

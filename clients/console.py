@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from clients.journal import Event, Report
+from clients.bulk import Event, Report
 
 SourceLanguage = Annotated[
     str | None,

@@ -16,14 +16,21 @@ from threading import Thread
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from urllib3.fields import RequestField
-from urllib3.filepost import choose_boundary
+from urllib3.filepost import choose_boundary, encode_multipart_formdata
 
-from clients.bulk import FileJob, Remarks
+from clients.bulk import (
+    Counts,
+    End,
+    Event,
+    FileJob,
+    Journal,
+    Origin,
+    Remarks,
+    Report,
+    Tick,
+)
 from clients.errors import InputError, ServerError
-from clients.journal import End, Event, Journal, Origin, Report, Tick
 from clients.outputs import write_whole
-from clients.pipeline import Counts
 from clients.server import ApiClient, ApiRequest, Body
 from clients.translator import TranslationOptions, Translator
 
@@ -66,20 +73,8 @@ class _Status(BaseModel):
     error: _Error | None = None
 
     @property
-    def is_under_way(self) -> bool:
-        return self.status in ("queued", "translating")
-
-    @property
     def share(self) -> float:
         return min(1.0, (self.texts_done or 0) / (self.texts or 1))
-
-    @property
-    def failure(self) -> str | None:
-        """The reason why there is no translation."""
-        if self.status != "failed":
-            return None
-        error = self.error or _Error()
-        return error.detail or error.title
 
 
 #: Events with the share of their document that is done, an error, or a thread's end.
@@ -115,15 +110,21 @@ class DocumentJob(FileJob):
         ended = journal.done.ended
         waiting = deque(n for n in range(len(self.sources)) if n not in ended)
         shares = dict.fromkeys(ended, 1.0)
+        sizes = [source.size_bytes for source in self.sources]
         count = len(waiting)
         told: _Told = SimpleQueue()
         try:
             for event, share in self._follow(waiting, told):
                 shares[event.source] = share
-                report(event, self._weigh(shares))
+                behind = sum(sizes[n] * done for n, done in shares.items())
+                report(event, behind / (sum(sizes) or 1))
         finally:
             waiting.clear()
-            _keep_uploads(told, journal)
+            while not told.empty():
+                item = told.get()
+                # A stopped run's uploads need no second one then.
+                if isinstance(item, tuple) and isinstance(item[0], DocumentUpload):
+                    journal.append(item[0])
         return Counts(count, 0, time.perf_counter() - began)
 
     def publish(self, journal: Journal, ended: int) -> Remarks:
@@ -145,10 +146,6 @@ class DocumentJob(FileJob):
             uploads = (e for e in journal.read_all() if isinstance(e, DocumentUpload))
             self.ids.update((upload.source, upload.id) for upload in uploads)
 
-    def _weigh(self, shares: dict[int, float]) -> float:
-        sizes = [source.size_bytes for source in self.sources]
-        return sum(sizes[n] * share for n, share in shares.items()) / (sum(sizes) or 1)
-
     def _follow(
         self, waiting: deque[int], told: _Told
     ) -> Iterator[tuple[Event, float]]:
@@ -167,11 +164,13 @@ class DocumentJob(FileJob):
 
     def _work(self, waiting: deque[int], told: _Told) -> None:
         try:
-            while (number := _take(waiting)) is not None:
+            while True:
+                try:
+                    number = waiting.popleft()
+                except IndexError:
+                    break
                 self._translate(number, told)
-        except (
-            Exception
-        ) as error:  # whatever it is, it is raised where it is waited for
+        except Exception as error:  # of any type: it is raised where it is waited for
             told.put(error)
         told.put(None)
 
@@ -215,12 +214,13 @@ class DocumentJob(FileJob):
     def _await(self, number: int, status: _Status, told: _Told) -> str | None:
         """Returns when the document is translated: None, or why it will never be."""
         delay_s = _FIRST_DELAY_S
-        while status.is_under_way:
+        while status.status in ("queued", "translating"):
             told.put((Tick(number), status.share))
             self.server.wait(delay_s)
             delay_s = min(_LONGEST_DELAY_S, 1.5 * delay_s)
             status = self._ask(ApiRequest("GET", f"{_PATH}/{status.id}"))
-        return status.failure
+        error = status.error or _Error()
+        return (error.detail or error.title) if status.status == "failed" else None
 
     def _ask(self, request: ApiRequest) -> _Status:
         try:
@@ -231,42 +231,18 @@ class DocumentJob(FileJob):
 
     def _write_form(self, path: Path) -> tuple[Body, str]:
         """A form in parts, which are read from the disk when they are sent."""
-        fields = {
+        options = {
             "tgt_lang": self.wanted.target,
             "src_lang": self.wanted.source,
             "glossary": self.wanted.glossary,
         }
+        fields = [(name, value) for name, value in options.items() if value]
         boundary = choose_boundary()
-        head = "".join(
-            f"--{boundary}\r\n{_write_headers(name)}{value}\r\n"
-            for name, value in fields.items()
-            if value
+        form, content_type = encode_multipart_formdata(
+            [*fields, ("file", (path.name, b"", ""))], boundary
         )
-        head += f"--{boundary}\r\n{_write_headers('file', path.name)}"
-        tail = f"\r\n--{boundary}--\r\n"
-        parts: Body = (head.encode(), *_list_parts(path), tail.encode())
-        return parts, f"multipart/form-data; boundary={boundary}"
-
-
-def _take(waiting: deque[int]) -> int | None:
-    try:
-        return waiting.popleft()
-    except IndexError:
-        return None
-
-
-def _keep_uploads(told: _Told, journal: Journal) -> None:
-    """Keep the uploads of a stopped run, which then need no second one."""
-    while not told.empty():
-        item = told.get()
-        if isinstance(item, tuple) and isinstance(item[0], DocumentUpload):
-            journal.append(item[0])
-
-
-def _write_headers(name: str, filename: str | None = None) -> str:
-    headers = RequestField(name, b"", filename)
-    headers.make_multipart()
-    return headers.render_headers()
+        tail = f"\r\n--{boundary}--\r\n".encode()
+        return (form.removesuffix(tail), *_list_parts(path), tail), content_type
 
 
 def _list_parts(path: Path) -> Iterator[memoryview]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
+from clients.bulk import pack
 from clients.errors import ClientError
 from contract.npy import write_header
 
@@ -116,25 +118,14 @@ class Batch:
     body: tuple[bytes | memoryview, ...]
 
 
-def pack(video: int, frames: Iterable[Frame], prebatch: Prebatch) -> Iterator[Batch]:
+def pack_frames(
+    video: int, frames: Iterable[Frame], prebatch: Prebatch
+) -> Iterator[Batch]:
     """Batches of frames that have the same size."""
-    waiting: list[Frame] = []
-    for frame in frames:
-        if waiting and not _fits(frame, waiting, prebatch):
-            yield _write(video, waiting)
-            waiting = []
-        waiting.append(frame)
-        if len(waiting) == prebatch.frames:
-            yield _write(video, waiting)
-            waiting = []
-    if waiting:
-        yield _write(video, waiting)
-
-
-def _fits(frame: Frame, waiting: Sequence[Frame], prebatch: Prebatch) -> bool:
-    size_bytes = (len(waiting) + 1) * frame.pixels.nbytes
-    is_alike = frame.pixels.shape == waiting[0].pixels.shape
-    return is_alike and size_bytes <= prebatch.size_bytes
+    for _, alike in groupby(frames, key=lambda frame: frame.pixels.shape):
+        most = prebatch.frames, prebatch.size_bytes
+        for packed in pack(alike, lambda frame: (1, frame.pixels.nbytes), *most):
+            yield _write(video, packed)
 
 
 def _write(video: int, frames: Sequence[Frame]) -> Batch:

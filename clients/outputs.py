@@ -10,7 +10,6 @@ from typing import BinaryIO
 
 from clients.errors import OutputError, explain_disk
 from clients.sources import Source
-from clients.subtitles import SubtitleFormat
 from contract import durable
 
 
@@ -30,46 +29,6 @@ class OutputPlan:
         return next(path for path, places in self.files.items() if source in places)
 
 
-@dataclass(frozen=True)
-class CaptionPlan(OutputPlan):
-    """The plan of captions: videos, and the file that each goes into."""
-
-    kind: SubtitleFormat
-
-
-def plan_captions(
-    videos: Sequence[Source], name: str, kind: SubtitleFormat | None
-) -> CaptionPlan:
-    """JSON lines go into one file, subtitles into one per video, in a folder if there are
-    several. A name with a slash at its end is a folder. Without a kind, the suffix
-    decides. Raises OutputError for a contradiction."""
-    output = Path(name)
-    is_folder = _is_folder(name)
-    kind = kind or (SubtitleFormat.JSONL if is_folder else _guess(output))
-    journal = _name_journal(output)
-    if kind is SubtitleFormat.JSONL:
-        if is_folder:
-            raise OutputError(
-                f"{output} is a folder: give a file such as {output / 'captions.jsonl'}, or "
-                "--format srt or vtt for a file per video"
-            )
-        return CaptionPlan({output: tuple(range(len(videos)))}, journal, kind)
-    if len(videos) == 1 and not is_folder:
-        return CaptionPlan({output: (0,)}, journal, kind)
-    if output.suffix == f".{kind}" and not is_folder:
-        raise OutputError(
-            f"{output}: {len(videos)} videos do not go into one {kind} file; give a folder: "
-            f"-o {output.with_suffix('')} --format {kind}"
-        )
-    if output.exists() and not is_folder:
-        raise OutputError(
-            f"{output}: {len(videos)} videos need a folder, this is a file"
-        )
-    suffix = f".{kind}"
-    files = name_files(videos, lambda v: (output / v.relative).with_suffix(suffix))
-    return CaptionPlan(files, journal, kind)
-
-
 def plan_translations(
     sources: Sequence[Source], name: str | None, language: str
 ) -> tuple[list[Source], OutputPlan]:
@@ -77,9 +36,9 @@ def plan_translations(
     the folder `name`, which mirrors the source's, or to the file `name`. A name without a
     suffix is a folder. What an earlier run has written so is no source. Raises OutputError
     for a contradiction."""
-    if name and Path(name).suffix and not _is_folder(name):
+    if name and Path(name).suffix and not is_folder(name):
         output = _check_file(sources, Path(name))
-        return list(sources), OutputPlan({output: (0,)}, _name_journal(output))
+        return list(sources), OutputPlan({output: (0,)}, name_journal(output))
     folder = Path(name) if name else None
     if folder and folder.exists() and not folder.is_dir():
         raise OutputError(f"{name}: translations need a folder, this is a file")
@@ -93,7 +52,7 @@ def plan_translations(
     if not wanted:
         raise OutputError(f"{sources[0].name}: each file is another one's translation")
     files = name_files(wanted, name_file)
-    return wanted, OutputPlan(files, _name_journal(folder or next(iter(files))))
+    return wanted, OutputPlan(files, name_journal(folder or next(iter(files))))
 
 
 @contextmanager
@@ -105,11 +64,13 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
             yield file
 
 
-def _is_folder(name: str) -> bool:
+def is_folder(name: str) -> bool:
+    """Whether results with this name are a folder's."""
     return name.endswith("/") or Path(name).is_dir()
 
 
-def _name_journal(output: Path) -> Path:
+def name_journal(output: Path) -> Path:
+    """Name the journal of a run that writes this file or folder."""
     return output.with_name(f"{output.name}.part")
 
 
@@ -128,15 +89,6 @@ def _check_file(sources: Sequence[Source], output: Path) -> Path:
     if output.resolve() == source.path.resolve():
         raise OutputError(f"{output}: the translation would replace its source")
     return output
-
-
-def _guess(output: Path) -> SubtitleFormat:
-    try:
-        return SubtitleFormat(output.suffix.removeprefix(".").lower())
-    except ValueError as error:
-        raise OutputError(
-            f"{output}: expected a name that ends in .jsonl, .srt or .vtt, or --format"
-        ) from error
 
 
 def name_files(

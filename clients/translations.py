@@ -12,17 +12,27 @@ from typing import Any, BinaryIO, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import FileJob, Remarks
+from clients.bulk import (
+    AnswerEvent,
+    Counts,
+    End,
+    FileJob,
+    Journal,
+    Origin,
+    Pipeline,
+    Remarks,
+    Report,
+    pack,
+    walk,
+)
 from clients.errors import InputError
-from clients.journal import AnswerEvent, End, Journal, Origin, Report
 from clients.outputs import write_whole
-from clients.pipeline import Counts, Pipeline, walk
 from clients.sources import Source
-from clients.tables.table import Cell, CellResult, TextTable
+from clients.tables import Cell, CellResult, TextTable
 from clients.translator import MAX_CHARACTERS, MAX_TEXTS, TextReply, Translator
 
-#: The most cells that need no translation and come with others.
-_MOST_CELLS = 4096
+#: A file's place among the files, and the cells of a request.
+_Question = tuple[int, list[Cell]]
 #: Rows that are named where many have an error.
 _NAMED = 10
 
@@ -56,18 +66,11 @@ class TranslationAnswer(AnswerEvent):
             yield CellResult(text, errors.get(place))
 
 
-@dataclass(frozen=True)
-class _Question:
-    source: int
-    cells: tuple[Cell, ...]
-
-
 @dataclass
 class Review:
     """A review of a file's answers: the first notes of each kind, and their number."""
 
     has_results: bool = False
-    text_count: int = 0
     error_count: int = 0
     warning_count: int = 0
     errors: list[Note] = field(default_factory=list)
@@ -79,7 +82,6 @@ class Review:
         review = cls()
         for answer in answers:
             is_found = any(text is not None for text in answer.texts)
-            review.text_count += answer.size
             review.has_results |= is_found or bool(answer.errors)
             review.error_count += len(answer.errors)
             review.warning_count += len(answer.warnings)
@@ -89,18 +91,16 @@ class Review:
 
     def tell(self, table: TextTable) -> Remarks:
         """A line for each of the first errors, and one for all warnings."""
-        name, errors, warnings = table.source.name, list[str](), list[str]()
-        for note in self.errors:
-            errors.append(f"{name}: {table.word} {note.row}: {note.text}")
+        name = table.source.name
+        errors = [f"{name}: {table.word} {n.row}: {n.text}" for n in self.errors]
         if self.error_count > len(self.errors):
             more = self.error_count - len(self.errors)
             errors.append(f"{name}: {more} more texts have no translation")
-        if self.warnings:
-            first = self.warnings[0]
-            warnings.append(
-                f"{name}: translations in doubt: {self.warning_count}, the first in "
-                f"{table.word} {first.row}: {first.text}"
-            )
+        warnings = [
+            f"{name}: translations in doubt: {self.warning_count}, the first in "
+            f"{table.word} {first.row}: {first.text}"
+            for first in self.warnings[:1]
+        ]
         return Remarks(errors, warnings)
 
 
@@ -132,8 +132,8 @@ class TranslationJob(FileJob):
         def read(number: int, _: Source) -> Iterator[tuple[_Question | End, float]]:
             reader = Reader(self.tables[number], stopping)
             cells = islice(reader.read(), done.answered.get(number, 0), None)
-            for packed in pack(cells, MAX_TEXTS, MAX_CHARACTERS):
-                yield _Question(number, packed), reader.table.share
+            for packed in pack_cells(cells, MAX_TEXTS, MAX_CHARACTERS):
+                yield (number, packed), reader.table.share
             yield End(number, reader.error), 1.0
 
         events = walk(self.sources, done, read)
@@ -141,18 +141,22 @@ class TranslationJob(FileJob):
         return pipeline.follow(report)
 
     def publish(self, journal: Journal, ended: int) -> Remarks:
+        def list_answers() -> Iterator[TranslationAnswer]:
+            events = journal.read(ended)
+            return (event for event in events if isinstance(event, TranslationAnswer))
+
         _, said = write_translations(
             self.tables[ended],
-            partial(_list_answers, journal, ended),
+            list_answers,
             partial(write_whole, self.plan.find_file(ended)),
             is_broken=ended in journal.errors,
         )
         return said
 
     def _ask(self, question: _Question) -> TranslationAnswer:
-        wanted = [cell.text or "" for cell in question.cells if cell.is_wanted]
-        replies = iter(self.translator.translate(wanted))
-        return answer_cells(question.source, question.cells, replies)
+        source, cells = question
+        wanted = [cell.text or "" for cell in cells if cell.is_wanted]
+        return answer_cells(source, cells, iter(self.translator.translate(wanted)))
 
 
 def answer_cells(
@@ -220,27 +224,13 @@ class Reader:
             self.error = f"{self.table.source.name}: {error.strerror}"
 
 
-def pack(
+def pack_cells(
     cells: Iterable[Cell], most_texts: int, most_characters: int
-) -> Iterator[tuple[Cell, ...]]:
+) -> Iterator[list[Cell]]:
     """The cells of each request: no more texts and, unless it has one only, no more
     characters."""
-    waiting: list[Cell] = []
-    texts, left = 0, most_characters
-    most_cells = max(_MOST_CELLS, most_texts)
-    for cell in cells:
-        length = len(cell.text or "") if cell.is_wanted else 0
-        is_full = texts == most_texts or len(waiting) == most_cells
-        if waiting and (is_full or length > left):
-            yield tuple(waiting)
-            waiting, texts, left = [], 0, most_characters
-        waiting.append(cell)
-        texts += cell.is_wanted
-        left -= length
-    if waiting:
-        yield tuple(waiting)
 
+    def measure(cell: Cell) -> tuple[int, int]:
+        return (1, len(cell.text or "")) if cell.is_wanted else (0, 0)
 
-def _list_answers(journal: Journal, source: int) -> Iterator[TranslationAnswer]:
-    events = journal.read(source)
-    return (event for event in events if isinstance(event, TranslationAnswer))
+    return pack(cells, measure, most_texts, most_characters)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -13,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from clients.bulk import pack
 from clients.errors import ServerError
 from clients.server import ApiClient, ApiRequest
 from contract.tasks import PATHS, TRANSLATION
@@ -90,14 +92,12 @@ class Translator:
 
     def translate(self, texts: Sequence[str]) -> list[TextReply]:
         """A reply for each text. Raises ServerError where it is not the texts' fault."""
-        pieces = [self._cut(text) for text in texts]
+        # A piece of HTML would be without the tags around it.
+        longest = LONGEST_PIECE if self.wanted.format == "text" else sys.maxsize
+        pieces = [cut(text, longest) for text in texts]
         groups = group([piece for each in pieces for piece in each])
         replies = chain.from_iterable(map(self._try, groups))
         return [_join([next(replies) for _ in each]) for each in pieces]
-
-    def _cut(self, text: str) -> list[str]:
-        # A piece of HTML would be without the tags around it.
-        return cut(text, LONGEST_PIECE) if self.wanted.format == "text" else [text]
 
     def _try(
         self, texts: Sequence[str], most_faults: int | None = None
@@ -106,22 +106,17 @@ class Translator:
         try:
             return self._ask(texts, final, most_faults)
         except ServerError as error:
-            if not self._is_fault_of_text(error, final):
+            is_refused = error.status in _REFUSED | final
+            if not (is_refused or (error.status in _DOUBTFUL and self._is_ready())):
                 raise
             if len(texts) == 1:
-                return [
-                    TextReply(None, error=error.reason.replace("src_text[0]: ", ""))
-                ]
+                reason = error.reason.replace("src_text[0]: ", "")
+                return [TextReply(None, error=reason)]
         middle = len(texts) // 2
         return [
             *self._try(texts[:middle], _MOST_FAULTS),
             *self._try(texts[middle:], _MOST_FAULTS),
         ]
-
-    def _is_fault_of_text(self, error: ServerError, divided: frozenset[int]) -> bool:
-        if error.status in _REFUSED | divided:
-            return True
-        return error.status in _DOUBTFUL and self._is_ready()
 
     def _is_ready(self) -> bool:
         try:
@@ -138,17 +133,15 @@ class Translator:
     ) -> list[TextReply]:
         path = PATHS[TRANSLATION]
         body = self.wanted.write_body(texts)
-        request = ApiRequest(
-            "POST", path, [body], "application/json", final, most_faults
-        )
+        json_type = "application/json"
+        request = ApiRequest("POST", path, [body], json_type, final, most_faults)
+        url = f"{self.server.url}{path}"
         try:
             answer = _Answer.model_validate(self.server.ask(request))
         except ValidationError as error:
-            raise ServerError(f"{self.server.url}{path}: no translations") from error
+            raise ServerError(f"{url}: no translations") from error
         if len(answer.translated) != len(texts):
-            raise ServerError(
-                f"{self.server.url}{path}: expected {len(texts)} translations"
-            )
+            raise ServerError(f"{url}: expected {len(texts)} translations")
         replies = [TextReply(text) for text in answer.translated]
         for warning in answer.warnings:
             if found := _PLACE.fullmatch(warning):
@@ -159,16 +152,7 @@ class Translator:
 
 def group(texts: Iterable[str]) -> Iterator[list[str]]:
     """The texts of each request."""
-    waiting: list[str] = []
-    left = MAX_CHARACTERS
-    for text in texts:
-        if waiting and (len(waiting) == MAX_TEXTS or len(text) > left):
-            yield waiting
-            waiting, left = [], MAX_CHARACTERS
-        waiting.append(text)
-        left -= len(text)
-    if waiting:
-        yield waiting
+    return pack(texts, lambda text: (1, len(text)), MAX_TEXTS, MAX_CHARACTERS)
 
 
 def cut(text: str, longest: int) -> list[str]:

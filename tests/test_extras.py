@@ -28,7 +28,7 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
 RUN_WITH = {
     "clients": "clients",
     "clients.decoding": "clients+captioner",
-    "clients.tables.columnar": "clients+parquet",
+    "clients.parquet": "clients+parquet",
     "contract": "clients",
     "gateway": "gateway",
     "text": "gateway",

@@ -22,7 +22,7 @@ from benchmarks.instruments.workload import write_document
 from benchmarks.report import FigureGoal, Findings, compare_turns
 from catalog import checkpoint
 from clients.sources import TABLES, find_sources
-from clients.tables.table import Column
+from clients.tables import Column
 from contract.tasks import TRANSLATION
 from handlers.engine.translation.m2m100 import Sentence
 from ray_backend.bulk.command import read_request

@@ -111,9 +111,9 @@ def _measure(
         )
         truth = list_captions(frames)
         return CaptionTurn(
-            summary.frames / summary.seconds,
+            summary.answered / summary.seconds,
             sum(map(str.__eq__, captions, truth)) / len(truth),
-            divide(cpu_s, summary.frames),
+            divide(cpu_s, summary.answered),
         )
 
     retries = RetryPolicy(timeout_s=_TIMEOUT_S)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 import catalog
 from catalog import CPU, Catalog, CatalogError, Model, checkpoint
+from clients.captions import SubtitleFormat
 from clients.console import (
     ColumnNames,
     EveryFrame,
@@ -23,8 +24,7 @@ from clients.console import (
 )
 from clients.errors import ClientError, InputError
 from clients.frames import Every, VideoOptions
-from clients.subtitles import SubtitleFormat
-from clients.tables.table import name_columns
+from clients.tables import name_columns
 from contract import variables
 from contract.cpus import count_cpus
 from contract.options import BEAM_SIZE

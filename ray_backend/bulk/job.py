@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from clients.bulk import Remarks
+from clients.bulk import Event, Remarks, Report
 from clients.errors import InputError, OutputError
-from clients.journal import Event, Report
 from clients.outputs import name_files
 from clients.sources import Source, SourceKind
-from clients.tables.table import Cell
+from clients.tables import Cell
 from ray_backend.bulk.storage import KEPT, Store
 
 #: Chunks whose results are written at once: an object store takes its time for each.
@@ -39,7 +38,7 @@ class FilePart:
     #: The share of the file, from 0 to 1.
     share: float = 1.0
     #: The texts and what is between them; None if an earlier run has answered them.
-    cells: tuple[Cell, ...] | None = ()
+    cells: Sequence[Cell] | None = ()
     #: The reason why the file could not be read further.
     error: str | None = None
 

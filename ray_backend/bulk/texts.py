@@ -21,13 +21,12 @@ from catalog import Model
 from clients.bulk import Remarks
 from clients.errors import InputError
 from clients.sources import TABLES, Source
-from clients.tables import open_table
-from clients.tables.table import Column, TextTable
+from clients.tables import Column, TextTable, open_table
 from clients.translations import (
     Reader,
     TranslationAnswer,
     answer_cells,
-    pack,
+    pack_cells,
     write_translations,
 )
 from clients.translator import TextReply
@@ -206,7 +205,7 @@ class BulkTranslation(BulkJob):
 
     def _pack(self, source: Source, table: TextTable) -> Iterator[FilePart]:
         reader = Reader(table, threading.Event())
-        packs = pack(reader.read(), self.most_texts, MOST_CHARACTERS)
+        packs = pack_cells(reader.read(), self.most_texts, MOST_CHARACTERS)
         cells, part, before = next(packs, ()), 0, 0.0
         for following in packs:
             share = table.share

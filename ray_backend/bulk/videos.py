@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from catalog import Model, checkpoint
-from clients.bulk import Remarks
+from clients.bulk import Event, Remarks
 from clients.captioner import CaptionAnswer, Captioner, Sending, VideoEnd, check_decoder
+from clients.captions import SubtitleFormat, render
 from clients.errors import ClientError, InputError, ServerError
 from clients.frames import FrameSize, VideoOptions
-from clients.journal import Event
 from clients.sources import VIDEOS, Source
-from clients.subtitles import SubtitleFormat, render
 from handlers.base import Row, TaskError, TaskHandler
 from ray_backend.bulk.job import BulkJob, Chunk, FilePart, PartWritten
 from ray_backend.bulk.storage import Store, fetch

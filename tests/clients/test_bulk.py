@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from clients.bulk import BulkResult, run_job
-from clients.captioner import Captioner, Mode, Sending
-from clients.captions import CaptionJob
+from clients.bulk import Done, End, Journal, run_job
+from clients.captioner import CaptionAnswer, Captioner, Mode, Sending, VideoEnd
+from clients.captions import CaptionJob, SubtitleFormat, plan_captions
 from clients.console import show_progress
 from clients.errors import OutputError, ServerError
 from clients.frames import Every, Prebatch, VideoOptions
-from clients.journal import End, Event
-from clients.outputs import plan_captions
 from clients.server import ApiClient
 from clients.sources import VIDEOS, find_sources
-from clients.subtitles import SubtitleFormat
+from tests.clients.conftest import Stop, read_files, run
 from tests.clients.drawing import write_numbers
-
-
-class Stop(Exception):
-    """Ends a run as a kill would, between two lines of the journal."""
 
 
 @pytest.fixture
@@ -57,23 +52,6 @@ def make_job(
     )
 
 
-def run(
-    job: CaptionJob, stop_after: int | None = None
-) -> tuple[BulkResult, list[Event]]:
-    events: list[Event] = []
-
-    def report(event: Event, _: float) -> None:
-        events.append(event)
-        if len(events) == stop_after:
-            raise Stop
-
-    return run_job(job, report), events
-
-
-def read_files(job: CaptionJob) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in job.plan.files if path.exists()}
-
-
 @pytest.mark.parametrize("output", ["captions.jsonl", "subtitles"])
 def test_a_job_that_is_stopped_anywhere_has_the_same_result(server, clips, output):
     whole = make_job(server, clips, f"whole-{output}")
@@ -85,8 +63,8 @@ def test_a_job_that_is_stopped_anywhere_has_the_same_result(server, clips, outpu
         with pytest.raises(Stop):
             run(job, stop_after)
         # A kill may come between the journal's line and the file.
-        for path in read_files(job):
-            path.unlink()
+        for path in job.plan.files:
+            path.unlink(missing_ok=True)
         again, rest = run(job)
         assert len(rest) == len(events) - stop_after
         assert again.errors == outcome.errors
@@ -100,7 +78,7 @@ def test_a_finished_video_has_its_subtitles_while_others_are_read(server, clips)
 
     def report(event, _):
         if isinstance(event, End):
-            seen[event.source] = sorted(path.name for path in read_files(job))
+            seen[event.source] = sorted(read_files(job))
 
     run_job(job, report)
     assert seen == {
@@ -108,16 +86,6 @@ def test_a_finished_video_has_its_subtitles_while_others_are_read(server, clips)
         1: ["a.srt", "b.srt"],
         2: ["a.srt", "b.srt", "c.srt"],
     }
-
-
-def test_a_broken_video_is_reported_and_has_its_first_captions(server, clips):
-    job = make_job(server, clips, "captions.jsonl")
-    outcome, _ = run(job)
-    (error,) = outcome.errors
-    assert error.startswith("b.mp4: at ")
-    (content,) = read_files(job).values()
-    for video in clips:
-        assert f'{{"video": "{video}", "frame": 3, "time_s": 0.3'.encode() in content
 
 
 def test_files_that_are_there_are_kept_unless_they_may_go(server, clips):
@@ -149,14 +117,6 @@ def test_another_job_does_not_go_on_with_the_journal(fake, server, clips):
     assert [*read_files(anew).values()] == [*read_files(expected).values()]
 
 
-def test_a_video_that_has_changed_is_not_gone_on_with(server, clips, tmp_path):
-    with pytest.raises(Stop):
-        run(make_job(server, clips, "captions.jsonl"), 3)
-    write_numbers(tmp_path / "a.mp4", 21)
-    with pytest.raises(OutputError, match=r"\(files\)"):
-        run(make_job(server, clips, "captions.jsonl"))
-
-
 def test_a_server_that_refuses_leaves_the_journal(fake, server, clips):
     fake.will("answer", "invalid")
     job = make_job(server, clips, "captions.jsonl")
@@ -180,3 +140,110 @@ def test_the_bar_shows_frames_and_is_quiet_where_nobody_looks(server, clips):
     assert texts[False].strip() == ""
     assert "frames/s" in texts[True]
     assert "100 %" in texts[True]
+
+
+ORIGIN = {"url": "http://x", "every": {"frames": 1}, "files": [["a.mp4", 5, 7]]}
+EVENTS: list[CaptionAnswer | VideoEnd] = [
+    CaptionAnswer(0, (0, 1), (0.0, 0.04), ("a red circle", "an “é”\nin two lines")),
+    CaptionAnswer(0, (2,), (0.08,), ("",)),
+    VideoEnd(0, end_s=0.12),
+    CaptionAnswer(1, (0, 10), (0.0, 1.0), ("a", "b")),
+    VideoEnd(1, "b.mp4: at 1.500 s (frame 11): broken", 1.5),
+    CaptionAnswer(2, (0,), (0.0,), ("c",)),
+]
+
+
+def open_journal(
+    path: Path, origin: dict[str, Any], *, is_restart: bool = False
+) -> Journal:
+    return Journal(path, origin, CaptionJob.events, is_restart=is_restart)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "captions.jsonl.part"
+
+
+@pytest.fixture
+def written(path):
+    """The bytes of a journal with all events."""
+    with open_journal(path, ORIGIN) as journal:
+        for event in EVENTS:
+            journal.append(event)
+    return path.read_bytes()
+
+
+def count(events: list[CaptionAnswer | VideoEnd]) -> Done:
+    captions: dict[int, int] = {}
+    for event in events:
+        if isinstance(event, CaptionAnswer):
+            captions[event.source] = captions.get(event.source, 0) + len(event.captions)
+    ended = frozenset(event.source for event in events if isinstance(event, VideoEnd))
+    return Done(captions, ended)
+
+
+def test_what_was_appended_is_there(path, written):
+    assert len(written.splitlines()) == 1 + len(EVENTS)
+    with open_journal(path, ORIGIN) as journal:
+        assert journal.done == count(EVENTS)
+        assert journal.errors == {1: "b.mp4: at 1.500 s (frame 11): broken"}
+        found = [event for video in range(4) for event in journal.read(video)]
+    assert found == EVENTS
+
+
+def test_a_journal_that_ends_anywhere_goes_on_after_its_last_whole_line(path, written):
+    for length in range(len(written)):
+        path.write_bytes(written[:length])
+        whole = max(0, written[:length].count(b"\n") - 1)
+        with open_journal(path, ORIGIN) as journal:
+            assert journal.done == count(EVENTS[:whole])
+            for event in EVENTS[whole:]:
+                journal.append(event)
+            assert [*journal.read(0), *journal.read(1)] == EVENTS[:5]
+        assert path.read_bytes() == written
+
+
+def test_what_a_power_cut_left_is_dropped(path, written):
+    lines = written.splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]) + b"\0" * 100 + b"\n" + lines[4])
+    with open_journal(path, ORIGIN) as journal:
+        assert journal.done == count(EVENTS[:2])
+    assert path.read_bytes() == b"".join(lines[:3])
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"url": "http://y"}, "url"),
+        ({"every": {"frames": 2}}, "every"),
+        ({"files": [["a.mp4", 5, 8]]}, "files"),
+    ],
+)
+def test_a_journal_of_something_else_is_left_alone(path, written, change, named):
+    with pytest.raises(OutputError, match=f"other options or files \\({named}\\)"):
+        open_journal(path, {**ORIGIN, **change})
+    assert path.read_bytes() == written
+
+
+@pytest.mark.parametrize("content", ["[1, 2]\n", '"text"\n', "{}\n"])
+def test_a_file_that_is_no_journal_is_left_alone(path, content):
+    path.write_text(content)
+    with pytest.raises(OutputError, match="other options or files"):
+        open_journal(path, ORIGIN)
+    assert path.read_text() == content
+
+
+def test_two_runs_do_not_write_the_same_journal(path):
+    with (
+        open_journal(path, ORIGIN),
+        pytest.raises(OutputError, match="another run writes it"),
+    ):
+        open_journal(path, ORIGIN)
+    with open_journal(path, ORIGIN) as journal:
+        assert journal.done == Done()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputError, match="file/x.part: "):
+        open_journal(tmp_path / "file" / "x.part", ORIGIN)

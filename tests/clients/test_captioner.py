@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from clients.bulk import Counts, Done, End, Event
 from clients.captioner import (
     CaptionAnswer,
     Captioner,
     Mode,
     Sending,
-    Summary,
     VideoEnd,
     caption_video,
 )
 from clients.errors import MemoryLimitError, ServerError, VideoError
-from clients.frames import FrameSize, VideoOptions, pack
-from clients.journal import Done, End, Event
+from clients.frames import FrameSize, VideoOptions, pack_frames
 from clients.server import ApiClient
 from clients.sources import VIDEOS, find_sources
 from tests.clients.drawing import write_numbers
@@ -31,8 +30,8 @@ def run(
     paths: list[Path],
     sending: Sending | None = None,
     done: Done | None = None,
-) -> tuple[Summary, list[tuple[Event, float]]]:
-    """Summary, and what was reported."""
+) -> tuple[Counts, list[tuple[Event, float]]]:
+    """Counts, and what was reported."""
     events: list[tuple[Event, float]] = []
     captioner = Captioner(server, READING, sending or Sending())
     videos = find_sources([str(path) for path in paths], VIDEOS)
@@ -67,19 +66,12 @@ def clip(tmp_path):
     ],
 )
 def test_every_mode_captions_all_frames(fake, server, clip, mode, shapes):
-    captions, summary = caption_video(clip, server, READING, Sending(mode))
+    captions, counts = caption_video(clip, server, READING, Sending(mode))
     assert captions == numbers(100)
-    assert (summary.videos, summary.frames) == (1, 100)
-    assert summary.requests == len(shapes)
-    assert 0 < summary.decode_s < summary.seconds
+    assert (counts.answered, counts.requests) == (100, len(shapes))
     arrived = sorted((len(array) for array in fake.arrays), reverse=True)
     assert arrived == shapes
     assert {array.shape[1:] for array in fake.arrays} == {(32, 64, 3)}
-
-
-def test_frames_go_as_they_are_without_a_size(fake, server, clip):
-    caption_video(clip, server, VideoOptions(), Sending())
-    assert {array.shape[1:] for array in fake.arrays} == {(64, 128, 3)}
 
 
 @pytest.mark.parametrize("mode", [Mode.STREAM_SINGLE, Mode.SINGLE])
@@ -90,21 +82,6 @@ def test_answers_that_overtake_others_wait_for_them(fake, server, clip, mode):
     assert events[-1][0] == VideoEnd(0, end_s=10.0)
 
 
-def test_so_many_requests_are_under_way_and_no_more(fake, server, clip):
-    fake.is_open.clear()
-    results = []
-    sending = Sending(Mode.STREAM_SINGLE, requests_in_flight=3)
-    thread = threading.Thread(
-        target=lambda: results.append(run(server, [clip], sending))
-    )
-    thread.start()
-    fake.wait_for_requests(3)
-    fake.is_open.set()
-    thread.join()
-    assert fake.most_at_once == 3
-    assert list_captions(results[0][1]) == numbers(100)
-
-
 def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
     fake, server, clip, monkeypatch
 ):
@@ -113,14 +90,14 @@ def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
 
     def count(*arguments):
         nonlocal ahead, packed
-        for batch in pack(*arguments):
+        for batch in pack_frames(*arguments):
             packed += 1
             ahead = max(ahead, packed - len(events))
             if packed == 7:
                 fake.is_open.set()
             yield batch
 
-    monkeypatch.setattr("clients.captioner.pack", count)
+    monkeypatch.setattr("clients.captioner.pack_frames", count)
     fake.is_open.clear()
     sending = Sending(Mode.STREAM_SINGLE, requests_in_flight=3)
     captioner = Captioner(server, READING, sending)
@@ -149,7 +126,7 @@ def test_videos_follow_each_other(server, tmp_path):
     assert [event.source for event, _ in events] == [0, 0, 1, 1, 1, 2, 2]
     for video, count in enumerate((5, 40, 3)):
         assert list_captions(events, video) == numbers(count)
-    assert (summary.videos, summary.frames, summary.requests) == (3, 48, 4)
+    assert (summary.answered, summary.requests) == (48, 4)
     shares = [share for _, share in events]
     assert shares == sorted(shares)
     assert shares[-1] == 1
@@ -164,7 +141,7 @@ def test_what_is_done_is_not_asked_again(fake, server, tmp_path):
     first, _ = events[0]
     assert isinstance(first, CaptionAnswer)
     assert first.frames == tuple(range(32, 50))
-    assert summary.frames == sum(map(len, fake.arrays)) == 18
+    assert summary.answered == sum(map(len, fake.arrays)) == 18
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from clients import documents
-from clients.bulk import BulkResult, run_job
+from clients.bulk import Event, run_job
 from clients.documents import DocumentJob, DocumentUpload
 from clients.errors import ServerError
-from clients.journal import Event, Tick
 from clients.outputs import plan_translations
-from clients.server import ApiClient, RetryPolicy
+from clients.server import ApiClient
 from clients.sources import DOCUMENTS, find_sources
 from clients.translator import TranslationOptions
-from tests.fake_api import MARK, FakeApi
+from tests.clients.conftest import Stop, run
+from tests.fake_api import MARK
 
 NAMES = ("a.docx", "b/c.srt", "b/d.html", "e.txt")
 WANTED = TranslationOptions("de", "en", glossary="terms")
-
-
-class Stop(Exception):
-    """Ends a run as a kill would, between two lines of the journal."""
-
-
-@pytest.fixture
-def server(stack: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiClient]:
-    monkeypatch.setattr(documents, "_FIRST_DELAY_S", 0.001)
-    with ApiClient(stack.url, RetryPolicy(attempts=3, timeout_s=30), 5) as server:
-        yield server
 
 
 @pytest.fixture
@@ -63,20 +50,6 @@ def make_job(
         documents_at_once=at_once,
         is_overwrite=is_overwrite,
     )
-
-
-def run(
-    job: DocumentJob, stop_after: int | None = None
-) -> tuple[BulkResult, list[tuple[Event, float]]]:
-    events: list[tuple[Event, float]] = []
-
-    def report(event: Event, share: float) -> None:
-        events.append((event, share))
-        kept = [event for event, _ in events if not isinstance(event, Tick)]
-        if len(kept) == stop_after:
-            raise Stop
-
-    return run_job(job, report), events
 
 
 def list_files(folder: Path) -> list[str]:
@@ -201,12 +174,6 @@ def test_a_stack_that_takes_no_documents_ends_it(stack, server, folder, status):
     stack.refused = {Path(name).name: status for name in NAMES}
     with pytest.raises(ServerError, match=f"/documents: {status} .* is refused"):
         run(make_job(server, ["in"], "out"))
-
-
-def test_a_language_that_is_not_served_is_said_before_an_upload(stack, server, folder):
-    with pytest.raises(ServerError, match="No xx here"):
-        run(make_job(server, ["in"], "out", wanted=TranslationOptions("xx")))
-    assert not stack.documents
 
 
 def test_an_empty_document_and_a_strange_name_are_uploaded(stack, server, folder):

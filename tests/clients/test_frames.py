@@ -11,9 +11,17 @@ import numpy as np
 import pytest
 from av.video.reformatter import Interpolation
 
-from clients.decoding import FrameReader, Orientation, choose_filter
+from clients.decoding import FrameReader, choose_filter
 from clients.errors import ClientError
-from clients.frames import Batch, Every, Frame, FrameSize, Prebatch, VideoOptions, pack
+from clients.frames import (
+    Batch,
+    Every,
+    Frame,
+    FrameSize,
+    Prebatch,
+    VideoOptions,
+    pack_frames,
+)
 from clients.sources import VIDEOS, find_sources
 from tests.clients.drawing import read_number, write_numbers, write_sound, write_video
 
@@ -200,12 +208,6 @@ def test_large_steps_are_averaged_and_small_ones_are_cubic():
         assert Interpolation.BICUBIC in choose_filter(FrameSize(1080, 1920), target)
 
 
-def test_an_upright_size_is_turned_back():
-    turned = Orientation(is_transposed=True)
-    assert turned.turn(turned.turn(FrameSize(3, 4))) == FrameSize(3, 4)
-    assert Orientation(is_mirrored=True).turn(FrameSize(3, 4)) == FrameSize(3, 4)
-
-
 def cut(path: Path, share: float) -> Path:
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
     return path
@@ -252,22 +254,6 @@ def test_what_is_no_video_is_named(tmp_path, name, content, reason):
     assert reason in reader.error
 
 
-def test_a_video_without_its_index_is_named(tmp_path):
-    reader, frames = read(cut(write_numbers(tmp_path / "a.mp4", 30), 0.5))
-    assert frames == []
-    assert reader.error
-    assert reader.error.startswith(f"{tmp_path}/a.mp4: ")
-
-
-def test_a_video_that_vanished_is_named(tmp_path):
-    path = write_numbers(tmp_path / "a.mp4", 3)
-    (video,) = find_sources([str(path)], VIDEOS)
-    path.unlink()
-    reader = FrameReader(video, VideoOptions(), threading.Event())
-    assert list(reader.read()) == []
-    assert reader.error == f"{path}: no such file or directory"
-
-
 def test_a_reader_that_is_stopped_ends(tmp_path):
     (video,) = find_sources([str(write_numbers(tmp_path / "a.mp4", 30))], VIDEOS)
     stopping = threading.Event()
@@ -306,7 +292,7 @@ def open_body(batch: Batch) -> Any:
 )
 def test_frames_are_packed_in_order(sizes, prebatch, lengths):
     frames = make_frames(*sizes)
-    batches = list(pack(3, frames, Prebatch.parse(prebatch)))
+    batches = list(pack_frames(3, frames, Prebatch.parse(prebatch)))
     assert [len(batch.frames) for batch in batches] == lengths
     assert [index for batch in batches for index in batch.frames] == list(
         range(len(sizes))
@@ -322,7 +308,7 @@ def test_frames_are_packed_in_order(sizes, prebatch, lengths):
 
 def test_large_pixels_are_not_copied():
     (frame,) = make_frames(7000)
-    (batch,) = pack(0, [frame], Prebatch())
+    (batch,) = pack_frames(0, [frame], Prebatch())
     frame.pixels[0, 0] = 77
     assert open_body(batch)[0, 0, 0].tolist() == [77, 77, 77]
 

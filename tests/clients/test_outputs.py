@@ -1,4 +1,4 @@
-"""The files of captions, and refused ones."""
+"""The files of captions and translations, and refused ones."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from clients.captions import SubtitleFormat, plan_captions
 from clients.errors import OutputError
-from clients.outputs import plan_captions, plan_translations, write_whole
+from clients.outputs import plan_translations, write_whole
 from clients.sources import Source
-from clients.subtitles import SubtitleFormat
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +36,6 @@ TWO = ("a.mp4", "s/b.mkv")
         (["a.mp4"], "c.txt", SubtitleFormat.VTT, {"c.txt": (0,)}),
         (["a.mp4"], "there", SubtitleFormat.SRT, {"there/a.srt": (0,)}),
         (["a.mp4"], "new/", SubtitleFormat.SRT, {"new/a.srt": (0,)}),
-        (
-            TWO,
-            "there",
-            SubtitleFormat.VTT,
-            {"there/a.vtt": (0,), "there/s/b.vtt": (1,)},
-        ),
         (TWO, "new", SubtitleFormat.SRT, {"new/a.srt": (0,), "new/s/b.srt": (1,)}),
     ],
 )
@@ -127,29 +121,6 @@ def test_translations_that_cannot_be_written_are_explained(names, output, reason
     sources = [Source(Path("in", name), Path(Path(name).name), 1, 1) for name in names]
     with pytest.raises(OutputError, match=reason):
         plan_translations(sources, output, "fr")
-
-
-def test_what_is_there_is_found():
-    Path("there/a.srt").write_text("x")
-    plan = plan_captions(make_videos(*TWO), "there", SubtitleFormat.SRT)
-    assert plan.find_existing() == [Path("there/a.srt")]
-
-
-def test_a_file_is_there_as_a_whole_or_not():
-    path = Path("deep/er/c.srt")
-    with write_whole(path) as file:
-        file.write("aé".encode())
-    assert path.read_text("utf-8") == "aé"
-
-    def fail() -> None:
-        with write_whole(path) as file:
-            file.write(b"b")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert [file.name for file in path.parent.iterdir()] == ["c.srt"]
-    assert path.read_text("utf-8") == "aé"
 
 
 def test_a_place_that_cannot_be_written_is_named():

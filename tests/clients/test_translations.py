@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +14,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clients.bulk import BulkResult, run_job
+from clients.bulk import run_job
 from clients.errors import OutputError
-from clients.journal import Event
 from clients.outputs import plan_translations
-from clients.server import ApiClient, RetryPolicy
+from clients.server import ApiClient
 from clients.sources import TABLES, find_sources
-from clients.tables import open_table
-from clients.tables.table import name_columns
+from clients.tables import name_columns, open_table
 from clients.translations import TranslationJob
 from clients.translator import MAX_TEXTS, TranslationOptions, Translator
-from tests.fake_api import FakeApi, blame_text
+from tests.clients.conftest import Stop, read_files, run
+from tests.fake_api import blame_text
 
 COUNT = 3 * MAX_TEXTS
 WANTED = TranslationOptions("fr", "en")
-
-
-class Stop(Exception):
-    """Ends a run as a kill would, between two lines of the journal."""
-
-
-@pytest.fixture
-def server(stack: FakeApi) -> Iterator[ApiClient]:
-    with ApiClient(stack.url, RetryPolicy(attempts=3, timeout_s=30), 4) as server:
-        yield server
 
 
 @pytest.fixture
@@ -83,23 +70,6 @@ def make_job(
         requests_in_flight=requests_in_flight,
         is_overwrite=is_overwrite,
     )
-
-
-def run(
-    job: TranslationJob, stop_after: int | None = None
-) -> tuple[BulkResult, list[tuple[Event, float]]]:
-    events: list[tuple[Event, float]] = []
-
-    def report(event: Event, share: float) -> None:
-        events.append((event, share))
-        if len(events) == stop_after:
-            raise Stop
-
-    return run_job(job, report), events
-
-
-def read_files(job: TranslationJob) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in job.plan.files if path.exists()}
 
 
 def test_every_format_is_translated_row_by_row(stack, server, folder):
@@ -288,24 +258,6 @@ def test_doubtful_translations_are_counted(stack, server, folder):
         f"data/a.txt: translations in doubt: {count}, the first in line 11: it repeats "
         "itself"
     ]
-
-
-def test_so_many_requests_are_under_way_and_the_reader_is_not_far_ahead(
-    stack, server, folder
-):
-    line = "text " * 200
-    Path("a.txt").write_text(f"{line}\n" * 1000)
-    stack.is_open.clear()
-    job = make_job(server, ["a.txt"], requests_in_flight=3)
-    thread = threading.Thread(target=lambda: run(job))
-    thread.start()
-    stack.wait_until(lambda: stack.at_once == 3)
-    # Twice as many requests wait, one is being made, and the file is read in blocks.
-    assert job.tables[0].share < 0.2
-    stack.is_open.set()
-    thread.join()
-    assert stack.most_at_once == 3
-    assert Path("a.fr.txt").read_text() == f"[{line}]\n" * 1000
 
 
 @pytest.mark.slow

@@ -9,11 +9,18 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import FileJob, Remarks, run_job
+from clients.bulk import (
+    AnswerEvent,
+    Counts,
+    End,
+    FileJob,
+    Journal,
+    Remarks,
+    Report,
+    run_job,
+)
 from clients.errors import ClientError
-from clients.journal import AnswerEvent, End, Journal, Report
 from clients.outputs import OutputPlan, write_whole
-from clients.pipeline import Counts
 from clients.sources import Source
 from tests.durability.running import Diary
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from catalog import Model, TranslationSection
-from clients.tables.table import name_columns
+from clients.tables import name_columns
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
 from ray_backend.bulk.executor import divide
 from ray_backend.bulk.job import (

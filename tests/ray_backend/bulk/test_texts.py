@@ -11,7 +11,7 @@ import pytest
 
 from clients.errors import ClientError
 from clients.sources import find_sources
-from clients.tables.table import Cell
+from clients.tables import Cell
 from ray_backend.bulk import texts
 from tests.ray_backend.bulk.conftest import Bench
 

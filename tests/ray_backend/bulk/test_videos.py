@@ -15,9 +15,9 @@ import pytest
 
 from catalog import VISION, Model
 from clients.captioner import Captioner, Sending
+from clients.captions import SubtitleFormat
 from clients.errors import ClientError
 from clients.frames import Every, VideoOptions
-from clients.subtitles import SubtitleFormat
 from handlers.base import Outcome, Result, Row, TaskError
 from ray_backend.bulk.job import Answerer, RunTotals
 from ray_backend.bulk.storage import ResultFolder, Store

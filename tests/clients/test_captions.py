@@ -7,7 +7,7 @@ import json
 import pytest
 
 from clients.captioner import CaptionAnswer, VideoEnd
-from clients.subtitles import Cue, SubtitleFormat, join_cues, render, show_time
+from clients.captions import Cue, SubtitleFormat, join_cues, render, show_time
 
 
 def answers(*captions: str, step_s: float = 0.5) -> list[CaptionAnswer | VideoEnd]:

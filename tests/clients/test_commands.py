@@ -1,27 +1,31 @@
-"""`python -m clients translate` and `document` as processes, that are killed and started
-again.
-"""
+"""`python -m clients` with each of its commands, which is killed and started again."""
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
 import pytest
 
 from clients.translator import MAX_TEXTS
+from tests.clients.drawing import write_numbers
 from tests.clients.processes import run, run_process, start
 from tests.fake_api import MARK
 from tests.scripted_server import LIMIT_S
 
 REQUESTS = 40
+CAPTION = ("caption", "a.mp4", "b.mkv", "-o", "out.jsonl", "--mode", "stream-single")
 TRANSLATE = ("translate", "a.csv", "--column", "text", "--to", "fr", "--from", "en")
 DOCUMENT = ("document", "in", "--to", "de", "-o", "out")
+AT_ONCE = ("--requests-in-flight", "3")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A table that takes some requests, and three documents."""
+    """Two videos, a table that takes some requests, and three documents."""
+    write_numbers(tmp_path / "a.mp4", 60)
+    write_numbers(tmp_path / "b.mkv", 30, codec="mpeg4")
     rows = [f"{number},text {number}\r\n" for number in range(REQUESTS * MAX_TEXTS)]
     (tmp_path / "a.csv").write_bytes(("id,text\r\n" + "".join(rows)).encode())
     (tmp_path / "in/b").mkdir(parents=True)
@@ -35,10 +39,34 @@ def expect(count: int = REQUESTS * MAX_TEXTS) -> bytes:
     return ("id,text,text_fr\r\n" + "".join(rows)).encode()
 
 
-def test_a_table_is_translated_and_nothing_is_said(stack, folder):
-    assert run(folder, stack.url, *TRANSLATE) == (0, "")
-    assert (folder / "a.fr.csv").read_bytes() == expect()
-    assert sorted(path.name for path in folder.iterdir()) == ["a.csv", "a.fr.csv", "in"]
+def read_records(folder: Path) -> list[tuple[str, int, float, str]]:
+    lines = (folder / "out.jsonl").read_text("utf-8").splitlines()
+    return [tuple(json.loads(line).values()) for line in lines]
+
+
+CAPTIONS = [
+    (video, number, number / 10, f"number {number}")
+    for video, count in (("a.mp4", 60), ("b.mkv", 30))
+    for number in range(count)
+]
+
+
+@pytest.mark.slow
+def test_captions_of_a_killed_run_are_gone_on_with(folder, fake):
+    requests = 31
+    fake.will(*["answer"] * (requests - 1), *["hang"] * 3)
+    killed = start(folder, fake.url, *CAPTION, *AT_ONCE)
+    fake.wait_for_requests(requests)
+    killed.kill()
+    killed.communicate(timeout=LIMIT_S)
+    assert not (folder / "out.jsonl").exists()
+    fake.will()
+    fake.asked.clear()
+    assert run(folder, fake.url, *CAPTION, *AT_ONCE) == (0, "")
+    # Only requests that were under way or waited for their turn are sent again.
+    assert 90 - requests < len(fake.arrays) <= 90 - requests + 2 * 3 + 2
+    assert read_records(folder) == CAPTIONS
+    assert not list(folder.glob("*.part"))
 
 
 def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
@@ -62,18 +90,12 @@ def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "answered",
-    [
-        17,
-        pytest.param(0, marks=pytest.mark.faults),
-        pytest.param(REQUESTS - 1, marks=pytest.mark.faults),
-    ],
+    "answered", [17, pytest.param(REQUESTS - 1, marks=pytest.mark.faults)]
 )
-def test_a_run_that_was_killed_goes_on_with_the_same_result(stack, folder, answered):
+def test_translations_of_a_killed_run_are_gone_on_with(stack, folder, answered):
     stack.free_requests = answered
     stack.is_open.clear()
-    options = (*TRANSLATE, "--requests-in-flight", "3")
-    killed = start(folder, stack.url, *options)
+    killed = start(folder, stack.url, *TRANSLATE, *AT_ONCE)
     # One that waits before answered ones may keep the other senders from sending more.
     stack.wait_until(lambda: len(stack.bodies) > answered)
     killed.kill()
@@ -81,7 +103,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_result(stack, folder, answe
     assert not (folder / "a.fr.csv").exists()
     stack.is_open.set()
     stack.asked.clear()
-    assert run(folder, stack.url, *options) == (0, "")
+    assert run(folder, stack.url, *TRANSLATE, *AT_ONCE) == (0, "")
     # Only requests that were under way or waited for their turn are sent again.
     left = REQUESTS - answered
     assert left <= len(stack.bodies) <= left + 2 * 3 + 2
@@ -106,15 +128,13 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ("translate b.csv --to fr", "b.csv: no such file or folder"),
-        ("translate in/a.docx --to fr", "in/a.docx: expected a file that ends in .csv"),
+        ("caption *.webm -o x.jsonl", "*.webm: no file matches this pattern"),
+        ("caption a.mp4 b.mkv -o x.srt", "2 videos do not go into one srt file"),
+        ("caption a.mp4 -o x.jsonl --every 2m", "--every 2m: expected"),
+        ("caption a.mp4 -o x.jsonl --prebatch x", "--prebatch x: expected"),
+        ("caption a.mp4 -o a.mp4 --format srt", "a.mp4 is there already"),
         ("translate a.csv --to fr", "a.csv: name its column of texts with --column"),
         ("translate a.csv --to fr --column x", "a.csv has no column x: id, text"),
-        (
-            "translate a.csv --to fr --column text -o a.json",
-            "expected a name that ends in",
-        ),
-        ("translate a.csv --to fr --column text -o a.csv", "would replace its source"),
         ("translate a.csv --to xx --column text", "422 No xx here."),
         ("document a.zip --to fr", "a.zip: no such file or folder"),
         ("document in --to fr -o a.txt", "3 files do not go into one; give a folder"),
@@ -128,33 +148,29 @@ def test_an_error_is_one_line_and_nothing_is_written(stack, folder, arguments, r
     assert reason in said
     assert len(said.splitlines()) == 1
     assert sorted(folder.rglob("*")) == before
+    assert stack.documents == []
 
 
-def test_without_pyarrow_it_says_what_to_install(stack, folder):
-    (folder / "pyarrow.py").write_text("raise ModuleNotFoundError('No module pyarrow')")
+@pytest.mark.parametrize(
+    ("module", "command", "said"),
+    [
+        (
+            "av",
+            CAPTION,
+            "Videos are read by PyAV: `make .venv/ready-captioner` installs it.\n",
+        ),
+        (
+            "pyarrow",
+            ("translate", "a.parquet", "--to", "fr", "--column", "text"),
+            "Parquet files are read by PyArrow: `make .venv/ready-parquet` installs it.\n",
+        ),
+        ("av", TRANSLATE, ""),
+    ],
+)
+def test_without_an_extra_it_says_what_to_install(stack, folder, module, command, said):
+    (folder / f"{module}.py").write_text("raise ModuleNotFoundError('No such module')")
     (folder / "a.parquet").write_bytes(b"PAR1")
-    command = ("translate", "a.parquet", "--to", "fr", "--column", "text")
-    assert run_process(folder, stack.url, *command) == (
-        1,
-        "Parquet files are read by PyArrow: `make .venv/ready-parquet` installs it.\n",
-    )
-
-
-def test_translations_need_no_pyav(stack, folder):
-    (folder / "av.py").write_text("raise ModuleNotFoundError('No module named av')")
-    assert run_process(folder, stack.url, *TRANSLATE) == (0, "")
-
-
-def test_documents_are_translated_and_nothing_is_said(stack, folder):
-    assert run(folder, stack.url, *DOCUMENT) == (0, "")
-    for source, target in [
-        ("in/a.docx", "out/a.de.docx"),
-        ("in/b/c.srt", "out/b/c.de.srt"),
-        ("in/d.txt", "out/d.de.txt"),
-    ]:
-        assert (folder / target).read_bytes() == MARK + source.encode()
-    assert all(document.is_deleted for document in stack.documents)
-    assert not list(folder.glob("*.part"))
+    assert run_process(folder, stack.url, *command) == (int(bool(said)), said)
 
 
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT])
@@ -171,8 +187,11 @@ def test_documents_that_are_under_way_are_not_uploaded_again(stack, folder, kind
     stack.is_open.set()
     assert run(folder, stack.url, *DOCUMENT) == (0, "")
     assert stack.requests["POST"] == 3
-    assert len(list((folder / "out").rglob("*.*"))) == 3
+    for source in ("in/a.docx", "in/b/c.srt", "in/d.txt"):
+        target = folder / source.replace("in/", "out/").replace(".", ".de.")
+        assert target.read_bytes() == MARK + source.encode()
     assert all(document.is_deleted for document in stack.documents)
+    assert not list(folder.glob("*.part"))
 
 
 def count_lines(path: Path) -> int:

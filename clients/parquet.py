@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clients.errors import InputError
-from clients.tables.table import Cell, CellResult, TextTable
+from clients.tables import Cell, CellResult, TextTable
 
 #: Rows are read in batches of this size, and written in groups of that one.
 _BATCH_BYTES, _GROUP_BYTES = 4 << 20, 64 << 20
@@ -48,11 +48,17 @@ class ParquetFile(TextTable):
     def _copy(
         self, source: Any, group: int, results: Iterator[CellResult], writer: Any
     ) -> None:
-        schema = writer.schema
-        batches = self._read_batches(source, [group])
-        completed = (self._complete(batch, results, schema) for batch in batches)
-        for table in _list_tables(completed, schema):
-            writer.write_table(table)
+        """Writes row groups of some batches each; where reading fails, what has been read."""
+        schema, waiting = writer.schema, list[Any]()
+        try:
+            for batch in self._read_batches(source, [group]):
+                waiting.append(self._complete(batch, results, schema))
+                if sum(each.nbytes for each in waiting) >= _GROUP_BYTES:
+                    writer.write_table(pa.Table.from_batches(waiting, schema))
+                    waiting.clear()
+        finally:
+            if waiting:
+                writer.write_table(pa.Table.from_batches(waiting, schema))
 
     def _complete(self, batch: Any, results: Iterator[CellResult], schema: Any) -> Any:
         """The batch with its results, without rows that have none."""
@@ -98,24 +104,6 @@ class ParquetFile(TextTable):
 
     def _explain(self, error: Exception) -> InputError:
         return InputError(f"{self.source.name}: {str(error).strip().splitlines()[0]}")
-
-
-def _list_tables(batches: Iterator[Any], schema: Any) -> Iterator[Any]:
-    """Row groups of some batches each; where reading fails, first what has been read."""
-    waiting: list[Any] = []
-    failure: InputError | None = None
-    try:
-        for batch in batches:
-            waiting.append(batch)
-            if sum(each.nbytes for each in waiting) >= _GROUP_BYTES:
-                yield pa.Table.from_batches(waiting, schema)
-                waiting = []
-    except InputError as error:
-        failure = error
-    if waiting:
-        yield pa.Table.from_batches(waiting, schema)
-    if failure:
-        raise failure
 
 
 def _is_text(kind: Any) -> bool:

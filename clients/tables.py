@@ -1,0 +1,450 @@
+"""Files of texts: each format reads its texts in order, and writes its rows again with the
+translations beside them, byte for byte.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from io import TextIOWrapper
+from itertools import chain, islice
+from typing import Any, BinaryIO
+
+from clients.errors import ClientError, InputError
+from clients.sources import TABLES, Source
+from contract.validation import kind
+
+BOM = "\ufeff"
+#: In characters, of a line as well. Sixteen of them fit into memory.
+LONGEST_FIELD = 16 << 20
+_NO_TEXT = "holds a byte or half of a surrogate pair that stands for no character"
+_SEPARATORS = (",", ";", "\t", "|")
+_HINT = " (--no-quotes for a .tsv in which they mean nothing)"
+_BREAKS, _TAB_OR_BREAKS = re.compile(r"[\r\n]+"), re.compile(r"[\t\r\n]+")
+_NOT_JSON = object()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of texts, and the one that their translations go to."""
+
+    name: str
+    into: str
+
+    @property
+    def error(self) -> str:
+        """The column that says why a row has no translation."""
+        return f"{self.into}_error"
+
+
+def name_columns(
+    names: Sequence[str], into: Sequence[str], language: str
+) -> list[Column]:
+    """The columns of the command line. Raises InputError if `into` does not fit."""
+    into = into or [f"{name}_{language}" for name in names]
+    if len(into) != len(names):
+        raise InputError(
+            f"--into was given {len(into)} times: expected one for each --column, "
+            f"{len(names)}"
+        )
+    columns = [Column(*pair) for pair in zip(names, into, strict=True)]
+    new = [name for column in columns for name in (column.into, column.error)]
+    if len({*names, *new}) != len(names) + len(new):
+        raise InputError(f"two columns have the same name: {', '.join([*names, *new])}")
+    return columns
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text of a file, None where there is none."""
+
+    #: Its row or line, from 1.
+    row: int
+    text: str | None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, row: int, text: str) -> Cell:
+        """An error if the text cannot be sent."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return cls(row, None, _NO_TEXT)
+        return cls(row, text)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is something to translate."""
+        return self.error is None and bool(self.text and not self.text.isspace())
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """The result for a cell."""
+
+    text: str | None
+    error: str | None = None
+
+
+class TextTable(ABC):
+    """A file that can be read again and again."""
+
+    #: The word for a row.
+    word = "row"
+
+    def __init__(self, source: Source, columns: Sequence[Column]) -> None:
+        self.source = source
+        self.columns = columns
+        #: The share that has been read.
+        self.share = 0.0
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the choice of texts, for a journal."""
+        return {"columns": [[column.name, column.into] for column in self.columns]}
+
+    @abstractmethod
+    def read(self) -> Iterator[Cell]:
+        """Its cells, row by row. Raises InputError where it is broken."""
+
+    @abstractmethod
+    def write(
+        self, file: BinaryIO, results: Iterator[CellResult], *, has_errors: bool
+    ) -> None:
+        """Its rows with the results of all cells, up to a row that has none."""
+
+    def fail(self, row: int, reason: str) -> InputError:
+        """The error of a row."""
+        return InputError(f"{self.source.name}: {self.word} {row}: {reason}")
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raises InputError where the file's columns do not fit ours."""
+        for name in (column.name for column in self.columns):
+            if names.count(name) != 1:
+                found = "has no" if name not in names else "has more than one"
+                raise InputError(
+                    f"{self.source.name} {found} column {name}: {', '.join(names)}"
+                )
+        for name in self.list_names(has_errors=True):
+            if name in names:
+                raise InputError(
+                    f"{self.source.name} has {name} already; --into renames ours"
+                )
+
+    def list_names(self, *, has_errors: bool) -> list[str]:
+        """The names of the further columns."""
+        errors = [column.error for column in self.columns] if has_errors else []
+        return [*(column.into for column in self.columns), *errors]
+
+
+def open_table(
+    source: Source, columns: Sequence[Column], *, has_quotes: bool = True
+) -> TextTable:
+    """The table that a file's suffix names. In a .csv quotes always hold a field together,
+    a .tsv can do without. Raises ClientError if there is none, or if it
+    needs columns or an extra."""
+    suffix = source.relative.suffix.lower()
+    if suffix not in TABLES.suffixes:
+        expected = " ".join(sorted(TABLES.suffixes))
+        raise InputError(f"{source.name}: expected a file that ends in {expected}")
+    if suffix == ".txt":
+        return TextFile(source, ())
+    if not columns:
+        raise InputError(f"{source.name}: name its column of texts with --column")
+    if suffix == ".jsonl":
+        return RecordFile(source, columns)
+    if suffix == ".parquet":
+        return _open_parquet(source, columns)
+    is_tab = suffix == ".tsv"
+    has_quotes = has_quotes or not is_tab
+    return SeparatedFile(source, columns, is_tab=is_tab, has_quotes=has_quotes)
+
+
+def _open_parquet(source: Source, columns: Sequence[Column]) -> TextTable:
+    try:
+        parquet = import_module("clients.parquet")
+    except ModuleNotFoundError as error:
+        raise ClientError(
+            "Parquet files are read by PyArrow: `make .venv/ready-parquet` installs it."
+        ) from error
+    table: TextTable = parquet.ParquetFile(source, columns)
+    return table
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row as it is written, without its line end."""
+
+    raw: str
+    end: str
+    cells: Sequence[Cell] = ()
+    #: Whether something can be added to it.
+    is_open: bool = True
+    #: Whether it has the names of the columns.
+    is_header: bool = False
+
+
+class LineTable(TextTable):
+    """A file of lines in UTF-8. Bytes that are none stay, and their row is an error."""
+
+    word = "line"
+    #: The characters that end a line, as for `open`.
+    newline = ""
+
+    @abstractmethod
+    def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
+        """Its rows; `lines` have their ends."""
+
+    @abstractmethod
+    def complete(
+        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+    ) -> str:
+        """The row, which is open, with its results."""
+
+    def read(self) -> Iterator[Cell]:
+        with self._open() as (_, lines):
+            for row in self.parse(lines):
+                yield from row.cells
+
+    def write(
+        self, file: BinaryIO, results: Iterator[CellResult], *, has_errors: bool
+    ) -> None:
+        with self._open() as (mark, lines):
+            file.write(mark.encode())
+            for row in self.parse(lines):
+                found = list(islice(results, len(row.cells)))
+                if len(found) < len(row.cells):
+                    return
+                line = row.raw
+                if row.is_open:
+                    line = self.complete(row, found, has_errors=has_errors)
+                file.write((line + row.end).encode("utf-8", "surrogateescape"))
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[str, Iterator[str]]]:
+        """The byte-order mark, if there is one, and the lines after it."""
+        with (
+            self.source.path.open("rb") as binary,
+            TextIOWrapper(
+                binary, "utf-8", errors="surrogateescape", newline=self.newline
+            ) as file,
+        ):
+            lines = self._read_lines(file, binary)
+            first = next(lines, "")
+            if first.startswith(("\udcff\udcfe", "\udcfe\udcff")):
+                raise InputError(f"{self.source.name} is UTF-16, expected UTF-8")
+            mark = BOM if first.startswith(BOM) else ""
+            first = first.removeprefix(BOM)
+            yield mark, chain([first] if first else [], lines)
+
+    def _read_lines(self, file: TextIOWrapper, binary: BinaryIO) -> Iterator[str]:
+        size_bytes = self.source.size_bytes or 1
+        read = partial(file.readline, LONGEST_FIELD)
+        for number, line in enumerate(iter(read, ""), start=1):
+            if len(line) == LONGEST_FIELD:
+                raise self.fail(number, f"longer than {LONGEST_FIELD} characters")
+            self.share = min(1.0, binary.tell() / size_bytes)
+            yield line
+
+
+def split_end(line: str) -> tuple[str, str]:
+    """A line without its end, and the end."""
+    text = line.removesuffix("\n").removesuffix("\r")
+    return text, line[len(text) :]
+
+
+class TextFile(LineTable):
+    """A translation per line; the line of an error is empty."""
+
+    def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
+        for number, line in enumerate(lines, start=1):
+            text, end = split_end(line)
+            yield TableRow(text, end, [Cell.of(number, text)])
+
+    def complete(
+        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+    ) -> str:
+        (result,) = results
+        return _BREAKS.sub(" ", result.text or "")
+
+
+class RecordFile(LineTable):
+    """JSON lines: an object gets a key for each translation, and stays as it is else. Only
+    objects with an error have a key for it."""
+
+    # Within a line, a carriage return is white space of JSON.
+    newline = "\n"
+
+    def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
+        found: set[str] = set()
+        others: list[str] = []
+        for number, line in enumerate(lines, start=1):
+            raw, end = split_end(line)
+            record = _read_record(raw)
+            is_open = isinstance(record, dict)
+            if is_open:
+                if there := [
+                    n for n in self.list_names(has_errors=True) if n in record
+                ]:
+                    reason = f"{there[0]} is there already; --into renames ours"
+                    raise self.fail(number, reason)
+                found |= record.keys() & {column.name for column in self.columns}
+                others = others or list(record)
+            cells = self._list_cells(number, record) if raw.strip() else ()
+            yield TableRow(raw, end, cells, is_open)
+        missing = [c.name for c in self.columns if c.name not in found]
+        if missing and others:
+            raise InputError(
+                f"{self.source.name}: no line has {', '.join(missing)}; the first has "
+                f"{', '.join(others)}"
+            )
+
+    def complete(
+        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+    ) -> str:
+        added: dict[str, str | None] = {}
+        for column, result in zip(self.columns, results, strict=True):
+            added[column.into] = result.text
+            if result.error:
+                added[column.error] = result.error
+        inner = row.raw.rstrip()
+        rest = row.raw[len(inner) :]
+        inner = inner[:-1].rstrip()
+        comma = "" if inner.endswith("{") else ", "
+        pairs = json.dumps(added, ensure_ascii=False)[1:]
+        return f"{inner}{comma}{pairs}{rest}"
+
+    def _list_cells(self, number: int, record: Any) -> list[Cell]:
+        if isinstance(record, dict):
+            values = [record.get(column.name) for column in self.columns]
+            return [_read_value(number, value) for value in values]
+        reason = "not JSON" if record is _NOT_JSON else f"found {kind(record)}"
+        return [Cell(number, None, f"{reason}, expected an object")] * len(self.columns)
+
+
+def _read_record(raw: str) -> Any:
+    """Read a record without the values of its numbers: some are too long for Python."""
+    try:
+        return json.loads(raw, parse_int=len, parse_float=len)
+    except (ValueError, RecursionError):
+        return _NOT_JSON
+
+
+def _read_value(number: int, value: Any) -> Cell:
+    if value is None:
+        return Cell(number, None)
+    if not isinstance(value, str):
+        return Cell(number, None, f"found {kind(value)}, expected a string")
+    return Cell.of(number, value)
+
+
+class SeparatedFile(LineTable):
+    """CSV and TSV: each row gets further fields. The first row names the columns. Files that
+    end in `.csv` have commas, or the semicolons, tabs or bars with which the header has the
+    wanted columns."""
+
+    def __init__(
+        self,
+        source: Source,
+        columns: Sequence[Column],
+        *,
+        is_tab: bool,
+        has_quotes: bool,
+    ) -> None:
+        super().__init__(source, columns)
+        self._separators = ("\t",) if is_tab else _SEPARATORS
+        self._separator = self._separators[0]
+        self._has_quotes = has_quotes
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "has_quotes": self._has_quotes}
+
+    def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
+        records = self._list_records(lines)
+        header = next(records, None)
+        if header is None:
+            raise InputError(f"{self.source.name}: empty, expected a row of names")
+        _, names, line = header
+        self.check_names(names)
+        places = [names.index(column.name) for column in self.columns]
+        yield TableRow(*split_end(line), is_header=True)
+        width = len(names)
+        for number, fields, line in records:
+            raw, end = split_end(line)
+            padding = self._separator * (width - len(fields)) if fields else ""
+            cells = [_read_field(number, fields, place, width) for place in places]
+            yield TableRow(raw + padding, end, cells if fields else (), bool(fields))
+
+    def complete(
+        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+    ) -> str:
+        if row.is_header:
+            fields = self.list_names(has_errors=has_errors)
+        else:
+            errors = [result.error or "" for result in results if has_errors]
+            fields = [*(result.text or "" for result in results), *errors]
+        return self._separator.join([row.raw, *map(self._quote, fields)])
+
+    def _quote(self, field: str) -> str:
+        if not self._has_quotes:
+            return _TAB_OR_BREAKS.sub(" ", field)
+        if any(mark in field for mark in (self._separator, '"', "\r", "\n")):
+            return '"' + field.replace('"', '""') + '"'
+        return field
+
+    def _list_records(
+        self, lines: Iterator[str]
+    ) -> Iterator[tuple[int, list[str], str]]:
+        """The number of a row's first line, its fields, and the lines that they are from."""
+        taken: list[str] = []
+        is_over = False
+
+        def take() -> Iterator[str]:
+            nonlocal is_over
+            for line in chain([first] if first else [], lines):
+                taken.append(line)
+                yield line
+            is_over = True  # another line was asked for
+
+        first = next(lines, "")
+        self._separator = self._choose_separator(first)
+        # A limit of the whole process; the library has no other.
+        csv.field_size_limit(LONGEST_FIELD)
+        reader = csv.reader(
+            take(),
+            delimiter=self._separator,
+            quoting=csv.QUOTE_MINIMAL if self._has_quotes else csv.QUOTE_NONE,
+        )
+        number = 1
+        try:
+            for fields in reader:
+                if is_over:
+                    raise self.fail(number, f"a quote is not closed{_HINT}")
+                yield number, fields, "".join(taken)
+                taken.clear()
+                number = reader.line_num + 1
+        except csv.Error as error:
+            raise self.fail(
+                number, f"{error}: is a quote not closed?{_HINT}"
+            ) from error
+
+    def _choose_separator(self, header: str) -> str:
+        """The one with which the first line has the columns, else the first."""
+        names = {column.name for column in self.columns}
+        for separator in self._separators:
+            if names <= set(next(csv.reader([header], delimiter=separator), ())):
+                return separator
+        return self._separators[0]
+
+
+def _read_field(number: int, fields: Sequence[str], place: int, width: int) -> Cell:
+    if len(fields) > width:
+        reason = f"found {len(fields)} fields, expected {width} as in the first row"
+        return Cell(number, None, reason)
+    return Cell.of(number, fields[place]) if place < len(fields) else Cell(number, None)
