@@ -51,12 +51,25 @@ from text.errors import LanguageNotServed
 TOO_LARGE = "The body is larger than this server takes."
 
 
+def write_retry(after_s: float) -> dict[str, str]:
+    """The header `Retry-After`, in whole seconds."""
+    return {"Retry-After": str(max(1, math.ceil(after_s)))}
+
+
 class Problem(Exception):
     """An answer other than 200. `slug` is stable; programs may compare it."""
 
     status = 500
     slug = "internal"
     headers: Mapping[str, str] = {}
+
+    def __init_subclass__(
+        cls, *, status: int | None = None, slug: str = "", retry_after_s: int = 0
+    ) -> None:
+        """Takes what a class declares in its first line; the rest is its parent's."""
+        cls.status, cls.slug = status or cls.status, slug or cls.slug
+        if retry_after_s:
+            cls.headers = write_retry(retry_after_s)
 
     def __init__(self, detail: str, **extra: Any) -> None:
         super().__init__(detail)
@@ -70,48 +83,35 @@ class Problem(Exception):
         )
 
 
-def write_retry(after_s: float) -> dict[str, str]:
-    """The header `Retry-After`, in whole seconds."""
-    return {"Retry-After": str(max(1, math.ceil(after_s)))}
-
-
-class MalformedRequest(Problem):
+class MalformedRequest(Problem, status=400, slug="malformed-request"):
     """The body or a header cannot be read at all. For other APIs also what their servers
     refuse: in their words, and with an `explanation`."""
 
-    status, slug = 400, "malformed-request"
 
-
-class InvalidRequest(Problem):
+class InvalidRequest(Problem, status=422, slug="invalid-request"):
     """Fields are missing or of the wrong type; `errors` names each."""
 
-    status, slug = 422, "invalid-request"
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        """`faults` say what was expected in each field."""
+        detail = "; ".join(f"{field}: {fault}" for field, fault in faults.items())
+        errors = [{"field": name, "expected": fault} for name, fault in faults.items()]
+        super().__init__(detail, errors=errors)
 
-    def __init__(self, errors: Sequence[Mapping[str, str]]) -> None:
-        detail = "; ".join(f"{error['field']}: {error['expected']}" for error in errors)
-        super().__init__(detail, errors=list(errors))
 
-
-class UnknownLanguage(Problem):
+class UnknownLanguage(Problem, status=422, slug="unknown-language"):
     """A language that this stack does not serve."""
-
-    status, slug = 422, "unknown-language"
 
     def __init__(self, error: LanguageNotServed) -> None:
         super().__init__(str(error), field=error.field, served=error.served)
 
 
-class Forbidden(Problem):
+class Forbidden(Problem, status=403, slug="forbidden"):
     """Nobody may do this here."""
 
-    status, slug = 403, "forbidden"
 
-
-class InvalidKey(Problem):
+class InvalidKey(Problem, status=401, slug="invalid-key"):
     """The request has no key, or a wrong one. RFC 9110 asks for a challenge, RFC 6750 says
     how it tells the two apart."""
-
-    status, slug = 401, "invalid-key"
 
     def __init__(self, *, is_given: bool) -> None:
         if is_given:
@@ -125,10 +125,8 @@ class InvalidKey(Problem):
         self.headers = {"WWW-Authenticate": f'Bearer realm="babelgate"{fault}'}
 
 
-class KeyNotAllowed(Problem):
+class KeyNotAllowed(Problem, status=403, slug="key-not-allowed"):
     """The key is right, but not for this route."""
-
-    status, slug = 403, "key-not-allowed"
 
     def __init__(self, allowed: Sequence[str]) -> None:
         super().__init__(
@@ -136,11 +134,9 @@ class KeyNotAllowed(Problem):
         )
 
 
-class QuotaExceeded(Problem):
+class QuotaExceeded(Problem, status=403, slug="quota-exceeded"):
     """The key's characters of this month do not suffice. Not 429: clients that see one try
     again by themselves, which is of no use before the next month."""
-
-    status, slug = 403, "quota-exceeded"
 
     def __init__(self, asked: int, used: int, limit: int) -> None:
         super().__init__(
@@ -152,10 +148,8 @@ class QuotaExceeded(Problem):
         )
 
 
-class RateLimited(Problem):
+class RateLimited(Problem, status=429, slug="rate-limited"):
     """The key's requests come faster than it may send them."""
-
-    status, slug = 429, "rate-limited"
 
     def __init__(self, limit: int, burst: int, *, retry_after_s: float) -> None:
         super().__init__(
@@ -165,29 +159,20 @@ class RateLimited(Problem):
         self.headers = write_retry(retry_after_s)
 
 
-class KeysUnavailable(Problem):
+class KeysUnavailable(Problem, status=503, slug="keys-unavailable", retry_after_s=5):
     """The database cannot be asked, and this key has not been seen before."""
 
-    status, slug = 503, "keys-unavailable"
-    headers = {"Retry-After": "5"}
 
-
-class UnknownGlossary(Problem):
+class UnknownGlossary(Problem, status=404, slug="unknown-glossary"):
     """There is no such glossary, or it is another key's."""
 
-    status, slug = 404, "unknown-glossary"
 
-
-class NoDictionary(Problem):
+class NoDictionary(Problem, status=422, slug="no-dictionary"):
     """The glossary has no dictionary for these languages."""
 
-    status, slug = 422, "no-dictionary"
 
-
-class TooManyGlossaries(Problem):
+class TooManyGlossaries(Problem, status=403, slug="too-many-glossaries"):
     """There are as many glossaries as there may be."""
-
-    status, slug = 403, "too-many-glossaries"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -196,66 +181,49 @@ class TooManyGlossaries(Problem):
         )
 
 
-class GlossariesUnavailable(Problem):
+class GlossariesUnavailable(
+    Problem, status=503, slug="glossaries-unavailable", retry_after_s=5
+):
     """The database of glossaries cannot be asked."""
 
-    status, slug = 503, "glossaries-unavailable"
-    headers = {"Retry-After": "5"}
 
-
-class UnsupportedImage(Problem):
+class UnsupportedImage(Problem, status=415, slug="unsupported-image"):
     """A file of an unsupported format."""
 
-    status, slug = 415, "unsupported-image"
 
-
-class UnsupportedEncoding(Problem):
+class UnsupportedEncoding(Problem, status=415, slug="unsupported-encoding"):
     """An unsupported Content-Encoding. RFC 9110 asks for a list of supported ones."""
-
-    status, slug = 415, "unsupported-encoding"
 
     def __init__(self, detail: str, expected: str) -> None:
         super().__init__(detail)
         self.headers = {"Accept-Encoding": expected}
 
 
-class UnsupportedDocument(Problem):
+class UnsupportedDocument(Problem, status=415, slug="unknown-format"):
     """A document of an unsupported format."""
 
-    status, slug = 415, "unknown-format"
 
-
-class InvalidImage(Problem):
+class InvalidImage(Problem, status=422, slug="invalid-image"):
     """A damaged or unsuitable image or array."""
 
-    status, slug = 422, "invalid-image"
 
-
-class NotFound(Problem):
+class NotFound(Problem, status=404, slug="not-found"):
     """The path does not exist."""
 
-    status, slug = 404, "not-found"
 
-
-class NoDocument(Problem):
+class NoDocument(Problem, status=404, slug="no-document"):
     """There is no such document, or it belongs to another key."""
-
-    status, slug = 404, "no-document"
 
     def __init__(self) -> None:
         super().__init__("There is no such document, or its time has passed.")
 
 
-class NotDone(Problem):
+class NotDone(Problem, status=409, slug="not-done"):
     """The document has no result: it is still being translated, or that has failed."""
 
-    status, slug = 409, "not-done"
 
-
-class TaskNotServed(Problem):
+class TaskNotServed(Problem, status=404, slug="task-not-served"):
     """A task that the map does not have."""
-
-    status, slug = 404, "task-not-served"
 
     def __init__(self, task: str) -> None:
         super().__init__(
@@ -263,32 +231,24 @@ class TaskNotServed(Problem):
         )
 
 
-class MethodNotAllowed(Problem):
+class MethodNotAllowed(Problem, status=405, slug="method-not-allowed"):
     """The path exists, but takes other methods."""
-
-    status, slug = 405, "method-not-allowed"
 
     def __init__(self, detail: str, allowed: Sequence[str]) -> None:
         super().__init__(detail)
         self.headers = {"Allow": ", ".join(sorted(allowed))}
 
 
-class BodyTooLarge(Problem):
+class BodyTooLarge(Problem, status=413, slug="body-too-large"):
     """The body, or an image in it, is too large."""
 
-    status, slug = 413, "body-too-large"
 
-
-class BodyTooSlow(Problem):
+class BodyTooSlow(Problem, status=408, slug="body-too-slow"):
     """The client sends its body too slowly."""
 
-    status, slug = 408, "body-too-slow"
 
-
-class TooManyRows(Problem):
+class TooManyRows(Problem, status=413, slug="too-many-rows"):
     """The texts have more sentences than one request may have."""
-
-    status, slug = 413, "too-many-rows"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -297,21 +257,18 @@ class TooManyRows(Problem):
         )
 
 
-class ClientGone(Problem):
+class ClientGone(Problem, status=499, slug="client-gone"):
     """The client has closed its connection; the status is nginx's for this."""
-
-    status, slug = 499, "client-gone"
 
     def __init__(self) -> None:
         super().__init__("The client has closed the connection.")
 
 
-class TooManyDocuments(Problem):
+class TooManyDocuments(
+    Problem, status=429, slug="too-many-documents", retry_after_s=30
+):
     """Too many documents wait, of this client or of all. The first ones must be done before
     more are taken."""
-
-    status, slug = 429, "too-many-documents"
-    headers = {"Retry-After": "30"}
 
     def __init__(self, limit: int, *, is_own: bool) -> None:
         whose = "Your" if is_own else "All"
@@ -322,33 +279,24 @@ class TooManyDocuments(Problem):
         )
 
 
-class DiskFull(Problem):
+class DiskFull(Problem, status=507, slug="disk-full"):
     """The server has no room left for what it would have to keep."""
 
-    status, slug = 507, "disk-full"
 
-
-class Overloaded(Problem):
+class Overloaded(Problem, status=429, slug="queue-full"):
     """There is too much work. Trying again in `retry_after_s` helps."""
-
-    status, slug = 429, "queue-full"
 
     def __init__(self, detail: str, *, retry_after_s: float = 1.0) -> None:
         super().__init__(detail)
         self.headers = write_retry(retry_after_s)
 
 
-class NotReady(Problem):
+class NotReady(Problem, status=503, slug="not-ready", retry_after_s=5):
     """No worker can answer at the moment."""
 
-    status, slug = 503, "not-ready"
-    headers = {"Retry-After": "5"}
 
-
-class DeadlineExceeded(Problem):
+class DeadlineExceeded(Problem, status=504, slug="deadline"):
     """The request's time limit has passed before a stage such as "the texts were read"."""
-
-    status, slug = 504, "deadline"
 
     def __init__(self, stage: str) -> None:
         super().__init__(f"The deadline passed before {stage}.")

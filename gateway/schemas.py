@@ -37,6 +37,8 @@ def read_digits(text: str) -> str:
     raise ValueError
 
 
+#: Words of other APIs that may come in capitals.
+Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
 #: Any bound on the length makes pydantic look for halves of surrogate pairs.
 Text = Annotated[str, Field(min_length=0)]
 
@@ -66,7 +68,7 @@ PairsHook = Callable[[list[tuple[str, Any]]], Any]
 
 
 class IdentificationBody(Schema):
-    """The body of `POST /identify`; `limit_texts` adds a stack's limits."""
+    """The body of `POST /identify`; `limit_identification` adds a stack's limits."""
 
     src_text: str | list[str]
 
@@ -131,7 +133,7 @@ class DetectionParameters(Schema):
 class TranslationLimits:
     """The limits of a request: languages to translate into, and how much at once."""
 
-    targets: Sequence[str]
+    targets: tuple[str, ...]
     max_texts: int
     max_beam_size: int
     max_alternatives: int
@@ -146,29 +148,17 @@ class DocumentRequest:
     glossary: str | None = None
 
 
-@dataclass(frozen=True)
-class IdentificationRequest:
-    """Texts whose languages a client wants to know."""
-
-    texts: tuple[str, ...]
-    is_list: bool
-
-
 def parse_translation(
     content: Mapping[str, Any], limits: TranslationLimits
 ) -> TranslationRequest:
     """The request in a body's JSON object. Raises InvalidRequest or UnknownLanguage."""
-    schema = limit_translation(
-        limits.max_texts, limits.max_beam_size, limits.max_alternatives
-    )
-    given = _validate(schema, content)
-    texts, is_list = _list_texts(given.src_text)
+    given = _validate(limit_translation(limits), content)
     source, target = _read_languages(given, limits.targets)
     return TranslationRequest(
         source=source,
         target=target,
-        texts=texts,
-        is_list=is_list,
+        texts=list_texts(given.src_text),
+        is_list=isinstance(given.src_text, list),
         tags=TAGS[given.format],
         splitting="lines" if given.format == "text" else "sentences",
         is_protected=given.protect,
@@ -184,19 +174,12 @@ def parse_document(
     """Parse the fields of a form. Raises InvalidRequest or UnknownLanguage."""
     given = _validate(DocumentBody, dict(fields))
     source, target = _read_languages(given, targets)
-    return DocumentRequest(
-        source=source,
-        target=target,
-        glossary=given.glossary or None,
-    )
+    return DocumentRequest(source, target, given.glossary or None)
 
 
-def parse_identification(
-    content: Mapping[str, Any], max_texts: int
-) -> IdentificationRequest:
-    """The request in a body's JSON object. Raises InvalidRequest."""
-    given = _validate(limit_identification(max_texts), content)
-    return IdentificationRequest(*_list_texts(given.src_text))
+def parse_identification(content: Mapping[str, Any], max_texts: int) -> str | list[str]:
+    """The text in a body's JSON object, or the list of texts. Raises InvalidRequest."""
+    return _validate(limit_identification(max_texts), content).src_text
 
 
 def parse_parameters(schema: type[Schema], given: Mapping[str, str]) -> dict[str, str]:
@@ -214,12 +197,8 @@ def parse_timeout_ms(header: str | None, default_s: float) -> float:
     """
     if header is None:
         return default_s
-    if not (
-        header.isascii()
-        and header.isdigit()
-        and 0 < len(header) < 10
-        and int(header) > 0
-    ):
+    is_number = header.isascii() and header.isdigit() and len(header) < 10
+    if not is_number or int(header) == 0:
         raise MalformedRequest(
             "X-Timeout-Ms: expected a whole number of milliseconds above 0."
         )
@@ -227,17 +206,16 @@ def parse_timeout_ms(header: str | None, default_s: float) -> float:
 
 
 @cache
-def limit_translation(
-    max_texts: int, max_beam_size: int, max_alternatives: int
-) -> type[TranslationBody]:
+def limit_translation(limits: TranslationLimits) -> type[TranslationBody]:
     """The schema of a stack's bodies."""
+    beams, others = limits.max_beam_size, limits.max_alternatives
     return create_model(
         "TranslationBody",
         __base__=TranslationBody,
-        src_text=_limit_texts(max_texts),
-        beam_size=_limit(BEAM_SIZE, max_beam_size, "How many hypotheses to follow."),
+        src_text=_limit_texts(limits.max_texts),
+        beam_size=_limit(BEAM_SIZE, beams, "How many hypotheses to follow."),
         alternatives=_limit(
-            ALTERNATIVES, max_alternatives, "How many other translations to return."
+            ALTERNATIVES, others, "How many other translations to return."
         ),
     )
 
@@ -277,9 +255,7 @@ def _validate(schema: type[Valid], content: Mapping[str, Any]) -> Valid:
         return schema.model_validate(content)
     except ValidationError as error:
         faults = list_faults(error.errors(include_url=False), write_schema(schema))
-        raise InvalidRequest(
-            [{"field": field, "expected": fault} for field, fault in faults.items()]
-        ) from error
+        raise InvalidRequest(faults) from error
 
 
 class ForeignSchema(BaseModel):
@@ -294,10 +270,13 @@ Foreign = TypeVar("Foreign", bound=ForeignSchema)
 
 @dataclass(frozen=True)
 class Wording:
-    """A server's words for refusing a `{field}` that is missing or wrong."""
+    """A server's words for refusing a `{field}` that is missing or wrong, and too many texts,
+    where we add an `advice`."""
 
     missing: str
     wrong: str
+    too_many: str = "Too many texts."
+    advice: str = "found {found}, expected at most {most}"
 
     def miss(self, field: str) -> MalformedRequest:
         """The refusal of a request without a field."""
@@ -306,6 +285,21 @@ class Wording:
     def refuse(self, field: str, explanation: str) -> MalformedRequest:
         """The refusal of a wrong field; the explanation is ours."""
         return refuse(self.wrong.format(field=field), explanation)
+
+    def list_texts(
+        self, field: str, given: str | list[str], most: int
+    ) -> tuple[str, ...]:
+        """The texts of a field. Raises MalformedRequest if there are none, or too many."""
+        texts = list_texts(given)
+        if not texts:
+            raise self.miss(field)
+        if len(texts) > most:
+            message, advice = (
+                words.format(found=len(texts), most=most)
+                for words in (self.too_many, self.advice)
+            )
+            raise refuse(message, advice)
+        return texts
 
 
 def refuse(message: str, explanation: str | None = None) -> MalformedRequest:
@@ -345,16 +339,9 @@ def list_texts(given: str | list[str]) -> tuple[str, ...]:
 
 def read_object(body: bytes, hook: PairsHook | None = None) -> dict[str, Any]:
     """The JSON object in `body`; `hook` makes objects of pairs. Raises MalformedRequest."""
-    content = _decode(body, hook)
-    if not isinstance(content, dict):
-        raise MalformedRequest(f"Expected a JSON object, found {kind(content)}.")
-    return content
-
-
-def _decode(body: bytes, hook: PairsHook | None) -> Any:
     try:
         text = body.removeprefix(BOM_UTF8).decode("utf-8")
-        return json.loads(text, object_pairs_hook=hook)
+        content = json.loads(text, object_pairs_hook=hook)
     except UnicodeDecodeError as error:
         raise MalformedRequest(
             f"The body is not UTF-8: byte {error.start} is wrong."
@@ -369,11 +356,9 @@ def _decode(body: bytes, hook: PairsHook | None) -> Any:
         raise MalformedRequest(
             "The body holds a number with too many digits."
         ) from error
-
-
-def _list_texts(given: str | list[str]) -> tuple[tuple[str, ...], bool]:
-    """The texts, and whether they came as a list."""
-    return ((given,), False) if isinstance(given, str) else (tuple(given), True)
+    if not isinstance(content, dict):
+        raise MalformedRequest(f"Expected a JSON object, found {kind(content)}.")
+    return content
 
 
 def _read_languages(

@@ -87,7 +87,6 @@ GATEWAY = (
     "gateway.uploads",
     "gateway.metrics.status",
     "gateway.services",
-    "gateway.assets",
     "gateway.backends.embedded",
     "gateway.load_shedding",
     "gateway.api",

@@ -30,7 +30,7 @@ from gateway.errors import (
 from gateway.http.bodies import Bodies, DocumentBlueprint, UploadBlueprint
 from gateway.http.middleware import Middleware
 from gateway.http.request import AUTHORIZATION, GatewayRequest, read_fields, request
-from gateway.openapi.security import is_open
+from gateway.openapi import is_open
 from gateway.settings import Settings
 
 #: The schemes of `Authorization`.

@@ -1,30 +1,46 @@
 """DeepL's API, version 2: `/v2/translate`, `/v2/languages`, `/v2/usage` and
-`/v2/glossary-language-pairs`.
+`/v2/glossary-language-pairs`, and `/v2/document`, its status and its result.
 """
 
 from __future__ import annotations
 
+import hmac
+import time
 from itertools import permutations
 from typing import Annotated, Any, Literal, NotRequired
 
-from flask import Blueprint
+from flask import Blueprint, Response
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from contract.dialects import DEEPL
 from contract.tasks import TRANSLATION
+from documents.storage import DocumentFolder, State
 from gateway.api import Services
-from gateway.api.languages import name_language
-from gateway.errors import NotFound
+from gateway.api.documents import send
+from gateway.api.status import name_language
+from gateway.errors import NoDocument, NotDone, NotFound
+from gateway.http.bodies import DocumentBlueprint
 from gateway.http.request import Fields, read_fields, request
-from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
-from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
+from gateway.openapi import (
+    BINARY,
+    FIELDS,
+    FINDING,
+    MULTIPART,
+    RECEIVING,
+    TRANSLATING,
+    USING_GLOSSARIES,
+    BodySchema,
+    Operation,
+    choose,
+)
 from gateway.schemas import (
+    DocumentRequest,
     ForeignSchema,
+    Lower,
     Text,
     Texts,
     Wording,
-    list_texts,
     parse_fields,
     refuse,
 )
@@ -52,10 +68,16 @@ _SPLITTINGS: dict[str, Splitting] = {
     "1": "lines",
     "nonewlines": "sentences",
 }
-#: Fields that name something stored on DeepL's server.
+#: Fields that name something stored on DeepL's server, and nothing here.
 _STORED = ("style_id", "translation_memory_id")
 #: Glossaries of one request.
 _MOST_GLOSSARIES = 5
+_STATUSES: dict[str, Literal["queued", "translating", "done", "error"]] = {
+    "queued": "queued",
+    "translating": "translating",
+    "done": "done",
+    "failed": "error",
+}
 
 
 def _read_switch(given: Any) -> Any:
@@ -72,7 +94,6 @@ def _read_names(given: Any) -> Any:
 
 
 _Names = Annotated[list[str], BeforeValidator(_read_names)]
-_Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
 
 
 class TranslateFields(ForeignSchema):
@@ -88,9 +109,9 @@ class TranslateFields(ForeignSchema):
     ] = Field(None, description="Where texts are divided.")
     preserve_formatting: bool = Field(False, description="Always so here.")
     formality: Annotated[
-        Literal["default", "more", "less", "prefer_more", "prefer_less"], _Lower
+        Literal["default", "more", "less", "prefer_more", "prefer_less"], Lower
     ] = Field("default", description="The model knows no formality.")
-    tag_handling: Annotated[Literal["xml", "html"] | None, _Lower] = Field(
+    tag_handling: Annotated[Literal["xml", "html"] | None, Lower] = Field(
         None, description="How tags are read."
     )
     tag_handling_version: Literal["v1", "v2"] = Field(
@@ -107,14 +128,14 @@ class TranslateFields(ForeignSchema):
     model_type: Annotated[
         Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"]
         | None,
-        _Lower,
+        Lower,
     ] = Field(None, description="For quality, the search is wider and slower.")
 
 
 class LanguagesFields(ForeignSchema):
     """The fields of `/v2/languages`."""
 
-    type: Annotated[Literal["source", "target"], _Lower] = Field(
+    type: Annotated[Literal["source", "target"], Lower] = Field(
         "source", description="Which languages."
     )
 
@@ -162,42 +183,93 @@ class Pairs(TypedDict):
     supported_languages: list[Pair]
 
 
-_LISTING = Operation(
-    "The languages of texts, or those of translations",
-    bodies=(
-        BodySchema(LanguagesFields, FIELDS, examples={"targets": {"type": "target"}}),
-    ),
-    task=TRANSLATION,
-)
+class DocumentFields(ForeignSchema):
+    """The fields of `POST /v2/document`, beside the file."""
+
+    target_lang: Text = Field(
+        description="The language to translate into.", examples=["FR"]
+    )
+    source_lang: Text = Field("", description="The language of the document.")
+    filename: Text = Field("", description="The name, if the file has none.")
+    glossary_id: Text = Field("", description="A glossary.")
+    output_format: Text = Field("", description="The format of the file itself only.")
+    formality: Text = Field("default", description="The model knows no formality.")
+
+
+class DocumentForm(DocumentFields):
+    """The form of `POST /v2/document`."""
+
+    file: Text = Field(description="The document.", json_schema_extra=BINARY)
+
+
+class KeyFields(ForeignSchema):
+    """The fields of questions about a document."""
+
+    document_key: Text = Field(description="What the upload was answered.")
+
+
+class Handle(TypedDict):
+    """The handle that finds a document again."""
+
+    document_id: str
+    document_key: str
+
+
+class Progress(TypedDict):
+    """The progress of a document."""
+
+    document_id: str
+    status: Literal["queued", "translating", "done", "error"]
+    seconds_remaining: NotRequired[int]
+    billed_characters: NotRequired[int]
+    error_message: NotRequired[str]
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes of DeepL's API."""
+    """The routes of DeepL's API, but for those of glossaries."""
+    return [_make_texts(services), _make_upload(services), _make_documents(services)]
+
+
+def _make_texts(services: Services) -> Blueprint:
     service = services.translation
     blueprint = Blueprint("deepl", __name__, url_prefix="/v2")
+    targets = {"targets": {"type": "target"}}
 
     @blueprint.route("/translate", methods=["GET", "POST"])
-    @describe(_describe_translation(service))
+    @Operation(
+        "Translates texts",
+        TRANSLATION,
+        bodies=(_describe_body(service),),
+        refusals=(*TRANSLATING, *USING_GLOSSARIES, NotFound),
+        has_limit=True,
+    )
     def translate() -> Translations:
         return {"translations": _translate(read_fields(request), service)}
 
     @blueprint.route("/languages", methods=["GET", "POST"])
-    @describe(_LISTING)
+    @Operation(
+        "The languages of texts, or those of translations",
+        TRANSLATION,
+        bodies=(BodySchema(LanguagesFields, FIELDS, examples=targets),),
+    )
     def languages() -> list[Language]:
         given = parse_fields(LanguagesFields, read_fields(request), WORDING)
-        if given.type == "source":
-            return _list_sources(service)
-        return _list_targets(service)
+        if given.type == "target":
+            return _list_targets(service)
+        return [
+            {"language": write_code(code), "name": name_language(code, "en")}
+            for code in sorted(service.sources)
+        ]
 
     @blueprint.route("/usage", methods=["GET", "POST"])
-    @describe(Operation("The characters of this month"))
+    @Operation("The characters of this month")
     def usage() -> Used:
         found = services.access.read_usage()
         limit = _UNLIMITED if found.limit is None else found.limit
         return {"character_count": found.count, "character_limit": limit}
 
     @blueprint.get("/glossary-language-pairs")
-    @describe(Operation("The pairs of languages", task=TRANSLATION))
+    @Operation("The pairs of languages", TRANSLATION)
     def glossary_language_pairs() -> Pairs:
         codes = [write_code(code).lower() for code in service.limits.targets]
         return {
@@ -208,10 +280,67 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         }
 
     service.count_requests(blueprint, "/v2/translate")
-    return [blueprint]
+    return blueprint
 
 
-def _describe_translation(service: TranslationService) -> Operation:
+def _make_upload(services: Services) -> Blueprint:
+    service = services.translation
+    blueprint = DocumentBlueprint("deepl_upload", __name__, url_prefix="/v2")
+
+    @blueprint.post("/document")
+    @Operation(
+        "Takes a document to translate",
+        TRANSLATION,
+        bodies=(BodySchema(DocumentForm, (MULTIPART,)),),
+        refusals=(*RECEIVING, NotFound, *USING_GLOSSARIES),
+    )
+    def take() -> Handle:
+        document = services.documents.receive(
+            services.access.find_owner,
+            lambda fields, owner: service.check_glossary(
+                _read_form(fields, service), owner
+            ),
+        )
+        order = document.order
+        return {"document_id": order.id, "document_key": order.password}
+
+    return blueprint
+
+
+def _make_documents(services: Services) -> Blueprint:
+    documents, access = services.documents, services.access
+    blueprint = Blueprint("deepl_documents", __name__, url_prefix="/v2")
+    key = BodySchema(KeyFields, FIELDS)
+
+    def find(document_id: str) -> DocumentFolder:
+        given = parse_fields(KeyFields, read_fields(request), WORDING)
+        document = documents.find(access.find_owner({}), document_id)
+        expected = document.order.password.encode()
+        if not hmac.compare_digest(given.document_key.encode(), expected):
+            raise NoDocument
+        return document
+
+    @blueprint.route("/document/<document_id>", methods=["GET", "POST"])
+    @Operation("How far a document is", TRANSLATION, (key,), refusals=FINDING)
+    def status(document_id: str) -> Progress:
+        document = find(document_id)
+        return _describe(document, documents.read_state(document))
+
+    @blueprint.route("/document/<document_id>/result", methods=["GET", "POST"])
+    @Operation(
+        "The translated document",
+        TRANSLATION,
+        bodies=(key,),
+        refusals=(*FINDING, NotDone),
+        is_file=True,
+    )
+    def result(document_id: str) -> Response:
+        return send(find(document_id), documents)
+
+    return blueprint
+
+
+def _describe_body(service: TranslationService) -> BodySchema:
     served = [
         code for language in service.bounds.targets for code in _name_variants(language)
     ]
@@ -221,36 +350,22 @@ def _describe_translation(service: TranslationService) -> Operation:
         "source_lang": "EN",
         "target_lang": choose(served, "DE"),
     }
-    body = BodySchema(
+    return BodySchema(
         TranslateFields,
         FIELDS,
         bounds={"text": texts, "target_lang": {"enum": served}},
         examples={"a text": asked},
-    )
-    return Operation(
-        "Translates texts",
-        bodies=(body,),
-        refusals=(*TRANSLATING, *USING_GLOSSARIES, NotFound),
-        task=TRANSLATION,
-        has_limit=True,
     )
 
 
 def _translate(fields: Fields, service: TranslationService) -> list[Translation]:
     limits = service.limits
     given = parse_fields(TranslateFields, fields, WORDING)
-    _refuse_what_is_missing(given, fields)
-    texts = list_texts(given.text)
-    if not texts:
-        raise WORDING.miss("text")
-    if len(texts) > limits.max_texts:
-        raise refuse(
-            "Too many texts.",
-            f"found {len(texts)}, expected at most {limits.max_texts}",
-        )
+    _refuse_what_is_missing(given.formality, fields)
+    texts = WORDING.list_texts("text", given.text, limits.max_texts)
     wanted = TranslationRequest(
         source=service.read_source(given.source_lang, "source_lang", WORDING),
-        target=read_target(given.target_lang, service),
+        target=_read_target(given.target_lang, service),
         texts=texts,
         is_list=isinstance(given.text, list),
         tags=_read_tags(given),
@@ -262,27 +377,23 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
     )
     if given.tag_handling == "xml" and given.tag_handling_version == "v2":
         _check_xml(texts)
-    translations = [
-        _write(text, answer, wanted)
-        for text, answer in zip(
-            texts,
-            service.translate(wanted, request.open_call(wanted.target)),
-            strict=True,
-        )
-    ]
+    answers = service.translate(wanted, request.open_call(wanted.target))
+    translations = [_write(answer, wanted) for answer in answers]
     if given.model_type:
         for translation in translations:
             translation["model_type_used"] = given.model_type.removeprefix("prefer_")
     return translations
 
 
-def _refuse_what_is_missing(given: TranslateFields, fields: Fields) -> None:
+def _refuse_what_is_missing(
+    formality: str, fields: Fields, *, is_document: bool = False
+) -> None:
     """Refuse options that would change a translation and that we do not have."""
-    if given.formality in ("more", "less"):
+    if formality.lower() in ("more", "less"):
         raise refuse("'formality' is not supported for given 'target_lang'.")
-    if fields.get("custom_instructions"):
+    if fields.get("custom_instructions") and not is_document:
         raise refuse("'custom_instructions' is not supported for given 'target_lang'.")
-    for name in _STORED:
+    for name in ("glossary_ids", *_STORED) if is_document else _STORED:
         if fields.get(name):
             raise NotFound(f"{name}: nothing is stored here yet.")
 
@@ -331,9 +442,7 @@ def _check_xml(texts: tuple[str, ...]) -> None:
             ) from error
 
 
-def _write(
-    text: str, answer: TranslatedText, wanted: TranslationRequest
-) -> Translation:
+def _write(answer: TranslatedText, wanted: TranslationRequest) -> Translation:
     source = wanted.source
     if source is None:
         source = name_source(answer.guess, other=wanted.target).language
@@ -349,15 +458,7 @@ def write_code(language: str) -> str:
     return _CODES.get(language, language.upper())
 
 
-def _list_sources(service: TranslationService) -> list[Language]:
-    return [
-        {"language": write_code(code), "name": name_language(code, "en")}
-        for code in sorted(service.sources)
-    ]
-
-
-def read_target(tag: str, service: TranslationService) -> str:
-    """The target of a request. Raises MalformedRequest."""
+def _read_target(tag: str, service: TranslationService) -> str:
     return service.read_target(
         tag,
         "target_lang",
@@ -380,3 +481,32 @@ def _name_variants(language: str) -> dict[str, str]:
     return _VARIANTS.get(language) or {
         write_code(language): name_language(language, "en")
     }
+
+
+def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
+    given = parse_fields(DocumentFields, fields, WORDING)
+    _refuse_what_is_missing(given.formality, fields, is_document=True)
+    name = str(fields.get("filename", ""))
+    if given.output_format and not name.lower().endswith(given.output_format.lower()):
+        raise WORDING.refuse("output_format", "expected the format of the file itself")
+    return DocumentRequest(
+        source=service.read_source(given.source_lang, "source_lang", WORDING),
+        target=_read_target(given.target_lang, service),
+        glossary=given.glossary_id or None,
+    )
+
+
+def _describe(document: DocumentFolder, state: State) -> Progress:
+    answer: Progress = {
+        "document_id": document.order.id,
+        "status": _STATUSES[state.status],
+    }
+    if state.status == "translating" and state.texts_done and state.started_at:
+        spent_s = time.time() - state.started_at
+        left = state.texts - state.texts_done
+        answer["seconds_remaining"] = max(1, round(spent_s * left / state.texts_done))
+    if state.status == "done":
+        answer["billed_characters"] = state.characters
+    if state.error:
+        answer["error_message"] = str(state.error["detail"])
+    return answer

@@ -4,22 +4,19 @@ with a dictionary for each pair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from flask import Blueprint, Response
-from pydantic import Field
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from contract.languages import normalize_language
-from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.api.deepl import WORDING, write_code
 from gateway.api.glossaries import (
     TSV,
+    describe,
     make_large_blueprint,
-    mark_created,
     read_upload,
+    store,
     write_nothing,
     write_table,
     write_time,
@@ -31,18 +28,16 @@ from gateway.glossaries.bodies import (
     GlossaryFields,
     MultilingualFields,
 )
-from gateway.glossaries.glossary import Dictionary, DictionaryDraft, Glossary
+from gateway.glossaries.glossary import Dictionary, Glossary
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import GlossaryContent, GlossaryFault
 from gateway.http.request import read_fields, request
-from gateway.openapi.operations import BodySchema, Operation, choose, describe
-from gateway.openapi.refusals import STORING_GLOSSARIES
+from gateway.openapi import BodySchema, choose
 from gateway.schemas import ForeignSchema, Text, parse_fields, refuse
 from gateway.services.translation import TranslationService
 
-#: JSON, and the forms of `deepl-node`.
+#: The content types of a body: JSON, and the forms of `deepl-node`.
 _MEDIA = ("application/json", "application/x-www-form-urlencoded")
-_ANY: Mapping[str, tuple[str, ...]] = {"glossary_id": ()}
 
 
 class PairFields(ForeignSchema):
@@ -114,7 +109,6 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     blueprint = make_large_blueprint("deepl_glossaries", service)
     _add_version_2(blueprint, service)
     _add_version_3(blueprint, service)
-    _add_changes(blueprint, service)
     _add_dictionaries(blueprint, service)
     return [blueprint]
 
@@ -123,32 +117,31 @@ def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
     glossaries = service.glossaries
 
     @blueprint.post("/v2/glossaries")
-    @describe(_describe("Makes a glossary", _show_body(service), status=201))
+    @describe("Makes a glossary", bodies=(_describe_body(service),), status=201)
     def create_2() -> MonolingualInfo:
-        made = _create(service, GlossaryFields.__name__)
-        mark_created(f"/v2/glossaries/{made.id}")
-        return _show_2(made)
+        content = _read(service, GlossaryFields)
+        return _show_2(store(glossaries, content, "/v2/glossaries"))
 
     @blueprint.get("/v2/glossaries")
-    @describe(_describe("The glossaries of one pair of languages"))
+    @describe("The glossaries of one pair of languages")
     def list_2() -> MonolingualList:
         found = glossaries.list_all(request.owner)
         return {"glossaries": [_show_2(one) for one in found if _is_monolingual(one)]}
 
     @blueprint.get("/v2/glossaries/<glossary_id>")
-    @describe(_describe("A glossary", path=_ANY))
+    @describe("A glossary")
     def find_2(glossary_id: str) -> MonolingualInfo:
         return _show_2(_find_2(glossaries, glossary_id))
 
     @blueprint.get("/v2/glossaries/<glossary_id>/entries")
-    @describe(_describe("Its entries", path=_ANY, media=(TSV,)))
+    @describe("Its entries", media=(TSV,))
     def entries_2(glossary_id: str) -> Response:
         found = _find_2(glossaries, glossary_id)
         (only,) = found.dictionaries
         return write_table(glossaries.read_entries(found, (only.source, only.target)))
 
     @blueprint.delete("/v2/glossaries/<glossary_id>")
-    @describe(_describe("Deletes it", path=_ANY, status=204))
+    @describe("Deletes it", status=204)
     def delete_2(glossary_id: str) -> Response:
         glossaries.delete(request.owner, _find_2(glossaries, glossary_id).id)
         return write_nothing()
@@ -159,71 +152,55 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
 
     @blueprint.post("/v3/glossaries")
     @describe(
-        _describe(
-            "Makes a glossary", BodySchema(MultilingualFields, _MEDIA), status=201
-        )
+        "Makes a glossary", bodies=(BodySchema(MultilingualFields, _MEDIA),), status=201
     )
     def create_3() -> MultilingualInfo:
-        made = _create(service, MultilingualFields.__name__)
-        mark_created(f"/v3/glossaries/{made.id}")
-        return _show_3(made)
+        content = _read(service, MultilingualFields)
+        return _show_3(store(glossaries, content, "/v3/glossaries"))
 
     @blueprint.get("/v3/glossaries")
-    @describe(_describe("All glossaries"))
+    @describe("All glossaries")
     def list_3() -> MultilingualList:
         return {"glossaries": list(map(_show_3, glossaries.list_all(request.owner)))}
 
     @blueprint.get("/v3/glossaries/<glossary_id>")
-    @describe(_describe("A glossary", path=_ANY))
+    @describe("A glossary")
     def find_3(glossary_id: str) -> MultilingualInfo:
         return _show_3(glossaries.find(request.owner, glossary_id))
 
     @blueprint.delete("/v3/glossaries/<glossary_id>")
-    @describe(_describe("Deletes it", path=_ANY, status=204))
+    @describe("Deletes it", status=204)
     def delete_3(glossary_id: str) -> Response:
         glossaries.delete(request.owner, glossary_id)
         return write_nothing()
 
-
-def _add_changes(blueprint: Blueprint, service: TranslationService) -> None:
-    glossaries = service.glossaries
-
     @blueprint.patch("/v3/glossaries/<glossary_id>")
-    @describe(
-        _describe(
-            "Renames it, adds entries", BodySchema(ChangeFields, _MEDIA), path=_ANY
-        )
-    )
+    @describe("Renames it, adds entries", bodies=(BodySchema(ChangeFields, _MEDIA),))
     def change_3(glossary_id: str) -> MultilingualInfo:
-        reading = _read(service, ChangeFields.__name__)
+        content = _read(service, ChangeFields)
         changed = glossaries.change(
             request.owner,
             glossary_id,
-            name=reading.name,
-            drafts=reading.drafts,
+            name=content.name,
+            drafts=content.drafts,
             is_merged=True,
         )
         return _show_3(changed)
-
-    @blueprint.put("/v3/glossaries/<glossary_id>/dictionaries")
-    @describe(
-        _describe(
-            "Replaces a dictionary", BodySchema(DictionaryFields, _MEDIA), path=_ANY
-        )
-    )
-    def replace_3(glossary_id: str) -> DictionaryInfo:
-        reading = _read(service, DictionaryFields.__name__)
-        (draft,) = reading.drafts
-        changed = glossaries.change(request.owner, glossary_id, drafts=[draft])
-        found = changed.find(draft.source, draft.target)
-        return _show_dictionary(found or changed.dictionaries[0])
 
 
 def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None:
     glossaries = service.glossaries
 
+    @blueprint.put("/v3/glossaries/<glossary_id>/dictionaries")
+    @describe("Replaces a dictionary", bodies=(BodySchema(DictionaryFields, _MEDIA),))
+    def replace_3(glossary_id: str) -> DictionaryInfo:
+        (draft,) = _read(service, DictionaryFields).drafts
+        changed = glossaries.change(request.owner, glossary_id, drafts=[draft])
+        found = changed.find(draft.source, draft.target)
+        return _show_dictionary(found or changed.dictionaries[0])
+
     @blueprint.get("/v3/glossaries/<glossary_id>/entries")
-    @describe(_describe("A dictionary's entries", BodySchema(PairFields), path=_ANY))
+    @describe("A dictionary's entries", bodies=(BodySchema(PairFields),))
     def entries_3(glossary_id: str) -> EntriesList:
         pair = _read_pair()
         found = glossaries.find(request.owner, glossary_id)
@@ -238,24 +215,27 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
         return {"dictionaries": [dictionary]}
 
     @blueprint.delete("/v3/glossaries/<glossary_id>/dictionaries")
-    @describe(
-        _describe("Deletes a dictionary", BodySchema(PairFields), path=_ANY, status=204)
-    )
+    @describe("Deletes a dictionary", bodies=(BodySchema(PairFields),), status=204)
     def delete_dictionary_3(glossary_id: str) -> Response:
         glossaries.delete_dictionary(request.owner, glossary_id, _read_pair())
         return write_nothing()
 
 
-def _create(service: TranslationService, schema: str) -> Glossary:
-    reading = _read(service, schema)
-    return service.glossaries.create(request.owner, reading.name or "", reading.drafts)
-
-
-def _read(service: TranslationService, schema: str) -> GlossaryContent:
-    """Read the current request, with languages that are served."""
-    reading = read_upload(service.glossaries, schema, _translate)
-    _check_languages(reading.drafts, service)
-    return reading
+def _read(service: TranslationService, schema: type[BaseModel]) -> GlossaryContent:
+    """Read the current request. Raises MalformedRequest, also for languages that are not
+    served, and for two dictionaries of one pair."""
+    content = read_upload(service.glossaries, schema.__name__, _translate)
+    pairs = [(draft.source, draft.target) for draft in content.drafts]
+    for source, target in pairs:
+        is_served = target in service.limits.targets
+        if source == target or source not in service.sources or not is_served:
+            raise refuse(
+                "Unsupported glossary source and target language pair",
+                f"found {source[:40]!r} and {target[:40]!r}",
+            )
+    if len(set(pairs)) < len(pairs):
+        raise refuse("There are several dictionaries of one language pair.")
+    return content
 
 
 def _translate(fault: GlossaryFault) -> Problem:
@@ -267,21 +247,6 @@ def _translate(fault: GlossaryFault) -> Problem:
         case "entries":
             return refuse("Invalid glossary entries provided", fault.message)
     return WORDING.refuse(fault.field, fault.message)
-
-
-def _check_languages(
-    drafts: Iterable[DictionaryDraft], service: TranslationService
-) -> None:
-    pairs = [(draft.source, draft.target) for draft in drafts]
-    for source, target in pairs:
-        is_served = target in service.limits.targets
-        if source == target or source not in service.sources or not is_served:
-            raise refuse(
-                "Unsupported glossary source and target language pair",
-                f"found {source[:40]!r} and {target[:40]!r}",
-            )
-    if len(set(pairs)) < len(pairs):
-        raise refuse("There are several dictionaries of one language pair.")
 
 
 def _read_pair() -> tuple[str, str]:
@@ -332,17 +297,7 @@ def _show_dictionary(dictionary: Dictionary) -> DictionaryInfo:
     }
 
 
-def _describe(summary: str, *bodies: BodySchema, **given: Any) -> Operation:
-    return Operation(
-        summary,
-        bodies=bodies,
-        refusals=STORING_GLOSSARIES,
-        task=TRANSLATION,
-        **given,
-    )
-
-
-def _show_body(service: TranslationService) -> BodySchema:
+def _describe_body(service: TranslationService) -> BodySchema:
     target = choose(service.bounds.targets, "de")
     example = {
         "name": "Our products",

@@ -13,27 +13,18 @@ from typing_extensions import TypedDict
 from contract.tasks import TRANSLATION
 from documents.storage import DocumentFolder, State
 from gateway.api import Services
-from gateway.errors import (
-    DiskFull,
-    Forbidden,
-    InvalidRequest,
-    NoDocument,
-    NotDone,
-    NotFound,
-    TooManyDocuments,
-    UnknownLanguage,
-    UnsupportedDocument,
-)
+from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
 from gateway.http.bodies import DocumentBlueprint
 from gateway.http.request import request
-from gateway.openapi.operations import (
+from gateway.openapi import (
     BINARY,
+    FINDING,
     MULTIPART,
+    RECEIVING,
+    USING_GLOSSARIES,
     BodySchema,
     Operation,
-    describe,
 )
-from gateway.openapi.refusals import USING_GLOSSARIES
 from gateway.schemas import (
     DocumentBody,
     Schema,
@@ -42,11 +33,7 @@ from gateway.schemas import (
     parse_parameters,
     read_digits,
 )
-from gateway.services.translation import TranslationService
 from gateway.uploads.documents import Documents, read_file
-
-#: The failures of an upload for any API.
-RECEIVING = (UnsupportedDocument, InvalidRequest, TooManyDocuments, DiskFull, Forbidden)
 
 
 class DocumentForm(DocumentBody):
@@ -92,32 +79,27 @@ class DocumentList(TypedDict):
     next: str | None
 
 
-_NAMED = {"document_id": ()}
-#: The failures of finding a document.
-FINDING = (NoDocument, Forbidden)
-_LISTING = Operation(
-    "The key's documents, page by page",
-    query=PageParameters,
-    refusals=(*FINDING, InvalidRequest),
-    task=TRANSLATION,
-)
-
-
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of documents."""
-    return [_make_upload_blueprint(services), _make_blueprint(services)]
+    return [_make_upload(services), _make_rest(services)]
 
 
-def _make_upload_blueprint(services: Services) -> Blueprint:
-    """The route that takes documents."""
-    documents, service = services.documents, services.translation
+def _make_upload(services: Services) -> Blueprint:
+    service = services.translation
+    bounds = {"tgt_lang": {"enum": list(service.bounds.targets)}}
     blueprint = DocumentBlueprint("uploaded_documents", __name__)
 
     @blueprint.post("/documents")
-    @describe(_describe_upload(service))
+    @Operation(
+        "Takes a document to translate",
+        TRANSLATION,
+        bodies=(BodySchema(DocumentForm, (MULTIPART,), bounds=bounds),),
+        refusals=(*RECEIVING, UnknownLanguage, *USING_GLOSSARIES),
+        status=202,
+    )
     def take() -> DocumentStatus:
         targets = service.limits.targets
-        document = documents.receive(
+        document = services.documents.receive(
             services.access.find_owner,
             lambda fields, owner: service.check_glossary(
                 parse_document(fields, targets), owner
@@ -133,8 +115,7 @@ def _make_upload_blueprint(services: Services) -> Blueprint:
     return blueprint
 
 
-def _make_blueprint(services: Services) -> Blueprint:
-    """The routes of documents that are there."""
+def _make_rest(services: Services) -> Blueprint:
     documents, access = services.documents, services.access
     blueprint = Blueprint("documents", __name__)
 
@@ -142,7 +123,12 @@ def _make_blueprint(services: Services) -> Blueprint:
         return documents.find(access.find_owner({}), document_id)
 
     @blueprint.get("/documents")
-    @describe(_LISTING)
+    @Operation(
+        "The key's documents, page by page",
+        TRANSLATION,
+        query=PageParameters,
+        refusals=(*FINDING, InvalidRequest),
+    )
     def list_all() -> DocumentList:
         if not access.is_required:
             raise NotFound("Without keys, documents are found by their ids only.")
@@ -152,18 +138,23 @@ def _make_blueprint(services: Services) -> Blueprint:
         return {"documents": [_describe(*each) for each in found], "next": rest}
 
     @blueprint.get("/documents/<document_id>")
-    @describe(_describe_operation("How far a document is"))
+    @Operation("How far a document is", TRANSLATION, refusals=FINDING)
     def status(document_id: str) -> DocumentStatus:
         document = find(document_id)
         return _describe(document, documents.read_state(document))
 
     @blueprint.get("/documents/<document_id>/result")
-    @describe(_describe_operation("The translated document", is_file=True))
+    @Operation(
+        "The translated document",
+        TRANSLATION,
+        refusals=(*FINDING, NotDone),
+        is_file=True,
+    )
     def result(document_id: str) -> Response:
         return send(find(document_id), documents)
 
     @blueprint.delete("/documents/<document_id>")
-    @describe(_describe_operation("Deletes a document", status=204))
+    @Operation("Deletes a document", TRANSLATION, refusals=FINDING, status=204)
     def delete(document_id: str) -> Response:
         documents.delete(find(document_id))
         return Response(status=204)
@@ -178,14 +169,13 @@ def send(document: DocumentFolder, documents: Documents) -> Response:
         raise NotDone("The document could not be translated.", error=dict(state.error))
     if state.status != "done":
         raise NotDone("The document is still being translated.")
-    name = name_result(document)
-    size = document.result.stat().st_size
+    name = quote(name_result(document))
     return Response(
         read_file(document.result),
         content_type=state.media_type,
         headers={
-            "Content-Length": str(size),
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}",
+            "Content-Length": str(document.result.stat().st_size),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
             "X-Content-Type-Options": "nosniff",
         },
     )
@@ -219,33 +209,3 @@ def _write_time(seconds: float | None) -> str | None:
         return None
     moment = datetime.fromtimestamp(round(seconds), UTC)
     return moment.isoformat().replace("+00:00", "Z")
-
-
-def _describe_upload(service: TranslationService) -> Operation:
-    languages = service.bounds.targets
-    return Operation(
-        "Takes a document to translate",
-        bodies=(
-            BodySchema(
-                DocumentForm,
-                (MULTIPART,),
-                bounds={"tgt_lang": {"enum": list(languages)}},
-            ),
-        ),
-        refusals=(*RECEIVING, UnknownLanguage, *USING_GLOSSARIES),
-        task=TRANSLATION,
-        status=202,
-    )
-
-
-def _describe_operation(
-    summary: str, *, is_file: bool = False, status: int = 200
-) -> Operation:
-    return Operation(
-        summary,
-        refusals=(*FINDING, NotDone) if is_file else FINDING,
-        task=TRANSLATION,
-        path=_NAMED,
-        is_file=is_file,
-        status=status,
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
 
 from flask import Blueprint, Response, after_this_request
 from pydantic import Field, RootModel
@@ -20,14 +20,13 @@ from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import GlossaryContent, GlossaryFault, GlossaryUpload
 from gateway.http.bodies import LargeBlueprint
 from gateway.http.request import request
-from gateway.openapi.operations import JSON, BodySchema, Operation, choose, describe
-from gateway.openapi.refusals import STORING_GLOSSARIES
+from gateway.openapi import JSON, STORING_GLOSSARIES, BodySchema, Operation, choose
 from gateway.schemas import Schema, parse_parameters
 from gateway.services.translation import TranslationService
 from text.errors import LanguageNotServed
 
 TSV, _CSV = "text/tab-separated-values", "text/csv"
-_ANY: Mapping[str, tuple[str, ...]] = {"glossary_id": ()}
+describe = partial(Operation, task=TRANSLATION, refusals=STORING_GLOSSARIES)
 
 
 class Table(RootModel[str]):
@@ -71,34 +70,36 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     glossaries = service.glossaries
 
     @blueprint.post("/glossaries")
-    @describe(_describe_creation(service))
+    @describe(
+        "Makes a glossary",
+        bodies=(_describe_body(service), BodySchema(Table, (TSV, _CSV))),
+        status=201,
+    )
     def create() -> GlossaryInfo:
         reading = read_upload(glossaries, OurGlossary.__name__, _translate)
         for draft in reading.drafts:
             _check_languages(draft, service)
-        made = glossaries.create(request.owner, reading.name or "", reading.drafts)
-        mark_created(f"/glossaries/{made.id}")
-        return _show(made)
+        return _show(store(glossaries, reading, "/glossaries"))
 
     @blueprint.get("/glossaries")
-    @describe(_describe("All glossaries"))
+    @describe("All glossaries")
     def list_all() -> GlossaryList:
         return {"glossaries": list(map(_show, glossaries.list_all(request.owner)))}
 
     @blueprint.get("/glossaries/<glossary_id>")
-    @describe(_describe("A glossary", path=_ANY))
+    @describe("A glossary")
     def find(glossary_id: str) -> GlossaryInfo:
         return _show(glossaries.find(request.owner, glossary_id))
 
     @blueprint.get("/glossaries/<glossary_id>/entries")
-    @describe(_describe("Its entries", path=_ANY, query=PairParameters, media=(TSV,)))
+    @describe("Its entries", query=PairParameters, media=(TSV,))
     def read_entries(glossary_id: str) -> Response:
         found = glossaries.find(request.owner, glossary_id)
         given = parse_parameters(PairParameters, request.args)
         return write_table(glossaries.read_entries(found, _choose_pair(found, given)))
 
     @blueprint.delete("/glossaries/<glossary_id>")
-    @describe(_describe("Deletes it", path=_ANY, status=204))
+    @describe("Deletes it", status=204)
     def delete(glossary_id: str) -> Response:
         found = glossaries.find(request.owner, glossary_id)
         glossaries.delete(request.owner, found.id)
@@ -126,14 +127,18 @@ def read_upload(
         raise translate(fault) from fault
 
 
-def mark_created(location: str) -> None:
-    """Answers the current request with 201 and the path of what was made."""
+def store(glossaries: Glossaries, content: GlossaryContent, path: str) -> Glossary:
+    """Make a glossary of the current key. The answer has status 201 and its path below the
+    given one. Raises what `Glossaries.create` raises."""
+    made = glossaries.create(request.owner, content.name or "", content.drafts)
 
     @after_this_request
     def mark(response: Response) -> Response:
         response.status_code = 201
-        response.headers["Location"] = location
+        response.headers["Location"] = f"{path}/{made.id}"
         return response
+
+    return made
 
 
 def write_table(entries: bytes) -> Response:
@@ -154,32 +159,17 @@ def write_time(milliseconds: int) -> str:
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _describe(summary: str, **given: Any) -> Operation:
-    return Operation(
-        summary,
-        refusals=STORING_GLOSSARIES,
-        task=TRANSLATION,
-        **given,
-    )
-
-
-def _describe_creation(service: TranslationService) -> Operation:
+def _describe_body(service: TranslationService) -> BodySchema:
     target = choose(service.bounds.targets, "de")
     terms = {"name": "Our products", "src_lang": "en", "tgt_lang": target}
-    body = BodySchema(
-        OurGlossary,
-        (JSON,),
-        examples={"a glossary": terms | {"entries": {"work station": "Workstation"}}},
-    )
-    return _describe(
-        "Makes a glossary", bodies=(body, BodySchema(Table, (TSV, _CSV))), status=201
-    )
+    example = terms | {"entries": {"work station": "Workstation"}}
+    return BodySchema(OurGlossary, (JSON,), examples={"a glossary": example})
 
 
 def _translate(fault: GlossaryFault) -> Problem:
     if fault.kind == "body":
         return MalformedRequest(fault.message)
-    return InvalidRequest([{"field": fault.field, "expected": fault.message}])
+    return InvalidRequest({fault.field: fault.message})
 
 
 def _check_languages(draft: DictionaryDraft, service: TranslationService) -> None:
@@ -191,7 +181,7 @@ def _check_languages(draft: DictionaryDraft, service: TranslationService) -> Non
         raise UnknownLanguage(LanguageNotServed("tgt_lang", draft.target[:40], served))
     if draft.source == draft.target:
         expected = f"found {draft.target!r}, expected another language than src_lang"
-        raise InvalidRequest([{"field": "tgt_lang", "expected": expected}])
+        raise InvalidRequest({"tgt_lang": expected})
 
 
 def _choose_pair(glossary: Glossary, given: Mapping[str, str]) -> tuple[str, str]:
@@ -203,7 +193,7 @@ def _choose_pair(glossary: Glossary, given: Mapping[str, str]) -> tuple[str, str
     for field, tag in given.items():
         if not tag:
             expected = "missing: the glossary has several dictionaries"
-            raise InvalidRequest([{"field": field, "expected": expected}])
+            raise InvalidRequest({field: expected})
     return normalize_language(source), normalize_language(target)
 
 

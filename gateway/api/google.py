@@ -4,38 +4,31 @@ it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from flask import Blueprint
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.api import Services
-from gateway.api.languages import name_language
+from gateway.api.status import name_language
 from gateway.http.request import Fields, read_fields, request
-from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
-from gateway.openapi.refusals import TRANSLATING
-from gateway.schemas import (
-    ForeignSchema,
-    Text,
-    Texts,
-    Wording,
-    list_texts,
-    parse_fields,
-    refuse,
-)
+from gateway.openapi import FIELDS, TRANSLATING, BodySchema, Operation, choose
+from gateway.schemas import ForeignSchema, Lower, Text, Texts, Wording, parse_fields
 from gateway.services.translation import TranslationService
 from text.composition import TranslatedText
 from text.langid import UNDETERMINED, Guess
 from text.options import HTML_TAGS, TranslationRequest
 
 PATH = "/language/translate/v2"
-_WORDING = Wording("Required parameter: {field}", "Invalid Value: {field}")
+_WORDING = Wording(
+    "Required parameter: {field}",
+    "Invalid Value: {field}",
+    "Too many text segments",
+)
 _RELIABLE = 0.9
-
-_Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
 
 
 class TranslateFields(ForeignSchema):
@@ -44,7 +37,7 @@ class TranslateFields(ForeignSchema):
     q: Texts = Field(description="A text, or several.", examples=["Hello"])
     target: Text = Field(description="The language to translate into.", examples=["fr"])
     source: Text = Field("", description="The language of the texts.")
-    format: Annotated[Literal["html", "text"], _Lower] = Field(
+    format: Annotated[Literal["html", "text"], Lower] = Field(
         "html", description="Whether tags are markup."
     )
 
@@ -119,40 +112,57 @@ class Listed(TypedDict):
     data: Languages
 
 
-_LISTING = Operation(
-    "The languages that can be translated into",
-    bodies=(
-        BodySchema(LanguagesFields, FIELDS, examples={"in German": {"target": "de"}}),
-    ),
-    task=TRANSLATION,
-)
-
-
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of Google's API."""
     service = services.translation
+    bounds = service.bounds
     blueprint = Blueprint("google", __name__, url_prefix=PATH)
     methods = ["GET", "POST"]
+    bounded = {"q": {"minItems": 1, "maxItems": bounds.max_texts}}
+    target = choose(bounds.targets, "de")
+    asked = {"q": "See you tomorrow", "source": "en", "target": target}
 
     @blueprint.route("", methods=methods)
-    @describe(_describe_translation(service))
+    @Operation(
+        "Translates texts",
+        TRANSLATION,
+        bodies=(
+            BodySchema(
+                TranslateFields,
+                FIELDS,
+                bounds=bounded | {"target": {"enum": list(bounds.targets)}},
+                examples={"a text": asked},
+            ),
+        ),
+        refusals=TRANSLATING,
+        has_limit=True,
+    )
     def translate() -> Translated:
         found = _translate(read_fields(request), service)
         return {"data": {"translations": found}}
 
+    question = {"a text": {"q": "Where is the station?"}}
+
     @blueprint.route("/detect", methods=methods)
-    @describe(_describe_detection(service))
+    @Operation(
+        "The likeliest language of each text",
+        bodies=(BodySchema(DetectFields, FIELDS, bounded, question),),
+        has_limit=True,
+    )
     def detect() -> Detected:
         given = parse_fields(DetectFields, read_fields(request), _WORDING)
-        texts = _check_number(list_texts(given.q), service.bounds.max_texts)
-        found = [
-            _write_detections(ranked)
-            for ranked in service.identify(texts, request.open_call())
-        ]
-        return {"data": {"detections": found}}
+        texts = _WORDING.list_texts("q", given.q, bounds.max_texts)
+        guesses = service.identify(texts, request.open_call())
+        return {"data": {"detections": [_write_detections(found) for found in guesses]}}
+
+    german = {"in German": {"target": "de"}}
 
     @blueprint.route("/languages", methods=methods)
-    @describe(_LISTING)
+    @Operation(
+        "The languages that can be translated into",
+        TRANSLATION,
+        bodies=(BodySchema(LanguagesFields, FIELDS, examples=german),),
+    )
     def languages() -> Listed:
         given = parse_fields(LanguagesFields, read_fields(request), _WORDING)
         return {"data": {"languages": _list_languages(given.target, service)}}
@@ -161,59 +171,20 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     return [blueprint]
 
 
-def _describe_translation(service: TranslationService) -> Operation:
-    served = service.bounds.targets
-    asked = {"q": "See you tomorrow", "source": "en", "target": choose(served, "de")}
-    body = BodySchema(
-        TranslateFields,
-        FIELDS,
-        bounds=_bound_texts(service) | {"target": {"enum": list(served)}},
-        examples={"a text": asked},
-    )
-    return Operation(
-        "Translates texts",
-        bodies=(body,),
-        refusals=TRANSLATING,
-        task=TRANSLATION,
-        has_limit=True,
-    )
-
-
-def _describe_detection(service: TranslationService) -> Operation:
-    asked = {"a text": {"q": "Where is the station?"}}
-    body = BodySchema(DetectFields, FIELDS, _bound_texts(service), asked)
-    summary = "The likeliest language of each text"
-    return Operation(summary, bodies=(body,), has_limit=True)
-
-
-def _bound_texts(service: TranslationService) -> dict[str, Any]:
-    return {"q": {"minItems": 1, "maxItems": service.bounds.max_texts}}
-
-
 def _translate(fields: Fields, service: TranslationService) -> list[Translation]:
-    most = service.limits.max_texts
+    limits = service.limits
     given = parse_fields(TranslateFields, fields, _WORDING)
     is_html = given.format == "html"
     wanted = TranslationRequest(
         source=service.read_source(given.source, "source", _WORDING),
         target=service.read_target(given.target, "target", _WORDING),
-        texts=_check_number(list_texts(given.q), most),
+        texts=_WORDING.list_texts("q", given.q, limits.max_texts),
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if is_html else None,
         splitting="sentences" if is_html else "lines",
     )
     answers = service.translate(wanted, request.open_call(wanted.target))
     return [_write(answer) for answer in answers]
-
-
-def _check_number(texts: tuple[str, ...], most: int) -> tuple[str, ...]:
-    if not texts:
-        raise _WORDING.miss("q")
-    if len(texts) > most:
-        raise refuse(
-            "Too many text segments", f"found {len(texts)}, expected at most {most}"
-        )
-    return texts
 
 
 def _write(answer: TranslatedText) -> Translation:

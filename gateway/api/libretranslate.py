@@ -1,32 +1,50 @@
-"""LibreTranslate's API beside ours: `/detect`, `/frontend/settings`, `/suggest`, `/health`
-and `/spec`. Its `/translate` is reached through `translation.py`, its `/languages` is ours.
+"""LibreTranslate's API beside ours: `/detect`, `/frontend/settings`, `/suggest`, `/health` and
+`/spec`, and for files `/translate_file`, which waits for the translation, and
+`/download_file`, which has it. Its `/translate` is reached through `translation.py`, its
+`/languages` is ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hmac
 from typing import Any, Literal, NoReturn, NotRequired
 
-from flask import Blueprint
+import gevent
+from flask import Blueprint, Response, url_for
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
+from documents.storage import DocumentFolder
 from gateway.api import Services
-from gateway.api.languages import name_language
-from gateway.errors import Forbidden
+from gateway.api.documents import name_result, send
+from gateway.api.status import name_language
+from gateway.errors import DocumentFailed, Forbidden, NoDocument
+from gateway.http.bodies import DocumentBlueprint
+from gateway.http.call import Call
 from gateway.http.request import Fields, read_fields, request
-from gateway.openapi.operations import FIELDS, BodySchema, Operation, choose, describe
+from gateway.openapi import (
+    BINARY,
+    FIELDS,
+    FINDING,
+    MULTIPART,
+    RECEIVING,
+    TRANSLATING,
+    BodySchema,
+    Operation,
+    choose,
+)
 from gateway.schemas import (
+    DocumentRequest,
     ForeignSchema,
     Text,
     Texts,
     Wording,
-    list_texts,
     parse_fields,
     refuse,
 )
 from gateway.services.translation import TranslationService, name_source
+from gateway.uploads.documents import Documents
 from text.composition import TranslatedText
 from text.langid import Guess
 from text.options import AUTO, HTML_TAGS, TranslationRequest
@@ -34,13 +52,28 @@ from text.options import AUTO, HTML_TAGS, TranslationRequest
 #: The version whose API this is.
 VERSION = "1.9.6"
 #: LibreTranslate's words for refusing a field.
-WORDING = Wording(
-    "Invalid request: missing {field} parameter", "Invalid request: {field}"
+_WORDING = Wording(
+    "Invalid request: missing {field} parameter",
+    "Invalid request: {field}",
+    "Invalid request: request ({found}) exceeds text limit ({most})",
+    advice="send the texts in several requests",
 )
 _FALLBACK = "en"
 _MOST_GUESSES = 5
 #: Bytes that JSON may take for a UTF-16 unit, in which browsers count.
 _BYTES_PER_CHARACTER = 6
+#: Seconds between two looks at whether a document is done.
+_LOOK_S = 0.2
+#: The routes in the answer of `GET /spec`.
+_METHODS = {
+    "/translate": "post",
+    "/detect": "post",
+    "/languages": "get",
+    "/frontend/settings": "get",
+    "/suggest": "post",
+    "/translate_file": "post",
+    "/health": "get",
+}
 
 
 class TranslateFields(ForeignSchema):
@@ -105,55 +138,134 @@ class Frontend(TypedDict):
     language: Chosen
 
 
+class FileFields(ForeignSchema):
+    """The fields of `POST /translate_file`, beside the file."""
+
+    source: Text = Field(
+        description='The language of the file, or "auto".', examples=["en"]
+    )
+    target: Text = Field(description="The language to translate into.", examples=["fr"])
+
+
+class FileForm(FileFields):
+    """The form of `POST /translate_file`."""
+
+    file: Text = Field(description="The file.", json_schema_extra=BINARY)
+
+
+class TranslatedFile(TypedDict):
+    """The URL of the translated file."""
+
+    translatedFileUrl: str
+
+
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes that only LibreTranslate has."""
+    return [_make_texts(services), _make_upload(services), _make_download(services)]
+
+
+def _make_texts(services: Services) -> Blueprint:
     service, is_key_required = services.translation, services.access.is_required
+    most = service.bounds.max_texts
     blueprint = Blueprint("libretranslate", __name__)
 
     @blueprint.post("/detect")
-    @describe(_describe_detection(service.bounds.max_texts))
+    @Operation(
+        "The likely languages of a text, or of each text in a list",
+        bodies=(
+            BodySchema(
+                DetectFields,
+                FIELDS,
+                bounds={"q": {"minItems": 1, "maxItems": most}},
+                examples={"a text": {"q": "Where is the station?"}},
+            ),
+        ),
+        has_limit=True,
+    )
     def detect() -> list[Detection] | list[list[Detection]]:
-        given = parse_fields(DetectFields, read_fields(request), WORDING)
-        texts = list_texts(given.q)
-        _check_number(texts, service.bounds.max_texts)
-        ranked = [
-            _write_detections(guesses)
-            for guesses in service.identify(texts, request.open_call())
-        ]
+        given = parse_fields(DetectFields, read_fields(request), _WORDING)
+        texts = _WORDING.list_texts("q", given.q, most)
+        guesses = service.identify(texts, request.open_call())
+        ranked = [_write_detections(found) for found in guesses]
         return ranked if isinstance(given.q, list) else ranked[0]
 
     @blueprint.get("/frontend/settings")
-    @describe(Operation("What this server can do", task=TRANSLATION))
+    @Operation("What this server can do", TRANSLATION)
     def frontend_settings() -> Frontend:
         return _describe_frontend(service, is_key_required=is_key_required)
 
     @blueprint.post("/suggest")
-    @describe(Operation("Refused: nothing is suggested here", refusals=(Forbidden,)))
+    @Operation("Refused: nothing is suggested here", refusals=(Forbidden,))
     def suggest() -> NoReturn:
         raise Forbidden("Suggestions are disabled on this server.")
 
     @blueprint.get("/health")
-    @describe(Operation("Whether the gateway is alive"))
+    @Operation("Whether the gateway is alive")
     def health() -> dict[str, str]:
         return {"status": "ok"}
 
     @blueprint.get("/spec")
-    @describe(Operation("LibreTranslate's title and version, as Swagger"))
+    @Operation("LibreTranslate's title and version, as Swagger")
     def spec() -> dict[str, Any]:
-        return _describe_api()
+        return {
+            "swagger": "2.0",
+            "info": {"title": "LibreTranslate", "version": VERSION},
+            "basePath": "/",
+            "paths": {
+                path: {method: {"responses": {"200": {"description": "OK"}}}}
+                for path, method in _METHODS.items()
+            },
+        }
 
-    return [blueprint]
+    return blueprint
 
 
-def _describe_detection(most: int) -> Operation:
-    body = BodySchema(
-        DetectFields,
-        FIELDS,
-        bounds={"q": {"minItems": 1, "maxItems": most}},
-        examples={"a text": {"q": "Where is the station?"}},
+def _make_upload(services: Services) -> Blueprint:
+    documents, service = services.documents, services.translation
+    blueprint = DocumentBlueprint("libretranslate_upload", __name__)
+
+    @blueprint.post("/translate_file")
+    @Operation(
+        "Translates a file, and waits for it",
+        TRANSLATION,
+        bodies=(BodySchema(FileForm, (MULTIPART,)),),
+        refusals=(*RECEIVING, *TRANSLATING),
+        has_limit=True,
     )
-    summary = "The likely languages of a text, or of each text in a list"
-    return Operation(summary, bodies=(body,), has_limit=True)
+    def translate_file() -> TranslatedFile:
+        call = request.open_call(limit_s=service.settings.upload_timeout_s)
+        document = documents.receive(
+            services.access.find_owner, lambda fields, _: _read_form(fields, service)
+        )
+        try:
+            _wait(document, documents, call)
+        except BaseException:
+            documents.delete(document)
+            raise
+        name = _write_name(document)
+        where = url_for("libretranslate_files.download_file", name=name, _external=True)
+        return {"translatedFileUrl": where}
+
+    return blueprint
+
+
+def _make_download(services: Services) -> Blueprint:
+    """The route that has the translated files. It needs no key: nobody can guess a name."""
+    documents = services.documents
+    blueprint = Blueprint("libretranslate_files", __name__)
+
+    @blueprint.get("/download_file/<name>")
+    @Operation("A translated file", TRANSLATION, refusals=FINDING, is_file=True)
+    def download_file(name: str) -> Response:
+        owner, document_id, *_ = [*name.split("-", 3), "", ""]
+        document = documents.find(owner, document_id)
+        expected = _write_name(document).rpartition("-")[0]
+        given = name[: len(expected)]
+        if not hmac.compare_digest(given.encode(), expected.encode()):
+            raise NoDocument
+        return send(document, documents)
+
+    return blueprint
 
 
 def describe_body(service: TranslationService) -> BodySchema:
@@ -176,11 +288,11 @@ def describe_body(service: TranslationService) -> BodySchema:
 def translate(fields: Fields, service: TranslationService) -> Translation:
     """Answer `POST /translate` as LibreTranslate does. Raises Problem."""
     limits = service.limits
-    given = parse_fields(TranslateFields, fields, WORDING)
+    given = parse_fields(TranslateFields, fields, _WORDING)
     wanted = TranslationRequest(
-        source=read_source(given.source, service),
-        target=read_target(given.target, service),
-        texts=_check_number(list_texts(given.q), limits.max_texts),
+        source=_read_source(given.source, service),
+        target=_read_target(given.target, service),
+        texts=_WORDING.list_texts("q", given.q, limits.max_texts),
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if given.format == "html" else None,
         splitting="sentences" if given.format == "html" else "lines",
@@ -189,16 +301,14 @@ def translate(fields: Fields, service: TranslationService) -> Translation:
     return _join(wanted, service.translate(wanted, request.open_call(wanted.target)))
 
 
-def read_source(tag: str, service: TranslationService) -> str | None:
-    """The language of a tag; None if it is to be identified. Raises MalformedRequest."""
+def _read_source(tag: str, service: TranslationService) -> str | None:
     try:
         return service.find_source(tag)
     except LookupError:
         raise refuse(f"{tag[:40]} is not supported") from None
 
 
-def read_target(tag: str, service: TranslationService) -> str:
-    """The language that a tag asks for. Raises MalformedRequest."""
+def _read_target(tag: str, service: TranslationService) -> str:
     target = service.find_target(tag)
     if target is None:
         explanation = service.explain_target(tag)
@@ -206,20 +316,9 @@ def read_target(tag: str, service: TranslationService) -> str:
     return target
 
 
-def _check_number(texts: tuple[str, ...], most: int) -> tuple[str, ...]:
-    if not texts:
-        raise WORDING.miss("q")
-    if len(texts) > most:
-        raise refuse(
-            f"Invalid request: request ({len(texts)}) exceeds text limit ({most})",
-            "send the texts in several requests",
-        )
-    return texts
-
-
 def _check_alternatives(number: int, most: int) -> int:
     if number > most:
-        raise WORDING.refuse("alternatives", f"found {number}, expected 0 to {most}")
+        raise _WORDING.refuse("alternatives", f"found {number}, expected 0 to {most}")
     return number
 
 
@@ -272,23 +371,23 @@ def _describe_frontend(
     }
 
 
-def _describe_api() -> dict[str, Any]:
-    """Enough of Swagger for clients that look here for LibreTranslate and its version."""
-    methods: Mapping[str, str] = {
-        "/translate": "post",
-        "/detect": "post",
-        "/languages": "get",
-        "/frontend/settings": "get",
-        "/suggest": "post",
-        "/translate_file": "post",
-        "/health": "get",
-    }
-    return {
-        "swagger": "2.0",
-        "info": {"title": "LibreTranslate", "version": VERSION},
-        "basePath": "/",
-        "paths": {
-            path: {method: {"responses": {"200": {"description": "OK"}}}}
-            for path, method in methods.items()
-        },
-    }
+def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
+    given = parse_fields(FileFields, fields, _WORDING)
+    return DocumentRequest(
+        _read_source(given.source, service), _read_target(given.target, service)
+    )
+
+
+def _wait(document: DocumentFolder, documents: Documents, call: Call) -> None:
+    """Returns when the document is done. Raises why it is not."""
+    while not (state := documents.read_state(document)).is_over:
+        call.check("the file was translated; POST /documents waits for nobody")
+        gevent.sleep(_LOOK_S)
+    if state.error:
+        raise DocumentFailed(state.error)
+
+
+def _write_name(document: DocumentFolder) -> str:
+    order = document.order
+    name = name_result(document).replace("-", "_")
+    return f"{order.owner}-{order.id}-{order.password}-{name}"

@@ -1,40 +1,47 @@
 """`GET /` for browsers: the page for people, and `GET /page/<digest>/<name>`: what it is made
 of. Without JavaScript its form comes to `GET /` or `POST /page`, and the translation is in
-the page that answers.
+the page that answers. `GET /openapi.json` describes every route, and `GET /docs` is a page to
+read about them and to try them, which asks no other host.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from babel import Locale
-from babel.core import UnknownLocaleError
-from flask import Blueprint, Response
+from flask import Blueprint, Response, current_app
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import Field
 
 from contract.dialects import OURS
 from contract.languages import SCRIPTS, normalize_language
 from contract.tasks import TRANSLATION
+from gateway.access import OPEN_ROUTES
 from gateway.api import Services
-from gateway.assets import PAGE, Asset, read_assets
+from gateway.api.status import name_language
 from gateway.errors import MethodNotAllowed, NotFound, Problem
 from gateway.http.middleware import write_problem_response
 from gateway.http.request import read_fields, request
-from gateway.openapi.operations import BodySchema, Operation, describe
-from gateway.openapi.refusals import TRANSLATING
+from gateway.openapi import TRANSLATING, BodySchema, Keys, Operation, build
 from gateway.schemas import Schema, parse_parameters, parse_translation
-from gateway.services.translation import TranslationService
 from text.composition import TranslatedText
 from text.options import AUTO
 
+PAGE = Path(__file__).parents[1] / "page"
 _FORM = "application/x-www-form-urlencoded"
 _HTML = "text/html"
+_MEDIA = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+}
 _FOREVER, _ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
 #: The texts of a translation are nobody else's.
 _NEVER = "no-store"
@@ -45,10 +52,86 @@ _POLICY = "; ".join(
         *("base-uri 'none'", "frame-ancestors 'none'"),
     ]
 )
+_DOCS_POLICY = "; ".join(
+    [
+        *("default-src 'none'", "script-src 'self'", "connect-src 'self'"),
+        *("style-src 'self'", "img-src 'self' data:"),
+        *("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"),
+    ]
+)
+#: Swagger UI's files in the package offapi, and their types.
+_DOCS_FILES = {
+    "swagger_bundle.js": "text/javascript",
+    "swagger_style.css": "text/css",
+}
+_START = "start.js"
+_DOCS = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Babelgate</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="docs/swagger_style.css">
+<div id="page"></div>
+<script src="docs/swagger_bundle.js"></script>
+<script src="docs/start.js"></script>
+</html>
+"""
+#: `validatorUrl` is another host that Swagger UI would ask.
+_SCRIPT = """SwaggerUIBundle({
+  url: "openapi.json",
+  dom_id: "#page",
+  deepLinking: true,
+  tryItOutEnabled: true,
+  validatorUrl: null,
+});
+"""
 #: Pages without a text that are kept, one per language of browsers and of links.
 _EMPTY_PAGES = 64
 #: Scripts that are written from right to left.
 _FROM_RIGHT = {"Arabic", "Hebrew"}
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file as it is sent, with and without gzip."""
+
+    content: bytes
+    packed: bytes
+    media: str
+
+
+@dataclass(frozen=True)
+class Assets:
+    """The page's files by name, its own words by language, and one digest over all files, which
+    is part of their addresses."""
+
+    files: Mapping[str, Asset]
+    words: Mapping[str, Mapping[str, str]]
+    digest: str
+
+
+@cache
+def read_assets() -> Assets:
+    """Read the files in the folder; a process does so once."""
+    files = dict(_list_files())
+    digest = hashlib.sha256()
+    for name, asset in files.items():
+        digest.update(name.encode() + b"\0" + asset.content)
+    words = {
+        path.stem: json.loads(path.read_text("utf-8"))
+        for path in sorted(PAGE.glob("words/*.json"))
+    }
+    return Assets(files, words, digest.hexdigest()[:16])
+
+
+def _list_files() -> Iterator[tuple[str, Asset]]:
+    for path in sorted(PAGE.rglob("*")):
+        if path.suffix in _MEDIA:
+            content = path.read_bytes()
+            # Without a time, the same file is the same bytes in every process.
+            packed = gzip.compress(content, mtime=0)
+            yield path.name, Asset(content, packed, _MEDIA[path.suffix])
 
 
 class PageFields(Schema):
@@ -73,30 +156,30 @@ class Shown:
     needs_key: bool = False
 
 
-_READING = Operation(
-    "What the page is made of",
-    media=("text/javascript", "text/css", "application/json"),
-    refusals=(NotFound,),
-    path={"digest": (), "name": list(read_assets().files)},
-)
-
-
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes of the page."""
-    service, is_key_required = services.translation, services.access.is_required
+    """The routes of the page, and those of the documentation."""
+    return [_make_page(services), _make_documentation(services)]
+
+
+def _make_page(services: Services) -> Blueprint:
     blueprint = Blueprint("page", __name__)
-    page = _Page(service, is_key_required)
-    translating = _describe_operation(service.bounds.targets)
+    page = _Page(services)
+    bounds = {"target": {"enum": ["", *services.catalog.languages]}}
+    translating = Operation(
+        "The page with a translation, for browsers without JavaScript",
+        TRANSLATION,
+        bodies=(BodySchema(PageFields, (_FORM,), bounds=bounds),),
+        media=(_HTML,),
+        refusals=TRANSLATING,
+    )
 
     @blueprint.get("/")
-    @describe(
-        replace(
-            translating,
-            summary="The page for people, where `Accept` has `text/html`",
-            refusals=(*TRANSLATING, MethodNotAllowed),
-            task=None,
-            is_cached=True,
-        )
+    @replace(
+        translating,
+        summary="The page for people, where `Accept` has `text/html`",
+        refusals=(*TRANSLATING, MethodNotAllowed),
+        task=None,
+        is_cached=True,
     )
     def show() -> Response:
         if not _accepts_html():
@@ -104,12 +187,17 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         return page.answer()
 
     @blueprint.post("/page")
-    @describe(translating)
+    @translating
     def translate() -> Response:
         return page.answer()
 
     @blueprint.get("/page/<digest>/<name>")
-    @describe(_READING)
+    @Operation(
+        "What the page is made of",
+        media=("text/javascript", "text/css", "application/json"),
+        refusals=(NotFound,),
+        path={"name": list(read_assets().files)},
+    )
     def show_file(digest: str, name: str) -> str | dict[str, str]:
         assets = read_assets()
         if name not in assets.files:
@@ -118,30 +206,56 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         # The annotation says what is in it.
         return _send_file(assets.files[name], is_current=is_current)  # type: ignore[return-value]
 
-    _watch(blueprint, page, service)
-    return [blueprint]
-
-
-def _watch(blueprint: Blueprint, page: _Page, service: TranslationService) -> None:
-    """Shows problems to people as a page, and counts what was translated."""
-
     @blueprint.errorhandler(Problem)
     def show_problem(problem: Problem) -> Response:
+        """Shows problems to people as a page."""
         is_asset = request.path.startswith("/page/")
         if is_asset or not _accepts_html():
             return write_problem_response(problem, OURS)
         return page.show_problem(problem)
 
+    return blueprint
 
-def _describe_operation(languages: Collection[str]) -> Operation:
-    bounds = {"target": {"enum": ["", *languages]}}
-    return Operation(
-        "The page with a translation, for browsers without JavaScript",
-        bodies=(BodySchema(PageFields, (_FORM,), bounds=bounds),),
-        media=(_HTML,),
-        refusals=TRANSLATING,
-        task=TRANSLATION,
+
+def _make_documentation(services: Services) -> Blueprint:
+    catalog = services.catalog
+    keys = Keys(services.access.is_required, OPEN_ROUTES)
+    blueprint = Blueprint("documentation", __name__)
+    served = {*catalog.tasks, *([TRANSLATION] if catalog.languages else [])}
+
+    @cache
+    def write() -> bytes:
+        # Flask knows all routes once all blueprints are registered.
+        document = build(current_app, served, keys)
+        return json.dumps(document, ensure_ascii=False).encode()
+
+    @blueprint.get("/openapi.json")
+    @Operation("This document", is_cached=True)
+    def openapi() -> dict[str, Any]:
+        # The annotation says what is in it.
+        return _send_docs(write(), "application/json")  # type: ignore[return-value]
+
+    @blueprint.get("/docs")
+    @Operation("A page to try the routes", media=(_HTML,), is_cached=True)
+    def docs() -> Response:
+        return _send_docs(_DOCS.encode(), f"{_HTML}; charset=utf-8")
+
+    @blueprint.get("/docs/<name>")
+    @Operation(
+        "What the page is made of",
+        media=("text/javascript", "text/css"),
+        is_cached=True,
+        refusals=(NotFound,),
+        path={"name": [*_DOCS_FILES, _START]},
     )
+    def docs_file(name: str) -> Response:
+        if name == _START:
+            return _send_docs(_SCRIPT.encode(), _MEDIA[".js"])
+        if name not in _DOCS_FILES:
+            raise NotFound("There is no such file; see GET /docs.")
+        return _send_docs(_read_offapi(name), f"{_DOCS_FILES[name]}; charset=utf-8")
+
+    return blueprint
 
 
 def _accepts_html() -> bool:
@@ -170,10 +284,10 @@ def _load_template() -> Template:
 class _Page:
     """Writes pages in the words that a browser asks for."""
 
-    def __init__(self, service: TranslationService, is_key_required: bool) -> None:
-        self._service = service
-        self._is_key_required = is_key_required
-        self._catalog = service.catalog
+    def __init__(self, services: Services) -> None:
+        self._service = services.translation
+        self._is_key_required = services.access.is_required
+        self._catalog = services.catalog
         self._settings = self._write_settings()
         self._write_empty = lru_cache(_EMPTY_PAGES)(self._write)
 
@@ -197,32 +311,27 @@ class _Page:
 
     def _read(self) -> Shown:
         given = parse_parameters(PageFields, read_fields(request))
+        languages = self._catalog.languages
+        # The browser's language, else the map's first.
+        target = request.accept_languages.best_match(
+            languages, next(iter(languages), "")
+        )
         return Shown(
             given["source"] or AUTO,
-            given["target"] or self._choose_target(),
+            given["target"] or target,
             given["q"].replace("\r\n", "\n"),  # as forms send it
             needs_key=self._is_key_required and request.method != "POST",
         )
 
-    def _choose_target(self) -> str:
-        """The browser's language, else the map's first."""
-        languages = self._catalog.languages
-        return request.accept_languages.best_match(languages, next(iter(languages), ""))
-
     def _translate(self, shown: Shown) -> TranslatedText:
-        body = {
-            "src_lang": shown.source,
-            "src_text": shown.text,
-            "tgt_lang": shown.target,
-        }
-        limits = self._service.limits
-        wanted = parse_translation(body, limits)
+        languages = {"src_lang": shown.source, "tgt_lang": shown.target}
+        body = languages | {"src_text": shown.text}
+        wanted = parse_translation(body, self._service.limits)
         (answer,) = self._service.translate(wanted, request.open_call(wanted.target))
         return answer
 
     def _send(self, shown: Shown) -> Response:
-        words = read_assets().words
-        language = _choose_language(words, "en")
+        language = _choose_language(read_assets().words, "en")
         is_empty = not (shown.text or shown.problem)
         write = self._write_empty if is_empty else self._write
         content = write(shown, language)
@@ -239,35 +348,31 @@ class _Page:
 
     def _write(self, shown: Shown, language: str) -> bytes:
         assets = read_assets()
-        languages = self._catalog.languages
         context: dict[str, Any] = {
             "shown": shown,
             "words": assets.words[language],
             "language": language,
             "tongues": {code: _name(code, code) for code in assets.words},
-            "targets": _name_all(languages, language),
+            "targets": _name_all(self._catalog.languages, language),
             "sources": _name_all(self._service.sources, language),
             "find_direction": find_direction,
             "is_key_required": self._is_key_required,
             "settings": json.dumps(self._settings, ensure_ascii=False),
             "root": f"page/{assets.digest}",
-            "modules": assets.modules,
+            # A browser may fetch all modules at once.
+            "modules": [name for name in assets.files if name.endswith(".js")],
         }
         return _load_template().render(context).encode()
 
     def _write_settings(self) -> Mapping[str, Any]:
         """Write the settings that the modules must know before they ask for anything."""
-        sources = self._service.sources
         languages = self._catalog.languages
+        known = dict.fromkeys([*self._service.sources, *languages])
         return {
             "languages": list(languages),
             "tasks": list(self._catalog.tasks),
             "keys": self._is_key_required,
-            "from_right": [
-                code
-                for code in dict.fromkeys([*sources, *languages])
-                if find_direction(code) == "rtl"
-            ],
+            "from_right": [code for code in known if find_direction(code) == "rtl"],
             "alternatives": self._service.bounds.max_alternatives,
             "texts": self._service.bounds.max_texts,
         }
@@ -281,19 +386,15 @@ def find_direction(language: str) -> str:
     return "rtl" if scripts[0] in _FROM_RIGHT else "ltr"
 
 
-def _name_all(codes: Any, language: str) -> list[tuple[str, str]]:
-    return sorted(
-        ((code, _name(code, language)) for code in codes), key=lambda pair: pair[1]
-    )
+def _name_all(codes: Iterable[str], language: str) -> list[tuple[str, str]]:
+    names = ((code, _name(code, language)) for code in codes)
+    return sorted(names, key=lambda pair: pair[1])
 
 
 @cache
 def _name(code: str, language: str) -> str:
     """A language in another's words, as a list begins its entries: with a capital."""
-    try:
-        name = str(Locale.parse(language).languages.get(code, code))
-    except UnknownLocaleError:
-        name = code
+    name = name_language(code, language)
     return name[:1].upper() + name[1:]
 
 
@@ -303,6 +404,24 @@ def _send_file(asset: Asset, *, is_current: bool) -> Response:
     response.headers["Cache-Control"] = _FOREVER if is_current else _ASK_AGAIN
     _pack(response, lambda: asset.packed)
     return _protect(response)
+
+
+def _send_docs(content: bytes, content_type: str) -> Response:
+    """A whole answer, or 304 where the client has it already."""
+    response = Response(content, content_type=content_type)
+    response.headers["Content-Security-Policy"] = _DOCS_POLICY
+    response.headers["Cache-Control"] = _ASK_AGAIN
+    response.add_etag()
+    return _protect(response).make_conditional(request)  # type: ignore[return-value]
+
+
+@cache
+def _read_offapi(name: str) -> bytes:
+    """A file of offapi, whose module would read all of its viewers."""
+    found = find_spec("offapi")
+    assert found
+    assert found.origin
+    return Path(found.origin).with_name(name).read_bytes()
 
 
 def _pack(response: Response, find_packed: Any) -> None:

@@ -1,18 +1,69 @@
-"""`GET /status`: what each language and task is doing, as running totals. Two answers tell
-what has happened in between. `GET /metrics`: the same for Prometheus.
+"""The state of the stack: `GET /healthz` says whether this process is alive, `GET /readyz`
+whether everything in the map is ready; `GET /tasks` and `GET /languages` list it. `GET /status`
+and, for Prometheus, `GET /metrics` have running totals: two answers tell what has happened in
+between.
 """
 
 from __future__ import annotations
 
+from typing import NotRequired
+
+from babel import Locale
+from babel.core import UnknownLocaleError
 from flask import Blueprint, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from typing_extensions import TypedDict
 
+from catalog import Catalog
+from catalog.checkpoint import find_input_size
+from contract.dialects import LIBRETRANSLATE, OURS
+from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services
+from gateway.errors import NotReady
 from gateway.metrics.registry import BUCKETS
-from gateway.metrics.status import Served
-from gateway.openapi.operations import Operation, describe
-from gateway.openapi.refusals import FROM_THIS_MACHINE_ONLY
+from gateway.metrics.status import Served, find_ready, find_ready_tasks, find_reasons
+from gateway.openapi import FROM_THIS_MACHINE_ONLY, Operation
+
+
+class Health(TypedDict):
+    """Says that the gateway is alive."""
+
+    status: str
+
+
+class Readiness(TypedDict):
+    """The readiness of the whole."""
+
+    status: str
+    languages: list[str]
+    tasks: list[str]
+
+
+class Size(TypedDict):
+    """Pixels of an image."""
+
+    height: int
+    width: int
+
+
+class Task(TypedDict):
+    """A task, and the size of images that its model works with."""
+
+    task: str
+    route: str
+    ready: bool
+    input: NotRequired[Size]
+
+
+class Language(TypedDict):
+    """A language that can be translated into, and the fields of LibreTranslate's clients."""
+
+    code: str
+    name: str
+    own_name: str
+    device: str
+    ready: bool
+    targets: list[str]
 
 
 class ServedStatus(TypedDict):
@@ -44,11 +95,80 @@ class Status(TypedDict):
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes for those who watch the service."""
+    """The routes for those who watch the service, and for clients that look what it has."""
+    return [_make_health(services), *_make_lists(services), _make_status(services)]
+
+
+def _make_health(services: Services) -> Blueprint:
+    catalog, backend = services.catalog, services.backend
+    blueprint = Blueprint("health", __name__)
+
+    @blueprint.get("/healthz")
+    @Operation("Whether the gateway is alive")
+    def healthz() -> Health:
+        return {"status": "alive"}
+
+    @blueprint.get("/readyz")
+    @Operation("Whether everything in the map is ready")
+    def readyz() -> Readiness:
+        tasks = find_ready_tasks(catalog, backend)
+        ready = find_ready(catalog, backend) | {t: tasks[t] for t in catalog.tasks}
+        missing = [name for name, is_ready in ready.items() if not is_ready]
+        if missing:
+            reasons = find_reasons(catalog, backend)
+            raise NotReady(
+                f"No worker is READY for {', '.join(missing)}.",
+                missing=missing,
+                **({"reasons": reasons} if reasons else {}),
+            )
+        languages = list(catalog.languages)
+        return {"status": "ready", "languages": languages, "tasks": list(tasks)}
+
+    return blueprint
+
+
+def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
+    catalog, backend = services.catalog, services.backend
+    of_tasks, of_languages = (
+        Blueprint("tasks", __name__),
+        Blueprint("languages", __name__),
+    )
+
+    @of_tasks.get("/tasks")
+    @Operation("The tasks that this stack serves, and whether each is ready")
+    def tasks() -> list[Task]:
+        return [
+            _describe_task(catalog, task, is_ready=is_ready)
+            for task, is_ready in find_ready_tasks(catalog, backend).items()
+        ]
+
+    # Some of LibreTranslate's clients send POST.
+    @of_languages.route("/languages", methods=["GET", "POST"])
+    @Operation(
+        "The languages that can be translated into, and whether each is ready",
+        dialects=(OURS, LIBRETRANSLATE),
+    )
+    def languages() -> list[Language]:
+        return [
+            {
+                "code": code,
+                "name": name_language(code, "en"),
+                "own_name": name_language(code, code),
+                "device": catalog.route(TRANSLATION, code).device,
+                "ready": is_ready,
+                "targets": list(catalog.languages),
+            }
+            for code, is_ready in find_ready(catalog, backend).items()
+        ]
+
+    return of_tasks, of_languages
+
+
+def _make_status(services: Services) -> Blueprint:
     blueprint = Blueprint("status", __name__)
 
     @blueprint.get("/status")
-    @describe(Operation("What each language and task is doing, as running totals"))
+    @Operation("What each language and task is doing, as running totals")
     def status() -> Status:
         found = services.figures.read()
         return {
@@ -58,17 +178,33 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         }
 
     @blueprint.get("/metrics")
-    @describe(
-        Operation(
-            "Prometheus metrics, from this machine only",
-            refusals=(FROM_THIS_MACHINE_ONLY,),
-            media=("text/plain",),
-        )
+    @Operation(
+        "Prometheus metrics, from this machine only",
+        refusals=(FROM_THIS_MACHINE_ONLY,),
+        media=("text/plain",),
     )
     def metrics() -> Response:
         return Response(services.figures.render(), content_type=CONTENT_TYPE_LATEST)
 
-    return [blueprint]
+    return blueprint
+
+
+def _describe_task(catalog: Catalog, task: str, *, is_ready: bool) -> Task:
+    """The image size of the task's model is known once the model is loaded. Clients may send
+    larger images."""
+    found: Task = {"task": task, "route": f"POST {PATHS[task]}", "ready": is_ready}
+    size = find_input_size(catalog.tasks[task]) if task in catalog.tasks else None
+    if size:
+        found["input"] = {"height": size.height, "width": size.width}
+    return found
+
+
+def name_language(code: str, display: str) -> str:
+    """The name of `code` in the language `display`, or the code itself if CLDR has none."""
+    try:
+        return str(Locale.parse(display).languages.get(code, code))
+    except UnknownLocaleError:
+        return code
 
 
 def _describe(one: Served) -> ServedStatus:

@@ -1,28 +1,44 @@
 """`POST /` and `POST /translate`: translates one text, or a list of them, into one
 language. `/translate` is LibreTranslate's path as well: the fields say whose request it is.
+`POST /identify`: the likely languages of a text, or of each text in a list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NotRequired, cast
 
 from flask import Blueprint
 from typing_extensions import TypedDict
 
-from contract.dialects import LIBRETRANSLATE, OURS, Dialect
+from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services, libretranslate
 from gateway.errors import InvalidRequest, MalformedRequest
 from gateway.http.request import read_fields, read_json, request, speaks_libretranslate
-from gateway.openapi.operations import BodySchema, Operation, choose, describe
-from gateway.openapi.refusals import TRANSLATING, USING_GLOSSARIES
-from gateway.schemas import limit_translation, parse_translation
+from gateway.openapi import (
+    TRANSLATING,
+    USING_GLOSSARIES,
+    BodySchema,
+    Operation,
+    choose,
+)
+from gateway.schemas import (
+    limit_identification,
+    limit_translation,
+    list_texts,
+    parse_identification,
+    parse_translation,
+)
 from gateway.services.translation import TranslationService
 from text import xml_runs
 from text.composition import TranslatedText
 from text.errors import NotWellFormed
 from text.options import TranslationRequest
+
+#: Candidates in an answer about a text's language.
+_MOST_CANDIDATES = 5
 
 
 class Alternative(TypedDict):
@@ -43,27 +59,52 @@ class Translated(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class Candidate(TypedDict):
+    """A language that a text may be in."""
+
+    language: str
+    confidence: float
+
+
+class Identified(TypedDict):
+    """The likely languages, best first; of each text, if they came as a list."""
+
+    languages: list[Candidate] | list[list[Candidate]]
+
+
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The translation routes."""
+    """The routes for texts."""
+    return [_make_translation(services), _make_identification(services)]
+
+
+def _make_translation(services: Services) -> Blueprint:
     service = services.translation
     blueprint = Blueprint(TRANSLATION, __name__)
-
     body = _describe_body(service)
-    theirs = libretranslate.describe_body(service)
+    operation = Operation(
+        "Translates a text, or a list of texts",
+        TRANSLATION,
+        bodies=(body,),
+        refusals=(*TRANSLATING, *USING_GLOSSARIES),
+        has_limit=True,
+    )
 
     @blueprint.post("/")
-    @describe(_describe_operation(body))
+    @operation
     def translate() -> Translated:
         limits = service.limits
         wanted = parse_translation(read_json(request), limits)
         if wanted.tags and wanted.tags.is_xml:
             _check_xml(wanted)
-        return _join(
-            wanted, service.translate(wanted, request.open_call(wanted.target))
-        )
+        answers = service.translate(wanted, request.open_call(wanted.target))
+        return _join(wanted, answers)
 
     @blueprint.post(PATHS[TRANSLATION])
-    @describe(_describe_operation(body, theirs, dialects=(OURS, LIBRETRANSLATE)))
+    @replace(
+        operation,
+        bodies=(body, libretranslate.describe_body(service)),
+        dialects=(OURS, LIBRETRANSLATE),
+    )
     def translate_for_either() -> Translated | libretranslate.Translation:
         if _is_surely_ours(request.get_data()):
             return translate()
@@ -73,26 +114,43 @@ def make_blueprints(services: Services) -> list[Blueprint]:
             return translate()  # which says what is wrong
         if "src_text" in fields and "q" in fields:
             expected = "not both: src_text is of this API, q is LibreTranslate's"
-            raise InvalidRequest([{"field": "q", "expected": expected}])
+            raise InvalidRequest({"q": expected})
         if speaks_libretranslate(fields):
             return libretranslate.translate(fields, service)
         return translate()
 
     service.count_requests(blueprint, "/", PATHS[TRANSLATION])
-    return [blueprint]
+    return blueprint
 
 
-def _describe_operation(
-    *bodies: BodySchema, dialects: tuple[Dialect, ...] = ()
-) -> Operation:
-    return Operation(
-        "Translates a text, or a list of texts",
-        bodies=bodies,
-        refusals=(*TRANSLATING, *USING_GLOSSARIES),
-        task=TRANSLATION,
-        dialects=dialects,
+def _make_identification(services: Services) -> Blueprint:
+    service = services.translation
+    blueprint = Blueprint("identification", __name__)
+    most_texts = service.bounds.max_texts
+    examples: dict[str, Any] = {
+        "a text": {"src_text": "Where is the station?"},
+        "a list": {"src_text": ["Where is the station?", "Wo ist der Bahnhof?"]},
+    }
+
+    @blueprint.post("/identify")
+    @Operation(
+        "The likely languages of a text, or of each text in a list",
+        bodies=(BodySchema(limit_identification(most_texts), examples=examples),),
+        refusals=(InvalidRequest,),
         has_limit=True,
     )
+    def identify() -> Identified:
+        given = parse_identification(read_json(request), most_texts)
+        ranked: list[list[Candidate]] = [
+            [
+                {"language": guess.language, "confidence": guess.confidence}
+                for guess in guesses[:_MOST_CANDIDATES]
+            ]
+            for guesses in service.identify(list_texts(given), request.open_call())
+        ]
+        return {"languages": ranked if isinstance(given, list) else ranked[0]}
+
+    return blueprint
 
 
 def _describe_body(service: TranslationService) -> BodySchema:
@@ -101,9 +159,7 @@ def _describe_body(service: TranslationService) -> BodySchema:
     sentence, tagged = "See you tomorrow", "<p>My name is <b>Anna</b>.</p>"
     marked = 'My name is <g id="1">Anna</g>.'
     return BodySchema(
-        limit_translation(
-            bounds.max_texts, bounds.max_beam_size, bounds.max_alternatives
-        ),
+        limit_translation(bounds),
         bounds={"tgt_lang": {"enum": list(bounds.targets)}},
         examples={
             "a text": {"src_lang": "en", "src_text": sentence, "tgt_lang": target},
@@ -156,4 +212,4 @@ def _check_xml(wanted: TranslationRequest) -> None:
         except NotWellFormed as error:
             field = f"src_text[{index}]" if wanted.is_list else "src_text"
             expected = f"expected well-formed XML, found: {error}"
-            raise InvalidRequest([{"field": field, "expected": expected}]) from error
+            raise InvalidRequest({field: expected}) from error

@@ -306,4 +306,4 @@ def _read_field(part: FormPart) -> str:
 
 
 def _refuse_file(expected: str) -> InvalidRequest:
-    return InvalidRequest([{"field": _FILE, "expected": expected}])
+    return InvalidRequest({_FILE: expected})

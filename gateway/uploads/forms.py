@@ -26,6 +26,7 @@ from gateway.http.bodies import READ_BYTES
 _MOST_BOUNDARY_BYTES = 200
 #: The longest headers of a part.
 _END_BYTES = len(b"--\r\n")
+_NO_FILE = "found a field that is no file, expected files; options go into the URL"
 
 
 class Stream:
@@ -81,7 +82,7 @@ class Form:
         there is a field as well."""
         for part in self.read_parts():
             if part.filename is None:
-                raise InvalidRequest([_describe_field(part.name)])
+                raise InvalidRequest({(part.name or "body")[:40]: _NO_FILE})
             yield part.stream
 
     def read_parts(self) -> Iterator[FormPart]:
@@ -123,11 +124,6 @@ class Form:
         seen = bytes(self._decoder.buffer[-last:]) + chunk[-last:]
         is_at_edge = self._marker in seen[-last:]
         return chunk + self._stream.take_all(_END_BYTES) if is_at_edge else chunk
-
-
-def _describe_field(name: str) -> dict[str, str]:
-    expected = "found a field that is no file, expected files; options go into the URL"
-    return {"field": (name or "body")[:40], "expected": expected}
 
 
 def find_boundary(content_type: str) -> bytes:

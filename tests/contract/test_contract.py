@@ -49,8 +49,7 @@ from gateway.errors import (
     ForeignProblem,
     Problem,
 )
-from gateway.openapi.document import build
-from gateway.openapi.security import Keys
+from gateway.openapi import Keys, build
 from gateway.settings import Settings
 from tests.description import Description
 from tests.gateway.conftest import (

@@ -13,8 +13,7 @@ import pytest
 
 from contract.dialects import DEEPL, FOREIGN, GOOGLE, OURS, find_dialect
 from contract.problems import write_problem
-from gateway.openapi.operations import find_operation
-from gateway.openapi.refusals import describe_shape
+from gateway.openapi import describe_shape, find_operation
 from gateway.schemas import ForeignSchema
 
 ERRORS = Path(__file__).with_name("errors")
@@ -88,7 +87,7 @@ def test_every_route_that_takes_other_fields_than_ours_is_of_an_api(shared_clien
     app = shared_client.application
     for rule in app.url_map.iter_rules():
         operation = find_operation(app.view_functions[rule.endpoint])
-        assert operation, f"{rule.rule} needs its describe(Operation(…))"
+        assert operation, f"{rule.rule} needs its Operation(…)"
         if any(issubclass(body.model, ForeignSchema) for body in operation.bodies):
             apis = operation.dialects or (find_dialect(rule.rule),)
             said = f"contract/dialects.py has no API with the path {rule.rule}"

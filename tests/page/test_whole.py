@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from deploy.programs import NODE, find
-from gateway.assets import read_assets
+from gateway.api.page import read_assets
 from tests.gateway.conftest import TASKS
 from tests.page.conftest import LANGUAGES, LIMIT_MS
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.dialects import FOREIGN, Dialect, find_dialect
-from gateway.openapi.operations import FIELDS, find_operation
+from gateway.openapi import FIELDS, find_operation
 from gateway.schemas import ForeignSchema
 from tests.description import Description
 

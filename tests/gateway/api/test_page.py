@@ -9,7 +9,7 @@ import re
 import pytest
 
 from documents.formats import FORMATS, SUFFIXES
-from gateway.assets import PAGE, read_assets
+from gateway.api.page import PAGE, read_assets
 from tests.description import Description
 from tests.gateway.conftest import LANGUAGES, TASKS, write_map
 

@@ -6,8 +6,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from contract.dialects import FOREIGN, OURS
-from gateway.openapi.document import build
-from gateway.openapi.security import SCHEMES, Keys
+from gateway.openapi import SCHEMES, Keys, build
 from tests.description import Description
 from tests.gateway.conftest import LANGUAGES, write_map
 

@@ -1,0 +1,112 @@
+"""`POST /caption`, `POST /classify` and `POST /detect-objects`: what models see in images."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from flask import Blueprint
+from typing_extensions import TypedDict
+
+from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION, PATHS
+from gateway.api import Services
+from gateway.http.bodies import UploadBlueprint
+from gateway.openapi import LOOKING, Operation
+from gateway.schemas import ClassificationParameters, DetectionParameters
+
+
+class Captions(TypedDict):
+    """One for each image and frame, in order."""
+
+    captions: list[str]
+
+
+class Label(TypedDict):
+    """A label of an image, and how sure it is."""
+
+    label: str
+    score: float
+
+
+class Labels(TypedDict):
+    """The best first."""
+
+    labels: list[Label]
+
+
+class Box(TypedDict):
+    """In pixels of the image."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Found(TypedDict):
+    """An object in the image."""
+
+    label: str
+    score: float
+    box: Box
+
+
+class Objects(TypedDict):
+    """The best first, and the size of the image."""
+
+    objects: list[Found]
+    width: int
+    height: int
+
+
+def make_blueprints(services: Services) -> list[Blueprint]:
+    """The routes of the three tasks."""
+    answer = services.images.answer
+    captioning, classification, detection = blueprints = [
+        UploadBlueprint(task, __name__)
+        for task in (CAPTIONING, CLASSIFICATION, DETECTION)
+    ]
+
+    @captioning.post(PATHS[CAPTIONING])
+    @Operation(
+        "A sentence about each image or frame",
+        CAPTIONING,
+        images="several",
+        refusals=LOOKING,
+        has_limit=True,
+    )
+    def caption() -> Captions:
+        captions: list[str] = []
+        for row in answer(CAPTIONING):
+            found = row.content["captions"]
+            if len(found) != row.frames:
+                raise ValueError(f"{len(found)} captions of {row.frames} frames")
+            captions += found
+        return {"captions": captions}
+
+    @classification.post(PATHS[CLASSIFICATION])
+    @Operation(
+        "Labels of an image, with scores",
+        CLASSIFICATION,
+        query=ClassificationParameters,
+        images="one",
+        refusals=LOOKING,
+        has_limit=True,
+    )
+    def classify() -> Labels:
+        (row,) = answer(CLASSIFICATION, ClassificationParameters, is_single=True)
+        return cast(Labels, row.content)
+
+    @detection.post(PATHS[DETECTION])
+    @Operation(
+        "The objects in an image: boxes, labels and scores",
+        DETECTION,
+        query=DetectionParameters,
+        images="one",
+        refusals=LOOKING,
+        has_limit=True,
+    )
+    def detect_objects() -> Objects:
+        (row,) = answer(DETECTION, DetectionParameters, is_single=True)
+        return cast(Objects, row.content)
+
+    return [*blueprints]

@@ -1,0 +1,539 @@
+"""Builds the OpenAPI document from what routes and APIs say of themselves: beside each route
+stands an `Operation`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    NotRequired,
+    TypeVar,
+    get_type_hints,
+)
+
+from flask import Flask, Response
+from pydantic import BaseModel, Field, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from typing_extensions import TypedDict
+from werkzeug.routing import Rule
+
+from contract.dialects import FOREIGN, OURS, Dialect, find_dialect
+from contract.problems import title, write_problem
+from gateway import errors
+from gateway.errors import Problem
+
+Json = dict[str, Any]
+
+JSON = "application/json"
+MULTIPART = "multipart/form-data"
+#: A file in a form, or a whole answer.
+BINARY: Json = {"type": "string", "format": "binary"}
+#: The content types in which fields of other APIs may come.
+FIELDS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class RefusalSchema:
+    """A problem that is not of the gateway's own making."""
+
+    slug: str
+    status: int
+    meaning: str
+
+
+FROM_THIS_MACHINE_ONLY = RefusalSchema(
+    "forbidden", 403, "The path is open to the server's own machine only."
+)
+_OUT_OF_MEMORY = RefusalSchema(
+    "out-of-memory", 503, "It does not fit into the device's memory, even alone."
+)
+#: On every path: bodies are read before a route is asked. Two are from nginx, and from the
+#: gateway's connections.
+EVERYWHERE = (
+    *(errors.MalformedRequest, errors.BodyTooSlow, errors.BodyTooLarge),
+    errors.UnsupportedEncoding,
+    RefusalSchema("too-many-connections", 429, "Too many requests at the same time."),
+    RefusalSchema("header-too-large", 431, "The URL or a header is too long."),
+    *(errors.InternalError, errors.Overloaded, errors.NotReady),
+    errors.DeadlineExceeded,
+)
+#: The refusals of a key.
+KEYS = (
+    *(errors.InvalidKey, errors.KeyNotAllowed, errors.QuotaExceeded),
+    *(errors.RateLimited, errors.KeysUnavailable),
+)
+#: The refusals of routes that translate texts.
+TRANSLATING = (
+    *(errors.InvalidRequest, errors.UnknownLanguage, errors.TooManyRows),
+    RefusalSchema("text-too-long", 422, "A word has more tokens than the model takes."),
+    _OUT_OF_MEMORY,
+)
+#: The refusals of translations with glossaries, and of routes that store these.
+USING_GLOSSARIES = (
+    *(errors.UnknownGlossary, errors.NoDictionary, errors.GlossariesUnavailable),
+)
+STORING_GLOSSARIES = (
+    *(errors.InvalidRequest, errors.UnknownLanguage, errors.UnknownGlossary),
+    *(errors.TooManyGlossaries, errors.GlossariesUnavailable, errors.Overloaded),
+    *(errors.DiskFull, errors.Forbidden),
+)
+#: The refusals of routes that take documents, and of those that find one.
+RECEIVING = (
+    *(errors.UnsupportedDocument, errors.InvalidRequest, errors.TooManyDocuments),
+    *(errors.DiskFull, errors.Forbidden),
+)
+FINDING = (errors.NoDocument, errors.Forbidden)
+#: The refusals of routes for images.
+LOOKING = (
+    *(errors.UnsupportedImage, errors.InvalidImage, errors.InvalidRequest),
+    _OUT_OF_MEMORY,
+)
+
+
+@dataclass(frozen=True)
+class BodySchema:
+    """The fields of a request. A `GET` has them in its URL."""
+
+    model: type[BaseModel]
+    media: tuple[str, ...] = (JSON,)
+    #: Additions of JSON Schema to the model's fields, from a stack's map and settings.
+    bounds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A route, whose function it decorates. The type of the answer when it succeeds is in the
+    function's annotation."""
+
+    summary: str
+    #: Absent from the document where the map does not have this task.
+    task: str | None = None
+    bodies: tuple[BodySchema, ...] = ()
+    #: The parameters in the URL beside its body.
+    query: type[BaseModel] | None = None
+    #: Whether it takes images: exactly one, or several.
+    images: Literal["one", "several"] | None = None
+    #: The refusals beside those of every route.
+    refusals: tuple[type[Problem] | RefusalSchema, ...] = ()
+    #: The content types of its answers.
+    media: tuple[str, ...] = (JSON,)
+    #: Whether clients may ask if it has changed.
+    is_cached: bool = False
+    #: The APIs that it belongs to, if its path does not tell.
+    dialects: tuple[Dialect, ...] = ()
+    #: The status when it succeeds.
+    status: int = 200
+    #: Whether it answers with a document, of whatever format.
+    is_file: bool = False
+    #: The values of variable parts of its path; the other parts take any.
+    path: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Whether the request may set its time limit.
+    has_limit: bool = False
+
+    def __call__(self, view: View) -> View:
+        """Note it at its function, whose calls cost nothing more."""
+        view.__dict__["operation"] = self
+        return view
+
+
+def find_operation(view: Callable[..., Any]) -> Operation | None:
+    """Return the operation that a function was decorated with."""
+    return getattr(view, "operation", None)
+
+
+def choose(served: Sequence[str], preferred: str) -> str:
+    """A language for an example: the preferred one if it is served."""
+    return preferred if preferred in served or not served else served[0]
+
+
+_IMAGES = ("image/jpeg", "image/png", "image/webp", "application/octet-stream")
+_METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
+_WITH_BODY = ("post", "put", "patch")
+_REFERENCE = "#/components/schemas/{model}"
+#: Their types, and what they mean.
+_HEADERS = {
+    "X-Request-ID": ("string", "The request's id, as in the logs."),
+    "Retry-After": ("integer", "Seconds to wait before sending the request again."),
+    "Accept-Encoding": ("string", "The Content-Encoding that this path takes."),
+    "WWW-Authenticate": ("string", "How to send a key."),
+    "Location": ("string", "The path of what was made."),
+}
+_HEADERS_BY_STATUS = {
+    201: "Location",
+    401: "WWW-Authenticate",
+    415: "Accept-Encoding",
+    429: "Retry-After",
+    503: "Retry-After",
+}
+_TIME_LIMIT: Json = {
+    "name": "X-Timeout-Ms",
+    "in": "header",
+    "description": "The time limit of this request. It can only lower the server's.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+}
+
+
+def _name_place(place: str, name: str, description: str) -> dict[str, str]:
+    return {"type": "apiKey", "in": place, "name": name, "description": description}
+
+
+def _list_places(api: Dialect) -> Iterator[tuple[str, dict[str, str]]]:
+    sent = f"As {api.title}'s clients send it"
+    if name := api.key_header:
+        yield name, _name_place("header", name, f"{sent}.")
+    if name := api.key_scheme:
+        yield name, _name_place("header", "Authorization", f"{sent}: `{name} KEY`.")
+    for name in api.key_fields:
+        yield name, _name_place("query", name, f"{sent}; also as a field of a body.")
+
+
+#: The ways in which clients send their keys, where the operator asks for them. One of them
+#: is enough.
+SCHEMES: dict[str, dict[str, Any]] = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "x-api-key": _name_place("header", OURS.key_header or "", "The key alone."),
+    **{name.lower(): place for api in FOREIGN for name, place in _list_places(api)},
+}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The routes that need a key."""
+
+    is_required: bool = False
+    open_routes: Collection[str] = ()
+
+    def needs(self, route: str, method: str) -> bool:
+        """Whether nobody may ask this route without a key."""
+        return self.is_required and not is_open(self.open_routes, route, method)
+
+
+def is_open(open_routes: Collection[str], route: str, method: str) -> bool:
+    """Whether a route is among those that need no key, with any method or with this one."""
+    method = "GET" if method == "HEAD" else method
+    return route in open_routes or f"{method} {route}" in open_routes
+
+
+class FieldError(TypedDict):
+    """A field of a request, and what was expected in it."""
+
+    field: str
+    expected: str
+
+
+class ProblemDocument(TypedDict):
+    """RFC 9457. Programs should compare `type`; the others may be reworded."""
+
+    type: Annotated[str, Field(pattern="^urn:babelgate:[a-z-]+$")]
+    title: str
+    status: int
+    detail: str
+    request_id: str
+    errors: NotRequired[list[FieldError]]
+    field: NotRequired[str]
+    served: NotRequired[list[str]]
+    missing: NotRequired[list[str]]
+    reasons: NotRequired[dict[str, str]]
+    limit: NotRequired[int]
+    tokens: NotRequired[int]
+    allowed: NotRequired[list[str]]
+    asked: NotRequired[int]
+    used: NotRequired[int]
+    #: For LibreTranslate's clients, where nginx answers on `/translate`; or the problem of a
+    #: document that has no result.
+    error: NotRequired[str | dict[str, Any]]
+
+
+def describe_shape(shape: Any) -> Json:
+    """The JSON Schema of an API's errors, from the types of its fields."""
+    if isinstance(shape, type):
+        return {"type": {str: "string", int: "integer"}[shape]}
+    if isinstance(shape, list):
+        return {"type": "array", "items": describe_shape(shape[0])}
+    return {
+        "type": "object",
+        "properties": {
+            name.removesuffix("?"): describe_shape(value)
+            for name, value in shape.items()
+        },
+        "required": [name for name in shape if not name.endswith("?")],
+    }
+
+
+class _Untitled(GenerateJsonSchema):
+    """Pydantic repeats each field's name as its title."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path and method of the document, and the function behind it."""
+
+    rule: Rule
+    method: str
+    view: Callable[..., Any]
+    operation: Operation
+
+    @property
+    def bodies(self) -> tuple[BodySchema, ...]:
+        """The schemas of a body; none if the fields are in the URL."""
+        return self.operation.bodies if self.method in _WITH_BODY else ()
+
+    @property
+    def dialects(self) -> tuple[Dialect, ...]:
+        """The APIs that it belongs to."""
+        return self.operation.dialects or (find_dialect(self.rule.rule),)
+
+    @cached_property
+    def answer(self) -> Any:
+        """The type of what it answers: None without a body, NoReturn if it never succeeds."""
+        if self.operation.status == HTTPStatus.NO_CONTENT:
+            return None
+        found = get_type_hints(self.view)["return"]
+        return str if found is Response else found
+
+
+def build(app: Flask, served: Collection[str], keys: Keys) -> Json:
+    """The document of the tasks that are served."""
+    routes = list(_list_routes(app, served))
+    schemas = _Schemas(routes)
+    paths: dict[str, Json] = {}
+    for route in routes:
+        path = re.sub(r"<(\w+)>", r"{\1}", route.rule.rule)
+        paths.setdefault(path, {})[route.method] = _describe(route, schemas, keys)
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Babelgate",
+            "version": version("babelgate"),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{name: []} for name in SCHEMES] if keys.is_required else [],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": schemas.definitions,
+            "headers": {
+                name: {"description": meaning, "schema": {"type": kind}}
+                for name, (kind, meaning) in _HEADERS.items()
+            },
+            "securitySchemes": SCHEMES,
+        },
+    }
+    return _shorten_names(document)
+
+
+def _list_routes(app: Flask, served: Collection[str]) -> Iterator[Route]:
+    for rule in app.url_map.iter_rules():
+        view = app.view_functions[rule.endpoint]
+        operation = find_operation(view)
+        if operation is None or operation.task not in (None, *served):
+            continue
+        for method in sorted(_METHODS & (rule.methods or set())):
+            yield Route(rule, method.lower(), view, operation)
+
+
+class _Schemas:
+    """The schemas of all models; what has a name is in `definitions`."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        bodies = [body for route in routes for body in route.operation.bodies]
+        queries = [route.operation.query for route in routes if route.operation.query]
+        answers = [r.answer for r in routes if r.answer not in (None, NoReturn)]
+        models: dict[tuple[Any, JsonSchemaMode], None] = {
+            **{(body.model, "validation"): None for body in bodies},
+            **{(query, "validation"): None for query in queries},
+            **{(answer, "serialization"): None for answer in answers},
+            (ProblemDocument, "serialization"): None,
+        }
+        found, definitions = TypeAdapter.json_schemas(
+            [(model, mode, TypeAdapter(model)) for model, mode in models],
+            ref_template=_REFERENCE,
+            schema_generator=_Untitled,
+        )
+        self._found = {model: schema for (model, _), schema in found.items()}
+        self.definitions: Json = definitions["$defs"]
+        for api in FOREIGN:
+            described = {"description": f"{api.title}'s errors."}
+            self.definitions[f"{api.title}Error"] = described | describe_shape(
+                api.shape
+            )
+        for body in bodies:
+            self._bound(body)
+
+    def _bound(self, body: BodySchema) -> None:
+        fields = self.resolve(body.model).get("properties", {})
+        for name, members in body.bounds.items():
+            if "enum" in members:
+                fields[name].pop("examples", None)
+            fields[name].update(members)
+
+    def __getitem__(self, model: Any) -> Json:
+        """A schema, or a reference to it."""
+        return self._found[model]
+
+    def resolve(self, model: Any) -> Json:
+        """A schema with its properties."""
+        schema = self._found[model]
+        name = schema.get("$ref", "").rpartition("/")[2]
+        return self.definitions[name] if name else schema
+
+
+def _describe(route: Route, schemas: _Schemas, keys: Keys) -> Json:
+    operation, path = route.operation, route.rule.rule
+    described: Json = {
+        "operationId": f"{route.method}_{route.rule.endpoint.replace('.', '_')}",
+        "summary": operation.summary,
+        "tags": [dialect.name for dialect in route.dialects],
+        "parameters": list(_list_parameters(route, schemas)),
+        "responses": _list_responses(route, schemas, keys),
+    }
+    content = _list_images(route) if operation.images else _list_media(route, schemas)
+    if content:
+        described["requestBody"] = {"required": True, "content": content}
+    if keys.is_required and not keys.needs(path, route.method.upper()):
+        described["security"] = []
+    return described
+
+
+def _list_parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
+    operation = route.operation
+    for name in re.findall(r"<(\w+)>", route.rule.rule):
+        values = operation.path.get(name)
+        schema: Json = {"type": "string", **({"enum": list(values)} if values else {})}
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+    in_url = [operation.query] if operation.query else []
+    if route.method not in _WITH_BODY:
+        in_url += [body.model for body in operation.bodies]
+    examples = [e for body in operation.bodies for e in body.examples.values()]
+    example = examples[0] if examples else {}
+    for model in in_url:
+        schema = schemas.resolve(model)
+        for name, found in schema["properties"].items():
+            yield {
+                "name": name,
+                "in": "query",
+                "required": name in schema.get("required", ()),
+                "schema": found,
+                **({"example": example[name]} if name in example else {}),
+            }
+    if operation.has_limit:
+        yield _TIME_LIMIT
+
+
+def _list_media(route: Route, schemas: _Schemas) -> Json:
+    """The bodies by content type; what has several shapes is one of them."""
+    shapes: dict[str, list[Json]] = {}
+    examples: dict[str, Json] = {}
+    for body in route.bodies:
+        for media in body.media:
+            shapes.setdefault(media, []).append(schemas[body.model])
+            examples.setdefault(media, {}).update(
+                {name: {"value": value} for name, value in body.examples.items()}
+            )
+    return {
+        media: {
+            "schema": found[0] if len(found) == 1 else {"oneOf": found},
+            "examples": examples[media],
+        }
+        for media, found in shapes.items()
+    }
+
+
+def _list_images(route: Route) -> Json:
+    is_one = route.operation.images == "one"
+    files = BINARY if is_one else {"type": "array", "items": BINARY, "minItems": 1}
+    form = {"type": "object", "properties": {"image": files}, "required": ["image"]}
+    content: Json = {media: {"schema": BINARY} for media in _IMAGES}
+    return content | {MULTIPART: {"schema": form}}
+
+
+def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
+    responses: Json = {}
+    if route.answer is not NoReturn:
+        content = _list_answers(route, schemas)
+        responses[str(route.operation.status)] = {
+            "description": "The answer." if content else "Done.",
+            "headers": _refer_to_headers(route.operation.status),
+            **({"content": content} if content else {}),
+        }
+    if route.operation.is_cached:
+        responses["304"] = {
+            "description": "It has not changed since `If-None-Match`.",
+            "headers": _refer_to_headers(304),
+        }
+    refused = [*EVERYWHERE, *route.operation.refusals]
+    if keys.needs(route.rule.rule, route.method.upper()):
+        refused += KEYS
+    for dialect in route.dialects:
+        model = f"{dialect.title}Error" if dialect.shape else "ProblemDocument"
+        schema = {"$ref": _REFERENCE.format(model=model)}
+        for status, meanings in _list_statuses(refused, dialect).items():
+            lines = [f"{title(status)}.", "", *meanings.values()]
+            refusal = {
+                "description": "\n".join(lines),
+                "headers": _refer_to_headers(status),
+                "content": {},
+            }
+            response = responses.setdefault(str(status), refusal)
+            response["content"][dialect.content_type] = {"schema": schema}
+    return responses
+
+
+def _list_statuses(
+    refusals: Iterable[type[Problem] | RefusalSchema], dialect: Dialect
+) -> dict[int, dict[str, str]]:
+    """By status in an API: a line for each of its problems, by their slugs."""
+    statuses: dict[int, dict[str, str]] = {}
+    for refusal in refusals:
+        if isinstance(refusal, RefusalSchema):
+            meaning = refusal.meaning
+        else:
+            meaning, _, _ = " ".join((refusal.__doc__ or "").split()).partition(". ")
+        document = write_problem(refusal.slug, refusal.status, "")
+        status = dialect.answer(document).status
+        line = f"- `{refusal.slug}`: {meaning.removesuffix('.')}."
+        statuses.setdefault(status, {})[refusal.slug] = line
+    return dict(sorted(statuses.items()))
+
+
+def _list_answers(route: Route, schemas: _Schemas) -> Json:
+    """List the answers of success, by content type."""
+    operation = route.operation
+    if route.answer is None:
+        return {}
+    if operation.is_file:
+        from documents.formats import FORMATS  # only this needs all their libraries
+
+        return {found.media_type: {"schema": BINARY} for found in FORMATS}
+    schema = schemas[route.answer]
+    return {media: {"schema": schema} for media in operation.media}
+
+
+def _refer_to_headers(status: int) -> Json:
+    names = ["X-Request-ID"]
+    if status in _HEADERS_BY_STATUS:
+        names.append(_HEADERS_BY_STATUS[status])
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _shorten_names(document: Json) -> Json:
+    """Models of one name in two files have the files' names before their own."""
+    text = json.dumps(document)
+    text = re.sub(r"gateway__api__([a-z]+)__", r"\1.", text)
+    return dict(json.loads(text.replace("gateway__schemas__", "")))

@@ -1,1 +1,0 @@
-"""Describes the routes as OpenAPI 3.1, from the models that validate their requests."""
