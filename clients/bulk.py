@@ -224,7 +224,8 @@ def pack(
     count = size = 0
     for item in items:
         item_count, item_size = measure(item)
-        if packed and size + item_size > most_size:
+        is_over = count + item_count > most_count or size + item_size > most_size
+        if packed and is_over:
             yield packed
             packed, count, size = [], 0, 0
         packed.append(item)

@@ -21,7 +21,6 @@ from contract import durable
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend import deployment, nodes
-from ray_backend import display as ray_display
 from ray_backend.dashboard import Dashboard, DashboardError
 from torchserve_backend import display as torchserve_display
 from torchserve_backend import preparation, registrar
@@ -146,14 +145,14 @@ class Cluster:
             wait_for_ray(Supervision(self._stack), self._dashboard, node.address)
         if node.head:
             return
-        config = ray_display.plan(
+        config = deployment.plan(
             *(self._dashboard, self._load(self._stack.frozen_map), self._console),
             key=deployment.read_key(self._stack.ray_key_file),
             ingress=self._stack.ingress_urls.partition(",")[0],
         )
         durable.write(self._stack.deployed, json.dumps(config))
         deployment.apply(self._dashboard, config)
-        ray_display.show_progress(
+        deployment.show_progress(
             self._dashboard, config, self._console, timeout_s=timeout_s
         )
 
@@ -161,7 +160,7 @@ class Cluster:
         stack = self._stack
         # A machine that has joined without a gateway knows no map.
         models = self._load(stack.frozen_map) if stack.is_door else None
-        return ray_display.show_states(models, self._dashboard, self._console)
+        return deployment.show_states(models, self._dashboard, self._console)
 
     def _load(self, path: Path) -> Catalog:
         return catalog.load(path, model=self._stack.model, is_cluster=True)

@@ -15,7 +15,7 @@ import catalog
 from catalog import CatalogError
 from catalog.display import Map, ModelName, make_console, make_option
 from contract import variables
-from ray_backend import deployment, display
+from ray_backend import deployment
 from ray_backend.dashboard import Dashboard, DashboardError
 from ray_backend.deployment import DeploymentError
 
@@ -54,7 +54,7 @@ def check(
     with _errors():
         models = catalog.load(map_path, model=model, is_cluster=True)
     config = deployment.write_config(models, key="", has_gpus=has_gpus, ingress=URLS)
-    display.show_models(config, models, console)
+    deployment.show_models(config, models, console)
 
 
 @app.command()
@@ -80,7 +80,7 @@ def deploy(
     with _errors():
         models = catalog.load(map_path, model=model, is_cluster=True)
         dashboard = Dashboard(dashboard_url, token_file)
-        config = display.plan(
+        config = deployment.plan(
             *(dashboard, models, console),
             key=deployment.read_key(key_file),
             ingress=urls.partition(",")[0],
@@ -88,7 +88,7 @@ def deploy(
         if dry_run:
             return
         deployment.apply(dashboard, config)
-        display.show_progress(
+        deployment.show_progress(
             dashboard, config, console, timeout_s=timeout_s, place_s=place_s
         )
         if watch:
@@ -105,7 +105,7 @@ def status(
     """Show every model: its state, replicas and machines; exit 1 if some do not run."""
     with _errors():
         models = catalog.load(map_path, model=model, is_cluster=True)
-        is_ready = display.show_states(
+        is_ready = deployment.show_states(
             models, Dashboard(dashboard_url, token_file), console
         )
     raise typer.Exit(0 if is_ready else 1)

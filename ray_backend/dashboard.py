@@ -100,6 +100,17 @@ class Application(_Found):
         return next((each.max_replicas_per_node for each in options), None)
 
     @property
+    def needs(self) -> dict[str, float]:
+        """The resources of each replica."""
+        found = (each.required_resources for each in self.deployments.values())
+        return next(found, {})
+
+    @property
+    def unplaced(self) -> int:
+        """The number of replicas without a machine."""
+        return sum(each.node_ip is None for each in self.replicas)
+
+    @property
     def wanted(self) -> int:
         """The number of wanted replicas."""
         return sum(each.target_num_replicas for each in self.deployments.values())
@@ -110,7 +121,6 @@ class Machine(_Found):
 
     node_ip: str
     state: str
-    is_head_node: bool = False
     #: Such as `{"CPU": 16, "GPU": 8, "accelerator_type:H100": 1}`.
     resources_total: dict[str, float] = Field({})
 

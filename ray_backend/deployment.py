@@ -1,4 +1,6 @@
-"""Deploys the map's models: what would change, what is running, what cannot be placed."""
+"""Deploys the map's models and shows them on a terminal: what would change, what is running,
+what cannot be placed.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from rich.console import Console
+from rich.table import Table
+
 from catalog import Catalog
+from catalog.display import make_progress
 from ray_backend.config import make_config
 from ray_backend.dashboard import Application, Dashboard, DashboardError, Machine
 from ray_backend.nodes import LOOPBACK
@@ -29,20 +34,6 @@ _POLL_S = 1.0
 
 class DeploymentError(Exception):
     """Models are not running; the message says which, and why."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """The change of one application by a deployment."""
-
-    name: str
-    kind: str
-    #: The keys that differ, of an application that is there.
-    keys: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        which = f": {', '.join(self.keys)}" if self.keys else ""
-        return f"{self.kind} {self.name}{which}"
 
 
 def has_gpus(machines: Sequence[Machine]) -> bool:
@@ -72,23 +63,19 @@ def read_key(path: Path) -> str:
         ) from error
 
 
-def compare(
-    config: Mapping[str, Any], found: Mapping[str, Application]
-) -> list[Change]:
-    """List the changes of a deployment in the map's order; models that go come last."""
+def compare(config: Mapping[str, Any], found: Mapping[str, Application]) -> list[str]:
+    """List the changes of a deployment in the map's order, such as `changed fr: args`; models
+    that go come last."""
     # Serve gives each application the settings for logs that all share.
     shared = {key: config[key] for key in ("logging_config",) if key in config}
     wanted = {entry["name"]: shared | entry for entry in config["applications"]}
     changes = []
     for name, entry in wanted.items():
-        there = found.get(name)
-        if there is None:
-            changes.append(Change(name, "new"))
-            continue
-        keys = tuple(_list_differences(_name_parts(there.deployed_app_config), entry))
-        if keys:
-            changes.append(Change(name, "changed", keys))
-    return changes + [Change(name, "gone") for name in found if name not in wanted]
+        if name not in found:
+            changes.append(f"new {name}")
+        elif keys := [*_list_differences(found[name].deployed_app_config, entry)]:
+            changes.append(f"changed {name}: {', '.join(keys)}")
+    return changes + [f"gone {name}" for name in found if name not in wanted]
 
 
 def _list_differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
@@ -112,15 +99,6 @@ def _name_parts(value: Any) -> Any:
     return value
 
 
-def find_unplaced(found: Mapping[str, Application]) -> dict[str, int]:
-    """The models that have replicas without a machine, and how many."""
-    waiting = {
-        name: sum(replica.node_ip is None for replica in entry.replicas)
-        for name, entry in found.items()
-    }
-    return {name: count for name, count in waiting.items() if count}
-
-
 def explain_unplaced(
     found: Mapping[str, Application], machines: Sequence[Machine]
 ) -> list[str]:
@@ -128,10 +106,10 @@ def explain_unplaced(
     machines have, and which of them have as many of its replicas as they may."""
     have = "; ".join(map(describe_machine, machines))
     return [
-        f"{name}: {count} of {found[name].wanted} replicas cannot be placed. "
-        f"Each needs {describe_resources(_find_needs(found[name]))}; {have}."
-        f"{_explain_full(found[name])}"
-        for name, count in find_unplaced(found).items()
+        f"{name}: {each.unplaced} of {each.wanted} replicas cannot be placed. "
+        f"Each needs {describe_resources(each.needs)}; {have}.{_explain_full(each)}"
+        for name, each in found.items()
+        if each.unplaced
     ]
 
 
@@ -154,54 +132,36 @@ def describe_machine(machine: Machine) -> str:
     return f"{machine.node_ip} has {describe_resources(machine.resources_total)}"
 
 
-def _find_needs(application: Application) -> Mapping[str, float]:
-    return next(
-        (each.required_resources for each in application.deployments.values()), {}
-    )
-
-
 def describe_resources(resources: Mapping[str, float]) -> str:
     """Such as `16 CPU, 8 GPU, accelerator H100`."""
     counted = [
         f"{resources[kind]:g} {kind}" for kind in ("CPU", "GPU") if resources.get(kind)
     ]
-    kinds = [
-        name.partition(":")[2]
-        for name in resources
-        if name.startswith("accelerator_type:")
-    ]
-    return (
-        ", ".join([*counted, *(f"accelerator {kind}" for kind in kinds)]) or "nothing"
-    )
+    prefix = "accelerator_type:"
+    kinds = [name.removeprefix(prefix) for name in resources if name.startswith(prefix)]
+    named = [*counted, *(f"accelerator {kind}" for kind in kinds)]
+    return ", ".join(named) or "nothing"
 
 
 def apply(dashboard: Dashboard, config: Mapping[str, Any]) -> None:
     """Makes Serve run what the configuration says. Models that Serve has given up are taken
-    out first: it does not try the same model again. Raises DeploymentError."""
-    given_up = _find_given_up(dashboard)
-    if given_up:
-        others = [e for e in config["applications"] if e["name"] not in given_up]
-        dashboard.deploy({**config, "applications": others})
-        _wait_until_gone(dashboard, given_up)
-    dashboard.deploy(config)
-
-
-def _find_given_up(dashboard: Dashboard) -> set[str]:
-    """Find the applications that have failed, unless the last version of a model still
-    answers."""
-    return {
+    out first, unless their last version still answers: it does not try the same model again.
+    Raises DeploymentError."""
+    given_up = {
         name
         for name, each in dashboard.list_applications().items()
         if each.has_failed and not any(replica.is_running for replica in each.replicas)
     }
-
-
-def _wait_until_gone(dashboard: Dashboard, names: set[str]) -> None:
-    give_up_at_s = time.monotonic() + _GONE_S
-    while not names.isdisjoint(dashboard.list_applications()):
-        if time.monotonic() > give_up_at_s:
-            raise DeploymentError(f"Serve does not remove {', '.join(sorted(names))}.")
-        time.sleep(_POLL_S)
+    if given_up:
+        others = [e for e in config["applications"] if e["name"] not in given_up]
+        dashboard.deploy({**config, "applications": others})
+        give_up_at_s = time.monotonic() + _GONE_S
+        while not given_up.isdisjoint(dashboard.list_applications()):
+            if time.monotonic() > give_up_at_s:
+                names = ", ".join(sorted(given_up))
+                raise DeploymentError(f"Serve does not remove {names}.")
+            time.sleep(_POLL_S)
+    dashboard.deploy(config)
 
 
 def poll(
@@ -219,34 +179,24 @@ def poll(
     while True:
         found = dashboard.list_applications()
         yield found
-        if is_reached(config, found):
+        late = [name for name, each in found.items() if not each.is_running]
+        late += compare(config, found)
+        if not late:
             return
-        _check_failed(found)
+        if failed := explain_failed(found):
+            raise DeploymentError("\n".join(failed))
         now_s = time.monotonic()
-        placed_s = placed_s if find_unplaced(found) else now_s
+        if not any(each.unplaced for each in found.values()):
+            placed_s = now_s
         if now_s - placed_s > place_s:
             lines = explain_unplaced(found, dashboard.list_machines())
             raise DeploymentError("\n".join(lines))
         if now_s - start_s > timeout_s:
-            late = [name for name, each in found.items() if not each.is_running]
-            changes = map(str, compare(config, found))
             raise DeploymentError(
-                f"Not running after {timeout_s:g} s: {', '.join([*late, *changes])}. "
+                f"Not running after {timeout_s:g} s: {', '.join(late)}. "
                 "The logs of their replicas say why."
             )
         time.sleep(_POLL_S)
-
-
-def is_reached(config: Mapping[str, Any], found: Mapping[str, Application]) -> bool:
-    """Whether Serve runs what the configuration says, and nothing else."""
-    are_running = all(each.is_running for each in found.values())
-    return are_running and not compare(config, found)
-
-
-def _check_failed(found: Mapping[str, Application]) -> None:
-    failed = explain_failed(found)
-    if failed:
-        raise DeploymentError("\n".join(failed))
 
 
 def keep_deployed(
@@ -268,3 +218,91 @@ def keep_deployed(
                 dashboard.deploy(config)
             was_lost = is_lost
         time.sleep(EVERY_S)
+
+
+def show_models(config: Mapping[str, Any], models: Catalog, console: Console) -> None:
+    """Show each model of the map as Ray gets it."""
+    table = Table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
+    serves = {model.name: " ".join(model.serves) for model in models.models}
+    for entry in config["applications"]:
+        (told,) = entry["deployments"]
+        needs = told["ray_actor_options"]
+        table.add_row(
+            *(entry["name"], serves[entry["name"]], _describe_replicas(told)),
+            *(f"{needs['num_cpus']:g}", f"{needs['num_gpus']:g}"),
+            needs.get("accelerator_type", "any" if needs["num_gpus"] else "-"),
+        )
+    console.print(table, soft_wrap=False)
+
+
+def _describe_replicas(told: Mapping[str, Any]) -> str:
+    """Such as `2 to 8, 1 per machine`."""
+    count = str(told.get("num_replicas"))
+    if scaling := told.get("autoscaling_config"):
+        count = f"{scaling['min_replicas']} to {scaling['max_replicas']}"
+    most = told.get("max_replicas_per_node")
+    return f"{count}, {most} per machine" if most else count
+
+
+def show_states(models: Catalog | None, dashboard: Dashboard, console: Console) -> bool:
+    """Show the state of each model, of the cluster and of the map if that is known here,
+    and return whether all run. Raises DashboardError."""
+    found, machines = dashboard.list_applications(), dashboard.list_machines()
+    names = [model.name for model in models.models] if models else []
+    table = Table("model", "serves", "state", "replicas", "machines")
+    for name in dict.fromkeys([*names, *found]):
+        entry = found.get(name)
+        state = _describe_state(entry) if entry else ("-", "not deployed", "-", "-")
+        table.add_row(name, *state)
+    console.print(table, soft_wrap=False)
+    for machine in machines:
+        console.print(describe_machine(machine))
+    for line in (*explain_failed(found), *explain_unplaced(found, machines)):
+        console.print(line, style="yellow")
+    is_running = all(entry.is_running for entry in found.values())
+    return bool(found) and is_running and found.keys() >= {*names}
+
+
+def _describe_state(entry: Application) -> Sequence[str]:
+    running = [each for each in entry.replicas if each.is_running]
+    places = Counter(each.node_ip for each in running)
+    on = " ".join(f"{ip}×{n}" if n > 1 else str(ip) for ip, n in places.items())
+    told = (entry.deployed_app_config or {}).get("args", {})
+    serves = " ".join(told.get("languages") or (told.get("task", "-"),))
+    return (serves, entry.status, f"{len(running)}/{entry.wanted}", on or "-")
+
+
+def plan(
+    dashboard: Dashboard, models: Catalog, console: Console, *, key: str, ingress: str
+) -> dict[str, Any]:
+    """The configuration for the cluster as it is now; shows what deploying it would change.
+    Raises DashboardError."""
+    are_gpus = has_gpus(dashboard.list_machines())
+    if not are_gpus and any(model.is_on_gpu for model in models.models):
+        console.print(
+            "The cluster has no GPU: every model runs on the CPU.", style="yellow"
+        )
+    config = write_config(models, key=key, has_gpus=are_gpus, ingress=ingress)
+    changes = compare(config, dashboard.list_applications())
+    nothing = "nothing to change: the cluster has what the map says"
+    console.print("\n".join(changes) or nothing)
+    return config
+
+
+def show_progress(
+    dashboard: Dashboard,
+    config: Mapping[str, Any],
+    console: Console,
+    *,
+    timeout_s: float,
+    place_s: float = PLACE_S,
+) -> None:
+    """A bar of running models until all are.
+
+    Raises DeploymentError if some fail, cannot be placed or are late; DashboardError.
+    """
+    with make_progress(console) as progress:
+        bar = progress.add_task("running", total=len(config["applications"]))
+        for found in poll(dashboard, config, timeout_s=timeout_s, place_s=place_s):
+            running = sum(entry.is_running for entry in found.values())
+            progress.update(bar, completed=running)

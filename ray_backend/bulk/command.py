@@ -38,7 +38,7 @@ from ray_backend.bulk.executor import (
     find_cluster,
     fit,
 )
-from ray_backend.bulk.job import Callbacks, RunTotals, run
+from ray_backend.bulk.job import Callbacks, run
 from ray_backend.bulk.storage import find, open_store
 from ray_backend.bulk.texts import BulkTranslation
 from ray_backend.bulk.videos import BulkCaptioning
@@ -128,7 +128,12 @@ def command(
     """Translate or caption files in bulk, with the map's models and without a stack. To
     continue a run that was stopped, repeat the command."""
     with _explaining_errors():
-        models = _load_map(is_cluster=address is not None)
+        models = catalog.load(
+            catalog.ROOT / variables.MAP.read(),
+            gpus=None,
+            model=variables.MODEL.read() or None,
+            is_cluster=address is not None,
+        )
         job: BulkTranslation | BulkCaptioning
         if target is None:
             job = BulkCaptioning(
@@ -164,7 +169,12 @@ def command(
         ):
             callbacks = Callbacks(tell, _say("red"), _say("yellow"))
             totals = run(job, sources, executor.run, callbacks, is_overwrite=overwrite)
-        _conclude(totals, job.unit)
+        if totals.skipped:
+            console.print(f"{totals.skipped} results were there already")
+        if console.is_terminal:
+            console.print(f"{totals.count} {job.unit}")
+        if totals.failed:
+            raise typer.Exit(1)
 
 
 def read_request(
@@ -197,11 +207,6 @@ def choose_pool(
     return WorkerPool(size, cpus or 1, usual if gpus is None else gpus)
 
 
-def _load_map(*, is_cluster: bool) -> Catalog:
-    path, model = catalog.ROOT / variables.MAP.read(), variables.MODEL.read() or None
-    return catalog.load(path, gpus=None, model=model, is_cluster=is_cluster)
-
-
 def _read_format(models: Catalog, kind: str | None) -> SubtitleFormat:
     if CAPTIONING not in models.tasks:
         raise InputError(
@@ -231,15 +236,6 @@ def _fit(pool: WorkerPool, model: Model, cluster: RayCluster) -> WorkerPool:
     if fitting.size < pool.size:
         _say("yellow")(f"{fitting.size} of {pool.size} workers have room.")
     return fitting
-
-
-def _conclude(totals: RunTotals, unit: str) -> None:
-    if totals.skipped:
-        console.print(f"{totals.skipped} results were there already")
-    if console.is_terminal:
-        console.print(f"{totals.count} {unit}")
-    if totals.failed:
-        raise typer.Exit(1)
 
 
 def _say(style: str) -> Callable[[str], None]:

@@ -66,17 +66,6 @@ class RayCluster:
     dashboard: Dashboard
     token_file: Path
 
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables with which Ray finds it."""
-        return {
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN_PATH": str(self.token_file),
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(int(self.address != LOOPBACK)),
-            "RAY_NUM_REDIS_GET_RETRIES": "1",
-            "RAY_gcs_rpc_server_reconnect_timeout_s": str(_RECONNECT_S),
-        }
-
 
 def find_cluster(head: str) -> RayCluster:
     """Asks the dashboard, because Ray would wait for minutes. Raises ClientError if it does not
@@ -188,6 +177,8 @@ def divide(
 ) -> Generator[Sequence[Any], Sequence[Any] | None, list[Any]]:
     """Asks for the answers to items; None says that the worker has ended. Divides the items
     that end their workers, until the one at fault is alone. Its answer is None."""
+    if not items:
+        return []
     for _ in range(_MOST_DEATHS_ALONE if len(items) == 1 else _MOST_DEATHS):
         answers = yield items
         if answers is not None:
@@ -207,10 +198,7 @@ class _Request:
         self.items: Sequence[Any] = ()
         self.answers: Sequence[Any] | None = None
         self._steps = divide(chunk.items)
-        if chunk.items:
-            self.go_on()
-        else:
-            self.answers = ()
+        self.go_on()
 
     def go_on(self, answers: Sequence[Any] | None = None) -> None:
         """With what a worker has answered, or without an answer."""
@@ -399,7 +387,15 @@ def connect(
     with ExitStack() as stack:
         options: dict[str, Any]
         if cluster:
-            os.environ.update(cluster.environment)
+            os.environ |= {
+                "RAY_AUTH_MODE": "token",
+                "RAY_AUTH_TOKEN_PATH": str(cluster.token_file),
+                "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(
+                    int(cluster.address != LOOPBACK)
+                ),
+                "RAY_NUM_REDIS_GET_RETRIES": "1",
+                "RAY_gcs_rpc_server_reconnect_timeout_s": str(_RECONNECT_S),
+            }
             options = {"address": cluster.head, "_node_ip_address": cluster.address}
         else:
             if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER:

@@ -43,6 +43,11 @@ class FilePart:
     error: str | None = None
 
     @property
+    def texts(self) -> list[str]:
+        """The texts to translate."""
+        return [cell.text or "" for cell in self.cells or () if cell.is_wanted]
+
+    @property
     def is_whole(self) -> bool:
         """Whether the file has no other part."""
         return self.number == 0 and self.is_last

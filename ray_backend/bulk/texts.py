@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from catalog import Model
-from clients.bulk import Remarks
+from clients.bulk import Remarks, pack
 from clients.errors import InputError
 from clients.sources import TABLES, Source
 from clients.tables import Column, TextTable, open_table
@@ -36,7 +36,6 @@ from ray_backend.bulk.job import BulkJob, Chunk, FilePart, PartWritten
 from ray_backend.bulk.storage import KEPT, Store, fetch
 from ray_backend.replica import load_handler
 from text.batch import translate_batch
-from text.composition import TranslatedText
 from text.errors import SentenceRefused, TextError
 from text.langid import Identifier
 from text.options import TranslationRequest
@@ -94,27 +93,21 @@ class BulkTranslation(BulkJob):
     def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
         """Read the files in parts, which depend on each file alone, so that another run
         finds the same ones."""
-        parts: list[FilePart] = []
-        texts: list[str] = []
-        length = 0
-        for part in self._split_all(sources):
-            if _name_part(part.source, part.number) in kept:
-                part = replace(part, cells=None)
-            more = [cell.text or "" for cell in part.cells or () if cell.is_wanted]
-            length += sum(map(len, more))
-            is_full = (
-                len(texts) + len(more) > self.most_texts or length > MOST_CHARACTERS
-            )
-            if parts and (is_full or len(parts) == _MOST_FILES or not part.is_whole):
-                yield Chunk(tuple(parts), texts)
-                parts, texts, length = [], [], sum(map(len, more))
-            parts.append(part)
-            texts += more
-            if not part.is_whole:
-                yield Chunk(tuple(parts), texts)
-                parts, texts, length = [], [], 0
-        if parts:
-            yield Chunk(tuple(parts), texts)
+
+        def measure(part: FilePart) -> tuple[int, int]:
+            texts = part.texts
+            # A part of a large file goes alone.
+            least = self.most_texts // (_MOST_FILES if part.is_whole else 1)
+            return max(len(texts), least), sum(map(len, texts))
+
+        parts = (
+            replace(part, cells=None)
+            if _name_part(part.source, part.number) in kept
+            else part
+            for part in self._split_all(sources)
+        )
+        for packed in pack(parts, measure, self.most_texts, MOST_CHARACTERS):
+            yield Chunk(tuple(packed), [text for part in packed for text in part.texts])
 
     def write(
         self, chunk: Chunk, answers: Sequence[TextReply | None]
@@ -122,8 +115,7 @@ class BulkTranslation(BulkJob):
         replies = iter(reply or _DEADLY for reply in answers)
         for part in chunk.parts:
             found = answer_cells(0, part.cells or (), replies)
-            count = sum(cell.is_wanted for cell in part.cells or ())
-            report = PartWritten(0, part, count)
+            report = PartWritten(0, part, len(part.texts))
             if part.is_whole:
                 yield self._write(report, partial(iter, (found,)), part.error)
                 continue
@@ -243,8 +235,14 @@ class BatchTranslator:
 
     def __call__(self, texts: Sequence[str]) -> list[TextReply]:
         """A reply for each text; what is wrong with one is its own error."""
-        found = translate_batch(texts, self.request, self.identifier, self._ask)
-        return [_show(each) for each in found]
+        replies = []
+        for each in translate_batch(texts, self.request, self.identifier, self._ask):
+            if isinstance(each, TextError):
+                replies.append(TextReply(None, error=str(each)))
+            else:
+                warning = each.warnings[0] if each.warnings else None
+                replies.append(TextReply(each.renderings[0].text, warning=warning))
+        return replies
 
     def _ask(
         self, rows: Sequence[dict[str, Any]]
@@ -258,10 +256,3 @@ class BatchTranslator:
             else each
             for each in results
         ]
-
-
-def _show(answer: TranslatedText | TextError) -> TextReply:
-    if isinstance(answer, TextError):
-        return TextReply(None, error=str(answer))
-    warning = answer.warnings[0] if answer.warnings else None
-    return TextReply(answer.renderings[0].text, warning=warning)

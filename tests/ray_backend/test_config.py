@@ -160,7 +160,6 @@ REPLICAS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "the workers": ("0", "auto", {"num_replicas": 2}),
     "the workers of all devices": (["0", "1"], "auto", {"num_replicas": 4}),
     "a number": ("0", 3, {"num_replicas": 3}),
-    "an interval of one": ("0", [2, 2], {"num_replicas": 2}),
     "an interval": (
         "0",
         [1, 4],
@@ -203,10 +202,6 @@ SHARES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
         {"cuda_id": {"ko": "0", "fr": "0", "de": "0"}},
         dict.fromkeys(["ko", "fr", "de"], 0.3333),
     ),
-    "workers": (
-        {"cuda_id": {"ko": "0", "fr": "1"}, "translation": {"workers": 2}},
-        {"ko": 0.5, "fr": 0.5},
-    ),
     "replicas take further GPUs": (
         {
             "cuda_id": {"ko": "0", "fr": "0"},
@@ -217,10 +212,6 @@ SHARES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "two GPUs, one of them shared": (
         {"cuda_id": {"ko": ["0", "1"], "fr": "1", "de": "0", "it": "0"}},
         {"ko": 0.3333, "fr": 0.5, "de": 0.3333, "it": 0.3333},
-    ),
-    "tasks share with languages": (
-        {"cuda_id": {"ko": "0"}, "detection": {"devices": "0"}},
-        {"ko": 0.5, "detection": 0.5},
     ),
     "a share of its own takes none from others": (
         {

@@ -205,17 +205,6 @@ def check(bench: Bench, texts: dict[str, list[str]]) -> None:
         assert bench.read_records(name) == expected
 
 
-def check_repeated_run(bench: Bench) -> None:
-    """The second of two runs asks no worker, and changes nothing."""
-    texts = fill(bench)
-    bench.run()
-    bench.handler.batches.clear()
-    totals, _ = bench.run()
-    check(bench, texts)
-    assert (totals.skipped, totals.count, totals.failed) == (4, 0, 0)
-    assert bench.handler.batches == []
-
-
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "src", tmp_path / "dst")

@@ -26,7 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BABELGATE_MAP", str(tmp_path / "map.json"))
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.jsonl").write_text('{"text": "one"}\n')
-    (tmp_path / "empty").mkdir()
     return tmp_path
 
 
@@ -51,15 +50,6 @@ def ask(*arguments: str) -> tuple[int, str]:
         ),
         ("src dst --to fr", "src/a.jsonl: name its column of texts with --column\n"),
         ("nothing dst --to fr", "nothing: no such file or folder\n"),
-        (
-            "empty dst --to fr",
-            "empty: the folder holds no file of texts (.csv .jsonl .parquet .tsv .txt)\n",
-        ),
-        (
-            "src ftp://host/dst --to fr --column text",
-            "ftp://host/dst: expected a folder, or a URL such as s3://bucket/folder that "
-            "begins with s3, gs, az, abfs, abfss\n",
-        ),
         (
             "src dst --to fr --column text --format srt",
             'format: found a string, expected "text" or "html" or "xml"\n',

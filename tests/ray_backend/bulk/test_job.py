@@ -16,7 +16,6 @@ from tests.ray_backend.bulk.conftest import (
     Bench,
     Stop,
     check,
-    check_repeated_run,
     fill,
 )
 
@@ -31,22 +30,6 @@ def test_files_of_any_size_are_translated(bench):
     assert bench.shares == sorted(bench.shares)
     assert bench.shares[-1] == pytest.approx(1.0)
     assert max(map(len, bench.handler.batches)) == bench.most_texts
-
-
-@pytest.mark.parametrize("stop_after", range(7))
-def test_a_run_that_was_killed_goes_on_where_it_was(bench, stop_after):
-    texts = fill(bench)
-    with pytest.raises(Stop):
-        bench.run(stop_after=stop_after)
-    done = sum(len(batch) for batch in bench.handler.batches)
-    totals, _ = bench.run()
-    check(bench, texts)
-    assert sum(len(batch) for batch in bench.handler.batches) == 21
-    assert totals.count == 21 - done
-
-
-def test_a_repeated_run_does_nothing(bench):
-    check_repeated_run(bench)
 
 
 def test_errors_of_an_unfinished_run_still_count(bench):
@@ -93,16 +76,6 @@ def test_a_source_that_has_changed_is_told(bench):
     os.utime(source, (1, 1))
     assert bench.run(is_overwrite=True)[0].skipped == 0
     assert bench.run()[0].failed == 0
-
-
-def test_overwriting_removes_first_so_that_a_killed_run_goes_on(bench):
-    texts = fill(bench)
-    bench.run()
-    with pytest.raises(Stop):
-        bench.run(is_overwrite=True, stop_after=0)
-    assert not (bench.results / "a.fr.jsonl").exists()
-    bench.run()
-    check(bench, texts)
 
 
 def test_a_run_does_not_go_on_with_other_options(bench):
@@ -169,14 +142,6 @@ def test_a_text_that_ends_its_worker_is_an_error_of_its_own(bench):
     assert kill["text_fr_error"] == "each worker that translated this text has ended"
     assert totals.failed == 1
     assert here.deaths < 12
-
-
-def test_a_source_that_changes_meanwhile_has_no_result(bench):
-    source = bench.write("a.txt", "one\n")
-    bench.handler.before = lambda: os.utime(source, (1, 1))
-    assert bench.run()[0].failed == 1
-    assert bench.errors == [f"{source} has changed meanwhile"]
-    assert not (bench.results / "a.fr.txt").exists()
 
 
 def test_a_name_that_is_not_in_utf8_is_refused(bench: Bench):

@@ -19,7 +19,7 @@ from ray_backend.bulk import storage
 from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find, open_store
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
-from tests.ray_backend.bulk.conftest import Bench, Stop, check, check_repeated_run, fill
+from tests.ray_backend.bulk.conftest import Bench, Stop, check, fill
 from tests.ray_backend.bulk.test_videos import Reader, make_answerer, make_job
 
 BUCKET = "bulk-tests"
@@ -81,27 +81,53 @@ def bench(place: str, tmp_path: Path) -> ObjectBench:
     return ObjectBench(tmp_path / "src", tmp_path / "dst", url=place)
 
 
-@pytest.mark.parametrize("stop_after", [0, 2, 5])
-def test_a_run_that_was_killed_goes_on_where_it_was(bench, stop_after):
-    texts = fill(bench)
+@pytest.fixture(params=["folder", "bucket"])
+def any_bench(request: pytest.FixtureRequest, bench: ObjectBench) -> Bench:
+    """The promises of a run hold wherever its files are."""
+    is_folder = request.param == "folder"
+    return Bench(bench.sources, bench.results) if is_folder else bench
+
+
+@pytest.mark.parametrize("stop_after", [0, 2, 5, 6])
+def test_a_run_that_was_killed_goes_on_where_it_was(any_bench, stop_after):
+    texts = fill(any_bench)
     with pytest.raises(Stop):
-        bench.run(stop_after=stop_after)
-    bench.run()
-    check(bench, texts)
-    assert sum(len(batch) for batch in bench.handler.batches) == 21
+        any_bench.run(stop_after=stop_after)
+    done = sum(len(batch) for batch in any_bench.handler.batches)
+    totals, _ = any_bench.run()
+    check(any_bench, texts)
+    assert sum(len(batch) for batch in any_bench.handler.batches) == 21
+    assert totals.count == 21 - done
 
 
-def test_a_repeated_run_does_nothing(bench):
-    check_repeated_run(bench)
+def test_a_repeated_run_does_nothing(any_bench):
+    texts = fill(any_bench)
+    any_bench.run()
+    any_bench.handler.batches.clear()
+    totals, _ = any_bench.run()
+    check(any_bench, texts)
+    assert (totals.skipped, totals.count, totals.failed) == (4, 0, 0)
+    assert any_bench.handler.batches == []
 
 
-def test_overwriting_begins_anew(bench):
-    texts = fill(bench)
-    bench.run()
+@pytest.mark.parametrize("stop_after", [0, 1])
+def test_overwriting_removes_first_so_that_a_killed_run_goes_on(any_bench, stop_after):
+    texts = fill(any_bench)
+    any_bench.run()
     with pytest.raises(Stop):
-        bench.run(is_overwrite=True, stop_after=1)
-    bench.run()
-    check(bench, texts)
+        any_bench.run(is_overwrite=True, stop_after=stop_after)
+    assert "a.fr.jsonl" not in any_bench.list_results()
+    any_bench.run()
+    check(any_bench, texts)
+
+
+def test_a_source_that_changes_meanwhile_has_no_result(any_bench):
+    any_bench.write("a.txt", "one\n")
+    any_bench.handler.before = lambda: any_bench.write("a.txt", "other\n")
+    assert any_bench.run()[0].failed == 1
+    source = f"{any_bench.locate_sources()}/a.txt"
+    assert any_bench.errors == [f"{source} has changed meanwhile"]
+    assert "a.fr.txt" not in any_bench.list_results()
 
 
 def test_half_an_upload_is_neither_a_source_nor_a_result(bench, environment):
@@ -175,14 +201,6 @@ def test_nothing_is_left_of_a_copy(bench):
         assert not copy.has_changed()
         assert copy.path.resolve().name.endswith(" (deleted)")
     assert not copy.path.exists()
-
-
-def test_a_source_that_changes_meanwhile_has_no_result(bench):
-    bench.write("a.txt", "one\n")
-    bench.handler.before = lambda: bench.write("a.txt", "other\n")
-    assert bench.run()[0].failed == 1
-    assert bench.errors == [f"{bench.url}/src/a.txt has changed meanwhile"]
-    assert "a.fr.txt" not in bench.list_results()
 
 
 def test_a_source_that_is_gone_hurts_no_other(bench):

@@ -9,14 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clients.errors import ClientError
 from clients.sources import find_sources
 from clients.tables import Cell
 from ray_backend.bulk import texts
 from tests.ray_backend.bulk.conftest import Bench
-
-#: Each of these ends a line for some readers, and none in JSON lines.
-SEPARATORS = "\u2028 \u2029 \x85 \x0b \x0c \x1c"
 
 
 def test_every_format_keeps_its_rows(bench):
@@ -40,22 +36,6 @@ def test_every_format_keeps_its_rows(bench):
     written = pq.ParquetFile(bench.results / "e.fr.parquet")
     assert written.num_row_groups == 3
     assert written.read().column("text_fr").to_pylist() == [f"X {n}" for n in range(9)]
-
-
-def test_unicode_line_separators_do_not_end_a_row(bench):
-    texts = [f"{n} {SEPARATORS} {n}" for n in range(9)]
-    records = bench.write_records("a.jsonl", texts)
-    bench.run()
-    found = bench.read_records("a.fr.jsonl")
-    assert [record["id"] for record in found] == [record["id"] for record in records]
-    assert [record["text"] for record in found] == texts
-
-
-def test_equal_rows_and_equal_ids_stay(bench):
-    bench.write("a.jsonl", '{"id": 1, "text": "same"}\n' * 10)
-    bench.run()
-    line = '{"id": 1, "text": "same", "text_fr": "SAME"}\n'
-    assert bench.read("a.fr.jsonl") == line * 10
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
@@ -100,14 +80,6 @@ def test_a_file_that_cannot_be_read_at_all_has_no_result(bench):
     assert bench.read("b.fr.txt") == "ONE\n"
 
 
-def test_a_long_text_is_neither_cut_nor_lost(bench):
-    sentences = [f"This is sentence number {n}." for n in range(2000)]
-    bench.write_records("a.jsonl", [" ".join(sentences)])
-    bench.run()
-    (found,) = bench.read_records("a.fr.jsonl")
-    assert found["text_fr"].count("SENTENCE NUMBER") == len(sentences)
-
-
 def test_small_files_go_to_the_model_together(bench):
     bench.most_texts = 100
     for n in range(50):
@@ -117,19 +89,6 @@ def test_small_files_go_to_the_model_together(bench):
     assert [bench.read(f"{n:02}.fr.txt") for n in range(50)] == [
         f"FILE {n}\n" for n in range(50)
     ]
-
-
-def test_two_columns_are_translated_beside_each_other(bench):
-    bench.write("a.csv", "a,b\none,two\n")
-    bench.run(job=bench.make_job(["a", "b"]))
-    assert bench.read("a.fr.csv") == "a,b,a_fr,b_fr\none,two,ONE,TWO\n"
-
-
-def test_a_table_needs_a_column(bench: Bench):
-    bench.write("a.csv", "a\n")
-    found = find_sources([str(bench.sources)], bench.make_job().kind)
-    with pytest.raises(ClientError, match="name its column of texts with --column"):
-        bench.make_job([]).check(found)
 
 
 def test_no_more_is_read_than_workers_take(bench: Bench, monkeypatch):

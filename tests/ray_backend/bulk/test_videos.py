@@ -182,16 +182,6 @@ def test_a_video_that_is_gone_hurts_no_other(videos):
     assert len(read(results / "more/c.jsonl")) == 20
 
 
-def test_a_repeated_run_tries_only_what_has_no_result(videos):
-    reader = Reader()
-    reader.refused = 25
-    run(videos, reader)
-    reader.refused = None
-    ended, _, results = run(videos, reader)
-    assert (ended.skipped, ended.count, ended.failed) == (2, 20, 0)
-    assert len(read(results / "b.jsonl")) == 20
-
-
 def test_other_frames_are_other_options():
     job = make_job(ResultFolder(Path()))
     other = make_job(ResultFolder(Path()), every=Every(2))
