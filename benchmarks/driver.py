@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import psutil
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from benchmarks import plan_file, report
 from benchmarks.plan_file import PlanEntry
@@ -81,9 +82,8 @@ def register(
         if key in question.defaults and kind is Path:
             default = ROOT / default
         entry = questions.options.get(f"{name}.{key}") or questions.options[key]
-        is_argument = key in own and own[key].kind is not own[key].KEYWORD_ONLY
         hint = typer.Argument(help=entry.help)
-        if not is_argument:
+        if key not in own or own[key].kind is own[key].KEYWORD_ONLY:
             flags = [entry.flag] if entry.flag else []
             hint = typer.Option(*flags, help=entry.help, min=entry.min, max=entry.max)
         parameters.append(
@@ -128,7 +128,11 @@ def _publish(name: str, out: Path, options: dict[str, Any], found: Findings) -> 
     out = out.with_stem(f"{out.stem}-{found.part}") if found.part else out
     for remark in found.remarks:
         console.print(remark, markup=False, soft_wrap=True)
-    shown = report.to_rich(found.table)
+    shown = Table()
+    for number, header in enumerate(found.table.headers):
+        shown.add_column(header, justify="right" if number else "left")
+    for row in found.table.rows:
+        shown.add_row(*row)
     wide = Console(width=max(console.width, _WIDEST))
     wide.width = max(console.width, wide.measure(shown).maximum)
     wide.print(shown, soft_wrap=True)

@@ -56,22 +56,16 @@ def _find_line(node: yaml.Node, place: Sequence[str | int]) -> int:
     """The line of the value at `place`, or of its nearest existing parent."""
     line = node.start_mark.line + 1
     for part in place:
-        found = _find_child(node, part)
-        if found is None:
+        pairs = {}
+        if isinstance(node, yaml.MappingNode):
+            pairs = {key.value: (key, value) for key, value in node.value}
+        elif isinstance(node, yaml.SequenceNode):
+            pairs = {str(i): (value, value) for i, value in enumerate(node.value)}
+        if str(part) not in pairs:
             break
-        key, node = found
+        key, node = pairs[str(part)]
         line = key.start_mark.line + 1
     return line
-
-
-def _find_child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    if isinstance(node, yaml.MappingNode):
-        pairs = ((key, value) for key, value in node.value if key.value == str(part))
-        return next(pairs, None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-        child = node.value[part]
-        return child, child
-    return None
 
 
 def _refuse_duplicates(path: Path, node: yaml.Node) -> None:

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import psutil
 from pydantic_core import to_json
-from rich import table as rich_table
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -55,13 +54,8 @@ def percentile(values: Sequence[float], share: float) -> float | None:
 def summarize_latencies(seconds: Sequence[float]) -> Latencies:
     """Percentiles in milliseconds of times in seconds."""
     ms = [second * 1000 for second in seconds]
-    return Latencies(
-        p50_ms=percentile(ms, 0.5),
-        p95_ms=percentile(ms, 0.95),
-        p99_ms=percentile(ms, 0.99),
-        p90_ms=percentile(ms, 0.9),
-        mean_ms=statistics.fmean(ms) if ms else None,
-    )
+    p50, p95, p99, p90 = (percentile(ms, share) for share in (0.5, 0.95, 0.99, 0.9))
+    return Latencies(p50, p95, p99, p90, statistics.fmean(ms) if ms else None)
 
 
 def spread(values: Iterable[float]) -> Spread:
@@ -87,12 +81,6 @@ def judge(value: float, limit: float, *, is_least: bool = False) -> str:
     if is_least:
         return f"{'within' if value >= limit else 'below'} {limit:g}"
     return f"{'within' if value <= limit else 'over'} {limit:g}"
-
-
-def find_median(values: Iterable[float | None]) -> float | None:
-    """The median of the known values; None if all are unknown."""
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
 
 
 def group(
@@ -185,15 +173,14 @@ class FigureGoal:
     is_least: bool = False
 
 
-class PlotError(ValueError):
-    """The chart cannot be drawn; the message says what to do."""
-
-
 def tabulate(items: Iterable[Item], columns: Columns[Item]) -> FigureTable:
     """A row per item: texts as they are, numbers with three digits."""
-    rows = (
-        tuple(map(_write_cell, (c(item) for c in columns.values()))) for item in items
-    )
+
+    def write(value: Any) -> str:
+        is_figure = value is None or isinstance(value, float)
+        return show(value) if is_figure else str(value)
+
+    rows = (tuple(write(read(item)) for read in columns.values()) for item in items)
     return FigureTable(tuple(columns), tuple(rows))
 
 
@@ -204,10 +191,6 @@ def nest(columns: Columns[Part], find: Callable[[Item], Part]) -> Columns[Item]:
         return lambda item: read(find(item))
 
     return {header: bind(read) for header, read in columns.items()}
-
-
-def _write_cell(value: Any) -> str:
-    return show(value) if value is None or isinstance(value, float) else str(value)
 
 
 def compare_turns(
@@ -258,7 +241,7 @@ def _summarize(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
         elif known and not number:
             yield str(spread(known))
         else:
-            yield show(find_median(known))
+            yield show(statistics.median(known) if known else None)
 
 
 def to_markdown(table: FigureTable) -> str:
@@ -285,16 +268,6 @@ def write_tables(page: str, tables: Mapping[str, Sequence[Sequence[str]]]) -> st
     return page
 
 
-def to_rich(table: FigureTable) -> rich_table.Table:
-    """The table for the terminal."""
-    shown = rich_table.Table()
-    for number, header in enumerate(table.headers):
-        shown.add_column(header, justify="right" if number else "left")
-    for row in table.rows:
-        shown.add_row(*row)
-    return shown
-
-
 def save(out: Path, benchmark: str, options: Mapping[str, Any], results: Any) -> None:
     """Writes the JSON file. Numbers that are not finite become null."""
     content = {
@@ -309,8 +282,11 @@ def save(out: Path, benchmark: str, options: Mapping[str, Any], results: Any) ->
 
 def describe_machine() -> dict[str, Any]:
     """The machine, on which the figures depend."""
+    described = Path("/proc/cpuinfo")
+    text = described.read_text("utf-8") if described.exists() else ""
+    processor = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
     return {
-        "processor": _read_processor(),
+        "processor": processor[1].strip() if processor else platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "system": platform.platform(),
@@ -319,28 +295,18 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def _read_processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = (line.partition(":")[2] for line in lines if line.startswith("model name"))
-    return next(names, platform.processor()).strip()
-
-
 def load_figure() -> Any:
-    """matplotlib's class. Raises PlotError if matplotlib is missing."""
+    """matplotlib's class. Raises ValueError if matplotlib is missing."""
     try:
         from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
-        raise PlotError(
-            "A picture needs matplotlib: `make .venv/ready-dev` installs it."
-        ) from error
+        reason = "A picture needs matplotlib: `make .venv/ready-dev` installs it."
+        raise ValueError(reason) from error
     return Figure
 
 
 def draw_charts(charts: Sequence[Chart], path: Path) -> None:
-    """Draws the charts side by side in the format of the path's ending. Raises PlotError."""
+    """Draws the charts side by side in the format of the path's ending. Raises ValueError."""
     width, height = _INCHES
     figure = load_figure()(figsize=(width * len(charts), height), layout="constrained")
     axes = figure.subplots(1, len(charts), squeeze=False)[0]

@@ -11,13 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import catalog
 from benchmarks import driver
 from benchmarks.compare.baseline import launch
 from benchmarks.compare.peers.launch import PEERS
 from benchmarks.driver import say
 from benchmarks.instruments import passes, running
 from benchmarks.instruments.generator import ask_once
-from benchmarks.instruments.load import LoadFigures, measure_closed, sum_cpu, sum_memory
+from benchmarks.instruments.load import (
+    LOAD_COLUMNS,
+    LoadFigures,
+    measure_closed,
+    split_by_level,
+    sum_cpu,
+    sum_memory,
+)
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
 from benchmarks.report import (
     Columns,
@@ -30,9 +38,9 @@ from benchmarks.report import (
 )
 from catalog import checkpoint
 from contract.tasks import TRANSLATION
-from deploy.stack import ROOT, StackError
+from deploy.stack import StackError
 from handlers.engine.translation.loading import load_engine
-from handlers.engine.translation.m2m100 import Engine, Sentence
+from handlers.engine.translation.m2m100 import Sentence
 
 
 @dataclass(frozen=True)
@@ -54,21 +62,12 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class ContenderTurn:
-    """The results of a contender in one turn."""
-
-    #: One per number of clients.
-    loads: Sequence[LoadFigures]
-    #: From the start command to the first answer; None of what is not started.
-    cold_start_s: float | None = None
-
-
-@dataclass(frozen=True)
 class Contender:
     """One side of a comparison."""
 
     name: str
-    take_turn: Callable[[Workload], ContenderTurn]
+    #: Measures a load per number of clients.
+    take_turn: Callable[[Workload], Sequence[LoadFigures]]
     #: Installs what it needs, before the first turn.
     prepare: Callable[[], object] = lambda: None
 
@@ -105,16 +104,12 @@ def _make_stack(
 ) -> Contender:
     """Starts a stack with these settings of the map."""
 
-    def take_turn(workload: Workload) -> ContenderTurn:
+    def take_turn(workload: Workload) -> list[LoadFigures]:
         map_path = _write_map(workload, name, settings)
         began = time.perf_counter()
         with start(workload.folder / name, map_path, workload.model) as stack:
-            asked = stack.aim(
-                [
-                    write_request(sentence, stack.paths.get(sentence.target, "/"))
-                    for sentence in workload.sentences
-                ]
-            )
+            paths = [stack.paths.get(one.target, "/") for one in workload.sentences]
+            asked = stack.aim(list(map(write_request, workload.sentences, paths)))
             status = ask_once(asked).status
             if status != "200":
                 raise StackError(f"{name} has come up, but answers {status}.")
@@ -125,18 +120,26 @@ def _make_stack(
                 measure_closed(asked, clients=clients, seconds=workload.seconds)
                 for clients in workload.clients
             ]
-        return ContenderTurn(loads, cold_start_s)
+        return [replace(load, cold_start_s=cold_start_s) for load in loads]
 
     return Contender(name, take_turn, prepare)
 
 
 def _run_engine(
     workload: Workload, *, threads: int | None = None, size: int | None = None
-) -> ContenderTurn:
+) -> list[LoadFigures]:
     """Runs the map's engine in this process, with batches of the map's size or of `size`, on
     `threads` threads or all cores. It has no clients: its figures stand for any number."""
-    engine, batch_size = _load_engine(workload)
-    batches = divide(workload.sentences, size or batch_size)
+    map_path = _write_map(workload, "engine", {})
+    model = running.merge(running.read_map(map_path, workload.model))
+    engine = load_engine(
+        model.settings.engine,
+        checkpoint.prepare(model, checkpoint.default_cache()),
+        device="cuda" if model.is_on_gpu else "cpu",
+        compute_type=model.compute_type,
+    )
+    each, sentences = size or model.settings.batch_size, workload.sentences
+    batches = [sentences[at : at + each] for at in range(0, len(sentences), each)]
     passes.translate(engine, batches[:1], threads)
     count, took_s, began = 0, [], time.perf_counter()
     for batch in itertools.cycle(batches):
@@ -156,38 +159,13 @@ def _run_engine(
         latencies=summarize_latencies(took_s if size == 1 else ()),
         statuses={},
     )
-    return ContenderTurn([replace(load, level=clients) for clients in workload.clients])
-
-
-def _load_engine(workload: Workload) -> tuple[Engine, int]:
-    """The map's engine, and the size of its batches."""
-    map_path = _write_map(workload, "engine", {})
-    model = running.merge(running.read_map(map_path, workload.model))
-    engine = load_engine(
-        model.settings.engine,
-        checkpoint.prepare(model, checkpoint.default_cache()),
-        device="cuda" if model.is_on_gpu else "cpu",
-        compute_type=model.compute_type,
-    )
-    return engine, model.settings.batch_size
-
-
-def divide(sentences: Sequence[Sentence], size: int) -> list[tuple[Sentence, ...]]:
-    """Batches of this size; the last may be smaller."""
-    return [
-        tuple(sentences[start : start + size])
-        for start in range(0, len(sentences), size)
-    ]
+    return [replace(load, level=clients) for clients in workload.clients]
 
 
 def _read_differences(name: str) -> dict[str, Any]:
     """The translation settings in which a map differs from the one that `make up` takes."""
-    usual, other = (
-        json.loads((ROOT / "torchserve_backend" / map_name).read_text("utf-8"))[
-            TRANSLATION
-        ]
-        for map_name in ("setup_config.json", name)
-    )
+    paths = catalog.MAP, catalog.MAP.with_name(name)
+    usual, other = (json.loads(path.read_text("utf-8"))[TRANSLATION] for path in paths)
     return {key: value for key, value in other.items() if usual.get(key) != value}
 
 
@@ -238,31 +216,13 @@ PAIRS: Mapping[str, tuple[Contender, Contender]] = {
 }
 
 
-#: A contender's load with one number of clients, and its turn.
-TurnLoad = tuple[LoadFigures, ContenderTurn]
 RATE, P99 = "requests/s", "p99 ms"
-FIGURES: Columns[TurnLoad] = {
-    RATE: lambda it: it[0].requests_per_s,
-    "p50 ms": lambda it: it[0].latencies.p50_ms,
-    "p95 ms": lambda it: it[0].latencies.p95_ms,
-    P99: lambda it: it[0].latencies.p99_ms,
-    "errors": lambda it: it[0].errors,
-    "CPU ms": lambda it: sum_cpu(it[0]),
-    "memory MB": lambda it: sum_memory(it[0]),
-    "cold start s": lambda it: it[1].cold_start_s,
+FIGURES: Columns[LoadFigures] = {
+    **LOAD_COLUMNS,
+    "CPU ms": sum_cpu,
+    "memory MB": sum_memory,
+    "cold start s": lambda load: load.cold_start_s,
 }
-
-
-@dataclass(frozen=True)
-class Lead:
-    """One way of running ours, divided by each round's best peer."""
-
-    ours: str
-    clients: str
-    #: Over the most requests/s of a peer.
-    requests_per_s: Spread | None
-    #: Over the smallest p99 of a peer, which can be another one.
-    p99_ms: Spread | None
 
 
 def answer(
@@ -297,67 +257,47 @@ def answer(
         settings=driver.read_settings(setting),
     )
     prepare(contenders, workload)
-    ways = {
-        one.name: partial(_take_turn, one.take_turn, workload) for one in contenders
-    }
+    ways = {one.name: lambda _, one=one: one.take_turn(workload) for one in contenders}
     return describe(driver.take_turns(ways, rounds))
 
 
-def _take_turn(
-    take: Callable[[Workload], ContenderTurn], workload: Workload, _: int
-) -> ContenderTurn:
-    return take(workload)
-
-
-def describe(turns: Mapping[str, Sequence[ContenderTurn]]) -> Findings:
+def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> Findings:
     """Compare the first contender with the others at each number of clients. At the end,
     ours over the best peer."""
-    first = next(iter(turns.values()))[0]
-    loads = {
-        f"{load.level:g}": {
-            name: [(turn.loads[place], turn) for turn in some]
-            for name, some in turns.items()
-        }
-        for place, load in enumerate(first.loads)
-    }
+    loads = split_by_level(turns)
     found = compare_turns(loads, FIGURES, case="clients")
     leads = find_leads(loads)
     rows = [
-        (lead.clients, f"{lead.ours} / best peer", *_write_cells(lead))
+        (
+            *(lead["case"], lead["title"]),
+            *(str(lead["figures"].get(name) or "–") for name in FIGURES),
+        )
         for lead in leads
     ]
+    relations = found.results["relations"]
     return Findings(
         FigureTable(found.table.headers, (*found.table.rows, *rows)),
-        {
-            "leads": leads,
-            "relations": found.results["relations"],
-            "turns": turns,
-        },
+        {"leads": leads, "relations": relations, "turns": turns},
     )
 
 
-def _write_cells(lead: Lead) -> list[str]:
-    figures = {RATE: lead.requests_per_s, P99: lead.p99_ms}
-    return [str(figures.get(name) or "–") for name in FIGURES]
-
-
 def find_leads(
-    loads: Mapping[str, Mapping[str, Sequence[TurnLoad]]],
-) -> list[Lead]:
-    """For each number of clients, a lead per way in which ours runs; none without peers.
-    Only other serving systems count as peers."""
-
-    def find(
-        ways: Mapping[str, Sequence[TurnLoad]], name: str, figure: str
-    ) -> Spread | None:
-        read, best = FIGURES[figure], max if figure == RATE else min
-        rounds = zip(*(ways[peer] for peer in ways if peer in PEERS), strict=True)
-        rivals = [best(filter(None, map(read, one)), default=None) for one in rounds]
-        return find_ratio(list(map(read, ways[name])), rivals)
-
-    return [
-        Lead(name, clients, find(ways, name, RATE), find(ways, name, P99))
-        for clients, ways in loads.items()
-        for name in ways
-        if name in OWN and not PEERS.keys().isdisjoint(ways)
-    ]
+    loads: Mapping[str, Mapping[str, Sequence[LoadFigures]]],
+) -> list[dict[str, Any]]:
+    """Relate each way of running ours, for each number of clients, to each round's best peer:
+    the most requests/s, and the smallest p99, which can be another's. Only other serving
+    systems count as peers."""
+    leads = []
+    for clients, ways in loads.items():
+        rounds = list(zip(*(ways[peer] for peer in ways if peer in PEERS), strict=True))
+        for name in (way for way in ways if way in OWN and rounds):
+            figures: dict[str, Spread | None] = {}
+            for figure, best in ((RATE, max), (P99, min)):
+                read = FIGURES[figure]
+                rivals = [
+                    best(filter(None, map(read, one)), default=None) for one in rounds
+                ]
+                figures[figure] = find_ratio(list(map(read, ways[name])), rivals)
+            title = f"{name} / best peer"
+            leads.append({"case": clients, "title": title, "figures": figures})
+    return leads

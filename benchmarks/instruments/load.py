@@ -37,6 +37,8 @@ class LoadFigures:
     cpu_ms: Mapping[str, float] = field(default_factory=dict)
     #: Megabytes at its end, by program.
     memory_mb: Mapping[str, float] = field(default_factory=dict)
+    #: From the start command to the first answer; None of what was not started for it.
+    cold_start_s: float | None = None
 
 
 def measure_closed(

@@ -25,7 +25,7 @@ from clients.frames import Every, FrameSize, VideoOptions
 from clients.server import ApiClient, RetryPolicy
 from clients.sources import VIDEOS, find_sources
 from models.shapes_recipe import scenes
-from models.shapes_recipe.clips import draw_clip, plan_clip
+from models.shapes_recipe.samples import draw_clip, plan_clip
 
 _DECODING, _SCALING = "decoding", "decoding, scaling"
 #: The original's clients send frames as they are; ours scales them.

@@ -14,14 +14,7 @@ import typer
 from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
-from models.phrasebook_recipe import (
-    card,
-    corpus,
-    evaluation,
-    phrasebook,
-    tokenizer,
-    training,
-)
+from models.phrasebook_recipe import corpus, evaluation, phrasebook, training
 from models.phrasebook_recipe.items import LANGUAGES
 from models.training import CHECKPOINT, Machine, Work, read_facts, write_facts
 
@@ -76,7 +69,7 @@ def evaluate(
     settings = {
         "languages": LANGUAGES,
         "min_score": report.min_score,
-        "warning": card.WARNING,
+        "warning": evaluation.WARNING,
     }
     (out / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
     facts = read_facts(out) | {
@@ -84,7 +77,7 @@ def evaluate(
         "parameters": (out / "model.safetensors").stat().st_size / 2e6,
         "machine": machine or f"{os.cpu_count()} CPU cores",
     }
-    (out / "README.md").write_text(card.write_card(report, facts), "utf-8")
+    (out / "README.md").write_text(evaluation.write_card(report, facts), "utf-8")
     typer.echo(
         f"{report.overall:.1%} right; CLDR {report.cldr:.1%}, phrases {report.phrases:.1%}, "
         f"known phrases {report.finite:.1%}, names {report.names:.1%}; "
@@ -123,11 +116,9 @@ def compare(
 def _make_trainer(work: Path, minutes: float) -> training.PhrasebookTrainer:
     texts = corpus.Corpus(phrasebook.load())
     if not (work / "vocab.json").exists():
-        tokenizer.train(texts, work)
-    vocabulary = tokenizer.Vocabulary(work)
-    return training.PhrasebookTrainer(
-        texts, vocabulary, training.PhrasebookRecipe(minutes=minutes), work
-    )
+        training.train_tokenizer(texts, work)
+    vocabulary, recipe = training.Vocabulary(work), training.PhrasebookRecipe(minutes)
+    return training.PhrasebookTrainer(texts, vocabulary, recipe, work)
 
 
 def _copy_tokenizer(source: Path, target: Path) -> None:

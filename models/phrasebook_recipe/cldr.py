@@ -11,7 +11,8 @@ from babel import Locale, dates, numbers, units
 
 from models.phrasebook_recipe.items import LANGUAGES, Item, clean
 
-Draw = Callable[[random.Random], Item]
+#: A value's key, and how it is written in a language.
+_Value = tuple[str, Callable[[str], str]]
 
 CURRENCIES = ("USD", "EUR", "GBP", "JPY", "KRW", "CNY", "INR", "BRL", "RUB")
 UNITS = """
@@ -41,16 +42,12 @@ TERRITORIES = """
 """.split()
 
 
-def _item(category: str, key: str | None, render: Callable[[str], str]) -> Item:
-    return Item(category, key, lambda language: (clean(render(language)),))
-
-
-def draw_date(rng: random.Random) -> Item:
+def _draw_date(rng: random.Random) -> _Value:
     """A day between 1950 and 2059, in one of four formats."""
     day = dt.date(1950, 1, 1) + dt.timedelta(days=rng.randrange(110 * 365))
     form = rng.choice(("full", "long", "long", "MMMMd", "yMMMM"))
     key = day.strftime({"MMMMd": "%m-%d", "yMMMM": "%Y-%m"}.get(form, "%Y-%m-%d"))
-    return _item("dates", f"{form} {key}", partial(_format_date, day, form))
+    return f"{form} {key}", partial(_format_date, day, form)
 
 
 def _format_date(day: dt.date, form: str, language: str) -> str:
@@ -59,40 +56,34 @@ def _format_date(day: dt.date, form: str, language: str) -> str:
     return dates.format_skeleton(form, day, locale=language)
 
 
-def draw_time(rng: random.Random) -> Item:
+def _draw_time(rng: random.Random) -> _Value:
     """A time of day to the minute, as the language's short format writes it."""
     time = dt.time(rng.randrange(24), rng.randrange(60))
-    return _item(
-        "times",
-        f"{time:%H:%M}",
-        lambda lang: dates.format_time(time, "short", locale=lang),
-    )
+    return f"{time:%H:%M}", lambda lang: dates.format_time(time, "short", locale=lang)
 
 
-def draw_relative_time(rng: random.Random) -> Item:
+def _draw_relative_time(rng: random.Random) -> _Value:
     """ "in 3 days", "2 hours ago"."""
     unit, count = rng.choice(SPANS), rng.randrange(1, 100)
     sign = rng.choice((1, -1))
-    key = f"{unit} {sign * count}"
-    return _item(
-        "relative times", key, partial(_format_relative, unit, count, sign > 0)
-    )
+
+    def render(language: str) -> str:
+        locale = Locale.parse(language)
+        fields = locale._data["date_fields"][unit]
+        patterns = fields["future" if sign > 0 else "past"]
+        pattern = patterns.get(locale.plural_form(count)) or patterns["other"]
+        return str(pattern).replace("{0}", str(count))
+
+    return f"{unit} {sign * count}", render
 
 
-def _format_relative(unit: str, count: int, is_future: bool, language: str) -> str:
-    locale = Locale.parse(language)
-    patterns = locale._data["date_fields"][unit]["future" if is_future else "past"]
-    pattern = patterns.get(locale.plural_form(count)) or patterns["other"]
-    return str(pattern).replace("{0}", str(count))
-
-
-def draw_unit(rng: random.Random) -> Item:
+def _draw_unit(rng: random.Random) -> _Value:
     """A measure: "5 kilometers", "1.5 kilograms"."""
     unit = rng.choice(UNITS)
     can_be_split = not unit.startswith("duration")
     is_split = can_be_split and rng.random() < 0.3
     count = rng.randrange(1, 1000) / 10 if is_split else rng.randrange(1, 500)
-    return _item("units", f"{unit} {count:g}", partial(_format_unit, unit, count))
+    return f"{unit} {count:g}", partial(_format_unit, unit, count)
 
 
 @cache
@@ -107,75 +98,80 @@ def _format_unit(unit: str, count: float, language: str) -> str:
     return units.format_unit(count, unit, length, locale=language)  # type: ignore[arg-type]
 
 
-def draw_price(rng: random.Random) -> Item:
+def _draw_price(rng: random.Random) -> _Value:
     """An amount of money up to 10,000, most of them below 100."""
     currency = rng.choice(CURRENCIES)
     cents = rng.randrange(50, int(10 ** rng.uniform(2.5, 6)))
     is_whole = currency in ("JPY", "KRW") or rng.random() < 0.3
     amount = round(cents / 100) if is_whole else cents / 100
-    return _item(
-        "prices",
-        f"{currency} {amount}",
-        lambda lang: numbers.format_currency(max(amount, 1), currency, locale=lang),
+    return f"{currency} {amount}", lambda language: numbers.format_currency(
+        max(amount, 1), currency, locale=language
     )
 
 
-def draw_number(rng: random.Random) -> Item:
+def _draw_number(rng: random.Random) -> _Value:
     """A number of up to seven digits, some with decimals."""
     digits = rng.randrange(1, 8)
     value = rng.randrange(10 ** (digits - 1), 10**digits)
     number = value / 100 if rng.random() < 0.3 else value
-    return _item(
-        "numbers", f"{number}", lambda lang: numbers.format_decimal(number, locale=lang)
-    )
+    return f"{number}", lambda lang: numbers.format_decimal(number, locale=lang)
 
 
-def draw_percent(rng: random.Random) -> Item:
+def _draw_percent(rng: random.Random) -> _Value:
     """A whole percentage."""
     share = rng.randrange(1, 201) / 100
-    return _item(
-        "percents", f"{share}", lambda lang: numbers.format_percent(share, locale=lang)
-    )
+    return f"{share}", lambda lang: numbers.format_percent(share, locale=lang)
 
 
-def _slot(draw: Draw) -> Callable[[random.Random], Mapping[str, str]]:
-    return lambda rng: dict(zip(LANGUAGES, map(draw(rng).text, LANGUAGES), strict=True))
-
-
-def _draw_long_date(rng: random.Random) -> Item:
+def _draw_long_date(rng: random.Random) -> _Value:
     day = dt.date(2020, 1, 1) + dt.timedelta(days=rng.randrange(16 * 365))
-    return _item("dates", f"{day}", partial(_format_date, day, "long"))
+    return f"{day}", partial(_format_date, day, "long")
 
 
-def _draw_clock(rng: random.Random) -> Item:
+def _draw_clock(rng: random.Random) -> _Value:
     hour = rng.choice((0, *range(2, 24)))  # 01:xx would be singular in es, it and pt
     clock = f"{hour:02}:{rng.choice((0, 5, 10, 15, 20, 30, 40, 45, 50, rng.randrange(60))):02}"
-    return _item("times", clock, lambda _: clock)
+    return clock, lambda _: clock
 
 
-def _draw_label(rng: random.Random) -> Item:
+def _draw_label(rng: random.Random) -> _Value:
     label = str(rng.randrange(2, 10 ** rng.randrange(1, 4) + 3))
-    return _item("numbers", label, lambda _: label)
+    return label, lambda _: label
 
 
-DRAWS: Mapping[str, Draw] = {
-    "dates": draw_date,
-    "times": draw_time,
-    "relative times": draw_relative_time,
-    "units": draw_unit,
-    "prices": draw_price,
-    "numbers": draw_number,
-    "percents": draw_percent,
+DRAWS: Mapping[str, Callable[[random.Random], _Value]] = {
+    "dates": _draw_date,
+    "times": _draw_time,
+    "relative times": _draw_relative_time,
+    "units": _draw_unit,
+    "prices": _draw_price,
+    "numbers": _draw_number,
+    "percents": _draw_percent,
 }
-SLOTS: Mapping[str, Callable[[random.Random], Mapping[str, str]]] = {
-    "date": _slot(_draw_long_date),
-    "time": _slot(_draw_clock),
-    "price": _slot(draw_price),
-    "number": _slot(_draw_label),
+SLOTS: Mapping[str, Callable[[random.Random], _Value]] = {
+    "date": _draw_long_date,
+    "time": _draw_clock,
+    "price": _draw_price,
+    "number": _draw_label,
 }
 
 
-def names() -> dict[str, list[Item]]:
+def draw(category: str, rng: random.Random) -> Item:
+    """A random value of a category of `DRAWS`."""
+    return _make_item(category, *DRAWS[category](rng))
+
+
+def fill_slot(slot: str, rng: random.Random) -> Mapping[str, str]:
+    """A random value for a slot of `SLOTS`, in each language."""
+    item = _make_item(slot, *SLOTS[slot](rng))
+    return {language: item.text(language) for language in LANGUAGES}
+
+
+def _make_item(category: str, key: str | None, render: Callable[[str], str]) -> Item:
+    return Item(category, key, lambda language: (clean(render(language)),))
+
+
+def list_names() -> dict[str, list[Item]]:
     """The finite categories: every weekday, month, country, language and currency."""
     renderers: dict[str, list[Callable[[str], str]]] = {
         "weekdays": [partial(_weekday, day) for day in range(7)],
@@ -185,7 +181,7 @@ def names() -> dict[str, list[Item]]:
         "currencies": [partial(_name, "currencies", code) for code in CURRENCY_NAMES],
     }
     return {
-        category: [_item(category, None, render) for render in renders]
+        category: [_make_item(category, None, render) for render in renders]
         for category, renders in renderers.items()
     }
 

@@ -50,7 +50,7 @@ class Corpus:
 
     def __init__(self, phrases: list[phrasebook.Phrase]) -> None:
         self.phrases = phrases
-        self.names = cldr.names()
+        self.names = cldr.list_names()
         self._slotted = [p for p in phrases if p.slots and p.domain != phrasebook.WORDS]
         self._phrase_weights = list(accumulate(map(_weigh, phrases)))
 
@@ -124,7 +124,7 @@ class Corpus:
 
     def _draw_values(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
         category = rng.choices(list(_VALUE_WEIGHTS), list(_VALUE_WEIGHTS.values()))[0]
-        return cldr.DRAWS[category](rng), frozenset()
+        return cldr.draw(category, rng), frozenset()
 
 
 def _weigh(phrase: phrasebook.Phrase) -> int:

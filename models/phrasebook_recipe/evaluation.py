@@ -1,4 +1,6 @@
-"""Evaluates a model on held-out items, and finds the score below which it warns."""
+"""Evaluates a model on held-out items, finds the score below which it warns, and writes its
+card, `models/phrasebook/README.md`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -17,11 +20,16 @@ from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES, clean
 
 PHRASES = "phrases/"
+WARNING = (
+    "This text looks unlike the demonstration phrasebook that the built-in model was "
+    "trained on; the translation is probably wrong. Serve a full M2M100 for real use."
+)
 OUTSIDE = Path(__file__).with_name("outside.yaml")
 #: Share of right answers inside the domain that carry no warning.
 _KEPT = 0.98
 _BATCH = 64
 _MAX_TOKENS = 4096
+_CARD = Path(__file__).with_name("card.txt").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,17 @@ class JudgedPair:
     @property
     def is_right(self) -> bool:
         return self.text == self.pair.target
+
+    @property
+    def is_phrase(self) -> bool:
+        """Whether to count a phrase. Sentences about words only teach, and would flatter."""
+        category = self.pair.category
+        return category.startswith(PHRASES) and category != PHRASES + phrasebook.WORDS
+
+    @property
+    def is_cldr(self) -> bool:
+        category = self.pair.category
+        return not category.startswith(PHRASES) and category != phrasebook.MASKS
 
 
 @dataclass(frozen=True)
@@ -66,12 +85,12 @@ def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> PhrasebookRep
     return PhrasebookReport(
         items=items,
         overall=_share(judged),
-        cldr=_share(j for j in judged if _is_cldr(j)),
-        phrases=_share(j for j in judged if _is_phrase(j)),
+        cldr=_share(j for j in judged if j.is_cldr),
+        phrases=_share(j for j in judged if j.is_phrase),
         by_category=_group(judged, lambda j: j.pair.category),
         by_language=_group(judged, lambda j: j.pair.target_language),
-        finite=_share(j for j in known if _is_phrase(j)),
-        names=_share(j for j in known if _is_cldr(j)),
+        finite=_share(j for j in known if j.is_phrase),
+        names=_share(j for j in known if j.is_cldr),
         min_score=round(min_score, 3),
         outside_warned=statistics.mean(t.score < min_score for t in outside),
     )
@@ -111,17 +130,6 @@ def _draw_outside() -> list[Sentence]:
     ]
 
 
-def _is_phrase(judgement: JudgedPair) -> bool:
-    """Whether to count a phrase. Sentences about words only teach, and would flatter."""
-    category = judgement.pair.category
-    return category.startswith(PHRASES) and category != f"{PHRASES}{phrasebook.WORDS}"
-
-
-def _is_cldr(judgement: JudgedPair) -> bool:
-    category = judgement.pair.category
-    return not category.startswith(PHRASES) and category != phrasebook.MASKS
-
-
 def _share(judgements: Iterable[JudgedPair]) -> float:
     return statistics.mean(j.is_right for j in judgements)
 
@@ -133,3 +141,19 @@ def _group(
         name: _share(j for j in judgements if key(j) == name)
         for name in sorted(set(map(key, judgements)))
     }
+
+
+def write_card(report: PhrasebookReport, facts: Mapping[str, Any]) -> str:
+    """The card's text; `facts` add what the report does not know: size and training."""
+    shares, categories = report.by_language, report.by_category.items()
+    more = {
+        "phrase_share": report.phrases,
+        "languages": len(LANGUAGES),
+        "codes": " ".join(LANGUAGES),
+        "directions": len(LANGUAGES) * (len(LANGUAGES) - 1),
+        "language_names": " | ".join(shares),
+        "language_rules": "---|" * len(shares),
+        "language_shares": " | ".join(map("{:.0%}".format, shares.values())),
+        "categories": "\n".join(f"| {name} | {one:.1%} |" for name, one in categories),
+    }
+    return _CARD.format(**{**vars(report), **facts, **more})

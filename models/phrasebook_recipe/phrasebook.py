@@ -25,6 +25,9 @@ MASKS = "masks"
 _SLOT = re.compile(r"\{(\w+)\}")
 
 Value = Mapping[str, str]
+_Slots = dict[str, tuple[Value, ...]]
+#: The meaning of each language's text that has come so far.
+_Seen = dict[tuple[str, str], str]
 
 
 class PhrasebookError(ValueError):
@@ -81,7 +84,7 @@ class Phrase:
     def _draw_value(self, slot: str, rng: random.Random) -> Value:
         if slot in self.values:
             return rng.choice(self.values[slot])
-        return cldr.SLOTS[slot](rng)
+        return cldr.fill_slot(slot, rng)
 
 
 def load(folder: Path = FOLDER) -> list[Phrase]:
@@ -92,33 +95,23 @@ def load(folder: Path = FOLDER) -> list[Phrase]:
         for path in sorted(folder.glob("*.yaml"))
     }
     shared = _read_slots(SHARED, files.pop(SHARED)["slots"])
-    about_words = files.pop(WORDS)
-    seen: dict[tuple[str, str], str] = {}
-    phrases = [
-        _read_phrase(
-            domain,
-            entry,
-            {**shared, **_read_slots(domain, content.get("slots") or {})},
-            seen,
-        )
-        for domain, content in files.items()
-        for entry in content["phrases"]
-    ]
+    about_words = files.pop(WORDS)["phrases"]
+    seen: _Seen = {}
+    phrases = []
+    for domain, content in files.items():
+        slots = {**shared, **_read_slots(domain, content.get("slots") or {})}
+        phrases += [_read_phrase(domain, e, slots, seen) for e in content["phrases"]]
     words = _collect_words(phrases, seen)
-    clear = [word.wordings for word in words if not word.ambiguous_in]
-    values: dict[str, tuple[Value, ...]] = {
-        "word": tuple({lang: w[lang][0] for lang in w} for w in clear)
-    }
-    return [
-        *phrases,
-        *words,
-        *(_read_phrase(WORDS, entry, values, seen) for entry in about_words["phrases"]),
-    ]
+    clear = tuple(
+        {lang: texts[0] for lang, texts in word.wordings.items()}
+        for word in words
+        if not word.ambiguous_in
+    )
+    about = [_read_phrase(WORDS, e, {"word": clear}, seen) for e in about_words]
+    return [*phrases, *words, *about]
 
 
-def _collect_words(
-    phrases: list[Phrase], seen: dict[tuple[str, str], str]
-) -> list[Phrase]:
+def _collect_words(phrases: list[Phrase], seen: _Seen) -> list[Phrase]:
     """Every slot's values as phrases: short, so that the model meets each often."""
     values = {
         tuple(value[language] for language in LANGUAGES): value
@@ -126,18 +119,15 @@ def _collect_words(
         for slot_values in phrase.values.values()
         for value in slot_values
     }
-    meanings = [
-        {lang: (text,) for lang, text in value.items()} for value in values.values()
-    ]
-    return [
-        Phrase(WORDS, meaning, (), {}, _find_ambiguous(meaning, seen, str(i)))
-        for i, meaning in enumerate(meanings)
-    ]
+    words = []
+    for number, value in enumerate(values.values()):
+        meaning = {lang: (text,) for lang, text in value.items()}
+        ambiguous = _find_ambiguous(meaning, seen, str(number))
+        words.append(Phrase(WORDS, meaning, (), {}, ambiguous))
+    return words
 
 
-def _read_slots(
-    domain: str, slots: dict[str, list[Value]]
-) -> dict[str, tuple[Value, ...]]:
+def _read_slots(domain: str, slots: dict[str, list[Value]]) -> _Slots:
     for name, values in slots.items():
         for value in values:
             if set(value) != set(LANGUAGES):
@@ -149,10 +139,7 @@ def _read_slots(
 
 
 def _read_phrase(
-    domain: str,
-    entry: dict[str, Any],
-    values: dict[str, tuple[Value, ...]],
-    seen: dict[tuple[str, str], str],
+    domain: str, entry: dict[str, Any], values: _Slots, seen: _Seen
 ) -> Phrase:
     wordings = {
         lang: tuple([text] if isinstance(text, str) else text)
@@ -170,19 +157,17 @@ def _read_phrase(
                 raise PhrasebookError(
                     f"{where}: {language} has other slots than en: {text!r}"
                 )
-    for slot in slots:
-        if slot not in values and slot not in cldr.SLOTS:
-            raise PhrasebookError(
-                f"{where}: no slot {slot!r} in this file or in {SHARED}.yaml"
-            )
+    if unknown := set(slots) - values.keys() - cldr.SLOTS.keys():
+        raise PhrasebookError(
+            f"{where}: no slot {unknown.pop()!r} in this file or in {SHARED}.yaml"
+        )
     ambiguous = _find_ambiguous(wordings, seen, wordings["en"][0])
-    return Phrase(
-        domain, wordings, slots, {s: values[s] for s in slots if s in values}, ambiguous
-    )
+    finite = {slot: values[slot] for slot in slots if slot in values}
+    return Phrase(domain, wordings, slots, finite, ambiguous)
 
 
 def _find_ambiguous(
-    wordings: Mapping[str, tuple[str, ...]], seen: dict[tuple[str, str], str], me: str
+    wordings: Mapping[str, tuple[str, ...]], seen: _Seen, me: str
 ) -> frozenset[str]:
     """The languages in which an earlier phrase has the same text, and so its meaning."""
     found = set()

@@ -1,23 +1,38 @@
-"""Trains the model for a number of minutes, resuming the last run, and exports it."""
+"""Trains the SentencePiece model that `M2M100Tokenizer` reads, and the model for a number of
+minutes, resuming the last run, and exports both.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import sentencepiece
 import torch
 from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
+from contract import durable
+from contract.languages import LANGUAGES as M2M100_LANGUAGES
+from handlers.engine.translation.m2m100 import language_token
 from models.phrasebook_recipe.corpus import Corpus, TextPair
-from models.phrasebook_recipe.tokenizer import Vocabulary
+from models.phrasebook_recipe.items import LANGUAGES, clean
 from models.training import Training
 
 Batch = tuple[torch.Tensor, torch.Tensor]
+#: The tokens of a source and of its target.
+_Row = tuple[list[int], list[int]]
+
+_PIECES = 16000
+_CONTROL = ("<s>", "<pad>", "</s>", "<unk>")
+#: M2M100 appends its languages and eight unused rows to the vocabulary.
+_UNUSED_ROWS = 8
+_PIECES_FILE, _IDS_FILE = "sentencepiece.bpe.model", "vocab.json"
 
 #: The last part of the time, in which the learning rate falls.
 _DECAY_SHARE = 0.3
@@ -26,6 +41,76 @@ _EXACT_SHARE = 0.1
 #: Pieces that the loss looks at before.
 _CANDIDATES = 2048
 _POOL = 4096
+
+
+class Vocabulary:
+    """SentencePiece ids as M2M100 numbers them: control tokens, pieces, 100 languages."""
+
+    pad, eos, unk = 1, 2, 3
+
+    def __init__(self, folder: Path) -> None:
+        self.pieces = _load_pieces(folder)
+        self.ids: dict[str, int] = json.loads((folder / _IDS_FILE).read_text("utf-8"))
+        self.languages = {
+            lang: len(self.ids) + i for i, lang in enumerate(M2M100_LANGUAGES)
+        }
+        self.size = len(self.ids) + len(M2M100_LANGUAGES) + _UNUSED_ROWS
+
+    def encode(self, text: str, language: str) -> list[int]:
+        """`[language] pieces [eos]`, the form of both encoder input and labels."""
+        pieces = self.pieces.encode(clean(text), out_type=str)
+        return [
+            self.languages[language],
+            *(self.ids.get(p, self.unk) for p in pieces),
+            self.eos,
+        ]
+
+
+def train_tokenizer(corpus: Corpus, folder: Path, lines: int = 150_000) -> None:
+    """Writes the tokenizer files into `folder`; `lines` drawn texts decide the pieces."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=_draw_texts(corpus, lines),
+        model_prefix=str(folder / "spm"),
+        vocab_size=_PIECES,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        split_digits=True,
+        minloglevel=1,
+    )
+    durable.rename(folder / "spm.model", folder / _PIECES_FILE)
+    (folder / "spm.vocab").unlink()
+    pieces = _load_pieces(folder)
+    learned = [pieces.id_to_piece(i) for i in range(pieces.get_piece_size())]
+    ids = {token: i for i, token in enumerate(dict.fromkeys([*_CONTROL, *learned]))}
+    (folder / _IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
+    # With all 100 language tokens in their original order Transformers decodes cleanly, and
+    # CTranslate2's stock converter finds the ids.
+    settings = {
+        "tokenizer_class": "M2M100Tokenizer",
+        "language_codes": "m2m100",
+        "model_max_length": 128,
+        "additional_special_tokens": list(map(language_token, M2M100_LANGUAGES)),
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
+
+
+def _load_pieces(folder: Path) -> sentencepiece.SentencePieceProcessor:
+    return sentencepiece.SentencePieceProcessor(model_file=str(folder / _PIECES_FILE))
+
+
+def _draw_texts(corpus: Corpus, lines: int) -> Iterator[str]:
+    rng = random.Random(0)
+    for pair in corpus.finite():
+        yield pair.source
+    for phrase in corpus.phrases:  # every value once, or its characters may be missing
+        for item in phrase.all_items(rng, most=200):
+            yield from (item.text(language) for language in LANGUAGES)
+    for _ in range(lines):
+        yield corpus.draw(rng).source
+    alphabet = " ".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    yield from [alphabet] * len(LANGUAGES)
 
 
 @dataclass(frozen=True)
@@ -161,19 +246,17 @@ class PhrasebookTrainer(Training):
             batches = list(self._pack(rows))
             rng.shuffle(batches)
             for batch in batches:
-                sources, targets = map(self._pad, zip(*batch, strict=True))
-                yield sources, targets
+                sources, targets = zip(*batch, strict=True)
+                yield self._pad(sources), self._pad(targets)
 
-    def _encode(self, pair: TextPair) -> tuple[list[int], list[int]]:
+    def _encode(self, pair: TextPair) -> _Row:
         return (
             self.vocabulary.encode(pair.source, pair.source_language),
             self.vocabulary.encode(pair.target, pair.target_language),
         )
 
-    def _pack(
-        self, rows: list[tuple[list[int], list[int]]]
-    ) -> Iterator[list[tuple[list[int], list[int]]]]:
-        batch: list[tuple[list[int], list[int]]] = []
+    def _pack(self, rows: list[_Row]) -> Iterator[list[_Row]]:
+        batch: list[_Row] = []
         longest = 0
         for row in rows:
             longest = max(longest, len(row[1]))
@@ -184,6 +267,5 @@ class PhrasebookTrainer(Training):
         yield batch
 
     def _pad(self, rows: Sequence[list[int]]) -> torch.Tensor:
-        tensors = [*map(torch.tensor, rows)]
-        padding = self.vocabulary.pad
+        tensors, padding = list(map(torch.tensor, rows)), self.vocabulary.pad
         return pad_sequence(tensors, batch_first=True, padding_value=padding)

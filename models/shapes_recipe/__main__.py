@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 from PIL import Image
 
-from models.shapes_recipe import card, clips, evaluation, samples
-from models.shapes_recipe.evaluation import LEARNERS, SHAPES
-from models.shapes_recipe.samples import ShapesTask
-from models.shapes_recipe.training import ShapesTrainer
-from models.training import Machine, Work, read_facts, write_facts
+from models.shapes_recipe.evaluation import SHIPPED, write_card
+from models.shapes_recipe.learners import LEARNERS, ShapesTrainer
+from models.shapes_recipe.samples import ShapesTask, draw_clip, held_out
+from models.training import Machine, Work, write_facts
 
 app = typer.Typer(
     add_completion=False, help="Draw pictures, train and judge the models for them."
@@ -24,7 +23,7 @@ Out = Annotated[Path, typer.Option(help="Where the model directories are.")]
 
 
 @app.command()
-def train(task: ShapesTask, work: Work = WORK, out: Out = SHAPES) -> None:
+def train(task: ShapesTask, work: Work = WORK, out: Out = SHIPPED) -> None:
     """Train, or continue the last run, then export the model.
 
     Ctrl-C loses at most five minutes; the same command continues.
@@ -44,19 +43,14 @@ def train(task: ShapesTask, work: Work = WORK, out: Out = SHAPES) -> None:
 
 @app.command()
 def evaluate(
-    out: Out = SHAPES,
+    out: Out = SHIPPED,
     items: Annotated[int, typer.Option(help="Held-out pictures of each task.")] = 2000,
     machine: Machine = "",
 ) -> None:
     """Evaluate the three models and write their card."""
-    report = evaluation.evaluate(out, items)
-    facts = [card.Facts(**read_facts(out / task)) for task in ShapesTask]
-    machine = machine or f"{os.cpu_count()} CPU cores"
-    (out / "README.md").write_text(card.write_card(report, facts, machine), "utf-8")
+    right = write_card(out, items, machine or f"{os.cpu_count()} CPU cores")
     typer.echo(
-        f"captions {report.captioning.held_out:.1%}, "
-        f"labels {report.classification.held_out:.1%}, "
-        f"boxes (AP50) {report.detection.held_out:.1%}"
+        "captions {:.1%}, labels {:.1%}, boxes (AP50) {:.1%}".format(*right.values())
     )
 
 
@@ -72,9 +66,9 @@ def draw(
     """Write held-out images, or the frames of a film, as PNG files."""
     out.mkdir(parents=True, exist_ok=True)
     frames = (
-        (frame for _, frame in clips.draw_clip(0, count, width=480, height=270))
+        (frame for _, frame in draw_clip(0, count, width=480, height=270))
         if clip
-        else (sample.picture for sample in samples.held_out(task, count))
+        else (sample.picture for sample in held_out(task, count))
     )
     for number, frame in enumerate(frames):
         Image.fromarray(frame).save(out / f"{number:04}.png")

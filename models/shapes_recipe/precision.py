@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from models.shapes_recipe.rendering import FigureBox
 _MIN_OVERLAP = 0.5
 
 
-@dataclass(frozen=True)
-class FoundBox:
+class FoundBox(NamedTuple):
     """A box that a model found, and how sure it is."""
 
     box: FigureBox
@@ -25,7 +24,8 @@ def measure_overlap(one: FigureBox, other: FigureBox) -> float:
     width = min(one.right, other.right) - max(one.left, other.left)
     height = min(one.bottom, other.bottom) - max(one.top, other.top)
     shared = max(0.0, width) * max(0.0, height)
-    return shared / (_area(one) + _area(other) - shared) if shared else 0.0
+    areas = ((b.right - b.left) * (b.bottom - b.top) for b in (one, other))
+    return shared / (sum(areas) - shared) if shared else 0.0
 
 
 def measure_ap50(
@@ -41,21 +41,22 @@ def _measure_label(
     truth: Sequence[Sequence[FigureBox]],
     found: Sequence[Sequence[FoundBox]],
 ) -> float:
-    wanted = [[box for box in boxes if box.label == label] for boxes in truth]
-    candidates = sorted(
-        (
-            (detected, picture)
-            for picture, detections in enumerate(found)
-            for detected in detections
-            if detected.box.label == label
-        ),
-        key=lambda candidate: -candidate[0].score,
-    )
-    left = [list(boxes) for boxes in wanted]
-    hits = np.array(
-        [_take(left[picture], detected.box) for detected, picture in candidates], bool
-    )
-    return _integrate(hits, sum(map(len, wanted)))
+    """The area under precision over recall, with the best precision at that recall or more."""
+    left = [[box for box in boxes if box.label == label] for boxes in truth]
+    wanted = sum(map(len, left))
+    candidates = [
+        (one.score, one.box, picture)
+        for picture, detections in enumerate(found)
+        for one in detections
+        if one.box.label == label
+    ]
+    if not candidates:
+        return 0.0
+    candidates.sort(key=lambda candidate: -candidate[0])
+    hits = np.array([_take(left[picture], box) for _, box, picture in candidates], bool)
+    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+    best = np.maximum.accumulate(precision[::-1])[::-1]
+    return float((best * hits).sum() / wanted)
 
 
 def _take(left: list[FigureBox], box: FigureBox) -> bool:
@@ -65,17 +66,3 @@ def _take(left: list[FigureBox], box: FigureBox) -> bool:
         return False
     left.remove(best)
     return True
-
-
-def _integrate(hits: np.ndarray[tuple[int], np.dtype[np.bool_]], wanted: int) -> float:
-    """The area under precision over recall, with the best precision at that recall or more."""
-    if not len(hits):
-        return 0.0
-    right = np.cumsum(hits)
-    precision = right / np.arange(1, len(hits) + 1)
-    best = np.maximum.accumulate(precision[::-1])[::-1]
-    return float((best * hits).sum() / wanted)
-
-
-def _area(box: FigureBox) -> float:
-    return (box.right - box.left) * (box.bottom - box.top)

@@ -58,7 +58,13 @@ def boxes(scene: Scene, width: int, height: int) -> list[FigureBox]:
 
 
 def _measure(figure: Figure, width: int, height: int) -> FigureBox:
-    spans = [_span(part) for part in place(figure, width, height)]
+    spans = []
+    for part in place(figure, width, height):
+        xs, ys = zip(*part.points, strict=True)
+        reach = part.reach
+        spans.append(
+            (min(xs) - reach, min(ys) - reach, max(xs) + reach, max(ys) + reach)
+        )
     left, top, right, bottom = zip(*spans, strict=True)
     return FigureBox(figure.shape, min(left), min(top), max(right), max(bottom))
 
@@ -79,12 +85,6 @@ def place(figure: Figure, width: int, height: int) -> list[FigurePart]:
     ]
 
 
-def _span(part: FigurePart) -> tuple[float, float, float, float]:
-    xs, ys = zip(*part.points, strict=True)
-    reach = part.reach
-    return min(xs) - reach, min(ys) - reach, max(xs) + reach, max(ys) + reach
-
-
 def _paint_background(scene: Scene, width: int, height: int) -> Frame:
     top, bottom = (np.array(colour, np.float32) for colour in scene.background)
     share = np.linspace(0, 1, height, dtype=np.float32)[:, None]
@@ -97,7 +97,6 @@ def _paint_background(scene: Scene, width: int, height: int) -> Frame:
 def _paint(frame: Frame, figure: Figure) -> None:
     """Blends the figure into the part of the frame that its box covers."""
     height, width, _ = frame.shape
-    parts = place(figure, width, height)
     box = _measure(figure, width, height)
     left, top = max(0, math.floor(box.left)), max(0, math.floor(box.top))
     right, bottom = min(width, math.ceil(box.right)), min(height, math.ceil(box.bottom))
@@ -106,7 +105,7 @@ def _paint(frame: Frame, figure: Figure) -> None:
     size = (right - left) * _OVERSAMPLING, (bottom - top) * _OVERSAMPLING
     canvas = Image.new("L", size)
     pen = ImageDraw.Draw(canvas)
-    for part in parts:
+    for part in place(figure, width, height):
         _draw(pen, part, (left, top))
     area = Image.fromarray(frame[top:bottom, left:right])
     area.paste(figure.paint, mask=canvas.reduce(_OVERSAMPLING))

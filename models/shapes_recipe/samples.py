@@ -1,11 +1,14 @@
-"""Images as clients send them: scenes in random sizes, some blurred, some through JPEG."""
+"""Images as clients send them: scenes in random sizes, some blurred, some through JPEG, and
+clips in which every frame has a known caption: one figure moves, or two turn.
+"""
 
 from __future__ import annotations
 
 import io
+import math
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -13,7 +16,7 @@ from PIL import Image, ImageFilter
 
 from models.shapes_recipe import scenes
 from models.shapes_recipe.rendering import Frame, render
-from models.shapes_recipe.scenes import Scene
+from models.shapes_recipe.scenes import Figure, Point, Scene
 
 _WIDEST = 16 / 9
 
@@ -32,6 +35,12 @@ _SIDES = {
     ShapesTask.CLASSIFICATION: (64, 160),
     ShapesTask.DETECTION: (112, 224),
 }
+#: Draws a scene for the task, for an aspect: the width divided by the height.
+_SCENES: dict[ShapesTask, Callable[[random.Random, float], Scene]] = {
+    ShapesTask.CAPTIONING: lambda rng, _: scenes.draw_scene(rng),
+    ShapesTask.CLASSIFICATION: scenes.draw_single,
+    ShapesTask.DETECTION: scenes.draw_crowd,
+}
 
 
 @dataclass(frozen=True)
@@ -48,19 +57,8 @@ def draw_sample(task: ShapesTask, rng: random.Random) -> Sample:
     aspect = _WIDEST if is_film else _WIDEST ** rng.uniform(-1, 1)
     side = rng.randint(*_SIDES[task])
     width, height = round(side * max(aspect, 1)), round(side / min(aspect, 1))
-    scene = draw_scene(task, rng, width / height)
+    scene = _SCENES[task](rng, width / height)
     return Sample(scene, _disturb(render(scene, width, height), rng))
-
-
-def draw_scene(task: ShapesTask, rng: random.Random, aspect: float) -> Scene:
-    """A scene for the task, in an image that is `aspect` times as wide as high."""
-    match task:
-        case ShapesTask.CAPTIONING:
-            return scenes.draw_scene(rng)
-        case ShapesTask.CLASSIFICATION:
-            return scenes.draw_single(rng, aspect)
-        case ShapesTask.DETECTION:
-            return scenes.draw_crowd(rng, aspect)
 
 
 def draw_batch(task: ShapesTask, step: int, size: int) -> list[Sample]:
@@ -81,7 +79,7 @@ def held_out_at(
     """Undisturbed samples of one size that training does not draw."""
     rng = random.Random(f"held out {task} {width}x{height} {seed}")
     for _ in range(count):
-        scene = draw_scene(task, rng, width / height)
+        scene = _SCENES[task](rng, width / height)
         yield Sample(scene, render(scene, width, height))
 
 
@@ -97,3 +95,67 @@ def _disturb(picture: Frame, rng: random.Random) -> Frame:
         image.save(stream, "JPEG", quality=rng.randint(40, 95))
         image = Image.open(stream)
     return np.array(image)
+
+
+#: Figures and background change as at a film's cut.
+SHOT_FRAMES = 90
+#: The part of a shot in which two figures change from one relation to the next.
+_TURN_SHARE = 0.15
+_WOBBLE = 0.9 * scenes.CLEAR_ANGLE
+
+#: The figures at a share of the shot.
+_Motion = Callable[[float], tuple[Figure, ...]]
+
+
+def draw_clip(
+    seed: int, frames: int, *, width: int, height: int
+) -> Iterator[tuple[Scene, Frame]]:
+    """The first frames, each with its caption; every size shows the same scenes."""
+    return ((scene, render(scene, width, height)) for scene in plan_clip(seed, frames))
+
+
+def plan_clip(seed: int, frames: int) -> Iterator[Scene]:
+    """The scenes of the clip, frame by frame."""
+    for first in range(0, frames, SHOT_FRAMES):
+        rng = random.Random(f"clip {seed} {first}")
+        move = _draw_wanderer(rng) if rng.random() < 0.2 else _draw_pair(rng)
+        shot = scenes.fill(rng, ())
+        for number in range(min(SHOT_FRAMES, frames - first)):
+            figures = move(number / SHOT_FRAMES)
+            yield replace(shot, figures=figures, noise_seed=rng.getrandbits(32))
+
+
+def _draw_wanderer(rng: random.Random) -> _Motion:
+    figure = scenes.draw_figure(rng)
+    start, end = (scenes.draw_place(rng, figure.size) for _ in range(2))
+    return lambda share: (replace(figure, centre=_find_between(start, end, share)),)
+
+
+def _draw_pair(rng: random.Random) -> _Motion:
+    """Two figures near one relation that turn quickly to the next, past a doubtful diagonal."""
+    one, other = scenes.draw_figure(rng), scenes.draw_figure(rng)
+    distance = scenes.draw_distance(rng, one, other)
+    reach = distance / 2 + max(one.size, other.size)
+    start, end = scenes.draw_middle(rng, reach), scenes.draw_middle(rng, reach)
+    quarter, direction = rng.randrange(4), rng.choice((-1, 1))
+    turn_at = rng.uniform(0.3, 0.7)
+
+    def move(share: float) -> tuple[Figure, ...]:
+        turned = direction * _ease((share - turn_at) / _TURN_SHARE + 0.5)
+        wobble = _WOBBLE * math.sin(2 * math.pi * share)
+        angle = (quarter + turned) * math.pi / 2 + wobble
+        middle = _find_between(start, end, share)
+        return scenes.place_pair(one, other, middle, angle=angle, distance=distance)
+
+    return move
+
+
+def _find_between(start: Point, end: Point, share: float) -> Point:
+    (x, y), (to_x, to_y), way = start, end, _ease(share)
+    return x + (to_x - x) * way, y + (to_y - y) * way
+
+
+def _ease(share: float) -> float:
+    """From 0 to 1 with a soft start and a soft end."""
+    share = min(1.0, max(0.0, share))
+    return share * share * (3 - 2 * share)

@@ -93,7 +93,7 @@ def draw_scene(rng: random.Random) -> Scene:
     angle = rng.randrange(4) * math.pi / 2 + rng.uniform(-1, 1) * CLEAR_ANGLE
     distance = draw_distance(rng, one, other)
     middle = draw_middle(rng, distance / 2 + max(one.size, other.size))
-    return fill(rng, place_pair(one, other, middle, turn(angle, distance)))
+    return fill(rng, place_pair(one, other, middle, angle=angle, distance=distance))
 
 
 def draw_distance(rng: random.Random, one: Figure, other: Figure) -> float:
@@ -107,19 +107,15 @@ def draw_middle(rng: random.Random, reach: float) -> Point:
     return 0.5 + rng.uniform(-room, room), 0.5 + rng.uniform(-room, room)
 
 
-def turn(angle: float, distance: float) -> Point:
-    """Return the way to the right and down."""
-    return math.cos(angle) * distance, math.sin(angle) * distance
-
-
 def place_pair(
-    one: Figure, other: Figure, middle: Point, way: Point
+    one: Figure, other: Figure, middle: Point, *, angle: float, distance: float
 ) -> tuple[Figure, Figure]:
-    """Both figures, at that distance and around that middle."""
-    (x, y), (across, down) = middle, way
+    """Both figures around that middle, the second one in the direction of the angle."""
+    x, y = middle
+    across, down = math.cos(angle) * distance / 2, math.sin(angle) * distance / 2
     return (
-        replace(one, centre=(x - across / 2, y - down / 2)),
-        replace(other, centre=(x + across / 2, y + down / 2)),
+        replace(one, centre=(x - across, y - down)),
+        replace(other, centre=(x + across, y + down)),
     )
 
 
@@ -151,10 +147,9 @@ def draw_crowd(rng: random.Random, aspect: float) -> Scene:
 def fill(rng: random.Random, figures: tuple[Figure, ...]) -> Scene:
     """The figures before a random dark background, with random noise."""
     grey = rng.uniform(10, 75)
-    top = _tint(rng, grey)
-    bottom = _tint(rng, grey + rng.uniform(-10, 10))
+    background = (_tint(rng, grey), _tint(rng, grey + rng.uniform(-10, 10)))
     noise = rng.choice((0, 4, 8, 12, MAX_NOISE))
-    return Scene((top, bottom), figures, noise, rng.getrandbits(32))
+    return Scene(background, figures, noise, rng.getrandbits(32))
 
 
 def _tint(rng: random.Random, grey: float) -> Colour:

@@ -49,23 +49,31 @@ _GATEWAY = "benchmarks.compare.baseline.gateway:create_app"
 def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
     """Starts the baseline for a map's languages and devices. Raises StackError if it cannot."""
     offset = claim_port_offset()
-    placed = place(map_path)
+    routes = read_map(map_path).routes
+    placed = {language: model.devices[0] for (_, language), model in routes.items()}
     lay_out(run, placed, model, offset)
-    url = f"http://127.0.0.1:{DOOR + offset}"
-    folder = run / "torchserve"
+    url, folder = f"http://127.0.0.1:{DOOR + offset}", run / "torchserve"
     environment = {
         "JAVA_HOME": str(programs.find_java_home()),
         **dict.fromkeys(("TEMP", "TMPDIR"), str(folder / "tmp")),
     }
+    management = Management(f"http://127.0.0.1:{MANAGEMENT + offset}", Path(os.devnull))
+
+    def are_ready() -> bool:
+        found = map(management.describe, placed)
+        return all(model is not None and model.is_ready for model in found)
+
+    def is_open() -> bool:
+        """Whether nginx and the gateway answer: both know that there is nothing to GET."""
+        status = requests.get(url, timeout=_LOOK_S).status_code
+        return status == HTTPStatus.METHOD_NOT_ALLOWED
+
     with ExitStack() as stack:
         leaders, logs = {}, {}
         for name, command in _list_commands(run, offset).items():
             log = run / "logs" / f"{name}.log"
             program = run_program(command, log, folder=folder, environment=environment)
             leaders[name] = logs[log] = stack.enter_context(program)
-        management = Management(
-            f"http://127.0.0.1:{MANAGEMENT + offset}", Path(os.devnull)
-        )
         wait_until_ready(lambda: management.names() is not None, "TorchServe", logs)
         for language in placed:
             management.register(
@@ -75,29 +83,20 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
                 max_batch_delay=BATCH_DELAY_MS,
                 workers=1,
             )
-        wait_until_ready(lambda: _are_ready(management, placed), "a model", logs)
-        wait_until_ready(lambda: _is_open(url), "the gateway", logs)
+        wait_until_ready(are_ready, "a model", logs)
+        wait_until_ready(is_open, "the gateway", logs)
         yield Running(url, leaders)
 
 
-def place(map_path: Path) -> dict[str, str]:
-    """The device of each language: `cpu`, or the number of a GPU."""
-    routes = read_map(map_path).routes
-    return {language: model.devices[0] for (_, language), model in routes.items()}
-
-
 def lay_out(run: Path, placed: Mapping[str, str], model: Path, offset: int) -> None:
-    """Writes the configuration with moved ports, and an archive without weights per
-    language."""
+    """Writes the configuration with moved ports, and an archive without weights per language
+    with its device: `cpu`, or the number of a GPU."""
     shutil.rmtree(run, ignore_errors=True)
     for folder in ("logs", "temp", "torchserve/store", "torchserve/tmp"):
         (run / folder).mkdir(parents=True)
-    for name, target in (
-        ("nginx.conf", "nginx.conf"),
-        ("config.properties", "torchserve/config.properties"),
-    ):
+    for name, folder in (("nginx.conf", "."), ("config.properties", "torchserve")):
         text = (HERE / name).read_text("utf-8")
-        (run / target).write_text(move_ports(text, offset), "utf-8")
+        (run / folder / name).write_text(move_ports(text, offset), "utf-8")
     for language, device in placed.items():
         archive = run / "torchserve/store" / f"{language}.mar"
         with zipfile.ZipFile(archive, "w") as file:
@@ -155,14 +154,3 @@ def _list_commands(run: Path, offset: int) -> dict[str, list[str]]:
             *(str(nginx), "-p", f"{run}/", "-c", "nginx.conf", "-g", "daemon off;")
         ],
     }
-
-
-def _are_ready(management: Management, languages: Mapping[str, str]) -> bool:
-    found = (management.describe(language) for language in languages)
-    return all(model is not None and model.is_ready for model in found)
-
-
-def _is_open(url: str) -> bool:
-    """Whether nginx and the gateway answer: both know that there is nothing to GET."""
-    status = requests.get(url, timeout=_LOOK_S).status_code
-    return status == HTTPStatus.METHOD_NOT_ALLOWED

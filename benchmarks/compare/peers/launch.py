@@ -24,12 +24,10 @@ from benchmarks.instruments.running import (
     run_program,
     wait_until_ready,
 )
-from benchmarks.instruments.workload import write_request
 from catalog import checkpoint
 from contract.languages import LANGUAGES
 from deploy.stack import ROOT, StackError
 from handlers.engine.directories import read_settings
-from handlers.engine.translation.m2m100 import Sentence
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
@@ -100,32 +98,27 @@ def serve(
     log = run / f"{peer.name}.log"
     url = f"http://{options.host}:{options.port}"
     command = [str(python), "-m", peer.module, options.write()]
+    # Any languages that the model knows.
+    source, target, *_ = read_settings(Path(options.model)).get("languages", LANGUAGES)
+    row = {"src_lang": source, "src_text": "1", "tgt_lang": target}
+
+    def translates() -> bool:
+        answer = requests.post(url, json=row, timeout=_ANSWER_S)
+        return answer.status_code == HTTPStatus.OK and "translated" in answer.json()
+
     # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
     with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
         variables = {"PYTHONPATH": str(ROOT), "TMPDIR": temporary, "HOME": temporary}
         environment = {**variables, **peer.environment}
         with run_program(command, log, folder=run, environment=environment) as leader:
-            row = write_request(_choose_sentence(options)).body
-            wait_until_ready(lambda: _translates(url, row), peer.name, {log: leader})
+            wait_until_ready(translates, peer.name, {log: leader})
             yield Running(url, {peer.name: leader})
-
-
-def _translates(url: str, row: bytes) -> bool:
-    headers = {"Content-Type": "application/json"}
-    answer = requests.post(url, row, headers=headers, timeout=_ANSWER_S)
-    return answer.status_code == HTTPStatus.OK and "translated" in answer.json()
 
 
 def find_free_port() -> int:
     """A free port on the loopback interface."""
     with socket.create_server((HOST, 0)) as server:
         return int(server.getsockname()[1])
-
-
-def _choose_sentence(options: PeerOptions) -> Sentence:
-    """Any sentence in languages that the model knows."""
-    source, target, *_ = read_settings(Path(options.model)).get("languages", LANGUAGES)
-    return Sentence("1", source, target)
 
 
 #: Our own versions, which hold for the peers' environments wherever they need the same.

@@ -8,20 +8,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.compare import comparison
-from benchmarks.compare.comparison import (
-    OURS,
-    ContenderTurn,
-    Lead,
-    Workload,
-    choose,
-    describe,
-)
+from benchmarks.compare.comparison import OURS, Workload, choose, describe
 from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import draw
 from benchmarks.report import Latencies, Spread
 
 
-def load(rate: float, p95_ms: float | None = 100, clients: int = 1) -> LoadFigures:
+def load(rate: float, p99_ms: float | None = 100, clients: int = 1) -> LoadFigures:
     return LoadFigures(
         loop="closed",
         level=clients,
@@ -29,36 +22,17 @@ def load(rate: float, p95_ms: float | None = 100, clients: int = 1) -> LoadFigur
         answers=10,
         requests_per_s=float(rate),
         errors=1,
-        latencies=Latencies(*[p95_ms and float(p95_ms)] * 3),
+        latencies=Latencies(*[p99_ms and float(p99_ms)] * 3),
         statuses={"200": 9, "503": 1},
         cpu_ms={"gateway": 2.0, "client": 9.0},
         memory_mb={"gateway": 100.0, "workers": 200.0},
     )
 
 
-def workload(folder: Path, model: Path = Path()) -> Workload:
-    return Workload(
-        folder=folder,
-        model=model,
-        sentences=draw(20),
-        clients=(1, 64),
-        seconds=0,
-        warm_s=0,
-    )
-
-
-def take(*loads: LoadFigures, cold_start_s: float | None = None) -> ContenderTurn:
-    return ContenderTurn(loads, cold_start_s)
-
-
 def test_each_number_of_clients_is_compared_without_the_cpu_of_the_client():
-    cheap = replace(load(10), cpu_ms={"server": 1.0, "client": 99.0})
-    found = describe(
-        {
-            "ours": [take(load(20), load(90, 50, 64), cold_start_s=3.0)],
-            "theirs": [take(cheap, load(30, 100, 64), cold_start_s=1.5)],
-        }
-    )
+    cheap = replace(load(10), cpu_ms={"server": 1.0, "client": 99.0}, cold_start_s=1.5)
+    ours = [replace(load(20), cold_start_s=3.0), load(90, 50, 64)]
+    found = describe({"ours": [ours], "theirs": [[cheap, load(30, 100, 64)]]})
     one, many = found.results["relations"]
     two = Spread(2, 2, 2)
     assert (one["case"], many["case"]) == ("1", "64")
@@ -68,9 +42,9 @@ def test_each_number_of_clients_is_compared_without_the_cpu_of_the_client():
     assert found.results["leads"] == []
 
 
-def measured(*rounds: tuple[float, float | None]) -> list[ContenderTurn]:
+def measured(*rounds: tuple[float, float | None]) -> list[list[LoadFigures]]:
     """A round's requests/s, and its p99 in milliseconds."""
-    return [take(load(*figures)) for figures in rounds]
+    return [[load(*figures)] for figures in rounds]
 
 
 def test_each_way_of_running_ours_is_compared_with_the_best_peer_of_each_round():
@@ -84,40 +58,36 @@ def test_each_way_of_running_ours_is_compared_with_the_best_peer_of_each_round()
             "engine": measured((900, None), (900, None)),
         }
     )
-    assert found.results["leads"] == [
-        Lead("babelgate", "1", Spread(1.0, 0.5, 1.5), Spread(2.0, 1.0, 3.0)),
-        Lead("embedded", "1", Spread(2.0, 1.0, 3.0), Spread(1.0, 0.5, 1.5)),
-    ]
+    stack, embedded = found.results["leads"]
+    assert stack["figures"] == {
+        "requests/s": Spread(1, 0.5, 1.5),
+        "p99 ms": Spread(2, 1, 3),
+    }
+    assert embedded["figures"] == {
+        "requests/s": Spread(2, 1, 3),
+        "p99 ms": Spread(1, 0.5, 1.5),
+    }
     names = [row[1] for row in found.table.rows]
     assert names[-2:] == ["babelgate / best peer", "embedded / best peer"]
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    return tmp_path / "cache"
-
-
 @pytest.mark.parametrize("name", ["engine", "sentence"])
 def test_the_engine_alone_takes_a_turn(
-    tiny: Path, tmp_path: Path, cache: Path, name: str
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ):
+    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     _, engine = choose([name])
-    turn = engine.take_turn(workload(tmp_path, tiny))
-    assert [measured.level for measured in turn.loads] == [1, 64]
-    assert all(measured.requests_per_s > 0 for measured in turn.loads)
-    assert bool(turn.loads[0].latencies.p50_ms) == (name == "sentence")
-    assert turn.cold_start_s is None
+    loads = engine.take_turn(Workload(tmp_path, tiny, draw(20), (1, 64), 0, 0))
+    assert [measured.level for measured in loads] == [1, 64]
+    assert all(measured.requests_per_s > 0 for measured in loads)
+    assert bool(loads[0].latencies.p50_ms) == (name == "sentence")
 
 
 def test_several_are_compared_with_ours_and_the_same_one_once():
     chosen = choose(["interactive", "flask", "interactive"])
     assert chosen[0] is OURS
     assert [contender.name for contender in chosen[1:]] == ["interactive", "flask"]
-
-
-def test_a_map_that_ships_gives_only_what_it_changes():
     changes = {"max_batch_delay": 2, "placement": "device"}
     assert comparison._read_differences("interactive.json") == changes
 

@@ -25,7 +25,7 @@ ENGLISH = {
 def test_a_value_is_written_in_every_language(category: str):
     rng = random.Random(1)
     for _ in range(30):
-        item = cldr.DRAWS[category](rng)
+        item = cldr.draw(category, rng)
         assert (item.category, bool(item.key)) == (category, True)
         assert re.fullmatch(ENGLISH[category], item.text("en")), item.text("en")
         for language in LANGUAGES:
@@ -39,14 +39,14 @@ def test_a_value_is_written_in_every_language(category: str):
 def test_no_clock_is_singular():
     """In Spanish, Italian and Portuguese one o'clock takes another article."""
     rng = random.Random(3)
-    clocks = {cldr.SLOTS["time"](rng)["es"] for _ in range(500)}
+    clocks = {cldr.fill_slot("time", rng)["es"] for _ in range(500)}
     assert {clock[:2] for clock in clocks} == {f"{hour:02}" for hour in range(24)} - {
         "01"
     }
 
 
 def test_names_are_in_every_language_and_no_two_alike():
-    names = cldr.names()
+    names = cldr.list_names()
     assert [len(names[kind]) for kind in ("weekdays", "months")] == [7, 12]
     for kind, items in names.items():
         for language in LANGUAGES:

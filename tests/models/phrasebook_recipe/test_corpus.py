@@ -29,6 +29,7 @@ def test_training_never_draws_what_is_held_out(corpus: Corpus):
     assert judged & trained == set()
     assert drawn & trained
     assert judged & held_out
+    assert corpus.held_out(30) == corpus.held_out(30) != corpus.held_out(30, seed=2)
 
 
 def test_a_mix_of_every_kind_and_direction_is_drawn(corpus: Corpus):
@@ -54,19 +55,9 @@ def test_nobody_is_asked_for_what_a_text_means_twice(write: Write):
     assert sources == set(LANGUAGES) - {"fr", "ko"}
 
 
-@pytest.mark.parametrize(
-    ("text", "typed"),
-    [
-        (
-            "¿Está Abierto?",
-            {"¿Está Abierto?", "Está Abierto", "está Abierto", "está abierto"},
-        ),
-        ("Two Teas", {"Two Teas", "Two Teas.", "Two Teas!", "two Teas", "two teas"}),
-    ],
-)
-def test_people_leave_out_marks_and_capitals(text: str, typed: set[str]):
-    assert {vary(text, random.Random(seed)) for seed in range(200)} == typed
-
-
-def test_held_out_pairs_are_the_same_for_the_same_seed(corpus: Corpus):
-    assert corpus.held_out(30) == corpus.held_out(30) != corpus.held_out(30, seed=2)
+def test_people_leave_out_marks_and_capitals():
+    for typed in (
+        ("¿Está Abierto?", "Está Abierto", "está Abierto", "está abierto"),
+        ("Two Teas", "Two Teas.", "Two Teas!", "two Teas", "two teas"),
+    ):
+        assert {vary(typed[0], random.Random(seed)) for seed in range(200)} == {*typed}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from handlers.engine.translation.m2m100 import Sentence, Translation
-from models.phrasebook_recipe import card, evaluation
+from models.phrasebook_recipe import evaluation
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.evaluation import PhrasebookReport
 from models.phrasebook_recipe.items import LANGUAGES
@@ -64,7 +64,9 @@ def test_spaces_and_invisible_marks_are_no_mistake(corpus: Corpus):
 def test_the_card_has_the_figures(report: PhrasebookReport):
     known = dataclasses.replace(report, overall=0.9876, min_score=-0.123)
     facts = {"phrases": 77, "parameters": 8.4, "megabytes": 16.9, "minutes": 130.4}
-    text = card.write_card(known, {**facts, "steps": 12345, "machine": "a machine"})
+    text = evaluation.write_card(
+        known, {**facts, "steps": 12345, "machine": "a machine"}
+    )
     for said in ("98.8%", "-0.123", "77 sentences", "8.4 M", "12,345 steps"):
         assert said in text.replace("\n", " ")
     assert f"| into | {' | '.join(sorted(LANGUAGES))} |" in text

@@ -13,9 +13,7 @@ from typer.testing import CliRunner
 
 from models.shapes_recipe import evaluation
 from models.shapes_recipe.__main__ import app
-from models.shapes_recipe.evaluation import (
-    SHAPES,
-)
+from models.shapes_recipe.evaluation import SHIPPED
 from models.shapes_recipe.samples import ShapesTask, held_out
 
 
@@ -39,7 +37,7 @@ def test_the_models_that_ship_are_judged_and_their_card_written(
 ):
     monkeypatch.setattr(evaluation, "_SIZED_ITEMS", 2)
     monkeypatch.setattr(evaluation, "_CLIP_FRAMES", 5)
-    out = shutil.copytree(SHAPES, tmp_path / "shapes")
+    out = shutil.copytree(SHIPPED, tmp_path / "shapes")
     done = CliRunner().invoke(app, ["evaluate", "--out", str(out), "--items", "8"])
     assert done.exit_code == 0, done.output
     assert "boxes (AP50)" in done.output

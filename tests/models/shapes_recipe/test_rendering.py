@@ -62,12 +62,3 @@ def test_boxes_of_a_crowd_do_not_meet_and_are_inside():
                 apart_x = box.right <= other.left or other.right <= box.left
                 apart_y = box.bottom <= other.top or other.bottom <= box.top
                 assert apart_x or apart_y
-
-
-@pytest.mark.parametrize("shape", [*SHAPES, PERSON])
-def test_a_figure_keeps_its_shape_in_a_wide_picture(shape):
-    upright = Scene(BLACK, (replace(figure(shape), tilt=0.0),))
-    (square,) = rendering.boxes(upright, 300, 300)
-    (wide,) = rendering.boxes(upright, 600, 300)
-    assert wide.right - wide.left == pytest.approx(square.right - square.left)
-    assert wide.bottom - wide.top == pytest.approx(square.bottom - square.top)
