@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from benchmarks.instruments import generator, processes
 from benchmarks.report import Columns, Latencies, percentile, summarize_latencies
@@ -124,6 +126,17 @@ LOAD_COLUMNS: Columns[LoadFigures] = {
     "p99 ms": lambda load: load.latencies.p99_ms,
     "errors": lambda load: load.errors,
 }
+
+
+def list_cpu(turns: Iterable[Any]) -> Columns[Any]:
+    """A column for the CPU of each program that was counted in some turn, in `cpu_ms`."""
+    programs = dict.fromkeys(name for turn in turns for name in turn.cpu_ms)
+    return {f"{name} CPU ms": partial(_read_cpu, name) for name in programs}
+
+
+def _read_cpu(program: str, turn: Any) -> float | None:
+    spent: float | None = turn.cpu_ms.get(program)
+    return spent
 
 
 def sum_cpu(load: LoadFigures) -> float | None:

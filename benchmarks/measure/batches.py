@@ -1,34 +1,62 @@
-"""The cost of a batch, batch size by batch size: `python -m benchmarks engine` measures
-engines alone, `study` a task's handler as TorchServe loads it, without HTTP and queues.
+"""The cost of a batch, batch size by batch size, without HTTP and queues: `python -m
+benchmarks engine` measures engines alone, `study` a task's handler as TorchServe loads it, and
+`bulk` files in bulk on Ray against the bare engine.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import re
+import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import count as count_up
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 import catalog
-from benchmarks import driver
+from benchmarks import driver, report
 from benchmarks.instruments import passes, running
-from benchmarks.instruments.passes import Measurement, SkippedSubject
-from benchmarks.instruments.workload import MeasuredTask, draw, draw_requests
-from benchmarks.report import Chart, Columns, Findings, group, tabulate
+from benchmarks.instruments.passes import (
+    EngineSubject,
+    Measurement,
+    PassPlan,
+    SkippedSubject,
+)
+from benchmarks.instruments.workload import (
+    MeasuredTask,
+    draw,
+    draw_requests,
+    write_document,
+)
 from catalog import checkpoint, describe_handler
+from clients.sources import TABLES, find_sources
+from clients.tables import Column
+from contract.tasks import TRANSLATION
 from handlers import base
+from handlers.engine.translation.m2m100 import Sentence
+from ray_backend.bulk.command import read_request
+from ray_backend.bulk.executor import WorkerPool, connect
+from ray_backend.bulk.job import Answerer, Callbacks, Chunk, run
+from ray_backend.bulk.storage import ResultFolder
+from ray_backend.bulk.texts import BulkTranslation
 
+_SOURCE, _TARGET = "en", "fr"
+_DRAWN_BYTES = 200_000
+_PLAIN = re.compile("[A-Za-z' -]+")
+_BULK_GOAL = report.FigureGoal("sentences/s", 0.95, is_least=True)
 #: Items in a pass of the study; a larger batch is a pass by itself.
 _PASS_ITEMS = 64
 #: The knee is the smallest batch that has so much of the best throughput.
 _KNEE_SHARE = 0.9
 _NO_MEMORY = "out-of-memory"
-_COLUMNS: Columns[Measurement] = {
+_COLUMNS: report.Columns[Measurement] = {
     "": lambda m: " ".join(m.label),
     "batch": lambda m: m.batch,
     "ms per batch": lambda m: m.ms_per_batch,
@@ -50,7 +78,7 @@ def measure_engines(
     repetitions: int,
     limit_s: float,
     device: str,
-) -> Findings:
+) -> report.Findings:
     """Sentences/s, tokens/s, time and memory of the engines alone, batch by batch.
 
     Each engine in each precision runs in its own process.
@@ -58,10 +86,9 @@ def measure_engines(
     sizes = tuple(sorted(driver.read_numbers(batches)))
     directory, items = passes.find_model(model), draw(max(sentences, *sizes))
     pairs = product(driver.read_words(engines), driver.read_words(compute_types))
-    subjects = [passes.EngineSubject(directory, *pair, device) for pair in pairs]
     return _measure_all(
-        passes.PassPlan(subject, sizes, items, sentences, repetitions, limit_s)
-        for subject in subjects
+        PassPlan(subject, sizes, items, sentences, repetitions, limit_s)
+        for subject in (EngineSubject(directory, *pair, device) for pair in pairs)
     )
 
 
@@ -76,7 +103,7 @@ def study(
     language: str,
     tokens: str,
     setting: list[str] | None,
-) -> Findings:
+) -> report.Findings:
     """Time, throughput and memory of a model's handler, batch size by batch size.
 
     The handler is loaded as TorchServe loads it, each device in its own process. The knee
@@ -91,17 +118,19 @@ def study(
     )
     items = tuple(request.body for request in requests)
     settings = driver.read_settings(setting) | ({"model": model} if model else {})
-    subjects = [
-        TaskSubject(find_model(task, language, device, settings))
-        for device in driver.read_words(devices)
-    ]
+    models = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "map.json"
+        for device in driver.read_words(devices):
+            running.write_map(path, settings, [language], device=device, task=task)
+            models.append(running.read_map(path).models[0])
     return _measure_all(
-        passes.PassPlan(subject, sizes, items, _PASS_ITEMS, repetitions, limit_s)
-        for subject in subjects
+        PassPlan(TaskSubject(one), sizes, items, _PASS_ITEMS, repetitions, limit_s)
+        for one in models
     )
 
 
-def _measure_all(plans: Iterable[passes.PassPlan]) -> Findings:
+def _measure_all(plans: Iterable[PassPlan]) -> report.Findings:
     results: list[Measurement | SkippedSubject] = []
     for plan in plans:
         driver.say(" ".join(plan.subject.label))
@@ -109,27 +138,37 @@ def _measure_all(plans: Iterable[passes.PassPlan]) -> Findings:
     return describe(results)
 
 
-def describe(results: Sequence[Measurement | SkippedSubject]) -> Findings:
+def describe(results: Sequence[Measurement | SkippedSubject]) -> report.Findings:
     """A row and a point per subject and batch size; the knee of each subject is marked."""
     measured = [result for result in results if isinstance(result, Measurement)]
     skipped = [result for result in results if isinstance(result, SkippedSubject)]
-    subjects = group(measured, lambda m: " ".join(m.label))
+    subjects = report.group(measured, lambda m: " ".join(m.label))
     knees = list(map(find_knee, subjects.values()))
     columns = {**_COLUMNS, "knee": lambda m: "knee" if m in knees else ""}
 
-    def chart(title: str, unit: str) -> Chart:
-        def read(m: Measurement) -> tuple[float, float]:
-            return m.batch, m.ms_per_item if title == "Time" else m.items_per_s.median
-
-        lines = {name: list(map(read, some)) for name, some in subjects.items()}
-        dots = {"knee": list(map(read, knees))} if knees else {}
-        return Chart(title, "batch", unit, lines, is_logarithmic=True, dots=dots)
-
-    return Findings(
-        tabulate(measured, columns),
+    units: report.Columns[Measurement] = {
+        "ms per item": lambda m: m.ms_per_item,
+        "items/s": lambda m: m.items_per_s.median,
+    }
+    charts = [
+        report.Chart(
+            unit,
+            "batch",
+            unit,
+            {
+                name: [(m.batch, read(m)) for m in some]
+                for name, some in subjects.items()
+            },
+            is_logarithmic=True,
+            dots={"knee": [(m.batch, read(m)) for m in knees]} if knees else {},
+        )
+        for unit, read in units.items()
+    ]
+    return report.Findings(
+        report.tabulate(measured, columns),
         {"measured": measured, "skipped": skipped},
         remarks=[f"{' '.join(result.label)}: {result.reason}" for result in skipped],
-        charts=[chart("Time", "ms per item"), chart("Throughput", "items/s")],
+        charts=charts,
     )
 
 
@@ -137,16 +176,6 @@ def find_knee(measured: Sequence[Measurement]) -> Measurement:
     """Return the knee of one subject."""
     best = max(m.items_per_s.median for m in measured)
     return next(m for m in measured if m.items_per_s.median >= _KNEE_SHARE * best)
-
-
-def find_model(
-    task: str, language: str, device: str, settings: Mapping[str, Any]
-) -> catalog.Model:
-    """Return the model as the map would have it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "map.json"
-        running.write_map(path, settings, [language], device=device, task=task)
-        return running.read_map(path).models[0]
 
 
 @dataclass(frozen=True)
@@ -181,21 +210,98 @@ def run_handler(
     handler: base.TaskHandler[Any], batches: Sequence[Sequence[bytes]]
 ) -> passes.Pass:
     """Time `infer` alone. Raises MemoryEnds for a halved batch, else RuntimeError."""
-    read = handler.preprocess
-    items = [[read(base.Row(body)) for body in batch] for batch in batches]
+    items = [[handler.preprocess(base.Row(body)) for body in one] for one in batches]
     tokens = 0
     began = time.perf_counter()
     for batch in items:
         outcome = handler.infer(batch, math.inf)
-        _check(outcome)
+        errors = [one for one in outcome.results if isinstance(one, base.TaskError)]
+        is_halved = outcome.counts["BabelgateHalvedPacks"] > 0
+        if is_halved or any(error.slug == _NO_MEMORY for error in errors):
+            raise passes.MemoryEnds("they are run in halves")
+        if errors:
+            raise RuntimeError(f"a row was answered {errors[0].slug}: {errors[0]}")
         tokens += outcome.counts.get("BabelgateTokens", 0)
     return passes.Pass(time.perf_counter() - began, tokens)
 
 
-def _check(outcome: base.Outcome) -> None:
-    errors = [one for one in outcome.results if isinstance(one, base.TaskError)]
-    is_halved = outcome.counts["BabelgateHalvedPacks"] > 0
-    if is_halved or any(error.slug == _NO_MEMORY for error in errors):
-        raise passes.MemoryEnds("they are run in halves")
-    if errors:
-        raise RuntimeError(f"a row was answered {errors[0].slug}: {errors[0]}")
+def measure_bulk(
+    *, model: str, chunks: int, chunk: int, phrases: int, rounds: int
+) -> report.Findings:
+    """Sentences/s of files in bulk, from the end of the first chunk, and of the bare engine.
+
+    Both translate the same sentences, in chunks of the same size, on all cores.
+    """
+    directory, sentences = passes.find_model(model), draw_plain(chunks * chunk, phrases)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "src/sentences.jsonl"
+        path.parent.mkdir()
+        lines = (json.dumps({"text": sentence.text}) + "\n" for sentence in sentences)
+        path.write_text("".join(lines), "utf-8")
+        models = catalog.load(model=str(directory))
+        ways = {
+            "files in bulk": lambda _: _run_bulk(path, models, sentences, chunk),
+            "the bare engine": lambda _: _run_bare(directory, models, sentences, chunk),
+        }
+        rates = driver.take_turns(ways, rounds)
+    columns: report.Columns[float] = {"sentences/s": lambda rate: rate}
+    return report.compare_turns({"": rates}, columns, goal=_BULK_GOAL)
+
+
+def draw_plain(count: int, phrases: int) -> list[Sentence]:
+    """Draw different texts of some phrases each, which a gateway would not split: none has
+    marks or digits inside."""
+    found: dict[str, None] = {}
+    seeds = count_up()
+    while len(found) < count:
+        lines = write_document(_SOURCE, _DRAWN_BYTES, seed=next(seeds)).splitlines()
+        plain = [line.rstrip(".!?") for line in lines]
+        plain = [line for line in plain if _PLAIN.fullmatch(line)]
+        grouped = zip(*[iter(plain)] * phrases, strict=False)
+        found |= dict.fromkeys(map(", ".join, grouped))
+    return [Sentence(text, _SOURCE, _TARGET) for text in islice(found, count)]
+
+
+def _run_bare(
+    directory: Path, models: catalog.Catalog, sentences: Sequence[Sentence], chunk: int
+) -> float:
+    """Measure the engine without the first chunk, as below."""
+    model = models.route(TRANSLATION, _TARGET)
+    subject = EngineSubject(directory, model.settings.engine, model.compute_type)
+    translate = subject.load(checkpoint.prepare(model, checkpoint.default_cache()))
+    starts = range(0, len(sentences), chunk)
+    first, *rest = [sentences[n : n + chunk] for n in starts]
+    translate([first])
+    return sum(map(len, rest)) / translate(rest).seconds
+
+
+def _run_bulk(
+    path: Path, models: catalog.Catalog, sentences: Sequence[Sentence], chunk: int
+) -> float:
+    """Measure from the end of the first chunk to that of the last."""
+    results = path.parents[1] / "dst"
+    shutil.rmtree(results, ignore_errors=True)
+    job = BulkTranslation(
+        store=ResultFolder(results),
+        columns=(Column("text", "text_fr"),),
+        has_quotes=True,
+        request=read_request(models, _TARGET, _SOURCE, "text"),
+        model=models.route(TRANSLATION, _TARGET),
+        cache=checkpoint.default_cache(),
+        most_texts=chunk,
+    )
+    ends: list[float] = []
+    # Neither progress nor doubts of a translation are shown.
+    callbacks = Callbacks(lambda *_: None, driver.console.print, lambda *_: None)
+    pool = WorkerPool(1, os.cpu_count() or 1, 0)
+    with connect(pool, driver.console.print) as executor:
+
+        def execute(
+            load: Callable[[], Answerer], chunks: Iterator[Chunk]
+        ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
+            for answered in executor.run(load, chunks):
+                ends.append(time.perf_counter())
+                yield answered
+
+        run(job, find_sources([str(path.parent)], TABLES), execute, callbacks)
+    return (len(sentences) - chunk) / (ends[-1] - ends[0])

@@ -15,6 +15,7 @@ from av.video.frame import VideoFrame
 
 from benchmarks import driver
 from benchmarks.instruments.keeping import keep
+from benchmarks.instruments.load import list_cpu
 from benchmarks.instruments.processes import deal_cores, divide, measure_cpu
 from benchmarks.instruments.running import Running, find_running
 from benchmarks.report import Findings, compare_turns, find_ratio
@@ -131,26 +132,19 @@ def _measure(
 def describe(turns: CaptionTurns) -> Findings:
     """A row per size and mode, and the first mode at the last size against the first size."""
     every = [turn for ways in turns.values() for some in ways.values() for turn in some]
-    programs = dict.fromkeys(name for turn in every for name in turn.cpu_ms)
-
-    def read_cpu(program: str, turn: CaptionTurn) -> float | None:
-        return turn.cpu_ms.get(program)
-
     found = compare_turns(
         turns,
         {
             "frames/s": lambda turn: turn.frames_per_s,
             "right": lambda turn: turn.right,
-            **{f"{name} CPU ms": partial(read_cpu, name) for name in programs},
+            **list_cpu(every),
         },
         case="size",
     )
-    first, last = next(iter(turns)), [*turns][-1]
+    first, *_, last = [next(iter(turns)), *turns]
     mode = next(iter(turns[first]))
-    rates = {
-        size: [turn.frames_per_s for turn in ways[mode]] for size, ways in turns.items()
-    }
-    ratio = find_ratio(rates[last], rates[first])
+    rates = [[x.frames_per_s for x in turns[size][mode]] for size in (last, first)]
+    ratio = find_ratio(rates[0], rates[1])
     found.results["sizes"] = ratio
     return replace(found, remarks=[f"{mode}, {last} / {first}: {ratio}"])
 

@@ -1,8 +1,14 @@
-"""`python -m benchmarks hostile`: what hostile texts cost the gateway and its other clients."""
+"""`python -m benchmarks hostile`: the cost of hostile requests for the gateway and its other
+clients. Texts make a careless reader take quadratic time; forms, arrays and packed bodies
+once held the gateway's loop for up to a second each.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,9 +19,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import requests
+import yaml
 
 from benchmarks.driver import say
-from benchmarks.instruments.generator import Manner, Target, ask_again, ask_once
+from benchmarks.instruments.generator import (
+    Manner,
+    Request,
+    Target,
+    ask_again,
+    ask_once,
+)
 from benchmarks.instruments.processes import measure_cpu
 from benchmarks.instruments.running import (
     Running,
@@ -24,7 +37,6 @@ from benchmarks.instruments.running import (
     write_map,
 )
 from benchmarks.instruments.workload import write_request
-from benchmarks.measure.hostile_inputs import SHAPES, TextShape, aim
 from benchmarks.report import Findings, judge, percentile, show, tabulate
 from handlers.engine.translation.m2m100 import Sentence
 
@@ -40,13 +52,73 @@ _TARGET = "fr"
 _PAUSE_S = 0.01
 _SENTENCE = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": _TARGET}
 
+_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
+_MULTIPART = "multipart/form-data; boundary=x"
+_PART = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n'
+ROUTES = ("/translate", "/v2/translate", "/language/translate/v2", "/identify")
+#: Content types and bodies.
+FORMS = (
+    (_FORM, b"key&" + b"%41&" * ((1 << 18) - 2)),
+    (_FORM, b"q=" + b"%41" * 349_000),
+    (_FORM, b"q=a&" * 1000 + b"%41" * 300_000),
+    (_JSON, b'{"q": [' + b"[]," * 340_000 + b"[]]}"),
+    (_JSON, b'{"q": "a", "source": "auto"' + b" " * 1_000_000),
+    (_MULTIPART, _PART * 2000 + b"--x--"),
+    (_MULTIPART, _PART + b"\r\n--" * 200_000 + b"--x--"),
+)
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """A unit that is repeated, between a head and a tail."""
+
+    name: str
+    unit: str
+    #: `text` or `html`.
+    format: str = "text"
+    head: str = ""
+    tail: str = ""
+
+    def write(self, size_bytes: int) -> str:
+        """Write a text that takes about `size` bytes in a request's body."""
+        times = (size_bytes - _measure(self.head + self.tail)) // _measure(self.unit)
+        return self.head + self.unit * times + self.tail
+
+
+def _measure(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode()) - len('""')
+
+
+def _read_shapes() -> Iterator[TextShape]:
+    formats = yaml.safe_load(Path(__file__).with_name("hostile.yaml").read_text())
+    for kind, shapes in formats.items():
+        for name, shape in shapes.items():
+            parts = {"unit": shape} if isinstance(shape, str) else shape
+            yield TextShape(name=name, format=kind, **parts)
+
+
+SHAPES = tuple(_read_shapes())
+
+
+def aim(url: str) -> list[Target]:
+    """Return every form on every route, plain and packed; a target per kind of headers."""
+    asked: dict[tuple[str, str], list[Request]] = defaultdict(list)
+    for kind, body in FORMS:
+        packed = gzip.compress(body)
+        for route in ROUTES:
+            asked[kind, "identity"].append(Request(body, route))
+            asked[kind, "gzip"].append(Request(packed, route))
+    return [
+        Target(url, some, headers={"Content-Type": kind, "Content-Encoding": encoding})
+        for (kind, encoding), some in asked.items()
+    ]
+
 
 @dataclass(frozen=True)
 class HostileCost:
     """CPU seconds of the gateway and its readers for half of a text and for all of it."""
 
-    shape: str
-    format: str
+    shape: TextShape
     half_s: float
     whole_s: float
     #: HTTP's statuses.
@@ -77,13 +149,15 @@ def answer(
     """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
     size_bytes = kilobytes * 1000
     with TemporaryDirectory() as folder, _find(run_dir, Path(folder)) as running:
-        _ask(running.url, SHAPES[0], size_bytes)  # starts the readers
+        ask_once(_aim(running, SHAPES[0], size_bytes))  # starts the readers
         costs = []
         for shape in SHAPES:
             say(shape.name)
             costs.append(measure(running, shape, size_bytes, rounds))
         costs.sort(key=lambda cost: -cost.whole_s)
-        waits = measure_waits(running, choose(costs, at_once), size_bytes)
+        worst = [cost.shape for cost in costs[:at_once]]
+        chosen = [worst[number % len(worst)] for number in range(at_once)]
+        waits = measure_waits(running, chosen, size_bytes)
         beside_forms = measure_beside_forms(running, FORM_CLIENTS, FORMS_S)
     return describe(costs, waits, beside_forms)
 
@@ -95,32 +169,23 @@ def measure(
     statuses: set[str] = set()
 
     def spend(size: int) -> float:
-        _, spent = measure_cpu(
-            running.leaders, lambda: statuses.add(_ask(running.url, shape, size))
-        )
+        target = _aim(running, shape, size)
+        reply, spent = measure_cpu(running.leaders, lambda: ask_once(target))
+        statuses.add(reply.status)
         return spent["gateway"]
 
-    return HostileCost(
-        shape.name,
-        shape.format,
-        min(spend(size_bytes // 2) for _ in range(rounds)),
-        min(spend(size_bytes) for _ in range(rounds)),
-        " ".join(sorted(statuses)),
+    half_s, whole_s = (
+        min(spend(size) for _ in range(rounds))
+        for size in (size_bytes // 2, size_bytes)
     )
-
-
-def choose(costs: Sequence[HostileCost], number: int) -> list[TextShape]:
-    """The first shapes, repeated until there are enough."""
-    by_name = {shape.name: shape for shape in SHAPES}
-    chosen = [by_name[cost.shape] for cost in costs[:number]]
-    return [chosen[i % len(chosen)] for i in range(number)]
+    return HostileCost(shape, half_s, whole_s, " ".join(sorted(statuses)))
 
 
 def measure_waits(
     running: Running, shapes: Sequence[TextShape], size_bytes: int
 ) -> Waits:
     """Others' waits while all texts are answered, which are sent at once."""
-    targets = [_aim(running.url, shape, size_bytes) for shape in shapes]
+    targets = [_aim(running, shape, size_bytes) for shape in shapes]
     with ThreadPoolExecutor(len(targets)) as pool:
         return _wait_beside(running, [pool.submit(ask_once, one) for one in targets])
 
@@ -178,8 +243,8 @@ def describe(
     table = tabulate(
         costs,
         {
-            "shape": lambda cost: cost.shape,
-            "format": lambda cost: cost.format,
+            "shape": lambda cost: cost.shape.name,
+            "format": lambda cost: cost.shape.format,
             "status": lambda cost: cost.status,
             "half, CPU s": lambda cost: cost.half_s,
             "whole, CPU s": lambda cost: cost.whole_s,
@@ -203,13 +268,9 @@ def _find(run_dir: Path | None, folder: Path) -> Iterator[Running]:
         yield running
 
 
-def _aim(url: str, shape: TextShape, size_bytes: int) -> Target:
+def _aim(running: Running, shape: TextShape, size_bytes: int) -> Target:
     sentence = Sentence(shape.write(size_bytes), "en", _TARGET)
-    return Target(url, [write_request(sentence, format=shape.format)])
-
-
-def _ask(url: str, shape: TextShape, size_bytes: int) -> str:
-    return ask_once(_aim(url, shape, size_bytes)).status
+    return Target(running.url, [write_request(sentence, format=shape.format)])
 
 
 def _measure_ms(ask: Callable[[], requests.Response]) -> float:

@@ -8,11 +8,12 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -65,6 +66,8 @@ class ClusterLoad:
     #: Milliseconds of CPU of the handler for a row of such a batch, without a server.
     handler_ms: float | None = None
     machines: int | None = None
+    #: Its part of as many times the requests/s of one machine.
+    linear_share: float | None = None
 
 
 WAY_COLUMNS: Columns[ClusterLoad] = {
@@ -78,6 +81,13 @@ WAY_COLUMNS: Columns[ClusterLoad] = {
     "ingress": lambda way: way.load.cpu_ms.get("ingress"),
     "replica": lambda way: way.load.cpu_ms.get("replica"),
     "handler alone": lambda way: way.handler_ms,
+}
+MACHINE_COLUMNS: Columns[ClusterLoad] = {
+    "machines": lambda one: one.machines,
+    "requests/s": lambda one: one.load.requests_per_s,
+    "p50 ms": lambda one: one.load.latencies.p50_ms,
+    "errors": lambda one: one.load.errors,
+    "of linear": lambda one: one.linear_share,
 }
 FAULT_COLUMNS: Columns[FaultOutcome] = {
     "fault": lambda one: one.fault,
@@ -100,33 +110,19 @@ def answer(
     wanted = set(read_words(parts))
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         bench = _Bench(Path(name), clients, seconds)
+        measured: dict[str, tuple[Callable[[], Iterator[Any]], Columns[Any]]] = {
+            "ways": (bench.measure_ways, WAY_COLUMNS),
+            "batches": (bench.measure_batches, WAY_COLUMNS),
+            "machines": (bench.measure_machines, MACHINE_COLUMNS),
+            "faults": (partial(bench.measure_faults, absent_s), FAULT_COLUMNS),
+        }
         try:
-            if "ways" in wanted:
-                ways = list(bench.measure_ways())
-                yield Findings(tabulate(ways, WAY_COLUMNS), ways, part="ways")
-            if "batches" in wanted:
-                ways = list(bench.measure_batches())
-                yield Findings(tabulate(ways, WAY_COLUMNS), ways, part="batches")
-            if "machines" in wanted:
-                yield describe_machines(list(bench.measure_machines()))
-            if "faults" in wanted:
-                ends = list(bench.measure_faults(absent_s))
-                yield Findings(tabulate(ends, FAULT_COLUMNS), ends, part="faults")
+            for part in filter(wanted.__contains__, measured):
+                measure, columns = measured[part]
+                found = list(measure())
+                yield Findings(tabulate(found, columns), found, part=part)
         except (ClusterError, DashboardError, NoNamespaces) as error:
             raise StackError(str(error)) from error
-
-
-def describe_machines(loads: Sequence[ClusterLoad]) -> Findings:
-    """A row per number of machines, and its share of as many times one machine."""
-    alone = loads[0].load.requests_per_s
-    columns: Columns[ClusterLoad] = {
-        "machines": lambda one: one.machines,
-        "requests/s": lambda one: one.load.requests_per_s,
-        "p50 ms": lambda one: one.load.latencies.p50_ms,
-        "errors": lambda one: one.load.errors,
-        "of linear": lambda one: one.load.requests_per_s / (one.machines or 1) / alone,
-    }
-    return Findings(tabulate(loads, columns), loads, part="machines")
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ class _Bench:
         with self._start("haproxy", 1, map_path) as cluster:
             yield self._measure_gateway(cluster, map_path)
             yield self._measure_door("HAProxy", cluster)
-        with self._start("python", 1, map_path, _WITHOUT_HAPROXY) as cluster:
+        with self._start("python", 1, map_path, **_WITHOUT_HAPROXY) as cluster:
             yield self._measure_door("Ray's own proxy", cluster)
 
     def measure_batches(self) -> Iterator[ClusterLoad]:
@@ -157,47 +153,44 @@ class _Bench:
     def _measure_embedded(self, map_path: Path) -> ClusterLoad:
         run = self.folder / f"embedded-{map_path.stem}"
         with running.start_embedded(run, map_path) as gateway:
-            page = f"{gateway.url}/metrics"
-            return self._measure("embedded", gateway, [page], _write_requests())
+            return self._measure("embedded", gateway, [f"{gateway.url}/metrics"])
 
     def _measure_gateway(
         self, cluster: NamespaceCluster, map_path: Path
     ) -> ClusterLoad:
-        run = self.folder / f"gateway-{map_path.stem}"
-        with _stand_before(cluster, run, map_path) as gateway:
+        with self._stand_before(cluster, map_path) as gateway:
             leaders = {**gateway.leaders, **_find_leaders(cluster)}
             both = Running(gateway.url, leaders)
-            pages = _name_pages(cluster)
-            return self._measure("gateway and HAProxy", both, pages, _write_requests())
+            return self._measure("gateway and HAProxy", both, _name_pages(cluster))
 
     def measure_machines(self) -> Iterator[ClusterLoad]:
         """One replica per machine, and as many clients for each."""
-        with ExitStack() as stack:
-            cluster = None
-            for count in range(1, _MACHINES + 1):
-                map_path = self._write(
-                    f"machines-{count}",
-                    batch_ms=_SLEEP_MS,
-                    replicas=count,
-                    max_replicas_per_machine=1,
-                    batch_size=_FEW_ROWS,
-                    max_batch_delay=100,
-                )
-                if cluster is None:
-                    started = self._start("machines", _MACHINES, map_path)
-                    cluster = stack.enter_context(started)
-                else:
+        maps = [
+            self._write(
+                f"machines-{count}",
+                batch_ms=_SLEEP_MS,
+                replicas=count,
+                max_replicas_per_machine=1,
+                batch_size=_FEW_ROWS,
+                max_batch_delay=100,
+            )
+            for count in range(1, _MACHINES + 1)
+        ]
+        alone = None
+        with self._start("machines", _MACHINES, maps[0]) as cluster:
+            for count, map_path in enumerate(maps, 1):
+                if alone:
                     cluster.deploy(catalog.load(map_path, is_cluster=True))
                     cluster.wait_until_whole()
-                run = self.folder / f"gateway-{count}"
-                with _stand_before(cluster, run, map_path) as gateway:
-                    target, asking = (
-                        gateway.aim(_write_requests()),
-                        count * _CLIENTS_EACH,
-                    )
+                with self._stand_before(cluster, map_path) as gateway:
+                    target = gateway.aim(_write_requests())
+                    asking = count * _CLIENTS_EACH
                     measure_closed(target, clients=asking, seconds=_WARM_S)
                     load = measure_closed(target, clients=asking, seconds=self.seconds)
-                yield ClusterLoad(f"{count} machines", load, machines=count)
+                alone = alone or load.requests_per_s
+                share = load.requests_per_s / count / alone if alone else None
+                name = f"{count} machines"
+                yield ClusterLoad(name, load, machines=count, linear_share=share)
 
     def measure_faults(self, absent_s: float) -> Iterator[FaultOutcome]:
         """One after the other on one cluster, whose model has three replicas."""
@@ -206,7 +199,7 @@ class _Bench:
         )
         with (
             self._start("faults", _MACHINES, map_path) as cluster,
-            _stand_before(cluster, self.folder / "asked", map_path) as gateway,
+            self._stand_before(cluster, map_path) as gateway,
         ):
             target = gateway.aim(_write_requests("/translate"))
             for fault in list_faults(absent_s):
@@ -217,23 +210,25 @@ class _Bench:
         """Rows as the gateway sends them, to an ingress without any gateway."""
         headers = {**cluster.headers, rows.REMAINING: "30000"}
         door = Running(cluster.urls[0], _find_leaders(cluster), headers)
-        requests = _write_requests(cluster.models[_LANGUAGE])
-        return self._measure(name, door, _name_pages(cluster), requests)
+        path = cluster.models[_LANGUAGE]
+        return self._measure(name, door, _name_pages(cluster), path)
 
     def _measure(
-        self,
-        name: str,
-        stack: Running,
-        pages: Sequence[str],
-        requests: Sequence[Request],
+        self, name: str, stack: Running, pages: Sequence[str], path: str = "/"
     ) -> ClusterLoad:
         say(name)
-        target = stack.aim(requests)
+        target = stack.aim(_write_requests(path))
         measure_closed(target, clients=self.clients, seconds=_WARM_S)
         before = _count(pages)
         load = measure_closed(target, clients=self.clients, seconds=self.seconds)
-        after = _wait_for_counters(pages, before["Rows"] + load.answers)
-        fill = describe(before, after).batch_fill
+        # Ray shows what a replica has counted after some seconds.
+        rows_done = before["Rows"] + load.answers
+        wait_until(
+            lambda: _count(pages)["Rows"] >= rows_done,
+            "all rows are counted",
+            _COUNTED_S,
+        )
+        fill = describe(before, _count(pages)).batch_fill
         return ClusterLoad(name, load, fill, fill and self._time_handler(round(fill)))
 
     def _time_handler(self, rows_each: int) -> float:
@@ -259,19 +254,22 @@ class _Bench:
 
     @contextmanager
     def _start(
-        self,
-        name: str,
-        count: int,
-        map_path: Path,
-        environment: Mapping[str, str] | None = None,
+        self, name: str, count: int, map_path: Path, **environment: str
     ) -> Iterator[NamespaceCluster]:
         say(f"starting {count} machines")
-        with start_cluster(
-            self.folder / name, count, environment=environment
-        ) as cluster:
+        folder = self.folder / name
+        with start_cluster(folder, count, environment=environment) as cluster:
             cluster.deploy(catalog.load(map_path, is_cluster=True))
             cluster.wait_until_whole()
             yield cluster
+
+    def _stand_before(
+        self, cluster: NamespaceCluster, map_path: Path
+    ) -> AbstractContextManager[Running]:
+        run = self.folder / f"gateway-{map_path.stem}"
+        return running.start_before_cluster(
+            run, map_path, urls=cluster.urls, key_file=cluster.key_file
+        )
 
 
 def list_faults(absent_s: float) -> list[ClusterFault]:
@@ -296,14 +294,6 @@ def _write_requests(path: str = "/") -> list[Request]:
         for n in range(_TEXTS)
     ]
     return [Request(json.dumps(text).encode(), path) for text in texts]
-
-
-def _stand_before(
-    cluster: NamespaceCluster, run: Path, map_path: Path
-) -> AbstractContextManager[Running]:
-    return running.start_before_cluster(
-        run, map_path, urls=cluster.urls, key_file=cluster.key_file
-    )
 
 
 def _find_leaders(cluster: NamespaceCluster) -> Leaders:
@@ -332,11 +322,3 @@ def _count(pages: Sequence[str]) -> Counter[str]:
     for page in pages:
         counters.update(read_counters(page))
     return counters
-
-
-def _wait_for_counters(pages: Sequence[str], rows_done: int) -> Counter[str]:
-    """Ray shows what a replica has counted after some seconds."""
-    wait_until(
-        lambda: _count(pages)["Rows"] >= rows_done, "all rows are counted", _COUNTED_S
-    )
-    return _count(pages)

@@ -7,30 +7,20 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks import driver
+from benchmarks import driver, report
 from benchmarks.compare.peers.launch import PEERS
 from benchmarks.instruments import generator, passes, running
 from benchmarks.instruments.counters import read_counters
 from benchmarks.instruments.processes import CLIENT, measure_cpu
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
-from benchmarks.report import (
-    Chart,
-    Columns,
-    Findings,
-    list_counts,
-    nest,
-    percentile,
-    show,
-    tabulate,
-)
 from catalog import checkpoint
 
 OURS, TARGET = "babelgate", "fr"
@@ -87,30 +77,6 @@ class LoadStep:
     share: float | None = None
 
 
-@dataclass(frozen=True)
-class Ladder:
-    """The loads that a server is put under, for each limit."""
-
-    #: Times the capacity.
-    loads: Sequence[float]
-    seconds: float
-    #: Numbers of clients among which the peak is looked for, and for how long each.
-    clients: Sequence[int]
-    peak_s: float
-    #: That the clients have: a server may bound what it does for one.
-    addresses: int = 1
-
-
-@dataclass(frozen=True)
-class Pressed:
-    """The answers of a server under all loads."""
-
-    name: str
-    steps: Sequence[LoadStep]
-    #: Milliseconds of CPU that a refusal costs, by program.
-    refusal_cpu_ms: Mapping[str, float]
-
-
 def answer(
     *,
     loads: str,
@@ -123,7 +89,7 @@ def answer(
     setting: list[str] | None,
     against: str,
     folder: Path,
-) -> Findings:
+) -> report.Findings:
     """Goodput, refusals and rows computed for nobody, at multiples of the capacity.
 
     Each limit has its own stack. Its peak is found with clients that wait; then requests
@@ -131,7 +97,6 @@ def answer(
     longest limit; others get the same load.
     """
     multiples, sizes = driver.read_rates(loads), driver.read_numbers(clients)
-    ladder = Ladder(multiples, seconds, sizes, peak_s, addresses)
     limits_ms = sorted(driver.read_numbers(limits), reverse=True)
     servers = choose(driver.read_words(against))
     directory = passes.find_model(model)
@@ -139,18 +104,22 @@ def answer(
     running.write_map(map_path, driver.read_settings(setting), (TARGET,))
     for served in running.read_map(map_path, directory).models:
         checkpoint.prepare(served, checkpoint.default_cache())
-    requests = draw_requests()
+    # One sentence each, so that a request is one row.
+    sentences = (s for s in draw(REQUESTS, (TARGET,)) if not _INNER_END.search(s.text))
+    requests = list(map(write_request, sentences))
     capacity = None
-    pressed = []
+    pressed: dict[str, list[LoadStep]] = {}
     for name, start in servers.items():
-        steps: list[LoadStep] = []
+        steps = pressed[name] = []
         for limit_ms in limits_ms:
             driver.say(f"{name} within {limit_ms} ms")
             with start(folder.resolve() / name, map_path, directory) as stack:
-                bench = Bench(stack, stack.aim(requests), ladder)
+                target = stack.aim(requests)
+                bench = Bench(
+                    stack, target, multiples, seconds, sizes, peak_s, addresses
+                )
                 steps += bench.press(limit_ms, capacity)
             capacity = capacity or steps[0].good_per_s
-        pressed.append(Pressed(name, steps, find_refusal_cost(steps)))
     return describe(pressed, LARGE if model == passes.RANDOM else SMALL)
 
 
@@ -164,19 +133,20 @@ def choose(names: Sequence[str]) -> dict[str, running.Start]:
     return {OURS: running.start, **{name: PEERS[name].start for name in names}}
 
 
-def draw_requests() -> list[generator.Request]:
-    """One sentence each, so that a request is one row."""
-    sentences = draw(REQUESTS, (TARGET,))
-    return [write_request(s) for s in sentences if not _INNER_END.search(s.text)]
-
-
 @dataclass
 class Bench:
-    """A running server and its requests."""
+    """A running server, its requests, and the loads that it is put under for each limit."""
 
     running: Running
     target: generator.Target
-    ladder: Ladder
+    #: Times the capacity.
+    loads: Sequence[float]
+    seconds: float
+    #: Numbers of clients among which the peak is looked for, and for how long each.
+    clients: Sequence[int]
+    peak_s: float
+    #: That the clients have: a server may bound what it does for one.
+    addresses: int = 1
     #: The time of a request that is alone.
     _idle_s: float = math.inf
 
@@ -190,7 +160,7 @@ class Bench:
         if not capacity:
             raise ValueError(f"no request is answered within {limit_ms} ms")
         steps = []
-        for load in self.ladder.loads:
+        for load in self.loads:
             driver.say(f"{load:g} x {capacity:.0f} requests/s within {limit_ms} ms")
             step = self.measure_open(limit_ms, load * capacity)
             steps.append(replace(step, load=load))
@@ -198,44 +168,44 @@ class Bench:
         last = self.measure_closed(limit_ms, clients)
         mean = (first.good_per_s + last.good_per_s) / 2
         peak = max([mean, *(step.good_per_s for step in steps)])
-        return [first, last, *(_add_share(step, peak) for step in steps)]
+        possible = [min(peak, step.offered_per_s) for step in steps]
+        shares = [
+            replace(step, share=step.good_per_s / most if most else None)
+            for step, most in zip(steps, possible, strict=True)
+        ]
+        return [first, last, *shares]
 
     def find_peak(self, limit_ms: int) -> tuple[LoadStep, int]:
         """The best closed loop and its clients, after one that warms the server up."""
         driver.say("warming up")
-        self.measure_closed(limit_ms, max(self.ladder.clients))
+        self.measure_closed(limit_ms, max(self.clients))
         probes = [self._probe() for _ in range(_PROBES)]
         answered = (lasted_s for is_answered, lasted_s in probes if is_answered)
         self._idle_s = min(answered, default=math.inf)
         found = []
-        for clients in self.ladder.clients:
+        for clients in self.clients:
             driver.say(f"the peak within {limit_ms} ms: {clients} clients")
             found.append((self.measure_closed(limit_ms, clients), clients))
         return max(found, key=lambda step: step[0].good_per_s)
 
     def measure_closed(self, limit_ms: int, clients: int) -> LoadStep:
         """Clients that wait for their answers."""
-        seconds = self.ladder.peak_s
-        return self._measure(
-            lambda: generator.ask_again(
-                self.target,
-                generator.ask_within(limit_ms, addresses=self.ladder.addresses),
-                clients=clients,
-                seconds=seconds,
-                pause_s=_PAUSE_S,
-            ),
-            limit_ms,
-            seconds,
+        ask = partial(
+            generator.ask_again,
+            self.target,
+            generator.ask_within(limit_ms, addresses=self.addresses),
+            clients=clients,
+            seconds=self.peak_s,
+            pause_s=_PAUSE_S,
         )
+        return self._measure(ask, limit_ms, self.peak_s)
 
     def measure_open(self, limit_ms: int, rate: float) -> LoadStep:
         """Clients that come by themselves, whatever happens to the others."""
-        seconds = self.ladder.seconds
-        manner = generator.ask_within(limit_ms, addresses=self.ladder.addresses)
-        arrivals = generator.draw_arrivals(rate, seconds, seed=0)
-        return self._measure(
-            lambda: generator.ask_at(self.target, arrivals, manner), limit_ms, seconds
-        )
+        manner = generator.ask_within(limit_ms, addresses=self.addresses)
+        arrivals = generator.draw_arrivals(rate, self.seconds, seed=0)
+        ask = partial(generator.ask_at, self.target, arrivals, manner)
+        return self._measure(ask, limit_ms, self.seconds)
 
     def _measure(
         self,
@@ -286,33 +256,29 @@ def summarize(
     replies: Sequence[generator.LoadReply], limit_ms: int, seconds: float
 ) -> LoadStep:
     """The figures of the replies to a load that took `seconds`."""
-    answered = [reply for reply in replies if reply.status == ANSWERED]
-    good = [reply for reply in answered if reply.latency_s * 1000 <= limit_ms]
-    refusals = _read_ms(reply for reply in replies if reply.status == REFUSED)
-    others = Counter(reply.status for reply in replies)
-    del others[ANSWERED], others[REFUSED]
+    times_ms = {
+        status: [reply.latency_s * 1000 for reply in some]
+        for status, some in report.group(replies, lambda reply: reply.status).items()
+    }
+    answered, refusals = times_ms.pop(ANSWERED, []), times_ms.pop(REFUSED, [])
+    good = [r for r in replies if r.is_good and r.latency_s * 1000 <= limit_ms]
     sent = [reply for reply in replies if reply.status != generator.UNSENT]
     sent_s = max((r.ended_s - r.latency_s + r.lag_s for r in sent), default=0.0)
     return LoadStep(
         limit_ms=limit_ms,
         load=0.0,
         offered_per_s=len(sent) / max(seconds, sent_s),
-        lag_p99_ms=percentile([reply.lag_s * 1000 for reply in replies], 0.99),
+        lag_p99_ms=report.percentile([reply.lag_s * 1000 for reply in replies], 0.99),
         good_per_s=sum(reply.ended_s <= seconds for reply in good) / seconds,
-        p50_ms=percentile(_read_ms(answered), 0.5),
-        p99_ms=percentile(_read_ms(answered), 0.99),
+        p50_ms=report.percentile(answered, 0.5),
+        p99_ms=report.percentile(answered, 0.99),
         late=len(answered) - len(good),
         refused=len(refusals),
-        refusal_p99_ms=percentile(refusals, 0.99),
-        others=dict(others),
+        refusal_p99_ms=report.percentile(refusals, 0.99),
+        others={status: len(some) for status, some in times_ms.items()},
         answered=len(answered),
         lasted_s=max((reply.ended_s for reply in replies), default=seconds),
     )
-
-
-def _add_share(step: LoadStep, peak: float) -> LoadStep:
-    possible = min(peak, step.offered_per_s)
-    return replace(step, share=step.good_per_s / possible if possible else None)
 
 
 def find_misses(steps: Sequence[LoadStep], goals: Mapping[float, float]) -> list[str]:
@@ -334,14 +300,14 @@ def _find_misses(step: LoadStep, goals: Mapping[float, float]) -> Iterator[str]:
     if step.late:
         yield f"{step.late} answers after their limit"
     if refusal_ms > REFUSAL_MS:
-        yield f"429 after {show(refusal_ms)} ms, not {REFUSAL_MS:g}"
+        yield f"429 after {report.show(refusal_ms)} ms, not {REFUSAL_MS:g}"
     if step.others:
-        yield f"neither 200 nor 429: {list_counts(step.others)}"
+        yield f"neither 200 nor 429: {report.list_counts(step.others)}"
     if late_rows > LATE_ROWS:
         yield f"{late_rows:.0%} of the rows for nobody, not {LATE_ROWS:.0%}"
 
 
-_COLUMNS: Columns[LoadStep] = {
+_COLUMNS: report.Columns[LoadStep] = {
     "limit s": lambda step: f"{step.limit_ms / 1000:g}",
     "load": lambda step: f"{step.load:g}" if step.load else "peak",
     "offered/s": lambda step: step.offered_per_s,
@@ -351,7 +317,7 @@ _COLUMNS: Columns[LoadStep] = {
     "p99 ms": lambda step: step.p99_ms,
     "refused": lambda step: step.refused,
     "429 p99 ms": lambda step: step.refusal_p99_ms,
-    "others": lambda step: list_counts(step.others) or "–",
+    "others": lambda step: report.list_counts(step.others) or "–",
     "late rows": lambda step: _show_share(step.late_rows_share),
     "lag p99 ms": lambda step: step.lag_p99_ms,
 }
@@ -361,43 +327,40 @@ def _show_share(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
 
 
-def describe(pressed: Sequence[Pressed], goals: Mapping[float, float]) -> Findings:
-    """A row per server, limit and load, and which promises were not kept."""
-    columns: Columns[tuple[str, LoadStep]] = {
+def describe(
+    pressed: Mapping[str, Sequence[LoadStep]], goals: Mapping[float, float]
+) -> report.Findings:
+    """A row per server, limit and load, goodput over offered load, and which promises the
+    first server has not kept."""
+    columns: report.Columns[tuple[str, LoadStep]] = {
         "": lambda row: row[0],
-        **nest(_COLUMNS, lambda row: row[1]),
+        **report.nest(_COLUMNS, lambda row: row[1]),
     }
-    rows = [(server.name, step) for server in pressed for step in server.steps]
-    costs = [
-        f"{server.name}, CPU ms per refusal: {program} {show(ms)}"
-        for server in pressed
-        for program, ms in server.refusal_cpu_ms.items()
+    rows = [(name, step) for name, steps in pressed.items() for step in steps]
+    costs = {name: find_refusal_cost(steps) for name, steps in pressed.items()}
+    remarks = [
+        f"{name}, CPU ms per refusal: {program} {report.show(ms)}"
+        for name, cost in costs.items()
+        for program, ms in cost.items()
     ]
-    misses = find_misses(pressed[0].steps, goals) or ["All promises are held."]
-    limits = dict.fromkeys(step.limit_ms for _, step in rows)
-    return Findings(
-        tabulate(rows, columns),
-        {"servers": pressed},
-        remarks=[*costs, *misses],
-        charts=[_chart(pressed, limit_ms) for limit_ms in limits],
+    misses = find_misses(next(iter(pressed.values())), goals)
+    charts = []
+    for limit_ms, some in report.group(rows, lambda row: row[1].limit_ms).items():
+        lines = {name: [(0.0, 0.0)] for name in pressed}
+        for name, step in some:
+            if step.load:
+                lines[name].append((step.offered_per_s, step.good_per_s))
+        title, unit = (
+            f"Limit {limit_ms / 1000:g} s",
+            "requests/s answered within the limit",
+        )
+        charts.append(report.Chart(title, "requests/s offered", unit, lines))
+    return report.Findings(
+        report.tabulate(rows, columns),
+        {"servers": pressed, "refusal_cpu_ms": costs},
+        remarks=[*remarks, *(misses or ["All promises are held."])],
+        charts=charts,
     )
-
-
-def _chart(pressed: Sequence[Pressed], limit_ms: int) -> Chart:
-    """Goodput over offered load within one limit."""
-    lines = {
-        server.name: [
-            (0.0, 0.0),
-            *(
-                (step.offered_per_s, step.good_per_s)
-                for step in server.steps
-                if step.load and step.limit_ms == limit_ms
-            ),
-        ]
-        for server in pressed
-    }
-    unit = "requests/s answered within the limit"
-    return Chart(f"Limit {limit_ms / 1000:g} s", "requests/s offered", unit, lines)
 
 
 def find_refusal_cost(steps: Sequence[LoadStep]) -> dict[str, float]:
@@ -409,14 +372,9 @@ def find_refusal_cost(steps: Sequence[LoadStep]) -> dict[str, float]:
         (step.refused, step.answered + sum(step.others.values()), step.lasted_s)
         for step in steps
     ]
-    programs = set(steps[0].cpu_s) - {CLIENT}
     costs = {}
-    for program in sorted(programs):
+    for program in sorted(set(steps[0].cpu_s) - {CLIENT}):
         spent_ms = [step.cpu_s.get(program, 0.0) * 1000 for step in steps]
         solution, *_ = np.linalg.lstsq(np.array(counts, float), np.array(spent_ms))
         costs[program] = float(solution[0])
     return costs
-
-
-def _read_ms(replies: Iterable[generator.LoadReply]) -> list[float]:
-    return [reply.latency_s * 1000 for reply in replies]

@@ -41,6 +41,21 @@ SHARES = {SENTENCE: 75, "list": 8, "document": 2, "HTML": 7, "mistake": 8}
 _LIST_TEXTS, _DOCUMENT_BYTES = 5, 2000
 _PATIENCE_S = 40.0
 _SLOW_PARTS = 5
+#: The target: nothing grows by more, from the first quarter to the last.
+GROWTH = 0.02
+#: MB, files, threads or milliseconds that are too few to be called growth, such as a pool's
+#: next thread.
+SLACK = 2.0
+#: Samples before this share of the time do not count: caches fill, code is compiled.
+WARM_UP = 0.2
+_FEWEST = 8
+_PIECES = 5000
+#: Clients and length of the look for the capacity.
+_CLIENTS, _LOOK_S = 64, 10.0
+_MANNER = generator.Manner(addresses=50, patience_s=_PATIENCE_S)
+_VISIT_S = 1.0
+#: The values of one measure, in pairs of seconds since the start and value.
+Series = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -107,43 +122,19 @@ def ask_badly(url: str, pieces: Sequence[MedleyPiece]) -> None:
     """One client sends slowly, and one hangs up before its answer."""
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or 80)
-    for act in (_send_slowly, _leave):
+    for is_slow in (True, False):
         target = Target(url, [random.choice(pieces).request])
         (message,) = write_messages(target, None)
+        size = len(message) // _SLOW_PARTS + 1 if is_slow else len(message)
         with (
             suppress(OSError),
             socket.create_connection(address, _PATIENCE_S) as client,
         ):
-            act(client, message)
-
-
-def _send_slowly(client: socket.socket, message: bytes) -> None:
-    size = len(message) // _SLOW_PARTS + 1
-    for start in range(0, len(message), size):
-        client.sendall(message[start : start + size])
-        time.sleep(0.2)
-    client.recv(1 << 16)
-
-
-def _leave(client: socket.socket, message: bytes) -> None:
-    client.sendall(message)
-    time.sleep(0.02)
-
-
-#: The target: nothing grows by more, from the first quarter to the last.
-GROWTH = 0.02
-#: Samples before this share of the time do not count: caches fill, code is compiled.
-WARM_UP = 0.2
-_FEWEST = 8
-_PIECES = 5000
-#: Clients and length of the look for the capacity.
-_CLIENTS, _LOOK_S = 64, 10.0
-_MANNER = generator.Manner(addresses=50, patience_s=40.0)
-_VISIT_S = 1.0
-#: By unit, what is too little to be called growth, such as a pool's next thread.
-SLACK = {"PSS MB": 2.0, "RSS MB": 2.0, "files": 2.0, "threads": 2.0, "ms": 2.0}
-#: The values of one measure, in pairs of seconds since the start and value.
-Series = Sequence[tuple[float, float]]
+            for start in range(0, len(message), size):
+                client.sendall(message[start : start + size])
+                time.sleep(0.2 if is_slow else 0.02)
+            if is_slow:
+                client.recv(1 << 16)
 
 
 @dataclass(frozen=True)
@@ -160,7 +151,7 @@ class Trend:
     @property
     def is_flat(self) -> bool:
         """Whether it grew by at most 2 %, or by little of something small."""
-        return self.last - self.first <= max(GROWTH * self.first, SLACK[self.unit])
+        return self.last - self.first <= max(GROWTH * self.first, SLACK)
 
     @property
     def change(self) -> float:
@@ -168,24 +159,16 @@ class Trend:
         return (self.last - self.first) / self.first if self.first else 0.0
 
 
-@dataclass(frozen=True)
-class SoakSample:
-    """The state of a stack at one moment."""
-
-    #: Since the start of the load.
-    at_s: float
-    holdings: Mapping[str, ProcessUsage]
-    #: Latencies of the sentences answered since the last look.
-    p50_ms: float | None
-    p95_ms: float | None
-
-
 @dataclass
 class Diary:
     """A diary of the events during the load."""
 
     pieces: Sequence[MedleyPiece]
-    samples: list[SoakSample] = field(default_factory=list)
+    #: The measures of each program, and percentiles of the sentences' latencies since the
+    #: last look, by unit.
+    series: dict[tuple[str, str], list[tuple[float, float]]] = field(
+        default_factory=dict
+    )
     #: The counts of unexpected answers, by kind and status.
     surprises: Counter[str] = field(default_factory=Counter)
     answers: int = 0
@@ -200,12 +183,20 @@ class Diary:
             self._recent_ms.append(reply.latency_s * 1000)
 
     def sample(self, at_s: float, holdings: Mapping[str, ProcessUsage]) -> None:
+        """Note the state of a stack at a time in seconds since the start of the load."""
         recent, self._recent_ms = self._recent_ms, []
-        self.samples.append(
-            SoakSample(
-                at_s, holdings, percentile(recent, 0.5), percentile(recent, 0.95)
-            )
-        )
+        values: dict[tuple[str, str], float | None] = {
+            ("p50", "ms"): percentile(recent, 0.5),
+            ("p95", "ms"): percentile(recent, 0.95),
+        }
+        for program, held in holdings.items():
+            values[program, "PSS MB"] = held.pss_mb
+            values[program, "RSS MB"] = held.rss_mb
+            values[program, "files"] = held.files
+            values[program, "threads"] = held.threads
+        for key, value in values.items():
+            if value is not None:
+                self.series.setdefault(key, []).append((at_s, value))
 
 
 def answer(
@@ -264,25 +255,21 @@ def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
 
 def describe(diary: Diary, rate: float) -> Findings:
     """A row per measure of each program, a chart per unit, and what is not as it should be."""
-    series = list_series(diary.samples)
-    trends = [
-        trend
-        for (part, unit), points in series.items()
-        if (trend := find_trend(part, unit, points))
-    ]
+    series = diary.series
+    trends = [find_trend(*key, points) for key, points in series.items()]
+    known = [trend for trend in trends if trend]
     grown = [
         f"{trend.part}, {trend.unit}: grown by {trend.change:.1%}"
-        for trend in trends
+        for trend in known
         if not trend.is_flat
     ]
     surprises = list_counts(dict(diary.surprises.most_common()))
     lines: dict[str, dict[str, Series]] = {}
     for (part, unit), points in series.items():
-        lines.setdefault(unit, {})[part] = [
-            (at_s / 60, value) for at_s, value in points
-        ]
+        in_minutes = [(at_s / 60, value) for at_s, value in points]
+        lines.setdefault(unit, {})[part] = in_minutes
     table = tabulate(
-        trends,
+        known,
         {
             "program": lambda trend: trend.part,
             "measure": lambda trend: trend.unit,
@@ -297,9 +284,9 @@ def describe(diary: Diary, rate: float) -> Findings:
         table,
         {
             "rate": rate,
-            "trends": trends,
+            "trends": known,
             "surprises": diary.surprises,
-            "samples": diary.samples,
+            "series": [(*key, points) for key, points in series.items()],
         },
         remarks=[
             f"{diary.answers} answers; not as expected: {surprises or 'none'}",
@@ -309,42 +296,17 @@ def describe(diary: Diary, rate: float) -> Findings:
     )
 
 
-def list_series(samples: Sequence[SoakSample]) -> dict[tuple[str, str], Series]:
-    """The samples by program and unit; latencies by percentile."""
-    series: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for sample in samples:
-        for part, unit, value in _list_values(sample):
-            series.setdefault((part, unit), []).append((sample.at_s, value))
-    return dict(series)
-
-
-def _list_values(sample: SoakSample) -> Iterator[tuple[str, str, float]]:
-    for program, held in sample.holdings.items():
-        yield program, "PSS MB", held.pss_mb
-        yield program, "RSS MB", held.rss_mb
-        yield program, "files", held.files
-        yield program, "threads", held.threads
-    for name, value in (("p50", sample.p50_ms), ("p95", sample.p95_ms)):
-        if value is not None:
-            yield name, "ms", value
-
-
 def find_trend(part: str, unit: str, series: Series) -> Trend | None:
     """The trend of a measure; None with few points."""
     end_s = max((at_s for at_s, _ in series), default=0.0)
     points = [point for point in series if point[0] >= WARM_UP * end_s]
     if len(points) < _FEWEST:
         return None
-    values = [value for _, value in points]
+    times, values = zip(*points, strict=True)
     quarter = len(values) // 4
-    slope_per_s = np.polyfit([at_s for at_s, _ in points], values, 1)[0]
-    return Trend(
-        part,
-        unit,
-        statistics.median(values[:quarter]),
-        statistics.median(values[-quarter:]),
-        float(slope_per_s) * 3600,
-    )
+    first, last = map(statistics.median, (values[:quarter], values[-quarter:]))
+    slope_per_s = np.polyfit(times, values, 1)[0]
+    return Trend(part, unit, first, last, float(slope_per_s) * 3600)
 
 
 def _find_capacity(target: generator.Target) -> float:

@@ -38,6 +38,9 @@ class LanguagePart:
     replicas: int
     #: The fewest and the most replicas; None where nothing is scaled.
     bounds: tuple[int, int] | None = None
+    #: Replicas that each simulated one stands for, and all that are paid for.
+    factor: float = 1.0
+    held: int = 0
 
 
 @dataclass
@@ -109,31 +112,29 @@ class _Row(NamedTuple):
     ingress: int
 
 
+@dataclass(eq=False, slots=True)
 class _Replica:
     """The queue of a replica, and what runs on it."""
 
-    __slots__ = ("connections", "idle", "ongoing", "running", "waiting", "wakes_at")
-
-    def __init__(self, works: int, ingresses: int) -> None:
-        self.waiting: deque[_Row] = deque()
-        self.idle = works
-        #: Rows of the batches that run.
-        self.running = 0
-        #: Requests that it has, by the ingress that sent them, and all together.
-        self.connections = [0] * ingresses
-        self.ongoing = 0
-        #: The latest time at which the batch that is being filled leaves.
-        self.wakes_at = -1.0
+    idle: int
+    #: Requests that it has, by the ingress that sent them.
+    connections: list[int]
+    #: All of them, those in its batches included.
+    ongoing: int = 0
+    waiting: deque[_Row] = field(default_factory=deque)
+    #: The latest time at which the batch that is being filled leaves.
+    wakes_at: float = -1.0
 
 
 class _Pool:
     """A language's replicas. Those that start or end get no requests."""
 
-    def __init__(self, part: LanguagePart, tally: Tally, ingresses: list[int]) -> None:
+    def __init__(self, part: LanguagePart, tally: Tally, turns: list[int]) -> None:
         self.part = part
         self.tally = tally
         self.replicas: list[_Replica] = []
-        self.ending: set[_Replica] = set()
+        #: Replicas that are paid for.
+        self.held = 0
         self.starting = 0
         #: Replicas that start and are not wanted any more.
         self.unwanted = 0
@@ -144,12 +145,7 @@ class _Pool:
         self.changed_at = 0.0
         self.history: deque[tuple[float, float]] = deque([(0.0, 0.0)])
         #: The replica with which each ingress begins to look.
-        self.turns = ingresses
-
-    @property
-    def held(self) -> int:
-        """Replicas that are paid for."""
-        return len(self.replicas) + len(self.ending) + self.starting - self.unwanted
+        self.turns = turns
 
     def change_ongoing(self, now: float, change: int) -> None:
         """Counts requests that came or went."""
@@ -168,18 +164,12 @@ class _Pool:
 
     def find_least(self, ingress: int) -> _Replica:
         """Return the replica with the fewest requests of this ingress; alike ones in turns."""
-        count = len(self.replicas)
+        count, replicas = len(self.replicas), self.replicas
         start = self.turns[ingress] % count
-        chosen, fewest = start, math.inf
-        for step in range(count):
-            place = (start + step) % count
-            connections = self.replicas[place].connections[ingress]
-            if connections < fewest:
-                chosen, fewest = place, connections
-                if not fewest:
-                    break
-        self.turns[ingress] = chosen + 1
-        return self.replicas[chosen]
+        places = [*range(start, count), *range(start)]
+        place: int = min(places, key=lambda n: replicas[n].connections[ingress])
+        self.turns[ingress] = place + 1
+        return replicas[place]
 
     def find_better(self, rng: random.Random) -> _Replica:
         """The one of two, drawn at random, that has fewer requests of all ingresses."""
@@ -199,26 +189,25 @@ class Simulation:
         settle_s: float,
         seed: str,
     ) -> None:
-        gateways, replica = scenario.gateways, scenario.replica
         self._scenario = scenario
         self._from, self._until = settle_s, settle_s + seconds
         self._rng = random.Random(seed)
         self._env = simpy.Environment()
-        self._gateway_free = [0.0] * gateways.processes
-        self._gateway_s = gateways.request_ms / 1000
+        self._gateway_free = [0.0] * scenario.gateways.processes
         self._gateway, self._ingress = itertools.count(), itertools.count()
         self._timeout_s = scenario.traffic.timeout_s
-        self._wait_s = replica.max_batch_delay / 1000
+        self._wait_s = scenario.replica.max_batch_delay / 1000
         self._batch_size = scenario.batch_size
         #: Seconds of a batch, by its rows.
         self._table = scenario.tabulate()
         self._draw_length = make_lengths(scenario.traffic.tokens_spread, self._rng)
         self._is_closed = scenario.traffic.clients is not None
+        ingresses = range(scenario.gateways.ingresses)
         self._pools = [
             _Pool(
                 part,
                 Tally(part.language, seconds),
-                [self._rng.randrange(1 << 16) for _ in range(gateways.ingresses)],
+                [self._rng.randrange(1 << 16) for _ in ingresses],
             )
             for part in parts
         ]
@@ -226,9 +215,9 @@ class Simulation:
     def run(self) -> list[Tally]:
         """A tally per part: what ended in the time that counts."""
         for pool in self._pools:
-            pool.replicas = [self._make_replica() for _ in range(pool.part.replicas)]
-            self._count_held(pool, pool.held)
-            self._count_works(pool, pool.held)
+            for _ in range(pool.part.replicas):
+                self._add_replica(pool)
+            self._count(pool, held=pool.part.replicas)
             if pool.part.most_per_s:
                 self._env.process(self._arrive(pool))
         for _ in range(self._scenario.traffic.clients or 0):
@@ -263,24 +252,26 @@ class Simulation:
 
     def _enter(self, pool: _Pool) -> None:
         """The gateway processes take turns, and each does one thing at a time."""
-        now = self._env.now
-        if not self._gateway_s:
+        now, request_s = self._env.now, self._scenario.gateways.request_ms / 1000
+        if not request_s:
             self._route(pool, now)
             return
         free = self._gateway_free
         place = next(self._gateway) % len(free)
-        free[place] = max(free[place], now) + self._gateway_s
+        free[place] = max(free[place], now) + request_s
         self._after(free[place] - now, lambda: self._route(pool, now))
 
     def _route(self, pool: _Pool, asked_at: float) -> None:
+        """Refuses a request where the queue is full, or its answer would come too late."""
         now, gateways = self._env.now, self._scenario.gateways
         ingress = next(self._ingress) % gateways.ingresses
         is_least = gateways.routing == "leastconn"
         replica = pool.find_least(ingress) if is_least else pool.find_better(self._rng)
+        batches = replica.ongoing / self._batch_size + 1
+        works = self._scenario.replica.workers
+        forecast_s = self._wait_s + batches / works * self._table[-1]
         is_full = len(replica.waiting) >= self._scenario.replica.queue_size
-        if is_full or self._forecast(replica) > _MARGIN * (
-            asked_at + self._timeout_s - now
-        ):
+        if is_full or forecast_s > _MARGIN * (asked_at + self._timeout_s - now):
             pool.tally.refused += self._counts
             if self._is_closed:
                 self._ask_again(_PAUSE_S)
@@ -290,11 +281,6 @@ class Simulation:
         replica.ongoing += 1
         pool.change_ongoing(now, 1)
         self._advance(pool, replica)
-
-    def _forecast(self, replica: _Replica) -> float:
-        """Seconds until a request that comes now has its answer, at most about."""
-        batches = (len(replica.waiting) + replica.running) / self._batch_size + 1
-        return self._wait_s + batches / self._scenario.replica.workers * self._table[-1]
 
     # From a replica to the client.
 
@@ -321,7 +307,6 @@ class Simulation:
         rows = len(lengths)
         seconds = self._table[rows] * sum(lengths) / rows if rows else 0.0
         replica.idle -= 1
-        replica.running += count
         pool.tally.busy_s += self._clip(now + seconds) - self._clip(now)
         if self._counts:
             pool.tally.batches += 1
@@ -330,7 +315,6 @@ class Simulation:
 
     def _finish(self, pool: _Pool, replica: _Replica, batch: list[_Row]) -> None:
         replica.idle += 1
-        replica.running -= len(batch)
         replica.ongoing -= len(batch)
         for row in batch:
             replica.connections[row.ingress] -= 1
@@ -347,48 +331,48 @@ class Simulation:
 
     # Replicas come and go.
 
-    def _make_replica(self) -> _Replica:
-        scenario = self._scenario
-        return _Replica(scenario.replica.workers, scenario.gateways.ingresses)
+    def _add_replica(self, pool: _Pool) -> None:
+        connections = [0] * self._scenario.gateways.ingresses
+        pool.replicas.append(_Replica(self._scenario.replica.workers, connections))
+        self._count(pool, ready=1)
 
     def _scale(self) -> Generator[simpy.Event, None, None]:
-        entry = self._scenario.autoscaling
+        entry, target = (
+            self._scenario.autoscaling,
+            self._scenario.target_ongoing_requests,
+        )
         while True:
             yield self._env.timeout(entry.push_interval_s)
+            now = self._env.now
             for pool in self._pools:
-                if pool.part.bounds:
-                    now = self._env.now
-                    ongoing = pool.measure_ongoing(now, entry.look_back_period_s)
-                    wanted = ongoing / self._scenario.target_ongoing_requests
-                    last, bounds = pool.decision, pool.part.bounds
-                    pool.decision = decide(
-                        entry, last, now_s=now, wanted=wanted, bounds=bounds
-                    )
-                    self._change_replicas(pool, pool.decision.target - last.target)
+                if not pool.part.bounds:
+                    continue
+                wanted = pool.measure_ongoing(now, entry.look_back_period_s) / target
+                last, bounds = pool.decision, pool.part.bounds
+                pool.decision = decide(
+                    entry, last, now_s=now, wanted=wanted, bounds=bounds
+                )
+                self._change_replicas(pool, pool.decision.target - last.target)
 
     def _change_replicas(self, pool: _Pool, change: int) -> None:
         for _ in range(change):
             pool.starting += 1
-            self._count_held(pool, 1)
-            self._env.process(self._start(pool))
+            self._count(pool, held=1)
+            self._after(self._scenario.replica.start_s, lambda: self._start(pool))
         for _ in range(-change):
             if pool.starting > pool.unwanted:
                 pool.unwanted += 1
-                self._count_held(pool, -1)
+                self._count(pool, held=-1)
                 continue
-            replica = pool.replicas.pop()
-            pool.ending.add(replica)
-            self._count_works(pool, -1)
-            self._env.process(self._end(pool, replica))
+            self._count(pool, ready=-1)
+            self._env.process(self._end(pool, pool.replicas.pop()))
 
-    def _start(self, pool: _Pool) -> Generator[simpy.Event, None, None]:
-        yield self._env.timeout(self._scenario.replica.start_s)
+    def _start(self, pool: _Pool) -> None:
         pool.starting -= 1
         if pool.unwanted:
             pool.unwanted -= 1
         else:
-            pool.replicas.append(self._make_replica())
-            self._count_works(pool, 1)
+            self._add_replica(pool)
 
     def _end(
         self, pool: _Pool, replica: _Replica
@@ -396,21 +380,19 @@ class Simulation:
         yield self._env.timeout(self._scenario.replica.drain_s)
         while replica.ongoing:
             yield self._env.timeout(_PAUSE_S)
-        pool.ending.discard(replica)
-        self._count_held(pool, -1)
+        self._count(pool, held=-1)
 
     def _clip(self, at: float) -> float:
         """The nearest time that counts."""
         return min(max(at, self._from), self._until)
 
-    def _count_held(self, pool: _Pool, change: int) -> None:
-        """Replicas more or fewer are held from now to the end."""
-        pool.tally.held_s += change * (self._until - self._clip(self._env.now))
+    def _count(self, pool: _Pool, *, held: int = 0, ready: int = 0) -> None:
+        """Changes the numbers of replicas that are held and ready from now to the end."""
+        left_s = self._until - self._clip(self._env.now)
+        pool.held += held
+        pool.tally.held_s += held * left_s
         pool.tally.most_held = max(pool.tally.most_held, pool.held)
-
-    def _count_works(self, pool: _Pool, change: int) -> None:
-        works = change * self._scenario.replica.workers
-        pool.tally.works_s += works * (self._until - self._clip(self._env.now))
+        pool.tally.works_s += ready * self._scenario.replica.workers * left_s
 
 
 def make_lengths(spread: float, rng: random.Random) -> Callable[[], float]:

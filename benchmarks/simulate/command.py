@@ -6,33 +6,25 @@ language and their part of the traffic, and the autoscaling is calculated.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter
 
-from benchmarks import driver
+from benchmarks import driver, report
 from benchmarks.driver import say
 from benchmarks.instruments.load import CLOSED, OPEN
-from benchmarks.report import (
-    Columns,
-    FigureTable,
-    Findings,
-    Latencies,
-    group,
-    show,
-    tabulate,
-)
 from benchmarks.simulate.cluster import LanguagePart, Simulation, Tally
 from benchmarks.simulate.scenario import (
     DAY_S,
     HOUR_S,
     DayEntry,
-    GatewayEntry,
     Scenario,
     change,
     read_scenario,
@@ -46,43 +38,33 @@ _STEPS = 8
 _LOOK_REQUESTS, _LOOK_S = 5000, 5.0
 
 
-@dataclass(frozen=True)
-class Moment:
-    """A moment of the day, as it is simulated."""
-
-    parts: tuple[LanguagePart, ...]
-    #: Replicas of each language that each simulated one stands for.
-    factors: Mapping[str, float]
-    #: Replicas that are paid for.
-    held: Mapping[str, int]
-    gateways: GatewayEntry
-
-
 class Planner:
     """Finds how many replicas each language has at each moment."""
 
     def __init__(self, scenario: Scenario, day: DayEntry) -> None:
         self._scenario = scenario
         self._day = day
-        self._shares = scenario.traffic.find_shares()
-        self._rates: dict[int, float] = {}
+        #: More replicas share their load a little better.
+        self._find_rate = cache(partial(find_rate, scenario))
 
-    def plan(self, number: int) -> Moment:
-        """The moment with this number, at the middle of its part of the day."""
+    def plan(self, number: int) -> tuple[Scenario, list[LanguagePart]]:
+        """The moment with this number, at the middle of its part of the day, with as many
+        gateways as its parts need."""
         at_s = (number + 0.5) * DAY_S / self._day.moments
-        rate = self._scenario.traffic.find_rate(at_s)
-        parts, factors, held = [], {}, {}
-        for language, share in self._shares.items():
-            ready, held[language] = self._find_replicas(share, at_s)
+        traffic, gateways = self._scenario.traffic, self._scenario.gateways
+        rate = traffic.find_rate(at_s)
+        parts = []
+        for language, share in traffic.find_shares().items():
+            ready, held = self._find_replicas(share, at_s)
             simulated = min(ready, self._day.most_replicas)
-            factors[language] = ready / simulated
-            own = rate * share / factors[language]
-            parts.append(make_constant(language, own, simulated))
+            factor = ready / simulated
+            own = rate * share / factor
+            part = make_constant(language, own, simulated)
+            parts.append(replace(part, factor=factor, held=held))
         kept = sum(part.most_per_s for part in parts) / rate if rate else 1.0
-        gateways = self._scenario.gateways
         processes = math.ceil(round(gateways.processes * kept, 6))
         gateways = gateways.model_copy(update={"processes": processes})
-        return Moment(tuple(parts), factors, held, gateways)
+        return self._scenario.model_copy(update={"gateways": gateways}), parts
 
     def _find_replicas(self, share: float, at_s: float) -> tuple[int, int]:
         """Replicas that answer and those that are paid for. Serve keeps what was wanted
@@ -104,17 +86,12 @@ class Planner:
         least, most = self._scenario.replicas
         rate = requests_per_s * share
         count = least
-        while count < most and rate > count * self._find_rate(count):
-            count = max(count + 1, math.floor(rate / self._find_rate(count)))
+        while count < most:
+            each = self._find_rate(min(count, self._day.most_replicas))
+            if rate <= count * each:
+                break
+            count = max(count + 1, math.floor(rate / each))
         return min(count, most)
-
-    def _find_rate(self, replicas: int) -> float:
-        """The requests/s of a replica at which it has the requests that it should have.
-        More replicas share their load a little better."""
-        count = min(replicas, self._day.most_replicas)
-        if count not in self._rates:
-            self._rates[count] = find_rate(self._scenario, count)
-        return self._rates[count]
 
 
 def find_rate(scenario: Scenario, replicas: int) -> float:
@@ -143,24 +120,23 @@ def find_rate(scenario: Scenario, replicas: int) -> float:
 def simulate_day(scenario: Scenario, day: DayEntry, *, seed: int) -> Iterator[Tally]:
     """A tally for each moment and language, weighted as its part of the day."""
     planner = Planner(scenario, day)
+    span = DAY_S / day.moments / day.seconds
     for number in range(day.moments):
-        moment = planner.plan(number)
+        moment, parts = planner.plan(number)
         say(f"moment {number + 1} of {day.moments}")
         tallies = Simulation(
-            scenario.model_copy(update={"gateways": moment.gateways}),
-            moment.parts,
+            moment,
+            parts,
             seconds=day.seconds,
             settle_s=day.settle_s,
             seed=f"{seed} {number}",
         ).run()
-        span = DAY_S / day.moments / day.seconds
-        for tally in tallies:
-            factor, held = moment.factors[tally.language], moment.held[tally.language]
+        for part, tally in zip(parts, tallies, strict=True):
             yield replace(
                 tally,
-                held_s=held * day.seconds / factor,
-                most_held=held,
-                weight=factor * span,
+                held_s=part.held * day.seconds / part.factor,
+                most_held=part.held,
+                weight=part.factor * span,
                 span=span,
             )
 
@@ -185,7 +161,7 @@ class LanguageOutcome:
     language: str
     #: Answered in time.
     requests_per_s: float
-    latencies: Latencies
+    latencies: report.Latencies
     mean_batch: float | None
     #: Shares of all requests that ended.
     refused: float
@@ -209,7 +185,7 @@ class MeasuredLoad(BaseModel):
     #: Clients of a closed loop, requests/s of an open one.
     level: float = Field(gt=0)
     requests_per_s: float = 0.0
-    latencies: Latencies = Latencies(None, None, None)
+    latencies: report.Latencies = report.Latencies(None, None, None)
     mean_batch: float | None = None
     replicas: int | None = Field(default=None, ge=1)
 
@@ -220,26 +196,9 @@ class MeasuredLoad(BaseModel):
         return f"{self.level:g} {unit}{among}"
 
 
-class _Entry(BaseModel):
-    """A load as `python -m benchmarks ingress` writes it."""
+_LOADS = TypeAdapter(Annotated[list[MeasuredLoad], Field(min_length=1)])
 
-    load: MeasuredLoad
-    batch_fill: float | None = None
-    #: Each has a replica.
-    machines: int | None = None
-
-
-class _Loads(BaseModel):
-    """Loads as `python -m benchmarks stack` writes them."""
-
-    loads: list[MeasuredLoad] = Field(min_length=1)
-
-
-class _Content(BaseModel):
-    results: _Loads | Annotated[list[_Entry], Field(min_length=1)]
-
-
-COLUMNS: Columns[tuple[str, LanguageOutcome]] = {
+COLUMNS: report.Columns[tuple[str, LanguageOutcome]] = {
     "load": lambda row: row[0],
     "language": lambda row: row[1].language,
     "requests/s": lambda row: row[1].requests_per_s,
@@ -255,6 +214,14 @@ COLUMNS: Columns[tuple[str, LanguageOutcome]] = {
     "GPU hours": lambda row: row[1].gpu_hours,
     "cost per million": lambda row: row[1].cost_per_million,
 }
+#: The figures that `--check` compares, and those that must agree.
+_COMPARED: report.Columns[MeasuredLoad | LanguageOutcome] = {
+    "requests/s": lambda load: load.requests_per_s,
+    "mean batch": lambda load: load.mean_batch,
+    "p50 ms": lambda load: load.latencies.p50_ms,
+    "p99 ms": lambda load: load.latencies.p99_ms,
+}
+_CHECKED = ("requests/s", "mean batch")
 
 
 def answer(
@@ -265,7 +232,7 @@ def answer(
     rates: str,
     check: str,
     seed: int,
-) -> Findings:
+) -> report.Findings:
     """Latencies, batches, refusals, GPU hours and cost of a scenario, without any GPU.
 
     A scenario with `day` is represented by moments of the day with a part of the replicas;
@@ -281,35 +248,32 @@ def answer(
         plan = plan.model_copy(update={"stretch": stretch})
         loads = read_measured(Path(check))
         return compare([(load, run(apply(plan, load), 0)[0]) for load in loads])
-    loads = [
-        *(
-            MeasuredLoad(loop=CLOSED, level=number)
-            for number in (driver.read_numbers(clients) if clients else ())
-        ),
-        *(MeasuredLoad(loop=OPEN, level=rate) for rate in driver.read_rates(rates)),
-    ]
+    numbers = driver.read_numbers(clients) if clients else []
+    loads = [MeasuredLoad(loop=CLOSED, level=number) for number in numbers]
+    loads += [MeasuredLoad(loop=OPEN, level=one) for one in driver.read_rates(rates)]
     named = [(load.name, apply(plan, load)) for load in loads] or [("", plan)]
     outcomes = [(name, run(one, seed)) for name, one in named]
     rows = [(name, outcome) for name, many in outcomes for outcome in many]
-    return Findings(tabulate(rows, COLUMNS), outcomes)
+    return report.Findings(report.tabulate(rows, COLUMNS), outcomes)
 
 
 def read_measured(path: Path) -> list[MeasuredLoad]:
     """Read the loads of a benchmark's file. Raises ValueError."""
     try:
-        results = _Content.model_validate_json(path.read_bytes()).results
-    except (OSError, ValidationError) as error:
+        results = json.loads(path.read_bytes())["results"]
+        if isinstance(results, list):  # as `ingress` writes them
+            counts = {"mean_batch": "batch_fill", "replicas": "machines"}
+            loads = [
+                each["load"] | {key: each.get(name) for key, name in counts.items()}
+                for each in results
+            ]
+        else:
+            loads = results["loads"]
+        return _LOADS.validate_python(loads)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path}: expected what `benchmarks stack` or `ingress` writes: {error}"
         ) from error
-    if isinstance(results, _Loads):
-        return results.loads
-    return [
-        entry.load.model_copy(
-            update={"mean_batch": entry.batch_fill, "replicas": entry.machines}
-        )
-        for entry in results
-    ]
 
 
 def apply(scenario: Scenario, load: MeasuredLoad) -> Scenario:
@@ -327,10 +291,8 @@ def apply(scenario: Scenario, load: MeasuredLoad) -> Scenario:
 
 def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
     """Simulate a scenario. The first outcome is that of all languages."""
-    if scenario.day:
-        return summarize(
-            scenario, list(simulate_day(scenario, scenario.day, seed=seed))
-        )
+    if day := scenario.day:
+        return summarize(scenario, list(simulate_day(scenario, day, seed=seed)))
     stretch, traffic = scenario.stretch, scenario.traffic
     least, most = scenario.replicas
     began_s = stretch.from_hour * HOUR_S
@@ -355,30 +317,23 @@ def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
     return summarize(scenario, simulation.run())
 
 
-def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> Findings:
+def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> report.Findings:
     """A row per load as it was measured and as it is simulated, and what is far apart."""
-    rows, misses, headers = [], [], ["load"]
+    rows, misses = [], []
     for measured, outcome in pairs:
-        figures = {
-            "requests/s": (measured.requests_per_s, outcome.requests_per_s),
-            "mean batch": (measured.mean_batch, outcome.mean_batch),
-            "p50 ms": (measured.latencies.p50_ms, outcome.latencies.p50_ms),
-            "p99 ms": (measured.latencies.p99_ms, outcome.latencies.p99_ms),
-        }
         cells = [measured.name]
-        for name, (real, simulated) in figures.items():
+        for name, read in _COMPARED.items():
+            real, simulated = read(measured), read(outcome)
             ratio = simulated / real if real and simulated is not None else None
-            cells += map(show, (real, simulated, ratio))
-            is_checked = name in ("requests/s", "mean batch") and ratio is not None
-            if is_checked and abs((ratio or 0) - 1) > TOLERANCE:
-                misses.append(
-                    f"{measured.name}: {name} {show(simulated)} instead of {show(real)}"
-                )
+            cells += map(report.show, (real, simulated, ratio))
+            if name in _CHECKED and ratio is not None and abs(ratio - 1) > TOLERANCE:
+                found, wanted = report.show(simulated), report.show(real)
+                misses.append(f"{measured.name}: {name} {found} instead of {wanted}")
         rows.append(tuple(cells))
-    for name in figures:
-        headers += (name, f"{name}, simulated", f"{name}, ratio")
-    return Findings(
-        FigureTable(tuple(headers), tuple(rows)),
+    ends = ("", ", simulated", ", ratio")
+    headers = ("load", *(name + end for name in _COMPARED for end in ends))
+    return report.Findings(
+        report.FigureTable(headers, tuple(rows)),
         [{"measured": measured, "simulated": outcome} for measured, outcome in pairs],
         remarks=misses or ["within 15 %"],
         has_failed=bool(misses),
@@ -390,7 +345,7 @@ def summarize(scenario: Scenario, tallies: Sequence[Tally]) -> list[LanguageOutc
     whole = _summarize(scenario, ALL, tallies)
     gateways_hour = scenario.gateways.processes * scenario.price.gateway_hour
     gateways = gateways_hour / HOUR_S / (whole.requests_per_s or math.inf) * 1e6
-    languages = group(tallies, lambda tally: tally.language)
+    languages = report.group(tallies, lambda tally: tally.language)
     each = [_summarize(scenario, name, own) for name, own in languages.items()]
     return [
         outcome
@@ -400,18 +355,17 @@ def summarize(scenario: Scenario, tallies: Sequence[Tally]) -> list[LanguageOutc
     ]
 
 
-def find_latencies(tallies: Sequence[Tally]) -> Latencies:
+def find_latencies(tallies: Sequence[Tally]) -> report.Latencies:
     """Return percentiles where each tally's times count with its weight."""
     times = np.concatenate([np.frombuffer(t.latencies_s) for t in tallies]) * 1000
     if not len(times):
-        return Latencies(None, None, None)
+        return report.Latencies(None, None, None)
     counts = [len(tally.latencies_s) for tally in tallies]
     weights = np.repeat([tally.weight for tally in tallies], counts)
-    order = np.argsort(times)
-    sums = np.cumsum(weights[order])
-    places = np.searchsorted(sums, np.array(_SHARES) * sums[-1])
-    p50, p95, p99, p90 = (float(ms) for ms in times[order][places])
-    return Latencies(p50, p95, p99, p90, float(np.average(times, weights=weights)))
+    ms = np.quantile(times, _SHARES, weights=weights, method="inverted_cdf")
+    p50, p95, p99, p90 = map(float, ms)
+    mean_ms = float(np.average(times, weights=weights))
+    return report.Latencies(p50, p95, p99, p90, mean_ms)
 
 
 def _summarize(
@@ -420,7 +374,7 @@ def _summarize(
     def add(key: str) -> float:
         return float(sum(getattr(tally, key) * tally.weight for tally in tallies))
 
-    languages = group(tallies, lambda tally: tally.language).values()
+    languages = report.group(tallies, lambda tally: tally.language).values()
     seconds = sum(tally.seconds * tally.span for tally in next(iter(languages)))
     answered = sum(len(tally.latencies_s) * tally.weight for tally in tallies)
     refused, late, batches = add("refused"), add("late"), add("batches")

@@ -1,28 +1,39 @@
-"""`python -m benchmarks tune`: finds the most throughput within an SLA, and confirms it."""
+"""`python -m benchmarks tune`: finds the most throughput within an SLA, confirms it, and writes
+results.csv, report.md with pictures, and the winner's map.
+"""
 
 from __future__ import annotations
 
+import csv
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import typer
 from pydantic import TypeAdapter
 from requests import RequestException
 
+from benchmarks import report
 from benchmarks.driver import console, read_range, say
 from benchmarks.instruments import running
-from benchmarks.instruments.counters import describe, read_counters
-from benchmarks.instruments.load import LoadFigures, measure_closed, measure_open
+from benchmarks.instruments.counters import WorkerFigures, describe, read_counters
+from benchmarks.instruments.load import (
+    OPEN,
+    LoadFigures,
+    measure_closed,
+    measure_open,
+    sum_cpu,
+    sum_memory,
+)
 from benchmarks.instruments.workload import REQUESTS, draw_requests
 from benchmarks.plan_file import PlanError
-from benchmarks.report import load_figure
-from benchmarks.tune import report
-from benchmarks.tune.plan import Combination, SlaEntry, TuningPlan, read_plan
-from benchmarks.tune.report import SearchOutcome, Trial, TrialPoint
+from benchmarks.report import Chart, show
+from benchmarks.tune.plan import KNOBS, Combination, SlaEntry, TuningPlan, read_plan
+from catalog.map import SECTIONS
 from deploy.stack import StackError
 
 #: Successive halving (Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured
@@ -35,7 +46,88 @@ _INTERRUPTED = 130
 _CONNECTIONS = 512
 #: With fewer requests the 99th percentile is the slowest one, and a matter of chance.
 _LEAST_REQUESTS = 100
+#: Lines of a picture that can be told apart.
+_MOST_LINES = 6
+
+
+@dataclass(frozen=True)
+class TrialPoint:
+    """One level of load."""
+
+    load: LoadFigures
+    workers: WorkerFigures
+    #: Whether it keeps the SLA.
+    is_kept: bool
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The larger the better: throughput (in an open loop the planned one, which all
+        combinations were asked for), then a short p99."""
+        load = self.load
+        throughput = load.level if load.loop == OPEN else load.requests_per_s
+        return throughput, -(load.latencies.p99_ms or 0.0)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The levels that one rung of the search measured of a combination."""
+
+    name: str
+    rung: int
+    #: From its start to its end.
+    seconds: float
+    points: tuple[TrialPoint, ...]
+    #: The reason why it has no more points.
+    fault: str = ""
+
+    @property
+    def best(self) -> TrialPoint | None:
+        """The most throughput that keeps the SLA."""
+        kept = (point for point in self.points if point.is_kept)
+        return max(kept, key=lambda point: point.rank, default=None)
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The larger the better. Without a load that keeps the SLA, the p99 at the lowest
+        load decides."""
+        if self.best:
+            return self.best.rank
+        lowest = min(self.points, key=lambda point: point.load.level, default=None)
+        p99_ms = lowest.load.latencies.p99_ms if lowest else None
+        return 0.0, -(p99_ms or float("inf"))
+
+
 _TRIAL = TypeAdapter(Trial)
+
+
+def _read_rest(point: TrialPoint) -> float | None:
+    """Return the mean time of a request outside of the queue and the batch."""
+    mean_ms, workers = point.load.latencies.mean_ms, point.workers
+    if mean_ms is None or workers.queue_ms is None or workers.handler_ms is None:
+        return None
+    return mean_ms - workers.queue_ms - workers.handler_ms
+
+
+#: The figures of a level of load: in results.csv, and, of the best level, in report.md.
+_FIGURES: report.Columns[TrialPoint] = {
+    "throughput": lambda point: point.load.requests_per_s,
+    "average_ms": lambda point: point.load.latencies.mean_ms,
+    "p50_ms": lambda point: point.load.latencies.p50_ms,
+    "p90_ms": lambda point: point.load.latencies.p90_ms,
+    "p99_ms": lambda point: point.load.latencies.p99_ms,
+    "queue_ms": lambda point: point.workers.queue_ms,
+    "handler_ms": lambda point: point.workers.handler_ms,
+    "batch_fill": lambda point: point.workers.batch_fill,
+    "padding_share": lambda point: point.workers.padding_share,
+    "cpu_ms": lambda point: sum_cpu(point.load),
+    "memory_mb": lambda point: sum_memory(point.load),
+}
+#: The parts of a request's time.
+_PARTS: report.Columns[TrialPoint] = {
+    "queue": _FIGURES["queue_ms"],
+    "handler": _FIGURES["handler_ms"],
+    "gateway, nginx, client": _read_rest,
+}
 
 
 def answer(plan: Path, *, out: Path, fresh: bool) -> None:
@@ -44,7 +136,7 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
     Every combination is started as its own stack, warmed up, asked and stopped. Writes
     results.csv, report.md with charts, and the winner as setup_config.json.
     """
-    load_figure()
+    report.load_figure()
     run = open_run(read_plan(plan), out.resolve(), is_fresh=fresh)
     try:
         run.search()
@@ -52,8 +144,8 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
         console.print("Stopped; the same command goes on from here.")
         raise typer.Exit(_INTERRUPTED) from None
     finally:
-        report.write(run.out, run.plan, run.trials, run.outcome())
-    console.print(report.summarize(run.plan, run.outcome()))
+        write_results(run)
+    console.print(summarize(run))
     say(f"written: {out}/results.csv, report.md, setup_config.json")
 
 
@@ -103,6 +195,17 @@ class TuningRun:
             rungs.append(math.ceil(rungs[-1] / _ETA))
         return rungs
 
+    @property
+    def finalists(self) -> list[Trial]:
+        """The trials of the last rung before the confirmation, the best first."""
+        last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
+        return self._rank(last)
+
+    @property
+    def winner(self) -> Trial | None:
+        """None if nothing keeps the SLA."""
+        return next((trial for trial in self.finalists[:1] if trial.best), None)
+
     def search(self) -> None:
         """Go rung by rung, then once more with the winner's map as it was written."""
         default, limit_s = self.plan.default, self.plan.search.minutes * 60
@@ -116,26 +219,9 @@ class TuningRun:
                 combinations = list(dict.fromkeys([*best[:1], default, *best[1:]]))
             share = _FIRST_SHARE if rung == 0 and len(self.rungs) > 1 else 1
             self._climb(rung, combinations, limit_s * share)
-        if winner := self.outcome().winner:
+        if winner := self.winner:
             map_path = write_map(self.winner_map, by_name[winner.name])
             self._try(len(self.rungs), by_name[winner.name], map_path, winner.rung)
-
-    def outcome(self) -> SearchOutcome:
-        """Return what the search has found so far."""
-        last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
-        ranked = self._rank(last)
-        winner = ranked[0] if ranked and ranked[0].best else None
-        by_name = {trial.name: trial for trial in ranked}
-        confirmations = [t for t in self.trials if t.rung == len(self.rungs)]
-        tried = {trial.name for trial in self.trials}
-        return SearchOutcome(
-            winner=winner,
-            default=by_name.get(self.plan.default.name),
-            confirmation=next(
-                (t for t in confirmations if winner and t.name == winner.name), None
-            ),
-            untried=sum(c.name not in tried for c in self.plan.combine()),
-        )
 
     def _rank(self, rung: int) -> list[Trial]:
         trials = (trial for trial in self.trials if trial.rung == rung)
@@ -266,3 +352,176 @@ def find_highest(
         else:
             probe = passed + 1 if passed >= start else failed - 1
     return passed if passed >= 0 else None
+
+
+def write_results(run: TuningRun) -> None:
+    """Write results.csv, report.md, throughput.svg and batches.svg into the run's folder."""
+    combinations = {each.name: each for each in run.plan.combine()}
+    rows = [
+        _write_row(trial, point, combinations[trial.name])
+        for trial in run.trials
+        for point in trial.points
+    ]
+    with (run.out / "results.csv").open("w", encoding="utf-8", newline="") as file:
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        writer = csv.DictWriter(file, keys)
+        writer.writeheader()
+        writer.writerows(rows)
+    # The last trial of each combination, those of later rungs first, then the best.
+    latest = sorted(
+        {trial.name: trial for trial in run.trials}.values(),
+        key=lambda trial: (trial.rung, trial.rank),
+        reverse=True,
+    )
+    if rows:
+        names = [trial.name for trial in latest]
+        throughput, batches = draw(run.plan, names, run.trials)
+        report.draw_charts(throughput, run.out / "throughput.svg")
+        report.draw_charts(batches, run.out / "batches.svg")
+    (run.out / "report.md").write_text(_write_report(run, latest), "utf-8")
+
+
+def _write_row(
+    trial: Trial, point: TrialPoint, combination: Combination
+) -> dict[str, Any]:
+    load = point.load
+    section = SECTIONS[combination.task].model_fields
+    settings = {key: section[key].default for key in KNOBS if key in section}
+    figures = {name: read(point) for name, read in _FIGURES.items()}
+    return {
+        "rung": trial.rung,
+        "task": combination.task,
+        "model": combination.model,
+        "languages": " ".join(combination.languages),
+        "device": combination.device,
+        **(settings | dict(combination.settings)),
+        "rate" if load.loop == OPEN else "concurrency": load.level,
+        "requests": load.answers,
+        "errors": load.errors,
+        "is_within_sla": point.is_kept,
+        **{k: value and round(value, 3) for k, value in figures.items()},
+    }
+
+
+def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
+    def bind(read: Callable[[TrialPoint], Any]) -> Callable[[Trial], Any]:
+        return lambda trial: read(trial.best) if trial.best else None
+
+    machine = report.describe_machine()
+    faults = "".join(f"- {t.name}: {t.fault}\n" for t in latest if t.fault)
+    columns: report.Columns[Trial] = {
+        "configuration": lambda trial: trial.name,
+        **{name.replace("_", " "): bind(read) for name, read in _FIGURES.items()},
+    }
+    parts = (
+        "# Tuning\n",
+        summarize(run).replace("\n", "\n\n") + "\n",
+        f"{machine['cores']} cores of {machine['processor']}, "
+        f"{machine['memory_gb']} GB; {run.plan.load.seconds:g} s at each level, twice "
+        "as long in each further rung of the search. Figures are those of the highest "
+        "load within the SLA.\n",
+        report.to_markdown(report.tabulate(latest, columns)),
+        "![Latency and throughput](throughput.svg)\n\n![Batches](batches.svg)\n",
+        f"## Faults\n\n{faults}" if faults else "",
+    )
+    return "\n".join(parts)
+
+
+def summarize(run: TuningRun) -> str:
+    """Return the outcome in a few lines."""
+    sla, winner = run.plan.sla, run.winner
+    promise = f"p99 ≤ {sla.p99_ms:g} ms, errors ≤ {sla.error_share:.2%}"
+    if winner is None:
+        return f"Nothing that was tried keeps the SLA ({promise})."
+    default = run.plan.default.name
+    shipped = next((trial for trial in run.finalists if trial.name == default), None)
+    last = (trial for trial in run.trials if trial.rung == len(run.rungs))
+    confirmed = next((trial for trial in last if trial.name == winner.name), None)
+    ratio, share = _divide(winner, shipped), _divide(confirmed, winner)
+    tried = {trial.name for trial in run.trials}
+    untried = sum(each.name not in tried for each in run.plan.combine())
+    lines = (
+        f"Best within the SLA ({promise}): {_describe(winner)}",
+        shipped and f"The map {_describe(shipped)}",
+        ratio and f"{show(ratio)} times as much.",
+        confirmed and f"Confirmed: {_describe(confirmed)}",
+        share and f"{show(share)} of what was predicted.",
+        untried and f"There was no time for {untried} combinations.",
+    )
+    return "\n".join(line for line in lines if line)
+
+
+def _describe(trial: Trial) -> str:
+    if trial.best is None:
+        return f"{trial.name}: never within the SLA"
+    load = trial.best.load
+    p99 = show(load.latencies.p99_ms)
+    return f"{trial.name}: {show(load.requests_per_s)} requests/s, p99 {p99} ms"
+
+
+def _divide(dividend: Trial | None, divisor: Trial | None) -> float | None:
+    """Divide the first one's answers within the SLA by the second one's."""
+    best = [trial.best if trial else None for trial in (dividend, divisor)]
+    first, second = (point.load.requests_per_s if point else None for point in best)
+    return first / second if first and second else None
+
+
+def draw(
+    plan: TuningPlan, names: Sequence[str], trials: Sequence[Trial]
+) -> tuple[list[Chart], list[Chart]]:
+    """Draw latency over throughput with its Pareto front, and what batches are like. The
+    combinations have their last point of each level; the first one is the best."""
+    best, *_ = names
+    points = {name: list_points(name, trials) for name in names}
+    others = [name for name in names if name != plan.default.name]
+    shown = {n: points[n] for n in names if n not in others[_MOST_LINES:]}
+    p99s = _draw_lines(points, _FIGURES["p99_ms"])
+    every = {point for line in p99s.values() for point in line}
+    curves = {name: line for name, line in p99s.items() if name in shown}
+    rates = [x for line in curves.values() for x, _ in line]
+    if rates:
+        curves["SLA"] = [(x, plan.sla.p99_ms) for x in (min(rates), max(rates))]
+    front = {"front": sorted(find_front(every))}
+    fills = _draw_lines(shown, _FIGURES["batch_fill"])
+    spent: dict[str, report.Points] = {}
+    for part, read in _PARTS.items():
+        spent |= _draw_lines({part: points[best]}, read)
+    rate = "requests/s"
+    return (
+        [
+            Chart("Latency over throughput", rate, "p99 ms", curves),
+            Chart("Pareto front", rate, "p99 ms", front, dots={"all": [*every]}),
+        ],
+        [
+            Chart("Batch fill", rate, "rows of a batch", fills),
+            Chart(f"Where time goes: {best}", rate, "ms", spent),
+        ],
+    )
+
+
+def list_points(name: str, trials: Sequence[Trial]) -> list[TrialPoint]:
+    """Return the last point of each level of a combination."""
+    own = (trial for trial in trials if trial.name == name)
+    return list({p.load.level: p for trial in own for p in trial.points}.values())
+
+
+def _draw_lines(
+    points: Mapping[str, Sequence[TrialPoint]],
+    read: Callable[[TrialPoint], float | None],
+) -> dict[str, report.Points]:
+    """Values over throughput, where there are any."""
+    lines: dict[str, report.Points] = {}
+    for name, some in points.items():
+        pairs = ((point.load.requests_per_s, read(point)) for point in some)
+        if line := sorted((x, y) for x, y in pairs if y is not None):
+            lines[name] = line
+    return lines
+
+
+def find_front(points: set[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """Yield the points that no other beats in both throughput and latency."""
+    least = float("inf")
+    for throughput, latency in sorted(points, key=lambda p: (-p[0], p[1])):
+        if latency < least:
+            least = latency
+            yield throughput, latency

@@ -7,7 +7,7 @@ import json
 import random
 import string
 
-from benchmarks.measure.hostile_inputs import SHAPES, TextShape
+from benchmarks.measure.hostile import SHAPES, TextShape
 from tests.chaos.load import Question
 
 #: A body's size: just under what nginx lets through.

@@ -11,7 +11,7 @@ import requests
 
 from benchmarks.instruments.running import start_gateway, write_map
 from benchmarks.measure import hostile
-from benchmarks.measure.hostile_inputs import SHAPES
+from benchmarks.measure.hostile import SHAPES
 
 
 def test_a_shape_is_about_as_long_as_it_is_to_be():

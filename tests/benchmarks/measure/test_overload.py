@@ -15,7 +15,6 @@ from benchmarks.measure.overload import (
     LARGE,
     SMALL,
     Bench,
-    Ladder,
     choose,
     find_misses,
     find_refusal_cost,
@@ -75,8 +74,8 @@ def test_a_server_is_pressed_at_multiples_of_its_peak(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(overload, "_LOOK_S", 0)
-    ladder = Ladder(loads=[0.5], seconds=1.0, clients=[2], peak_s=0.3, addresses=2)
-    bench = Bench(Running(server.url, {}), Target(server.url, SOME_REQUESTS), ladder)
+    target = Target(server.url, SOME_REQUESTS)
+    bench = Bench(Running(server.url, {}), target, [0.5], 1.0, [2], 0.3, addresses=2)
     first, last, loaded = bench.press(2000, None)
     assert first.load == last.load == 0
     assert loaded.load == 0.5
@@ -92,9 +91,8 @@ def test_a_server_that_answers_nothing_has_no_peak(
     monkeypatch.setattr(overload, "_SETTLE_S", 0)
     monkeypatch.setattr(overload, "_LOOK_S", 0)
     server.statuses = [503] * 1000
-    ladder = Ladder(loads=[1], seconds=0.1, clients=[1], peak_s=0.1)
     target = Target(server.url, SOME_REQUESTS)
-    bench = Bench(Running(server.url, {}), target, ladder)
+    bench = Bench(Running(server.url, {}), target, [1], 0.1, [1], 0.1)
     with pytest.raises(ValueError, match="no request is answered within 500 ms"):
         bench.press(500, None)
 

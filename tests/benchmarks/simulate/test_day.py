@@ -67,9 +67,9 @@ def test_replicas_follow_the_wave_with_serves_delays(make: Make):
         day={**DAY, "moments": 24},
     )
     planner = plan(scenario)
-    moments = [planner.plan(hour) for hour in range(24)]
-    ready = [m.factors["language-1"] * m.parts[0].replicas for m in moments]
-    held = [m.held["language-1"] for m in moments]
+    parts = [part for hour in range(24) for part in planner.plan(hour)[1]]
+    ready = [part.factor * part.replicas for part in parts]
+    held = [part.held for part in parts]
     most = max(ready)
     # The replicas of 12:30 have started at 14:30, and are kept until 18:30.
     assert [hour for hour in range(24) if ready[hour] == most] == list(range(14, 19))

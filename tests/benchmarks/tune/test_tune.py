@@ -18,8 +18,14 @@ from benchmarks.instruments.load import LoadFigures
 from benchmarks.report import Latencies
 from benchmarks.tune import search as tune
 from benchmarks.tune.plan import Combination, SlaEntry, TuningPlan
-from benchmarks.tune.report import Trial, TrialPoint, find_front, list_points
-from benchmarks.tune.search import find_highest, keeps
+from benchmarks.tune.search import (
+    Trial,
+    TrialPoint,
+    find_front,
+    find_highest,
+    keeps,
+    list_points,
+)
 
 pytestmark = pytest.mark.slow
 
