@@ -14,13 +14,13 @@ from contract import variables
 from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION
 from handlers.engine.directories import (
+    Digests,
     InputSize,
     ModelError,
     check_directory,
     read_input_size,
     read_settings,
 )
-from handlers.engine.sealing import Digests
 
 
 def default_cache() -> Path:

@@ -125,18 +125,12 @@ class ModelConfig:
     options: Mapping[str, Any]
 
 
-class Metrics(Protocol):
-    """The part of TorchServe's metrics that is used here."""
-
-    def add_counter(self, name: str, value: int, idx: int) -> None: ...
-
-
 class Context(Protocol):
     """The part of `ts.context.Context` that is used here."""
 
     model_yaml_config: dict[str, Any]
     system_properties: dict[str, Any]
-    metrics: Metrics
+    metrics: Any
 
     def get_request_header(self, idx: int, key: str) -> str | None: ...
     def set_response_status(self, code: int, phrase: str, idx: int) -> None: ...
@@ -196,7 +190,12 @@ class TaskHandler(ABC, Generic[Item]):
         _log_to_stderr()
         options = context.model_yaml_config["handler"]
         gpu = context.system_properties.get("gpu_id")
-        _check_device(options["devices"], gpu)
+        actual = "cpu" if gpu is None else str(gpu)
+        if actual not in options["devices"]:  # TorchServe falls back silently
+            wanted = ", ".join(options["devices"])
+            raise RuntimeError(
+                f"the map puts this model on {wanted}, TorchServe on {actual}"
+            )
         self.start(_place(Path(options["model_path"]), gpu, options))
 
     def start(self, config: ModelConfig) -> None:
@@ -377,15 +376,6 @@ def _emit(counts: Mapping[str, int], context: Context) -> None:
 
 def _place(directory: Path, gpu: int | None, options: Mapping[str, Any]) -> ModelConfig:
     return ModelConfig(directory, "cpu" if gpu is None else "cuda", gpu or 0, options)
-
-
-def _check_device(devices: Sequence[str], gpu: int | None) -> None:
-    """TorchServe silently falls back to the CPU or to another GPU."""
-    actual = "cpu" if gpu is None else str(gpu)
-    if actual not in devices:
-        raise RuntimeError(
-            f"the map puts this model on {', '.join(devices)}, TorchServe on {actual}"
-        )
 
 
 def _read_row(row: Mapping[str, Any], context: Context, index: int) -> Row:

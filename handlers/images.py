@@ -9,10 +9,10 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from handlers.base import ModelConfig, Outcome, Result, Row, TaskError
 from handlers.engine.errors import OutOfMemory, run_in_halves
-from handlers.engine.inference import limit_threads
 from handlers.engine.vision.decoding import (
     Frame,
     ImageError,
@@ -31,7 +31,8 @@ BLACK: Frame = np.zeros((64, 64, 3), np.uint8)
 
 def place_engine(kind: type[Engine], config: ModelConfig, **options: Any) -> Engine:
     """A task's engine, with the device and threads that the map gives it."""
-    limit_threads(config.options["threads"])
+    if threads := config.options["threads"]:  # 0 is one per core
+        torch.set_num_threads(threads)
     return kind(
         config.directory,
         device=config.device,
@@ -46,12 +47,12 @@ def read_frames(row: Row, max_pixels: int) -> list[Frame]:
     body = row.body if isinstance(row.body, bytes | bytearray) else b""
     try:
         return decode_frames(body, max_pixels=max_pixels)
-    except UnknownImageFormat as error:
-        raise TaskError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-image", _sentence(error)
-        ) from error
     except ImageError as error:
-        raise _invalid_image(_sentence(error)) from error
+        detail = f"{str(error)[:1].upper()}{str(error)[1:]}."
+        if isinstance(error, UnknownImageFormat):
+            status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+            raise TaskError(status, "unsupported-image", detail) from error
+        raise _invalid_image(detail) from error
 
 
 def read_frame(row: Row, max_pixels: int) -> Frame:
@@ -85,11 +86,6 @@ def no_memory() -> TaskError:
         "out-of-memory",
         "This does not fit into the device's memory, even alone.",
     )
-
-
-def _sentence(error: ImageError) -> str:
-    text = str(error)
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _invalid_image(detail: str) -> TaskError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from text import composition, xml_runs
+from text import composition, markup_runs
 from text.composition import (
     PlannedSentence,
     Result,
@@ -75,7 +75,7 @@ def _read(request: TranslationRequest, identifier: Identifier) -> TranslationPla
     (text,), guess = request.texts, None
     try:
         if request.tags and request.tags.is_xml:
-            xml_runs.check(text)
+            markup_runs.check_xml(text)
         if not request.source:
             guess = composition.identify(identifier, text, request.tags)
         plan = TranslationPlan(request, [guess], sys.maxsize)

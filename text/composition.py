@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from text import html_runs
+from text import markup_runs
 from text.document import Document, ReadingJob, Segment, TextFormat, divide, take_apart
 from text.langid import UNDETERMINED, Guess, Identifier
 from text.options import Tags, TranslationRequest
 from text.orthography import mend, to_capitals, to_sentence_case
 from text.placeholders import Placeholder, Role, restore
-from text.term_cache import Choice
-from text.terms import settle
+from text.terms import Choice, settle
 
 #: A part of a sentence may have more tokens than its share of the characters.
 _MARGIN = 0.8
@@ -85,7 +84,7 @@ class TranslatedText:
 
 def identify(identifier: Identifier, text: str, tags: Tags | None) -> Guess:
     """The language of a text, whose tags say nothing of it."""
-    return identifier.identify(html_runs.strip(text[:_LOOKED_AT]) if tags else text)
+    return identifier.identify(markup_runs.strip(text[:_LOOKED_AT]) if tags else text)
 
 
 class TranslationPlan:

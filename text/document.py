@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from itertools import groupby
 
-from text import html_runs, orthography, segmentation, spacing, xml_runs
+from text import markup_runs, orthography, segmentation, spacing
 from text.errors import TooManySentences
-from text.html_runs import Run
+from text.markup_runs import Run
 from text.options import Splitting, Tags
 from text.placeholders import (
     Placeholder,
@@ -25,8 +25,7 @@ from text.placeholders import (
 )
 from text.segmentation import Part
 from text.spacing import EDGE, Separator, Spacing, compare
-from text.term_cache import Choice, TermCache
-from text.terms import Terms, combine, find_terms
+from text.terms import Choice, TermCache, Terms, combine, find_terms
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ def _flow(text: str) -> str:
 PLAIN = TextFormat()
 #: A text whose line breaks mean nothing.
 FLOWING = TextFormat(_flow)
-HTML = TextFormat(_flow, html_runs.escape, html_runs.show)
-XML = TextFormat(_flow, xml_runs.escape, html_runs.show)
+HTML = TextFormat(_flow, markup_runs.escape_html, markup_runs.show)
+XML = TextFormat(_flow, markup_runs.escape_xml, markup_runs.show)
 
 
 @dataclass(frozen=True)
@@ -118,65 +117,13 @@ class Document:
         return "".join(shown)
 
 
-def find_format(tags: Tags | None, splitting: Splitting) -> TextFormat:
-    """Find the format in which such a document writes text."""
-    if tags:
-        return XML if tags.is_xml else HTML
-    return PLAIN if splitting == "lines" else FLOWING
-
-
 def parse(source: str, tags: Tags | None) -> list[Run]:
     """The runs of a text, however it is written. What is no markup is translated, and
     counted."""
     if tags is None:
         return [Run(source)]
-    return (xml_runs.parse if tags.is_xml else html_runs.parse)(source, tags)
-
-
-def scan_text(
-    text: str,
-    language: str,
-    is_protected: bool,
-    *,
-    splitting: Splitting = "lines",
-    format: TextFormat | None = None,
-    terms: Sequence[Terms] = (),
-) -> Iterator[Piece]:
-    """The pieces of plain text, one after the other."""
-    format = format or find_format(None, splitting)
-    shown = format.read(text)
-    placeholders = find_kept(shown, is_protected, terms)
-    parts = _segment(shown, language, placeholders, splitting)
-    pieces = _cut(text, placeholders, parts, format=format)
-    yield from _mark_capitals(pieces, shown, placeholders, language)
-
-
-def scan_tagged(
-    runs: Iterable[Run],
-    language: str,
-    is_protected: bool,
-    *,
-    tags: Tags,
-    splitting: Splitting = "sentences",
-    format: TextFormat | None = None,
-    terms: Sequence[Terms] = (),
-) -> Iterator[Piece]:
-    """The pieces of an HTML or XML document or fragment, one after the other."""
-    start, format = 0, format or find_format(tags, splitting)
-    for run in runs:
-        if run.is_markup:
-            yield run.text
-            continue
-        text = run.text if splitting == "lines" else format.read(run.text)
-        found = find_kept(text, is_protected, terms)
-        placeholders = merge_tags(
-            run.placeholders,
-            [p._replace(shown=format.write(p.shown)) for p in found],
-        )
-        parts = _segment(text, language, placeholders, splitting)
-        pieces = _cut(run.text, placeholders, parts, start=start, format=format)
-        yield from _mark_capitals(pieces, text, placeholders, language)
-        start += len(text)
+    parse_markup = markup_runs.parse_xml if tags.is_xml else markup_runs.parse_html
+    return parse_markup(source, tags)
 
 
 def find_kept(
@@ -185,18 +132,6 @@ def find_kept(
     """Find the parts of a text that the model must not translate."""
     protected = find_protected(text) if is_protected else []
     return combine(protected, find_terms(text, terms)) if terms else protected
-
-
-def _segment(
-    text: str,
-    language: str,
-    placeholders: Iterable[Placeholder],
-    splitting: Splitting,
-) -> Iterable[Part]:
-    spans = _spans(placeholders)
-    if splitting == "none":
-        return segmentation.split(text, segmentation.MAX_CHARACTERS, spans)
-    return segmentation.segment(text, language, spans)
 
 
 def _mark_capitals(
@@ -225,10 +160,10 @@ def divide(segment: Segment, max_characters: int, format: TextFormat) -> Documen
     parts = segmentation.split(
         segment.text, max_characters, _spans(segment.placeholders)
     )
-    cut = _cut(
+    pieces = _cut(
         segment.text, segment.placeholders, parts, start=segment.start, format=format
     )
-    return Document(tuple(_inherit_capitals(cut, segment)), format)
+    return _make_parts(pieces, segment, format)
 
 
 def take_apart(segment: Segment, format: TextFormat) -> Document:
@@ -246,7 +181,7 @@ def take_apart(segment: Segment, format: TextFormat) -> Document:
         end = placeholder.end
     if format.spacing is not Spacing.KEEP:
         pieces = list(spacing.place(pieces, format.show))
-    return Document(tuple(_inherit_capitals(pieces, segment)), format)
+    return _make_parts(pieces, segment, format)
 
 
 def _set_off(placeholder: Placeholder, format: TextFormat) -> list[Piece]:
@@ -261,12 +196,16 @@ def _set_off(placeholder: Placeholder, format: TextFormat) -> list[Piece]:
     return pieces
 
 
-def _inherit_capitals(pieces: Iterable[Piece], segment: Segment) -> Iterator[Piece]:
-    for piece in pieces:
-        if segment.is_in_capitals and isinstance(piece, Segment):
-            yield replace(piece, is_in_capitals=True)
-        else:
-            yield piece
+def _make_parts(
+    pieces: Iterable[Piece], segment: Segment, format: TextFormat
+) -> Document:
+    """The parts of a sentence, which are in capitals if it is."""
+    if segment.is_in_capitals:
+        pieces = (
+            replace(piece, is_in_capitals=True) if isinstance(piece, Segment) else piece
+            for piece in pieces
+        )
+    return Document(tuple(pieces), format)
 
 
 def _spans(placeholders: Iterable[Placeholder]) -> list[tuple[int, int]]:
@@ -278,8 +217,8 @@ def _cut(
     placeholders: Iterable[Placeholder],
     parts: Iterable[Part],
     *,
-    start: int = 0,
-    format: TextFormat = PLAIN,
+    start: int,
+    format: TextFormat,
 ) -> Iterator[Piece]:
     """The pieces of a text that begins at character `start` of the client's."""
     pieces = _cut_parts(text, placeholders, parts, start=start, format=format)
@@ -308,22 +247,19 @@ def _cut_parts(
         between = "".join(gap)
         is_kept = format.spacing is Spacing.KEEP
         yield between if is_kept else spacing.find_separator(between, format.spacing)
-        yield _show(found[: core.start], own[: core.first], format)
+        seen, inside = core
+        yield _show(found[: seen.start], own[: inside.start], format)
         yield from edge
-        inner = [p.moved(core.start) for p in own[core.first : core.last]]
-        segment = Segment(
-            format.read(found[core.start : core.end]),
-            start + part.start + core.start,
-            tuple(inner),
-            part.is_torn,
-        )
+        inner = tuple(p.moved(seen.start) for p in own[inside])
+        place = start + part.start + seen.start
+        segment = Segment(format.read(found[seen]), place, inner, part.is_torn)
         if len(inner) > MAX_PLACEHOLDERS:
             yield from take_apart(segment, format).pieces
         else:
             yield segment
         yield from edge
-        after = [p.moved(core.end) for p in own[core.last :]]
-        yield _show(found[core.end :], after, format)
+        after = [p.moved(seen.stop) for p in own[inside.stop :]]
+        yield _show(found[seen.stop :], after, format)
         gap = []
     yield "".join(gap)
     if rest:
@@ -352,19 +288,12 @@ def _show(text: str, placeholders: Sequence[Placeholder], format: TextFormat) ->
     return fill(text, placeholders, [p.shown for p in placeholders], write)
 
 
-@dataclass(frozen=True)
-class _Core:
-    """The characters and placeholders of a sentence that the model must see."""
-
-    start: int
-    end: int
-    first: int
-    last: int
-
-
-def _find_core(text: str, placeholders: Sequence[Placeholder]) -> _Core | None:
-    """The sentence without what can stay outside: tags around all of it, and loose
-    placeholders at its edges. None if only placeholders are left."""
+def _find_core(
+    text: str, placeholders: Sequence[Placeholder]
+) -> tuple[slice, slice] | None:
+    """The characters and placeholders of a sentence that the model must see: not the tags
+    around all of it, nor loose placeholders at its edges. None if only placeholders are
+    left."""
     ends = [0, *(p.end for p in placeholders)]
     starts = [*(p.start for p in placeholders), len(text)]
     #: Whether there are words before each placeholder, and after the last.
@@ -388,14 +317,10 @@ def _find_core(text: str, placeholders: Sequence[Placeholder]) -> _Core | None:
     if not any(has_words[first : last + 1]):
         return None
     start, end = ends[first], starts[last]
-    start += _count_spaces(text[start : starts[first]])
-    end -= _count_spaces(text[max(start, ends[last]) : end][::-1])
-    return _Core(start, end, first, last)
-
-
-def _count_spaces(text: str) -> int:
-    """White space at the beginning."""
-    return len(text) - len(text.lstrip())
+    before, after = text[start : starts[first]], text[ends[last] : end]
+    start += len(before) - len(before.lstrip())
+    end -= len(after) - len(after.rstrip())
+    return slice(start, end), slice(first, last)
 
 
 @dataclass(frozen=True)
@@ -412,40 +337,39 @@ class ReadingJob:
     target: str | None = None
     dictionaries: Choice | None = None
 
-    def find_terms(self, language: str, terms: TermCache | None) -> Sequence[Terms]:
-        """The terms of the dictionaries from `language`. Raises TermsUnavailable."""
-        if terms is None or self.dictionaries is None or self.target is None:
-            return ()
-        return terms.take(self.dictionaries, language, self.target)
-
-    def scan_one(
-        self, runs: Sequence[Run], language: str, cache: TermCache | None
-    ) -> Iterator[Piece]:
-        """The pieces of the runs of one of the texts."""
-        terms = self.find_terms(language, cache)
-        if self.tags is None:
-            return scan_text(
-                runs[0].text,
-                language,
-                self.is_protected,
-                splitting=self.splitting,
-                format=self.choose_format(language),
-                terms=terms,
-            )
-        return scan_tagged(
-            runs,
-            language,
-            self.is_protected,
-            tags=self.tags,
-            splitting=self.splitting,
-            format=self.choose_format(language),
-            terms=terms,
-        )
-
     def choose_format(self, language: str) -> TextFormat:
         """The format of a text in `language`."""
-        usual = find_format(self.tags, self.splitting)
+        usual = PLAIN if self.splitting == "lines" else FLOWING
+        if self.tags:
+            usual = XML if self.tags.is_xml else HTML
         return _choose_format(usual, language, self.target or language)
+
+    def scan_runs(
+        self, runs: Iterable[Run], language: str, cache: TermCache | None
+    ) -> Iterator[Piece]:
+        """The pieces of one of the texts, one after the other. Raises TermsUnavailable."""
+        terms: Sequence[Terms] = ()
+        if cache and self.dictionaries and self.target:
+            terms = cache.take(self.dictionaries, language, self.target)
+        start, format = 0, self.choose_format(language)
+        for run in runs:
+            if run.is_markup:
+                yield run.text
+                continue
+            text = run.text if self.splitting == "lines" else format.read(run.text)
+            placeholders = find_kept(text, self.is_protected, terms)
+            if self.tags:
+                shown = [p._replace(shown=format.write(p.shown)) for p in placeholders]
+                placeholders = merge_tags(run.placeholders, shown)
+            spans = _spans(placeholders)
+            parts: Iterable[Part]
+            if self.splitting == "none":
+                parts = segmentation.split(text, segmentation.MAX_CHARACTERS, spans)
+            else:
+                parts = segmentation.segment(text, language, spans)
+            pieces = _cut(run.text, placeholders, parts, start=start, format=format)
+            yield from _mark_capitals(pieces, text, placeholders, language)
+            start += len(text)
 
 
 @lru_cache(_FORMATS)
@@ -459,7 +383,7 @@ def scan(job: ReadingJob, cache: TermCache | None = None) -> Iterator[Piece | in
     rows = 0
     for text, language in job.texts:
         runs = parse(text, job.tags)
-        pieces = job.scan_one(runs, language, cache) if language else ()
+        pieces = job.scan_runs(runs, language, cache) if language else ()
         for piece in _join_kept(pieces):
             rows += isinstance(piece, Segment)
             if rows > job.max_rows:

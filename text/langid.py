@@ -4,7 +4,7 @@ if there is too little evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
@@ -115,18 +115,14 @@ def load_model() -> LanguageIdentifier:
 
 
 @cache
-def _load_for(languages: frozenset[str]) -> LanguageIdentifier:
+def _rank_with_py3langid(languages: frozenset[str]) -> Rank:
     """The model for some languages, which takes milliseconds to make."""
     model = copy(load_model())
     model.set_languages(sorted(languages & set(model.labels)))
-    return model
+    return model.rank  # type: ignore[no-any-return]
 
 
-def _rank_with_py3langid(languages: Collection[str]) -> Rank:
-    return _load_for(frozenset(languages)).rank  # type: ignore[no-any-return]
-
-
-def _rank_with_lingua(languages: Collection[str]) -> Rank:
+def _rank_with_lingua(languages: frozenset[str]) -> Rank:
     from lingua import Language, LanguageDetectorBuilder
 
     codes = {known: known.iso_code_639_1.name.lower() for known in Language.all()}
@@ -141,7 +137,7 @@ def _rank_with_lingua(languages: Collection[str]) -> Rank:
 
 
 #: The libraries that can rank languages. lingua is an optional extra.
-LIBRARIES: Mapping[str, Callable[[Collection[str]], Rank]] = {
+LIBRARIES: Mapping[str, Callable[[frozenset[str]], Rank]] = {
     "py3langid": _rank_with_py3langid,
     "lingua": _rank_with_lingua,
 }

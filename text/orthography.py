@@ -251,14 +251,9 @@ def _end(body: str, marks: str, language: str) -> str:
     for mark in dict.fromkeys(plain):
         opener = _OPENERS.get(language, {}).get(mark)
         if opener and body.rfind(opener) <= body.rfind(mark):
-            place = _find_start(body)
+            starts = (match.end() for match in _INNER_END.finditer(body))
+            place = max(starts, default=0)  # of the last sentence
             body = body[:place] + opener + body[place:]
     forms = _FORMS.get(language, {})
     space = _SPACED.get(language, "") if plain != "." else ""
     return body + space + "".join(forms.get(mark, mark) for mark in plain)
-
-
-def _find_start(body: str) -> int:
-    """Find the start of the last sentence."""
-    ends = [match.end() for match in _INNER_END.finditer(body)]
-    return ends[-1] if ends else 0

@@ -61,85 +61,43 @@ _NUMBER = re.compile(
     r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.(?:\d\d)?\d\d|\d{1,3}(?:\.\d{3})+"
 )
 _WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
-#: Each kind with its role. If two kinds match at the same place, the first in this list wins.
-#: To keep the search linear, no repeat backtracks, and none runs past a place where its own
-#: kind can begin.
-_KINDS: tuple[tuple[str, Role, str], ...] = (
-    ("code", Role.WORD, r"```.+?```|``[^`\n]++``|`[^`\n]++`"),
-    (
-        "url",
-        Role.LOOSE,
-        rf"(?:(?:https?|ftps?|file)://|(?<![{_WORD}.@/-])www\.){_URL_CHARACTER}++",
-    ),
-    (
-        "email",
-        Role.LOOSE,
-        rf"(?<![{_WORD}.+%-])[{_WORD}.+%-]++@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
-    ),
-    (
-        "braces",
-        Role.WORD,
-        r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|\$\{[^{}\n]++\}"
-        r"|\{[\w.:#!\[\] ,-]*+\}",
-    ),
-    (
-        "printf",
-        Role.WORD,
-        r"%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
-        r"|%(?:\d++\$)?+[#0+-]*+\d*+(?:\.\d++)?+"
-        rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])",
-    ),
-    (
-        "shortcode",
-        Role.LOOSE,
-        rf"(?<![{_WORD}:]):(?=[0-9_+-]*+[a-z])[a-z0-9_+-]++:(?![{_WORD}:])"
-        rf"|(?<![{_WORD}:]):[+-]1:",
-    ),
-    (
-        "quantity",
-        Role.WORD,
-        rf"(?<![{_WORD}.,])[-+−]?+\d++(?:[.,]\d++)*+[ \u00a0\u202f]?+"
-        rf"(?:{'|'.join(_UNITS)})(?![{_WORD}])",
-    ),
-    (
-        "version",
-        Role.WORD,
-        rf"(?:[vV](?<![{_WORD}.,-].)\d++(?:\.\d++)*+"
-        rf"|\d(?<![{_WORD}.,-].)\d*+(?:\.\d++){{2,}}+)"
-        rf"{_PRERELEASE}(?![{_WORD}]|-[{_WORD}])",
-    ),
-    (
-        # Dates of ISO 8601, telephone and part numbers: `2030-01-31`, `12-3456-78`.
-        "number",
-        Role.WORD,
-        rf"\d(?<![{_WORD}.,/-].)\d*+(?:-\d++){{2,}}+(?![{_WORD}]|[./,-][{_WORD}])",
-    ),
-    (
-        # Standards are written with a space as well: `ISO 9001:2015`, `RFC 9110`.
-        "standard",
-        Role.WORD,
-        rf"(?<![{_WORD}.,/&@#-])(?:ISO(?:/IEC)?+|IEC|IEEE|RFC)[ \u00a0]"
-        rf"\d++(?:[.-]\d++)*+(?::\d{{4}})?+(?![{_WORD}]|-[{_WORD}])",
-    ),
-    (
-        # Capitals and digits; in a compound such as `COVID-19-Pandemie` they are no code.
-        "product",
-        Role.WORD,
-        rf"[A-Z](?<![{_WORD}.,/&@#-].)(?=[A-Z]*+(?:[/-][A-Z]++)*+[/-]?\d)[A-Z\d]*+(?:[/-][A-Z\d]++)*+"
-        rf"(?::\d{{4}})?+(?![{_WORD}]|[/-][{_WORD}])",
-    ),
-    (
-        "emoji",
-        Role.LOOSE,
-        r"\p{RI}\p{RI}|[0-9#*]\uFE0F?\u20E3|\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+"
-        r"(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+)*+",
-    ),
-)
+#: If two kinds match at the same place, the first in this list wins. To keep the search
+#: linear, no repeat backtracks, and none runs past a place where its own kind can begin.
+_KINDS = {
+    "code": r"```.+?```|``[^`\n]++``|`[^`\n]++`",
+    "url": rf"(?:(?:https?|ftps?|file)://|(?<![{_WORD}.@/-])www\.){_URL_CHARACTER}++",
+    "email": rf"(?<![{_WORD}.+%-])[{_WORD}.+%-]++@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
+    "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|\$\{[^{}\n]++\}"
+    r"|\{[\w.:#!\[\] ,-]*+\}",
+    "printf": r"%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
+    r"|%(?:\d++\$)?+[#0+-]*+\d*+(?:\.\d++)?+"
+    rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])",
+    "shortcode": rf"(?<![{_WORD}:]):(?=[0-9_+-]*+[a-z])[a-z0-9_+-]++:(?![{_WORD}:])"
+    rf"|(?<![{_WORD}:]):[+-]1:",
+    "quantity": rf"(?<![{_WORD}.,])[-+−]?+\d++(?:[.,]\d++)*+[ \u00a0\u202f]?+"
+    rf"(?:{'|'.join(_UNITS)})(?![{_WORD}])",
+    "version": rf"(?:[vV](?<![{_WORD}.,-].)\d++(?:\.\d++)*+"
+    rf"|\d(?<![{_WORD}.,-].)\d*+(?:\.\d++){{2,}}+)"
+    rf"{_PRERELEASE}(?![{_WORD}]|-[{_WORD}])",
+    # Dates of ISO 8601, telephone and part numbers: `2030-01-31`, `12-3456-78`.
+    "number": rf"\d(?<![{_WORD}.,/-].)\d*+(?:-\d++){{2,}}+(?![{_WORD}]|[./,-][{_WORD}])",
+    # Standards are written with a space as well: `ISO 9001:2015`, `RFC 9110`.
+    "standard": rf"(?<![{_WORD}.,/&@#-])(?:ISO(?:/IEC)?+|IEC|IEEE|RFC)[ \u00a0]"
+    rf"\d++(?:[.-]\d++)*+(?::\d{{4}})?+(?![{_WORD}]|-[{_WORD}])",
+    # Capitals and digits; in a compound such as `COVID-19-Pandemie` they are no code.
+    "product": rf"[A-Z](?<![{_WORD}.,/&@#-].)(?=[A-Z]*+(?:[/-][A-Z]++)*+[/-]?\d)"
+    rf"[A-Z\d]*+(?:[/-][A-Z\d]++)*+(?::\d{{4}})?+(?![{_WORD}]|[/-][{_WORD}])",
+    "emoji": r"\p{RI}\p{RI}|[0-9#*]\uFE0F?\u20E3"
+    r"|\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+"
+    r"(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+)*+",
+}
+_LOOSE = ("url", "email", "shortcode", "emoji")
+_WITH_DIGITS = ("quantity", "version", "number", "standard", "product")
 
 
-def _compile(kinds: Iterable[tuple[str, Role, str]]) -> regex.Pattern[str]:
-    named = (f"(?P<{name}>{pattern})" for name, _, pattern in kinds)
-    return regex.compile("|".join(named), regex.DOTALL)
+def _compile(*left_out: str) -> regex.Pattern[str]:
+    kinds = [(name, kind) for name, kind in _KINDS.items() if name not in left_out]
+    return regex.compile("|".join(f"(?P<{n}>{k})" for n, k in kinds), regex.DOTALL)
 
 
 #: A character or more of every kind: most sentences have none of them, and looking for all
@@ -148,10 +106,7 @@ _TRACE = re.compile(
     r"[\d`@{%:©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|www\."
 )
 _DIGIT = re.compile(r"\d")
-_WITH_DIGITS = ("quantity", "version", "number", "standard", "product")
-_ANY = _compile(_KINDS)
-_WITHOUT_DIGITS = _compile(kind for kind in _KINDS if kind[0] not in _WITH_DIGITS)
-_ROLES = {name: role for name, role, _ in _KINDS}
+_ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)
 #: Signs that end a sentence or a bracket do not belong to an address.
 _AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？"
 
@@ -172,9 +127,8 @@ def find_protected(text: str) -> list[Placeholder]:
         elif match.lastgroup == "version" and _NUMBER.fullmatch(found):
             continue
         end = match.start() + len(found)
-        placeholders.append(
-            Placeholder(match.start(), end, found, _ROLES[match.lastgroup or "code"])
-        )
+        role = Role.LOOSE if match.lastgroup in _LOOSE else Role.WORD
+        placeholders.append(Placeholder(match.start(), end, found, role))
     return placeholders
 
 

@@ -1,5 +1,6 @@
 """Finds a glossary's terms in a text, and writes their translations as the text writes them:
-`Invoice` at the start of a sentence becomes `Facture`, `INVOICE` becomes `FACTURE`.
+`Invoice` at the start of a sentence becomes `Facture`, `INVOICE` becomes `FACTURE`. Keeps the
+terms of the last dictionaries: making them takes up to some seconds, and they never change.
 """
 
 from __future__ import annotations
@@ -7,14 +8,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import regex
 
 from text.automaton import Automaton
-from text.entries import Entry, write_tsv
+from text.entries import Entry, read_stored, write_tsv
 from text.orthography import is_cased, to_capitals, to_sentence_case
 from text.placeholders import Placeholder, Role
 
@@ -60,8 +63,12 @@ _LONGEST_PARTICLE = max(map(len, _PARTICLES))
 _FIRST = "^"
 #: Entries or nodes between two pauses.
 _PAUSE_EVERY = 256
+#: Bytes of entries whose terms are kept, beside those that a request needs. In memory they
+#: take about five times as much.
+_MOST_BYTES = 16 << 20
 
 Item = TypeVar("Item")
+_Key = tuple[str, str]
 
 
 class _Token(NamedTuple):
@@ -294,3 +301,55 @@ def _is_abbreviation(text: str) -> bool:
     """Whether it has several letters, all of them capitals."""
     letters = [character for character in text if character.isalpha()]
     return len(letters) > 1 and all(letter.isupper() for letter in letters)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The dictionaries for a request into one language: by the language of a text, the ids of
+    those in `database` that apply. An entry of an earlier one wins."""
+
+    database: str
+    by_source: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class TermCache:
+    """The terms of one process. `read_entries` returns the stored entries of a dictionary by
+    its database and id, or raises TermsUnavailable. `pause` is called now and then while
+    terms are made."""
+
+    def __init__(
+        self,
+        read_entries: Callable[[str, str], bytes],
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._read_entries = read_entries
+        self._pause = pause
+        self._kept: OrderedDict[_Key, tuple[Terms, int]] = OrderedDict()
+
+    def has(self, choice: Choice, source: str) -> bool:
+        """Whether `take` answers at once."""
+        return all(key in self._kept for key in _list_keys(choice, source))
+
+    def take(self, choice: Choice, source: str, target: str) -> tuple[Terms, ...]:
+        """The terms of the dictionaries from `source`. May block for seconds. Raises
+        TermsUnavailable."""
+        keys = _list_keys(choice, source)
+        for key in keys:
+            if key not in self._kept:
+                stored = self._read_entries(*key)
+                self._make_room(len(stored), keys)
+                terms = Terms(read_stored(stored), source, target, self._pause)
+                self._kept[key] = terms, len(stored)
+            self._kept.move_to_end(key)
+        return tuple(self._kept[key][0] for key in keys)
+
+    def _make_room(self, size: int, needed: list[_Key]) -> None:
+        """A request's own dictionaries have a limit of their own."""
+        used = size + sum(size for _, size in list(self._kept.values()))
+        for key in list(self._kept):
+            if used > _MOST_BYTES and key not in needed:
+                used -= self._kept.pop(key)[1]
+
+
+def _list_keys(choice: Choice, source: str) -> list[_Key]:
+    return [(choice.database, each) for each in choice.by_source.get(source, ())]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from catalog import Catalog, Model, checkpoint
-from handlers.engine.sealing import Digests
+from handlers.engine.directories import Digests
 from torchserve_backend import archiver
 from torchserve_backend.registrar import Desired
 

@@ -45,7 +45,7 @@ from gateway.schemas import (
     refuse,
 )
 from gateway.services.translation import TranslationService, name_source
-from text import xml_runs
+from text import markup_runs
 from text.composition import TranslatedText
 from text.errors import NotWellFormed
 from text.options import Splitting, Tags, TranslationRequest
@@ -434,7 +434,7 @@ def _read_splitting(given: TranslateFields) -> Splitting:
 def _check_xml(texts: tuple[str, ...]) -> None:
     for number, text in enumerate(texts):
         try:
-            xml_runs.check(text)
+            markup_runs.check_xml(text)
         except NotWellFormed as error:
             raise refuse(
                 "Tag handling parsing failed, please check input.",

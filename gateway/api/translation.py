@@ -32,7 +32,7 @@ from gateway.schemas import (
     parse_translation,
 )
 from gateway.services.translation import TranslationService
-from text import xml_runs
+from text import markup_runs
 from text.composition import TranslatedText
 from text.errors import NotWellFormed
 from text.options import TranslationRequest
@@ -208,7 +208,7 @@ def _check_xml(wanted: TranslationRequest) -> None:
     """Raises InvalidRequest for the first text that is not well-formed."""
     for index, text in enumerate(wanted.texts):
         try:
-            xml_runs.check(text)
+            markup_runs.check_xml(text)
         except NotWellFormed as error:
             field = f"src_text[{index}]" if wanted.is_list else "src_text"
             expected = f"expected well-formed XML, found: {error}"

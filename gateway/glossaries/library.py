@@ -35,7 +35,7 @@ from gateway.glossaries.reading import (
 )
 from gateway.settings import Settings
 from gateway.threads import call_in_thread
-from text.term_cache import Choice
+from text.terms import Choice
 
 if TYPE_CHECKING:
     from gateway.glossaries.storage import GlossaryStorage

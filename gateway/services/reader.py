@@ -19,7 +19,7 @@ from text.errors import TermsUnavailable, TooManySentences
 from text.options import Tags
 from text.placeholders import Placeholder, Role
 from text.spacing import Separator
-from text.term_cache import Choice, TermCache
+from text.terms import Choice, TermCache
 
 #: The usual length of a line in characters. Parsing a line blocks the gateway.
 _LINE_CHARACTERS = 32 << 10

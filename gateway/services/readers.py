@@ -35,7 +35,7 @@ from gateway.services.reader import read_pieces, write_job
 from gateway.threads import call_in_thread, let_others_run
 from text.document import Document, Piece, ReadingJob, collect, scan
 from text.errors import TermsUnavailable, TooManySentences
-from text.term_cache import TermCache
+from text.terms import TermCache
 
 _ROOT = Path(__file__).parents[2]
 #: Texts of up to this many characters are read at once. The worst take 3 µs per character.

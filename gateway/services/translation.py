@@ -37,7 +37,7 @@ from text.composition import (
 from text.document import Document, TextFormat
 from text.langid import UNDETERMINED, Guess, Identifier, weigh_identification
 from text.options import AUTO, TranslationRequest
-from text.term_cache import Choice
+from text.terms import Choice
 
 #: The values of clients for a source that is to be identified.
 _UNKNOWN = ("", AUTO, UNDETERMINED)

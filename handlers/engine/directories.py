@@ -1,14 +1,18 @@
-"""Checks what a model directory must contain. It reads only names and JSON files, so it
-works without the model libraries.
+"""Checks what a model directory must contain, without the model libraries. Seals a directory
+whose files must be complete or not used: the seal lists them, and a check compares.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from contract import durable
 
 TOKENIZER_FILES = ("sentencepiece.bpe.model", "vocab.json")
 SAFE_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
@@ -16,6 +20,8 @@ SAFE_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 WEIGHT_FILES = (*SAFE_WEIGHT_FILES, "pytorch_model.bin")
 #: The preprocessing of a model that reads images.
 PREPROCESSOR_FILE = "preprocessor_config.json"
+#: Written last into a sealed directory, with the size and SHA-256 of every other file.
+_SEAL = "complete.json"
 _IMAGE_FILES = (("config.json",), (PREPROCESSOR_FILE,), SAFE_WEIGHT_FILES)
 
 
@@ -54,16 +60,15 @@ _KINDS = {
 SETTINGS_FILE = "babelgate.json"
 
 
-class ModelError(ValueError):
-    """A model directory that cannot be served; the message says what is missing."""
-
-
-@dataclass(frozen=True)
-class InputSize:
+class InputSize(NamedTuple):
     """The size of an image, in pixels."""
 
     height: int
     width: int
+
+
+class ModelError(ValueError):
+    """A model directory that cannot be served; the message says what is missing."""
 
 
 def check_directory(directory: Path, task: str) -> None:
@@ -100,8 +105,8 @@ def read_settings(directory: Path) -> dict[str, Any]:
 
 
 def read_input_size(directory: Path) -> InputSize:
-    """The size of the images that a model reads, so that one of this size is not scaled.
-    A model that takes images of several sizes has the largest.
+    """The size of the images that a model reads, so that one of this size is not
+    scaled. A model that takes images of several sizes has the largest.
 
     Raises ModelError if its `preprocessor_config.json` does not say.
     """
@@ -139,3 +144,55 @@ def read_object(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ModelError(f"{path} is not JSON: {error}") from error
     return content if isinstance(content, dict) else {}
+
+
+class Digests:
+    """SHA-256 of files, each read once, whatever its names. Use it for one run: a damage that
+    leaves size and time alone would go unnoticed later."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], str] = {}
+
+    def read(self, path: Path) -> str:
+        """The digest in hexadecimal digits. Raises OSError."""
+        with path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
+            if key not in self._known:
+                self._known[key] = hashlib.file_digest(file, "sha256").hexdigest()
+        return self._known[key]
+
+
+def find_damage(out: Path, digests: Digests | None = None) -> str:
+    """Return the damage of a sealed directory in a few words, or an empty string. With
+    `digests` the content of its files is compared, not only their sizes."""
+    try:
+        files = json.loads((out / _SEAL).read_text("utf-8"))
+        for name, wanted in files.items():
+            path = out / name
+            if path.stat().st_size != wanted["size"]:
+                return f"{name} has {path.stat().st_size} bytes, not {wanted['size']}"
+            if digests and digests.read(path) != wanted["sha256"]:
+                return f"{name} has other content"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"{_SEAL} cannot be read: {type(error).__name__}"
+    return ""
+
+
+def seal(part: Path, digests: Digests) -> None:
+    """Syncs all files to disk, then writes the seal: after a power cut no name may lead to
+    missing content."""
+    files = {
+        path.name: {"size": path.stat().st_size, "sha256": digests.read(path)}
+        for path in sorted(part.iterdir())
+    }
+    for path in part.iterdir():
+        durable.sync(path)
+    durable.write(part / _SEAL, json.dumps(files, indent=2) + "\n", mode=0o666)
+
+
+def unseal(part: Path) -> None:
+    """Removes the seal, so that files can be added."""
+    (part / _SEAL).unlink()

@@ -8,8 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from handlers.engine.directories import ModelError
-from handlers.engine.sealing import Digests, find_fault
+from handlers.engine.directories import Digests, ModelError, find_damage
 from handlers.engine.translation import conversion
 from tests.durability.running import Diary
 
@@ -55,7 +54,7 @@ def check(folder: Path, diary: Diary) -> None:
     for left in folder.glob("cache/*/converting-*"):
         os.utime(left, (0, 0))
     whole = convert(folder)
-    assert find_fault(whole, Digests()) == ""
+    assert find_damage(whole, Digests()) == ""
     for name, content in FILES.items():
         assert (whole / name).read_text() == content
     names = {path.name for path in whole.parent.iterdir()}

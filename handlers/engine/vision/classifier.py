@@ -31,17 +31,13 @@ class ClassificationEngine(VisionEngine):
         first. Raises OutOfMemory or DeviceFault."""
 
         def rank(places: list[int], pixels: torch.Tensor) -> list[list[ScoredLabel]]:
-            return self._rank(pixels, top_k)
+            logits = self._model(pixels).logits.float()
+            best = logits.softmax(dim=1).topk(min(top_k, logits.shape[1]))
+            found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            return [
+                [ScoredLabel(names[i], score) for i, score in zip(*each, strict=True)]
+                for each in found
+            ]
 
-        return self._infer(images, rank)
-
-    def _rank(self, pixels: torch.Tensor, top_k: int) -> list[list[ScoredLabel]]:
-        logits = self._model(pixels).logits.float()
-        best = logits.softmax(dim=1).topk(min(top_k, logits.shape[1]))
         names = self._model.config.id2label
-        return [
-            [ScoredLabel(names[i], score) for i, score in zip(ids, scores, strict=True)]
-            for ids, scores in zip(
-                best.indices.tolist(), best.values.tolist(), strict=True
-            )
-        ]
+        return self._infer(images, rank)

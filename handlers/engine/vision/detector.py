@@ -60,17 +60,17 @@ class DetectionEngine(VisionEngine):
         # Boxes in half precision would be off by pixels in a large image.
         output.logits = output.logits.float()
         output.pred_boxes = output.pred_boxes.float()
-        found = self._preprocessor.processor.post_process_object_detection(
+        found = self.processor.post_process_object_detection(
             output,
             threshold=min(question.threshold for question in questions),
             target_sizes=[(q.image.height, q.image.width) for q in questions],
         )
         return [
-            self._read(question, objects)
+            self._list_objects(question, objects)
             for question, objects in zip(questions, found, strict=True)
         ]
 
-    def _read(
+    def _list_objects(
         self, question: Question, found: Mapping[str, torch.Tensor]
     ) -> list[Object]:
         size = (question.image.width, question.image.height)

@@ -16,7 +16,7 @@ from transformers import AutoImageProcessor
 from transformers.image_processing_backends import PilBackend
 
 from handlers.engine.directories import read_input_size
-from handlers.engine.inference import choose_device, infer, load_model
+from handlers.engine.inference import choose_device, infer
 from handlers.engine.vision.decoding import Frame
 
 Answer = TypeVar("Answer")
@@ -49,13 +49,9 @@ class Preprocessor:
         )
         self._device, self._dtype = device, dtype
         self._is_usual = _is_usual(self.processor)
-        size = read_input_size(directory)
+        is_scaled = self._is_usual and _only_scales(self.processor)
         #: Frames of this shape need no scaling.
-        self._shape = (
-            (size.height, size.width, 3)
-            if self._is_usual and _only_scales(self.processor)
-            else None
-        )
+        self._shape = (*read_input_size(directory), 3) if is_scaled else None
         self._factor, self._shift = (
             part.to(device) for part in _read_colours(self.processor)
         )
@@ -104,7 +100,7 @@ class Preprocessor:
         return values.to(self._dtype)
 
 
-class VisionEngine:
+class VisionEngine(Preprocessor):
     """Loads a Hugging Face directory: float32 on a CPU, float16 or bfloat16 on a GPU."""
 
     #: The Transformers class that reads the directory.
@@ -120,12 +116,13 @@ class VisionEngine:
     ) -> None:
         place = choose_device(device, index)
         dtype = getattr(torch, compute_type)
-        self._model = load_model(self.kind, directory, device=place, dtype=dtype)
-        self._preprocessor = Preprocessor(directory, device=place, dtype=dtype)
-
-    def preprocess(self, frame: Frame) -> Image:
-        """A frame scaled to the size that the model reads."""
-        return self._preprocessor.preprocess(frame)
+        super().__init__(directory, device=place, dtype=dtype)
+        # Parts that Transformers has loaded in another precision, as BLIP-2's Q-Former, keep
+        # theirs. Weights that are pickled are not read.
+        model = self.kind.from_pretrained(
+            directory, dtype=dtype, local_files_only=True, use_safetensors=True
+        )
+        self._model = model.to(place).eval()
 
     def _infer(
         self,
@@ -133,7 +130,7 @@ class VisionEngine:
         compute: Callable[[list[int], torch.Tensor], Sequence[Answer]],
     ) -> list[Answer]:
         """One answer per image, in order. Raises OutOfMemory or DeviceFault."""
-        return infer(lambda: self._preprocessor.map_batches(images, compute))
+        return infer(lambda: self.map_batches(images, compute))
 
 
 def _is_usual(processor: Any) -> bool:

@@ -31,7 +31,7 @@ from gateway.http.call import Call, Deadline
 from gateway.services.readers import Readers, _Reader
 from text.document import ReadingJob, collect, scan
 from text.options import HTML_TAGS, Tags
-from text.term_cache import Choice
+from text.terms import Choice
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,9 @@ import pytest
 from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
 from gateway.glossaries.storage import open_storage
 from gateway.glossaries.terms import read_entries
-from text import term_cache
+from text import terms
 from text.errors import TermsUnavailable
-from text.term_cache import Choice, TermCache
-from text.terms import find_terms
+from text.terms import Choice, TermCache, find_terms
 
 LIMITS = GlossaryLimits(10, 1000)
 
@@ -52,7 +51,7 @@ def test_an_entry_of_the_first_dictionary_wins(choose):
 
 
 def test_the_last_that_fit_are_kept_and_what_a_request_needs(choose, monkeypatch):
-    monkeypatch.setattr(term_cache, "_MOST_BYTES", 8)
+    monkeypatch.setattr(terms, "_MOST_BYTES", 8)
     kept = TermCache(read_entries)
     first, second, third = choose(b"a\tb"), choose(b"a\tc"), choose(b"a\td")
     for choice in (first, second, first, third):

@@ -54,16 +54,6 @@ def test_answers_come_back_in_order(max_tokens: int, translators: int):
     assert texts(answers) == translated(sentences)
 
 
-def test_rows_of_like_length_go_together_within_the_budget():
-    engine = FakeEngine()
-    long, short = "T w w w w w", "S"
-    Batcher(engine, max_tokens=16).translate(
-        [sentence(long), *map(sentence, ("A", "B", short, "C"))]
-    )
-    # Each text has two tokens more than words.
-    assert engine.batches == [[long], ["A", "B", short, "C"]]
-
-
 def test_without_a_budget_a_batch_runs_as_it_came():
     engine = FakeEngine()
     sentences = words(1, 9, 2)
@@ -170,6 +160,8 @@ def test_a_faulty_answer_is_searched_for_again(text: str, said: str, fault: Faul
     engine.says_carefully = {text: said}
     (answer,), _ = Batcher(engine, max_tokens=4096).translate([rows[1]])
     assert answer == Translation(said, -0.1, fault=fault)
+    unguarded = Batcher(engine, max_tokens=4096, is_guarded=False)
+    assert unguarded.translate([rows[1]])[0] == [Translation(said, -0.1)]
 
 
 @pytest.mark.parametrize(
@@ -217,23 +209,6 @@ def test_a_second_search_that_does_not_fit_leaves_the_first_answer():
     assert answer == Translation(LOOP, -0.1, fault=Fault.LOOP)
 
 
-def test_without_a_guard_no_answer_is_judged():
-    engine = FakeEngine(says={"The dog": LOOP})
-    batcher = Batcher(engine, max_tokens=4096, is_guarded=False)
-    answers, statistics = batcher.translate([sentence("The dog")])
-    assert answers == [Translation(LOOP, -0.1)]
-    assert statistics.redecoded == 0
-
-
-def test_the_same_second_search_is_made_once():
-    engine = FakeEngine(says={"The dog": LOOP})
-    rows = [sentence("The dog", Decoding(beam_size=1)), sentence("The dog")]
-    answers, statistics = Batcher(engine, max_tokens=4096).translate(rows)
-    assert texts(answers) == translated(rows)
-    assert engine.batches == [["The dog"]] * 3
-    assert statistics.redecoded == 2
-
-
 @pytest.mark.parametrize("translators", [1, 2])
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(translators: int):
     engine = FakeEngine(memory=24, translators=translators)
@@ -245,11 +220,11 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(translators: int):
     assert statistics.halved == len(too_large)
 
 
-@pytest.mark.parametrize("error", [DeviceFault("CUDA error"), ValueError("a bug")])
 @pytest.mark.parametrize("translators", [1, 2])
-def test_other_errors_pass(error: Exception, translators: int):
+def test_other_errors_pass(translators: int):
+    error = DeviceFault("CUDA error")
     engine = FakeEngine(breaks_on="Hello", error=error, translators=translators)
-    with pytest.raises(type(error)):
+    with pytest.raises(DeviceFault):
         Batcher(engine, max_tokens=4096).translate([sentence("Hello"), sentence("A")])
 
 
@@ -269,14 +244,6 @@ def test_the_statistics_count_what_the_model_read():
     # 3 and 5 tokens in one pack, the 5 a second time.
     assert (statistics.tokens, statistics.padding_tokens) == (13, 2)
     assert (statistics.deduplicated, statistics.redecoded) == (1, 1)
-
-
-def test_of_no_sentences_there_are_no_answers():
-    engine = FakeEngine()
-    answers, statistics = Batcher(engine, max_tokens=4096).translate([])
-    assert answers == []
-    assert engine.batches == []
-    assert statistics.tokens == 0
 
 
 #: Packs hold every row once, keep to their budget, and leave no translator idle.
@@ -304,8 +271,10 @@ def test_every_row_is_in_one_pack_by_length_and_within_the_budget(
     lengths: list[int], max_tokens: int, translators: int
 ):
     check(pack(lengths, max_tokens=max_tokens), lengths, max_tokens)
+    least = len(pack(lengths, max_tokens=max_tokens))
     packs = spread(lengths, max_tokens=max_tokens, translators=translators)
     check(packs, lengths, max_tokens)
+    assert least <= len(packs) < least + translators
 
 
 @given(LENGTHS, BUDGET)
@@ -313,16 +282,6 @@ def test_a_pack_is_closed_only_when_it_is_full(lengths: list[int], max_tokens: i
     packs = pack(lengths, max_tokens=max_tokens)
     for packed, following in zip(packs, packs[1:], strict=False):
         assert cost([*packed, following[0]], lengths) > max_tokens
-
-
-@given(LENGTHS, BUDGET, TRANSLATORS)
-def test_packs_that_are_spread_are_as_few_as_keep_all_translators_at_work(
-    lengths: list[int], max_tokens: int, translators: int
-):
-    least = len(pack(lengths, max_tokens=max_tokens))
-    packs = spread(lengths, max_tokens=max_tokens, translators=translators)
-    assert least <= len(packs)
-    assert len(packs) < least + translators
 
 
 @given(st.integers(0, 100), TRANSLATORS)
@@ -333,22 +292,3 @@ def test_a_split_keeps_the_order_and_has_a_piece_per_translator(
     assert [row for piece in pieces for row in piece] == list(range(rows))
     assert all(pieces)
     assert len(pieces) <= translators
-
-
-@pytest.mark.parametrize("translators", [1, 2, 4, 8])
-def test_a_batch_of_equal_rows_is_spread_evenly(translators: int):
-    packs = spread([20] * 64, max_tokens=4096, translators=translators)
-    assert [len(packed) for packed in packs] == [64 // translators] * translators
-
-
-def test_one_translator_takes_all_that_the_budget_allows():
-    assert spread([3, 9, 5], max_tokens=27, translators=1) == [[1, 2, 0]]
-    assert spread([3, 9, 5], max_tokens=26, translators=1) == [[1], [2, 0]]
-
-
-def test_a_long_row_does_not_pad_the_short_ones():
-    assert spread([4, 4, 100, 4], max_tokens=4096, translators=2) == [[2], [0, 1, 3]]
-
-
-def test_of_no_rows_there_are_no_packs():
-    assert spread([], max_tokens=10, translators=2) == split(0, translators=2) == []

@@ -78,12 +78,6 @@ def test_alternatives_are_as_many_as_asked_different_and_the_best_first(
         assert len(texts) == 1 + len(answer.alternatives)
 
 
-def test_alternatives_do_not_change_the_answer(engine: Engine, few: list[Sentence]):
-    wide = engine.translate(ask_for(Decoding(beam_size=4), few))
-    with_others = engine.translate(ask_for(Decoding(beam_size=4, alternatives=3), few))
-    assert differences(wide, with_others) == 0
-
-
 def test_packing_does_not_change_an_answer(engine: Engine, few: list[Sentence]):
     """Nor do rows that ask for something else."""
     rows = [
@@ -93,11 +87,6 @@ def test_packing_does_not_change_an_answer(engine: Engine, few: list[Sentence]):
     answers, _ = Batcher(engine, max_tokens=40).translate(rows)
     alone = [engine.translate([row])[0] for row in rows]
     assert differences(answers, alone) <= ALLOWED_DIFFERENCES
-
-
-def test_one_batch_has_one_decoding(engine: Engine, few: list[Sentence]):
-    with pytest.raises(ValueError, match="too many values"):
-        engine.translate([few[0], *ask_for(Decoding(beam_size=8), few[1:])])
 
 
 @pytest.fixture(scope="module")

@@ -76,16 +76,9 @@ def test_weights_have_the_precision_that_was_asked_for(blip2: Path):
     assert model.query_tokens.dtype == torch.float32
 
 
-@pytest.mark.parametrize("max_tokens", [1, 3])
-def test_a_caption_has_at_most_so_many_tokens(directory: Path, max_tokens: int):
-    engine = CaptioningEngine(directory, max_tokens=max_tokens)
-    assert max(len(text.split()) for text in caption(engine, FRAMES)) == max_tokens
-
-
-def test_a_caption_has_neither_padding_nor_special_tokens(directory: Path):
-    for text in caption(CaptioningEngine(directory, max_tokens=TOKENS), FRAMES):
-        assert "<" not in text
-        assert text == text.strip()
+def test_a_caption_has_at_most_so_many_tokens(directory: Path):
+    engine = CaptioningEngine(directory, max_tokens=3)
+    assert max(len(text.split()) for text in caption(engine, FRAMES)) == 3
 
 
 @pytest.mark.parametrize(

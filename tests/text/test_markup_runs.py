@@ -1,0 +1,253 @@
+"""HTML and XML in, runs of text and markup out; and what is no XML."""
+
+from __future__ import annotations
+
+import html
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.markup import scan
+from tests.text.test_document import prepared, read
+from text import markup_runs
+from text.errors import NotWellFormed
+from text.markup_runs import check_xml, escape_html, escape_xml, parse_html, parse_xml
+from text.options import HTML_TAGS, Splitting, Tags
+from text.placeholders import fill
+
+HTML_PIECES = st.sampled_from(
+    [
+        *("<p>", "</p>", "<b>", "</b>", "<br/>", "<i class=notranslate>", "</i>"),
+        *("<pre>", "</pre>", "<script>", "if (a<b)", "</script>", "<!-- c -->"),
+        *("<!doctype html>", "&amp;", "&nbsp;", "text ", "a < b", "<", "&", "\n"),
+        *("<img alt='a>b'>", "<?pi?>", "&#65;", "é", "</x", "<x"),
+    ]
+)
+#: Beginnings and ends of markup, most of which stay alone.
+TORN = st.sampled_from(
+    [
+        *("<![", "<![a]", "<!-", "<!--", "-->", "<!", "<?", "</", "<a b='", "\0"),
+        *("<a b=", "'", '"', ">", "=", "]]>", "<![CDATA[", "&#", "&#x"),
+        "&#" + "9" * 5000,
+    ]
+)
+XML_PIECES = st.sampled_from(
+    [
+        *("<a>", "</a>", "<b x='1>2'>", "</b>", "<c/>", "<ig>", "</ig>", "<!-- c -->"),
+        *("<?pi x?>", "<![CDATA[ <a> ]]>", "&amp;", "&own;", "&#65;", "&", "<", "é "),
+        *("text. ", "More\n", "<_ü>", "</_ü>", "</", "<!DOCTYPE a>"),
+    ]
+)
+XML_TAGS = Tags(is_xml=True, ignored=("ig",), inline=("b",))
+
+
+def put_together(source: str, tags: Tags = HTML_TAGS) -> str:
+    parse, escape = (
+        (parse_xml, escape_xml) if tags.is_xml else (parse_html, escape_html)
+    )
+    return "".join(
+        run.text
+        if run.is_markup
+        else fill(
+            run.text, run.placeholders, [p.shown for p in run.placeholders], escape
+        )
+        for run in parse(source, tags)
+    )
+
+
+@given(st.lists(HTML_PIECES).map("".join), st.lists(XML_PIECES).map("".join))
+def test_the_runs_of_a_page_are_the_page(page, document):
+    assert html.unescape(put_together(page)) == html.unescape(page)
+    found = put_together(document, XML_TAGS)
+    assert html.unescape(found) == html.unescape(document)
+
+
+@given(st.lists(HTML_PIECES | TORN | st.text(max_size=3)).map("".join))
+def test_the_reader_refuses_nothing_and_loses_nothing(source):
+    assert "".join(token.raw for token in scan(source)) == source
+    parse_html(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "markup"),
+    [
+        ("<p>x <![a] y</p>", "<p><![a] y</p>"),
+        ("x<![CDATA[a>b]]>y", "<![CDATA[a>b]]>"),
+        ("x<![CDATA[a>y", "<![CDATA[a>"),
+        ("x<!-- a > b", "<!-- a > b"),
+        ("x<!", ""),
+        ("x<p a='>y", "<p a='>"),
+        ("<p>x <3", "<p>"),
+    ],
+)
+def test_what_is_no_proper_html_is_read_as_a_browser_reads_it(source, markup):
+    runs = parse_html(source)
+    assert "".join(run.text for run in runs if run.is_markup) == markup
+
+
+def test_characters_are_unescaped():
+    (run,) = parse_html(f"a &#{'9' * 5000}; b")
+    assert run.text == "a \ufffd b"
+    assert put_together("5&nbsp;o'clock") == "5&nbsp;o'clock"
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("<p>One <b>big</b> thing</p><p>Two</p>", ["One big thing", "Two"]),
+        ("Line<br>break", ["Line", "break"]),
+        ("a &lt; b &amp; c", ["a < b & c"]),
+        ("<script>var a</script><pre>keep\n  this</pre>x", ["x"]),
+        ('<div translate="no">a<div>b</div>c</div>d', ["d"]),
+        ('<div class="x notranslate">a</div>d', ["d"]),
+        ("<ul><li>a<li>b</ul>", ["a", "b"]),
+        ("<div translate=no>never closed", []),
+        ("<!-- comment -->x", ["x"]),
+    ],
+)
+def test_text_is_told_from_markup(source, texts):
+    found = [run.text for run in parse_html(source) if not run.is_markup]
+    assert [text for text in found if text.strip()] == texts
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("See <code>f(a)</code> here", ["<code>f(a)</code>"]),
+        ("Hi <i translate=no>Ann <i>B</i></i>", ["<i translate=no>Ann <i>B</i></i>"]),
+        ('A <a href="x?a=1&amp;b">link</a>', ['<a href="x?a=1&amp;b">', "</a>"]),
+        ("An <img src=x> image<wbr>", ["<img src=x>", "<wbr>"]),
+    ],
+)
+def test_inline_elements_are_placeholders_in_their_sentence(source, shown):
+    (run,) = parse_html(source)
+    assert [p.shown for p in run.placeholders] == shown
+
+
+@pytest.mark.parametrize(
+    ("source", "shown", "stripped"),
+    [
+        ("a &amp; <b>b</b>", "a & b", "a &  b "),
+        ("<br>", "\n", " "),
+        ("<!-- a --><img alt=a>", "", "  "),
+        ("1 <2 and 3> 2", "1 <2 and 3> 2", "1 <2 and 3> 2"),
+    ],
+)
+def test_a_reader_sees_the_text_and_line_breaks(source, shown, stripped):
+    assert markup_runs.show(source) == shown
+    assert markup_runs.strip(source) == stripped
+
+
+def list_runs(source: str, **tags: tuple[str, ...]) -> list[tuple[str, list[str]]]:
+    """Each text with the tags in it."""
+    return [
+        (run.text, [p.shown for p in run.placeholders])
+        for run in parse_html(source, Tags(**tags))  # type: ignore[arg-type]
+        if not run.is_markup
+    ]
+
+
+def test_elements_are_read_as_the_client_says():
+    source = "<p>One <b>two</b> <x>three</x> <q>four</q></p>"
+    assert list_runs(source) == [
+        ("One two ", ["<b>", "</b>"]),
+        ("three", []),
+        (" four", ["<q>", "</q>"]),
+    ]
+    assert list_runs(source, inline=("x",), splitting=("q",), ignored=("b",)) == [
+        ("One  three ", ["<b>two</b>", "<x>", "</x>"]),
+        ("four", []),
+    ]
+    assert list_runs("One <x/>two", ignored=("x",), inline=("x",)) == [
+        ("One two", ["<x/>"])
+    ]
+
+
+PAR = "<par>The firm said</par><par> it was.</par>"
+OUTLINE = "<d><t>Title</t><u>and more</u></d>"
+LINES = "<p>One\ntwo. Three</p>"
+
+
+@pytest.mark.parametrize(
+    ("source", "tags", "splitting", "sentences"),
+    [
+        pytest.param(
+            "<d><t>A title</t><p>One <b>bold</b> word. Two<br/> words.</p></d>",
+            *({}, "lines", ["A title", "One {0}bold{1} word.", "Two{0} words."]),
+            id="beside text",
+        ),
+        pytest.param(OUTLINE, {}, "lines", ["Title", "and more"], id="outline"),
+        pytest.param(
+            *(OUTLINE, {"finds_outline": False}, "lines", ["Title{0}{1}and more"]),
+            id="no outline",
+        ),
+        pytest.param(
+            *(OUTLINE, {"finds_outline": False, "splitting": ("d", "t")}),
+            *("lines", ["Title", "and more"]),
+            id="named",
+        ),
+        pytest.param(
+            *("<p>Good morning <q>my friend</q></p>", {"splitting": ("q",)}, "lines"),
+            ["Good morning", "my friend"],
+            id="splits beside text",
+        ),
+        pytest.param(PAR, {}, "lines", ["The firm said", "it was."], id="neighbours"),
+        pytest.param(
+            *(PAR, {"inline": ("par",)}, "lines", ["The firm said{0}{1} it was."]),
+            id="joined",
+        ),
+        pytest.param(
+            *("Open <x>the <x>old</x> page</x> now", {"ignored": ("x",)}, "lines"),
+            ["Open {0} now"],
+            id="ignored",
+        ),
+        pytest.param(
+            *("<p><x>all</x></p><x/>", {"ignored": ("x",)}, "lines", []),
+            id="only ignored",
+        ),
+        pytest.param(
+            *("Open <X>it</X> now", {"ignored": ("x",)}, "lines"),
+            ["Open {0}it{1} now"],
+            id="names are compared exactly",
+        ),
+        pytest.param("<script>Open it</script>", {}, "lines", ["Open it"], id="script"),
+        pytest.param(LINES, {}, "lines", ["One", "two.", "Three"], id="lines"),
+        pytest.param(LINES, {}, "sentences", ["One two.", "Three"], id="sentences"),
+        pytest.param(LINES, {}, "none", ["One two. Three"], id="none"),
+    ],
+)
+def test_xml_is_divided_by_its_outline_and_as_the_client_says(
+    source: str, tags: dict[str, object], splitting: Splitting, sentences: list[str]
+):
+    given = Tags(is_xml=True, **tags)  # type: ignore[arg-type]
+    assert prepared(read(source, tags=given, splitting=splitting)) == sentences
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("", "text", "a &amp; b &#65; &lt;", "<a>b</a> c <d/>", "<p:a>b</p:a>"),
+        *("<?xml version='1.0'?>\n<a>b</a>", "<!DOCTYPE a><a>b</a>", "<!-- a -->"),
+    ],
+)
+def test_xml_and_parts_of_it_are_well_formed(source):
+    check_xml(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("<a>b</c>", "mismatched tag at line 1, column 7"),
+        ("a\n<b", "at line 2"),
+        ("a < b", "not well-formed (invalid token) at line 1, column 4"),
+        ("a&nbsp;b", "undefined entity at line 1, column 2"),
+        ("</x><x>", "mismatched tag"),
+        ("<?xml version='1.0'?>a", "line 1"),
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "it declares the entity 'b'"),
+    ],
+)
+def test_what_is_not_well_formed_is_said_with_its_place(source, says):
+    with pytest.raises(NotWellFormed) as refusal:
+        check_xml(source)
+    assert says in str(refusal.value)

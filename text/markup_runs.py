@@ -1,0 +1,241 @@
+"""Reads HTML and XML as runs of text with placeholders. Every character of the input is in
+exactly one run, so untranslated parts are preserved exactly.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from contract.markup import INLINE, VOID, Token, scan, take_element, unescape
+from text.errors import NotWellFormed
+from text.options import HTML_TAGS, Tags
+from text.placeholders import Placeholder, Role
+
+#: A tag for those who only look at a text: `>` in quoted values ends it as well.
+_PLAIN_TAG = re.compile(r"<[^\s\d<>=][^<>]*+>")
+#: A reference to a character, or to an entity of the document's own.
+_REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|[^\W\d][\w.:-]{0,100}+);")
+#: The only entities that every XML document has.
+_ENTITIES = frozenset({"&amp;", "&lt;", "&gt;", "&quot;", "&apos;"})
+_ROOT = "<_._>"
+#: An XML document with a declaration has a root of its own.
+_PROLOGUE = re.compile(r"\s*<(?:\?xml\s|!DOCTYPE)")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stretch of text with inline tags as placeholders. Where it `is_markup` it is kept."""
+
+    text: str
+    placeholders: tuple[Placeholder, ...] = ()
+    is_markup: bool = False
+
+
+def parse_html(source: str, tags: Tags = HTML_TAGS) -> list[Run]:
+    """The runs of an HTML document or fragment, in order.
+
+    Text is unescaped; `escape_html` reverses that. Nothing is refused: like a browser, the
+    reader keeps bad HTML as markup or takes it for text.
+    """
+    inline = INLINE.union(tags.inline).difference(tags.splitting)
+    builder = RunBuilder()
+    tokens = scan(source)
+    for token in tokens:
+        is_ignored = token.is_start and token.name in tags.ignored
+        is_kept = token.is_kept or is_ignored
+        is_empty = token.name in VOID or (is_ignored and token.is_empty)
+        raw = take_element(token, tokens) if is_kept and not is_empty else token.raw
+        if token.is_text:
+            builder.add_text(unescape(raw))
+        elif token.name not in inline:
+            builder.add_markup(raw)
+        elif is_kept:
+            builder.add_placeholder(raw, Role.WORD)
+        elif is_empty:
+            builder.add_placeholder(raw, Role.LOOSE)
+        else:
+            builder.add_placeholder(
+                raw, Role.OPENING if token.is_start else Role.CLOSING
+            )
+    return builder.finish()
+
+
+def strip(source: str) -> str:
+    """The text of some HTML without its tags, roughly, for the start of a long one."""
+    return unescape(_PLAIN_TAG.sub(" ", source))
+
+
+def escape_html(text: str) -> str:
+    """Text in the form that HTML needs."""
+    return escape_xml(text).replace("\u00a0", "&nbsp;")
+
+
+def escape_xml(text: str) -> str:
+    """Text in the form that XML needs."""
+    return html.escape(text, quote=False)
+
+
+def show(source: str) -> str:
+    """Return the visible text of a piece of HTML, with `<br>` as a line break."""
+    shown = (
+        "\n" if t.name == "br" else t.raw if t.is_text else "" for t in scan(source)
+    )
+    return unescape("".join(shown))
+
+
+@dataclass
+class RunBuilder:
+    """Collects tokens into runs."""
+
+    _runs: list[Run] = field(default_factory=list)
+    _markup: list[str] = field(default_factory=list)
+    _texts: list[str] = field(default_factory=list)
+    _length: int = 0
+    _placeholders: list[Placeholder] = field(default_factory=list)
+
+    def add_text(self, text: str) -> None:
+        """Text, without its escapes."""
+        self._end_markup()
+        self._texts.append(text)
+        self._length += len(text)
+
+    def add_placeholder(self, shown: str, role: Role) -> None:
+        """A tag or an element inside a sentence."""
+        self._end_markup()
+        self._placeholders.append(Placeholder(self._length, self._length, shown, role))
+
+    def add_markup(self, raw: str) -> None:
+        """Markup between sentences."""
+        self._end_text()
+        self._markup.append(raw)
+
+    def finish(self) -> list[Run]:
+        """All runs."""
+        self._end_text()
+        self._end_markup()
+        return self._runs
+
+    def _end_text(self) -> None:
+        if self._texts or self._placeholders:
+            self._runs.append(Run("".join(self._texts), tuple(self._placeholders)))
+            self._texts, self._length, self._placeholders = [], 0, []
+
+    def _end_markup(self) -> None:
+        if self._markup:
+            self._runs.append(Run("".join(self._markup), is_markup=True))
+            self._markup = []
+
+
+def check_xml(source: str) -> None:
+    """Raises NotWellFormed unless `source` is an XML document, or a part of one."""
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = _refuse_entity
+    has_root = _PROLOGUE.match(source) is not None
+    try:
+        parser.Parse(source if has_root else f"{_ROOT}{source}</_._>", True)
+    except expat.ExpatError as error:
+        column = error.offset + 1
+        if error.lineno == 1 and not has_root:
+            column -= len(_ROOT)
+        said = expat.ErrorString(error.code)
+        raise NotWellFormed(
+            f"{said} at line {error.lineno}, column {column}"
+        ) from error
+
+
+def _refuse_entity(name: str, *_: object) -> None:
+    raise NotWellFormed(f"it declares the entity {name[:40]!r}, expected none")
+
+
+def parse_xml(source: str, tags: Tags) -> list[Run]:
+    """The runs of an XML document or fragment, in order. Which elements are part of a
+    sentence, the document's own outline tells.
+
+    Text is unescaped; `escape_xml` reverses that. Nothing is refused; call `check_xml` first
+    where XML is expected.
+    """
+    tokens = list(scan(source, is_xml=True))
+    inline = _find_inline(tokens, tags)
+    builder = RunBuilder()
+    rest = iter(enumerate(tokens))
+    for index, token in rest:
+        if token.is_text:
+            _add_text(builder, token.raw)
+            continue
+        raw, role = token.raw, _find_role(token)
+        if token.is_start and (token.is_kept or token.name in tags.ignored):
+            role = Role.WORD
+            if not token.is_empty:
+                others = (other for _, other in rest)
+                raw = take_element(token, others, is_xml=True)
+        if index in inline:
+            builder.add_placeholder(raw, role)
+        else:
+            builder.add_markup(raw)
+    return builder.finish()
+
+
+def _find_role(token: Token) -> Role:
+    if not token.name or token.is_empty:
+        return Role.LOOSE
+    return Role.OPENING if token.is_start else Role.CLOSING
+
+
+def _add_text(builder: RunBuilder, raw: str) -> None:
+    """An entity that only the document knows is preserved."""
+    start = 0
+    for found in _REFERENCE.finditer(raw):
+        builder.add_text(raw[start : found.start()])
+        if found[0] in _ENTITIES or found[0].startswith("&#"):
+            builder.add_text(html.unescape(found[0]))
+        else:
+            builder.add_placeholder(found[0], Role.WORD)
+        start = found.end()
+    builder.add_text(raw[start:])
+
+
+@dataclass
+class _Element:
+    """An element that is being read: the places of its children's tags, and whether it has
+    text of its own."""
+
+    name: str = ""
+    tags: list[int] = field(default_factory=list)
+    has_text: bool = False
+
+
+def _find_inline(tokens: list[Token], tags: Tags) -> set[int]:
+    """The places of the tags that do not end a sentence: those beside text."""
+    found: set[int] = set()
+    opened, names = [_Element()], Counter[str]()
+    for index, token in enumerate(tokens):
+        if token.is_text:
+            opened[-1].has_text |= bool(token.raw.strip())
+            continue
+        while not token.is_start and names[token.name]:
+            element = opened.pop()
+            names[element.name] -= 1
+            _close(element, found)
+            if element.name == token.name:
+                break
+        opened[-1].tags.append(index)
+        if token.is_start and not token.is_empty:
+            opened.append(_Element(token.name))
+            names[token.name] += 1
+    for element in opened:
+        _close(element, found)
+    for index, token in enumerate(tokens):
+        if token.name in tags.splitting:
+            found.discard(index)
+        elif token.name in tags.inline or not (tags.finds_outline or token.is_text):
+            found.add(index)
+    return found
+
+
+def _close(element: _Element, found: set[int]) -> None:
+    if element.has_text:
+        found.update(element.tags)
