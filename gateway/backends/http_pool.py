@@ -14,18 +14,23 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from email.message import Message
-from http.client import HTTPConnection, HTTPException
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from httptools import HttpParserError, HttpResponseParser
+
 from contract import rows
+from contract.problems import CONTENT_TYPE
 from gateway.backends.backend import Cancellation, RowRequest
 from gateway.errors import DeadlineExceeded
 from gateway.http.connection import is_readable
 
 _CONNECT_S = 2.0
 _LEAST_S = 0.001
+_BLOCK_BYTES = 64 << 10
+#: The first status that ends an exchange.
+_FINAL = 200
 #: The errors of a cut link; the latter two on the same network, where it also finds
 #: no machine of that address any more.
 _CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
@@ -56,11 +61,16 @@ class HealthProbe:
 
 @dataclass(frozen=True)
 class HttpReply:
-    """An answer of any status."""
+    """An answer of any status. The names of its headers are in lower case."""
 
     status: int
-    headers: Message
+    headers: Mapping[str, str]
     body: bytes
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether the body is a problem document."""
+        return self.headers.get("content-type") == CONTENT_TYPE
 
     def read_json(self) -> Any:
         """The content of the body."""
@@ -74,9 +84,12 @@ class Channel:
         self, url: str, *, connections: int, options: Sequence[Option] = ()
     ) -> None:
         self.url = url
+        parts = urlsplit(url)
+        self._address = parts.hostname or "", parts.port or 80
+        self._host = f"Host: {parts.netloc}"
         self._most_idle = connections
-        self._options = options
-        self._idle: deque[_Connection] = deque()
+        self._options = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), *options
+        self._idle: deque[socket.socket] = deque()
         self._opened_at = time.monotonic()
         weakref.finalize(self, _close_all, self._idle)
 
@@ -100,31 +113,69 @@ class Channel:
         """Return an answer before `until` by the monotonic clock. The connection is closed if
         the call is cancelled. Raises ConnectError, ConnectionClosed, ReadTimeout, and what the
         `probe` raises."""
-        idle, opened_at = self._idle, self._opened_at
+        opened_at = self._opened_at
+        limit_s = max(_LEAST_S, until - time.monotonic())
+        head = self._write_head(method, path, headers, len(body))
+        sock = self._take_idle() or self._connect(limit_s)
         try:
-            connection = idle.pop()  # the one that was used last
-        except IndexError:
-            connection = _Connection(self.url, self._options)
-        try:
-            connection.open(max(_LEAST_S, until - time.monotonic()))
-            connection.send_request(
-                method, path, headers, body, cancellation=cancellation
-            )
-            reply = connection.read_reply(until, probe)
-        except (OSError, HTTPException) as error:
-            connection.close()
+            sock.settimeout(limit_s)
+            _send(sock, head, body)
+            if cancellation:
+                cancellation.stop = partial(_shut, sock)
+                if cancellation.is_cancelled:  # while it was being sent
+                    _shut(sock)
+            if probe and until - time.monotonic() > probe.after_s:
+                _wait(sock, probe)
+            response = _Response(sock, until)
+        except (OSError, HttpParserError) as error:
+            sock.close()
             raise _explain(error) from error
         except BaseException:
-            connection.close()
+            sock.close()
             raise
         finally:
             if cancellation:
                 cancellation.stop = None
-        if opened_at == self._opened_at and len(idle) < self._most_idle:
-            idle.append(connection)
+        is_fresh = opened_at == self._opened_at
+        if response.keeps_alive and is_fresh and len(self._idle) < self._most_idle:
+            self._idle.append(sock)
         else:
-            connection.close()
-        return reply
+            sock.close()
+        return HttpReply(response.status, response.headers, b"".join(response.parts))
+
+    def _write_head(
+        self, method: str, path: str, headers: Mapping[str, str], length: int
+    ) -> bytes:
+        """Raises ValueError where a line break is in it."""
+        lines = [f"{method} {path} HTTP/1.1", self._host]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if method != "GET":
+            lines.append(f"Content-Length: {length}")
+        head = "\r\n".join((*lines, "", ""))
+        breaks = len(lines) + 1
+        if head.count("\n") != breaks or head.count("\r") != breaks:
+            raise ValueError(f"A header for {path} has a line break.")
+        return head.encode("latin-1")
+
+    def _take_idle(self) -> socket.socket | None:
+        """The connection that was used last, of those that are still open."""
+        while self._idle:
+            sock = self._idle.pop()
+            if not is_readable(sock):
+                return sock
+            sock.close()
+        return None
+
+    def _connect(self, limit_s: float) -> socket.socket:
+        # The limit for sending a large row would be too long.
+        limit_s = min(_CONNECT_S, limit_s)
+        try:
+            sock = socket.create_connection(self._address, limit_s)
+        except OSError as error:
+            raise ConnectError("It does not accept connections.") from error
+        for option in self._options:
+            sock.setsockopt(*option)
+        return sock
 
 
 class Slots:
@@ -170,79 +221,69 @@ def _explain(error: Exception) -> Exception:
     return ConnectionClosed("It closed the connection.")
 
 
-def _close_all(idle: deque[_Connection]) -> None:
+def _close_all(idle: deque[socket.socket]) -> None:
     while idle:
         idle.pop().close()
 
 
-class _Connection(HTTPConnection):
-    """One connection, which may be closed and opened again."""
+def _send(sock: socket.socket, head: bytes, body: bytes) -> None:
+    # The other end may have answered before it has read a large row.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        if len(body) < _BLOCK_BYTES:
+            sock.sendall(head + body)
+        else:
+            sock.sendall(head)
+            sock.sendall(body)
 
-    def __init__(self, url: str, options: Sequence[Option]) -> None:
-        parts = urlsplit(url)
-        super().__init__(parts.hostname or "", parts.port)
-        self._options = options
 
-    def open(self, limit_s: float) -> None:
-        """Connect, unless a request can be sent by it as it is. Raises ConnectError."""
-        if self.sock is not None and is_readable(self.sock):
-            self.close()
-        if self.sock is None:
-            self._connect(limit_s)
-        self.sock.settimeout(limit_s)
+def _wait(sock: socket.socket, probe: HealthProbe) -> None:
+    """Ask the probe if nothing has come by then."""
+    sock.settimeout(probe.after_s)
+    try:
+        sock.recv(1, socket.MSG_PEEK)
+    except TimeoutError as error:
+        if error.errno:  # the system's, for a cut link
+            raise
+        probe.ask()
 
-    def _connect(self, limit_s: float) -> None:
-        # The limit for sending a large row would be too long.
-        self.timeout = min(_CONNECT_S, limit_s)
+
+def _shut(sock: socket.socket) -> None:
+    """End the connection for the greenlet that waits for the answer."""
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+class _Response:
+    """A whole response, as the parser calls back what it finds. Raises OSError and
+    HttpParserError."""
+
+    def __init__(self, sock: socket.socket, until: float) -> None:
+        self.headers: dict[str, str] = {}
+        self.parts: list[bytes] = []
+        self.status = 0
+        self.keeps_alive = False
+        self._parser = HttpResponseParser(self)
         try:
-            self.connect()
-        except OSError as error:
-            raise ConnectError("It does not accept connections.") from error
-        for option in self._options:
-            self.sock.setsockopt(*option)
+            while not self.status:
+                sock.settimeout(max(_LEAST_S, until - time.monotonic()))
+                block = sock.recv(_BLOCK_BYTES)
+                if not block:
+                    raise ConnectionResetError
+                self._parser.feed_data(block)
+        finally:
+            del self._parser  # or the two would keep each other
 
-    def send_request(
-        self,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        *,
-        cancellation: Cancellation | None,
-    ) -> None:
-        """Send a request that can be cancelled from then on."""
-        self.putrequest(method, path, skip_accept_encoding=True)
-        for name, value in headers.items():
-            self.putheader(name, value)
-        if method != "GET":
-            self.putheader("Content-Length", str(len(body)))
-        # The other end may have answered before it has read a large row.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            self.endheaders(body)
-        if cancellation:
-            cancellation.stop = self._shut
-            if cancellation.is_cancelled:  # while it was being sent
-                self._shut()
+    def on_message_begin(self) -> None:
+        if self.status:
+            raise HttpParserError("A second response came at once.")
 
-    def read_reply(self, until: float, probe: HealthProbe | None) -> HttpReply:
-        """Read the whole answer. The probe is asked if nothing has come by then."""
-        if probe and until - time.monotonic() > probe.after_s:
-            self._wait(probe)
-        self.sock.settimeout(max(_LEAST_S, until - time.monotonic()))
-        response = self.getresponse()
-        return HttpReply(response.status, response.headers, response.read())
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
-    def _wait(self, probe: HealthProbe) -> None:
-        self.sock.settimeout(probe.after_s)
-        try:
-            self.sock.recv(1, socket.MSG_PEEK)
-        except TimeoutError as error:
-            if error.errno:  # the system's, for a cut link
-                raise
-            probe.ask()
+    def on_body(self, body: bytes) -> None:
+        self.parts.append(body)
 
-    def _shut(self) -> None:
-        """End the connection for the greenlet that waits for the answer."""
-        if self.sock is not None:
-            with suppress(OSError):
-                self.sock.shutdown(socket.SHUT_RDWR)
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= _FINAL:
+            self.status, self.keeps_alive = status, self._parser.should_keep_alive()

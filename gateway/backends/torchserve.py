@@ -13,7 +13,6 @@ from typing import Any
 
 from catalog import Model
 from contract import rows
-from contract.problems import CONTENT_TYPE
 from gateway.backends.backend import Capacity, KeptStates, ModelState, RowRequest
 from gateway.backends.http_pool import (
     Channel,
@@ -126,7 +125,7 @@ class TorchServeBackend:
     def _read(self, model: str, reply: HttpReply) -> dict[str, Any]:
         if reply.status == HTTPStatus.OK:
             return reply.read_json()  # type: ignore[no-any-return]
-        if reply.headers.get("Content-Type") == CONTENT_TYPE:
+        if reply.is_problem:
             raise RowProblem(reply.read_json())
         is_bad = reply.status == HTTPStatus.BAD_REQUEST
         if is_bad and b"InvalidKeyException" in reply.body:

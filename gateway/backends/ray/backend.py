@@ -15,7 +15,6 @@ from gevent.pool import Pool
 
 from catalog import Model
 from contract import rows
-from contract.problems import CONTENT_TYPE
 from contract.rows import prediction_path
 from gateway.backends.backend import Capacity, ModelState, RowRequest
 from gateway.backends.http_pool import (
@@ -141,7 +140,7 @@ def _ask(
             cancellation=row.cancellation,
             probe=replicas.make_probe(remaining_s),
         )
-        if replica := reply.headers.get(rows.REPLICA):
+        if replica := reply.headers.get(rows.REPLICA.lower()):
             replicas.count(replica)
         answer = _read(model, reply)
         replicas.hear()
@@ -156,7 +155,7 @@ def _ask(
 
 def _read(model: str, reply: HttpReply) -> dict[str, Any] | RowProblem:
     """The handler's answer to the row. Raises an error if the reply says nothing about it."""
-    if reply.headers.get("Content-Type") == CONTENT_TYPE:
+    if reply.is_problem:
         return _judge(reply)
     if reply.status == HTTPStatus.OK:
         return reply.read_json()  # type: ignore[no-any-return]
@@ -174,7 +173,7 @@ def _judge(reply: HttpReply) -> RowProblem:
         case HTTPStatus.UNAUTHORIZED, _:
             raise ReplicaFailed("The replicas do not take the gateway's key.")
         case HTTPStatus.TOO_MANY_REQUESTS, _:
-            retry_after_s = float(reply.headers.get("Retry-After", 1))
+            retry_after_s = float(reply.headers.get("retry-after", 1))
             raise Overloaded(problem.detail, retry_after_s=retry_after_s)
         case HTTPStatus.SERVICE_UNAVAILABLE, NotReady.slug:
             raise ReplicaFailed(problem.detail)

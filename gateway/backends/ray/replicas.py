@@ -10,7 +10,6 @@ from itertools import cycle, islice
 from pydantic import BaseModel, ValidationError
 
 from catalog import Model
-from contract.problems import CONTENT_TYPE
 from contract.rows import prediction_path
 from gateway.backends.backend import Capacity, KeptStates, ModelState
 from gateway.backends.http_pool import (
@@ -200,7 +199,7 @@ def _ask(address: Address, model: Model) -> ModelState | str:
 def _read(reply: HttpReply) -> ModelState | str:
     if reply.status == HTTPStatus.NOT_FOUND:
         return "The cluster serves no such model."
-    if reply.headers.get("Content-Type") == CONTENT_TYPE:
+    if reply.is_problem:
         return str(reply.read_json()["detail"])
     try:
         found = _State.model_validate_json(reply.body)

@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection
 
 import pytest
 
@@ -17,6 +16,7 @@ from gateway.backends.http_pool import (
     ConnectError,
     ConnectionClosed,
     HealthProbe,
+    HttpReply,
     ReadTimeout,
 )
 
@@ -39,40 +39,85 @@ def call(
     limit_s: float = 60,
     body: bytes = b"",
     probe: HealthProbe | None = None,
-) -> None:
+) -> HttpReply:
     until = time.monotonic() + limit_s
-    channel.call("POST", "/", {}, body=body, until=until, probe=probe)
+    return channel.call("POST", "/", {}, body=body, until=until, probe=probe)
 
 
+ERRORS = {
+    OSError(errno.ETIMEDOUT, "the other end acknowledges nothing"): ConnectError,
+    OSError(errno.EHOSTUNREACH, "no such machine"): ConnectError,
+    OSError(errno.ENETUNREACH, "no way there"): ConnectError,
+    TimeoutError("our own limit"): ReadTimeout,
+    OSError(errno.EPROTO, "any other"): ConnectionClosed,
+}
+
+
+@pytest.mark.parametrize(("error", "expected"), ERRORS.items(), ids=str)
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("when", "probe"),
     [
-        (OSError(errno.ETIMEDOUT, "the other end acknowledges nothing"), ConnectError),
-        (OSError(errno.EHOSTUNREACH, "no such machine"), ConnectError),
-        (OSError(errno.ENETUNREACH, "no way there"), ConnectError),
-        (OSError(errno.ECONNRESET, "closed"), ConnectionClosed),
-        (TimeoutError("our own limit"), ReadTimeout),
-    ],
-    ids=lambda value: str(value),
-)
-@pytest.mark.parametrize(
-    ("kind", "when"),
-    [
-        (HTTPConnection, "endheaders"),
-        (HTTPConnection, "getresponse"),
-        (socket.socket, "recv"),
+        ("sendall", None),
+        ("recv", None),
+        ("recv", HealthProbe(0.01, lambda: None)),
     ],
     ids=["sending", "waiting", "waiting with a probe"],
 )
 def test_the_system_says_why_a_connection_has_ended(
-    channel, monkeypatch, kind, when, error, expected
+    channel, monkeypatch, when, probe, error, expected
 ):
-    def fail(*_: object, **__: object) -> None:
+    def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(kind, when, fail)
+    monkeypatch.setattr(socket.socket, when, fail)
     with pytest.raises(expected):
-        call(channel, limit_s=0.05, probe=HealthProbe(0.01, lambda: None))
+        call(channel, limit_s=0.05, probe=probe)
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (OK, b"OK"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, b"OK"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\n\r\n",
+            b"OK",
+        ),
+        (OK[:-1], ConnectionClosed),
+        (b"HTTP/1.1 200 OK\r\n\r\nOK", ConnectionClosed),
+        (b"", ConnectionClosed),
+        (OK + OK, ConnectionClosed),
+        (b"SSH-2.0-OpenSSH\r\n", ConnectionClosed),
+    ],
+    ids=[
+        "a length",
+        "after an interim response",
+        "chunks",
+        "cut",
+        "without an end",
+        "nothing",
+        "twice",
+        "another protocol",
+    ],
+)
+def test_a_response_is_whole_or_an_error(channel, listener, sent, expected):
+    with ThreadPoolExecutor(1) as pool:
+        answered = pool.submit(answer, listener, sent)
+        if isinstance(expected, bytes):
+            assert call(channel).body == expected
+        else:
+            with pytest.raises(expected):
+                call(channel)
+        answered.result()
+
+
+@pytest.mark.parametrize("end", ["\r\nX-Other: 1", "\n", "\r"], ids=repr)
+def test_a_header_with_a_line_break_is_not_sent(channel, end):
+    with pytest.raises(ValueError, match="line break"):
+        channel.call("POST", "/", {"X-Row": f"1{end}"}, until=time.monotonic() + 1)
 
 
 def test_who_refuses_connections_is_not_there(channel, listener):
@@ -115,18 +160,18 @@ def test_a_call_that_waits_is_asked_about_once_and_has_its_whole_limit(channel):
 def test_an_answer_that_comes_soon_needs_no_probe(channel, listener):
     asked: list[None] = []
     with ThreadPoolExecutor(1) as pool:
-        answered = pool.submit(answer, listener)
+        answered = pool.submit(answer, listener, OK)
         call(channel, probe=HealthProbe(30.0, lambda: asked.append(None)))
         answered.result()
     assert asked == []
 
 
-def answer(listener: socket.socket) -> None:
-    """An empty answer to the next request."""
+def answer(listener: socket.socket, sent: bytes) -> None:
+    """Answer the next request and close the connection."""
     client, _ = listener.accept()
     with client:
         client.recv(1000)
-        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        client.sendall(sent)
 
 
 def test_the_limit_for_connecting_is_none_for_sending(channel, listener, monkeypatch):
