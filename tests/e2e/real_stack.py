@@ -63,8 +63,17 @@ def delete_glossaries(url: str) -> None:
 
 
 def processes(stack: Stack) -> list[psutil.Process]:
+    """Supervisord and all below it, without those that ended a moment ago."""
     supervisord = psutil.Process(int((stack.run / "supervisord.pid").read_text()))
-    return [supervisord, *supervisord.children(recursive=True)]
+    family = [supervisord, *supervisord.children(recursive=True)]
+    return [process for process in family if write_command(process)]
+
+
+def write_command(process: psutil.Process) -> str:
+    """Its command line; empty once it has ended."""
+    with suppress(psutil.NoSuchProcess):  # a zombie, too
+        return " ".join(process.cmdline())
+    return ""
 
 
 @contextmanager
@@ -96,7 +105,7 @@ def start_stack(
 
 
 def _find(stack: Stack, word: str) -> psutil.Process:
-    return next(p for p in processes(stack) if word in " ".join(p.cmdline()))
+    return next(p for p in processes(stack) if word in write_command(p))
 
 
 def _find_leader(program: str) -> Callable[[Stack], psutil.Process]:

@@ -24,7 +24,7 @@ from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
 from tests import random_vision
-from tests.e2e.real_stack import is_ready, wait_until
+from tests.e2e.real_stack import is_ready, wait_until, write_command
 from tests.gateway.test_gunicorn import find_url
 from tests.handlers.encoding import write_image, write_npy
 
@@ -173,10 +173,8 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
 
 
 def test_there_is_one_process_and_what_reads_long_texts(gateway: Gateway):
-    processes = gateway.master.children(recursive=True)
-    is_reader = [
-        "gateway.services.reader" in process.cmdline() for process in processes
-    ]
+    commands = map(write_command, gateway.master.children(recursive=True))
+    is_reader = ["gateway.services.reader" in one for one in commands if one]
     assert sorted(is_reader) in ([False], [False, True])
 
 

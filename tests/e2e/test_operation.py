@@ -14,7 +14,13 @@ import requests
 
 from catalog import Model, TranslationSection
 from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
-from tests.e2e.real_stack import is_ready, processes, run_deploy, wait_until
+from tests.e2e.real_stack import (
+    is_ready,
+    processes,
+    run_deploy,
+    wait_until,
+    write_command,
+)
 from torchserve_backend import registrar
 from torchserve_backend.management import Management, read_key
 
@@ -40,7 +46,7 @@ def test_status_is_a_table_of_languages(deploy: Callable[..., str]):
 
 def test_translation_workers_have_no_torch_in_memory(stack: Stack):
     workers = [
-        p for p in processes(stack) if "model_service_worker" in str(p.cmdline())
+        p for p in processes(stack) if "model_service_worker" in write_command(p)
     ]
     assert len(workers) == 14
     for worker in workers:
