@@ -35,6 +35,7 @@ ANSWERS: dict[str, Answer] = {
     "fairness": stack.measure_fairness,
     "hostile": hostile.answer,
     "dialects": gateway.compare_dialects,
+    "profile": gateway.profile,
     "documents": stack.compare_with_lists,
     "page": page.answer,
     "compare": comparison.answer,

@@ -1,6 +1,7 @@
 """The cost of a request in one gateway's processes: `python -m benchmarks dialects` with the
 fields of other APIs and `keys` where keys are required, before a TorchServe that answers at
-once; `microbatching` with a classifier in the gateway, batched or not.
+once, and `profile` with the packages that it goes to; `microbatching` with a classifier in
+the gateway, batched or not.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -32,7 +34,7 @@ from benchmarks.instruments.workload import draw, draw_requests, write_request
 from catalog import checkpoint
 from contract.dialects import DEEPL, FOREIGN, GOOGLE, OURS, Dialect
 from contract.tasks import CLASSIFICATION
-from deploy.stack import ROOT
+from deploy.stack import ROOT, StackError
 
 #: The targets: milliseconds of CPU that another API, and a key, add to a request.
 DIALECT_MS, KEY_MS = 0.1, 0.2
@@ -46,6 +48,10 @@ _CPU_COLUMNS: report.Columns[LoadFigures] = {
     "requests/s": lambda load: load.requests_per_s,
     "errors": lambda load: load.errors,
 }
+
+_SAMPLES_PER_S = 200
+#: The time that py-spy may take beyond its recording.
+_WRITE_S = 60
 
 ALONE, BATCHED = "alone", "in batches"
 _IMAGES, _WARM_S = 200, 2.0
@@ -119,6 +125,68 @@ def _compare(
     return report.compare_turns(
         {"": loads}, _CPU_COLUMNS, relation=report.ADDED, goal=goal
     )
+
+
+def profile(*, clients: int, seconds: float, flame: Path | None) -> report.Findings:
+    """The packages that the gateway's CPU goes to, by samples of py-spy."""
+    with TemporaryDirectory() as name, _start(Path(name), {}) as running:
+        target = running.aim(write_requests(OURS))
+        measure_closed(target, clients=clients, seconds=_WARM_S)
+        worker = running.leaders["gateway"].children()[0].pid
+        stacks = Path(name) / "stacks"
+        ways = {"raw": stacks, "flamegraph": flame} if flame else {"raw": stacks}
+        for kind, out in ways.items():
+            with _record(worker, kind, out, seconds):
+                load = measure_closed(target, clients=clients, seconds=seconds)
+        samples = count_samples(stacks.read_text("utf-8").splitlines())
+    cpu_ms, total = load.cpu_ms["gateway"], samples.total()
+    shares = {package: count / total for package, count in samples.most_common()}
+    columns: report.Columns[str] = {
+        "package": str,
+        "share %": lambda package: 100 * shares[package],
+        CPU_MS: lambda package: cpu_ms * shares[package],
+    }
+    return report.Findings(report.tabulate(shares, columns), {"load": load, **shares})
+
+
+@contextmanager
+def _record(worker: int, kind: str, out: Path, seconds: float) -> Iterator[None]:
+    """Write the stacks of a process that hold Python's lock. Raises StackError."""
+    options = f"--gil --full-filenames --rate {_SAMPLES_PER_S} --format {kind}".split()
+    place = ("--pid", str(worker), "--duration", str(round(seconds)), "--output", out)
+    spy = Path(sys.executable).with_name("py-spy")
+    with subprocess.Popen(
+        [spy, "record", *options, *place],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as recorder:
+        yield
+        _, said = recorder.communicate(timeout=_WRITE_S)
+    if recorder.returncode:
+        raise StackError(f"py-spy cannot look into the gateway: {said.strip()}")
+
+
+def count_samples(lines: Iterable[str]) -> Counter[str]:
+    """Count the samples of each package from lines such as `run (a.py:3);call (b.py:7) 12`,
+    which end with the number of samples. Python's own modules, and gevent as their
+    replacement, count for the package that calls them."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        frames, _, count = line.rpartition(" ")
+        files = (frame.rpartition("(")[2] for frame in reversed(frames.split(";")))
+        packages = filter(None, map(_find_package, files))
+        counts[next(packages, "Python")] += int(count)
+    return counts
+
+
+def _find_package(file: str) -> str:
+    _, is_library, library = file.partition("/site-packages/")
+    if is_library:
+        name = library.partition("/")[0]
+        return "" if name == "gevent" else name
+    own = Path(file).parent
+    return ".".join(own.relative_to(ROOT).parts) if own.is_relative_to(ROOT) else ""
 
 
 @contextmanager
