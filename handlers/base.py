@@ -1,7 +1,4 @@
-"""Implements TorchServe's handler contract once: parses a batch of raw rows, answers
-each with its own status whatever happens to the others, and reports the batch's
-metrics.
-"""
+"""Implements TorchServe's handler contract once: a batch of raw rows, each with its answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The detection task: the objects in an image with a score of at least `threshold`,
-best first, with boxes in pixels.
-"""
+"""The detection task: the objects in an image, best first, with boxes in pixels."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Shared by the tasks that take images: reads a row's frames and parameters, or reports
-what is wrong with them.
-"""
+"""Reads a row's frames for the tasks that take images, and answers batches of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Batches single items from many threads: each gets a Future, and a batch waits for a
-limited time to fill.
-"""
+"""Batches single items from many threads: each gets a Future."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The translation task: translates the sentence in each row, with its own languages,
-beam size and number of alternatives.
-"""
+"""The translation task: each row has its own languages, beam size and alternatives."""
 
 from __future__ import annotations
 

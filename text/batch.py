@@ -1,6 +1,4 @@
-"""Translates many texts together, without a server: a caller with a model is asked for all
-their sentences at once.
-"""
+"""Translates many texts together, without a server."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The part of a translation that needs no server: how texts are read, and how a model's
-answers make up new texts. The gateway and bulk work share it.
-"""
+"""The part of a translation that needs no server; the gateway and bulk work share it."""
 
 from __future__ import annotations
 

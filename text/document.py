@@ -1,6 +1,4 @@
-"""Reads texts: splits each into sentences to translate and the pieces between them, and joins
-the translated pieces again.
-"""
+"""Splits texts into sentences and the pieces between them, and joins their translations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Reads the entries of a dictionary from TSV, CSV or pairs, and refuses what nobody can
-translate by, as DeepL does. What is stored is TSV.
-"""
+"""Reads a dictionary's entries from TSV, CSV or pairs, as DeepL does; stored, they are TSV."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""The reasons why a text, or its terms, cannot be used.
-
-TextError
-├── NotWellFormed      a text that is no XML
-├── EntriesError       entries of a dictionary that nobody can translate by
-├── TooManySentences   the texts of a job have more sentences than they may
-├── TermsUnavailable   a dictionary cannot be read, or was replaced a moment ago
-├── SentenceRefused    a sentence that the model does not take
-└── LanguageNotServed  a language that a stack does not translate
-"""
+"""The reasons why a text, or its terms, cannot be used."""
 
 from __future__ import annotations
 

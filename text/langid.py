@@ -1,6 +1,4 @@
-"""Identifies the language of a text: candidates with confidences, best first, or none
-if there is too little evidence.
-"""
+"""Identifies the language of a text, or none if there is too little evidence."""
 
 from __future__ import annotations
 

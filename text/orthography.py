@@ -142,8 +142,10 @@ def mend(text: str, translated: str, source: str, target: str) -> str:
     body, given = _split(text, source)
     mended, found = _split(translated, target)
     is_ka = target == "ja" and mended.endswith(_KA)
-    marks = _read_source(body, given, source), _read(mended, found, target)
-    if not _is_lost(*marks, is_ka=is_ka):
+    wanted = _read(body, given, source)
+    if wanted is Mark.STOP and source == "ja" and body.endswith(_KA):
+        return translated  # it may be a question
+    if not _is_lost(wanted, _read(mended, found, target), is_ka=is_ka):
         return translated
     if found:
         mended = _close(mended, found, target)
@@ -176,12 +178,6 @@ def _split(text: str, language: str) -> tuple[str, str]:
 def _is_mark(character: str, language: str) -> bool:
     is_greek = language == "el"
     return character in _PLAIN and (is_greek or character not in _GREEK_QUESTIONS)
-
-
-def _read_source(body: str, marks: str, language: str) -> Mark:
-    mark = _read(body, marks, language)
-    is_open = mark is Mark.STOP and language == "ja" and body.endswith(_KA)
-    return Mark.OTHER if is_open else mark
 
 
 def _read(body: str, marks: str, language: str) -> Mark:

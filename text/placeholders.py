@@ -1,6 +1,4 @@
-"""Finds what a translation must preserve, such as URLs and variables, replaces it with
-numbered placeholders that models keep, and restores it.
-"""
+"""Replaces what a translation must preserve by placeholders, and restores it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Splits a text into sentences and the gaps between them. Joined again, the parts are
-the text.
-"""
+"""Splits a text into sentences and the gaps between them: joined, they are the text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The common steps of engines on PyTorch: choose a device, translate its errors and release
-its memory.
-"""
+"""The common steps of engines on PyTorch."""
 
 from __future__ import annotations
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl  # type: ignore[import-untyped]
 
 from handlers import translation
 from handlers.engine.translation.guard import Fault
 from handlers.translation import TranslationHandler
 from tests.handlers.conftest import Start
+from tests.handlers.encoding import write_image
 from tests.handlers.fakes import FakeEngine, ask, ask_one, body, row
+from tests.handlers.test_vision import start as start_task
+from tests.random_vision import draw_frames
 
+METRICS = Path(__file__).parents[2] / "torchserve_backend" / "metrics.yaml"
 SECRET = "xylophone"
 TOO_LONG = "word " * 9
 
@@ -182,28 +188,14 @@ def test_the_map_limits_the_tokens_of_a_pack(start: Start, engine: FakeEngine):
     assert engine.batches == [["A", "B"], ["C"]]
 
 
-@pytest.mark.parametrize(
-    ("said", "says"),
-    [(LOOP, "repeats itself"), ("", "is empty"), ("ein nettes kleines Wort", "script")],
-)
 def test_an_answer_that_stays_faulty_carries_a_warning(
-    handler: TranslationHandler, engine: FakeEngine, said: str, says: str
-):
-    engine.says = engine.says_carefully = {"Hello": said}
-    content = ask_one(handler, body()).content
-    assert content["translated"] == said
-    (warning,) = content["warnings"]
-    assert warning.startswith("The translation may be wrong: ")
-    assert says in warning
-
-
-def test_a_faulty_answer_may_be_doubtful_as_well(
     handler: TranslationHandler, engine: FakeEngine
 ):
     engine.says = engine.says_carefully = {"Hello": LOOP}
     engine.scores = {"Hello": -2.0}
-    warnings = ask_one(handler, body()).content["warnings"]
-    assert warnings == [Fault.LOOP.value, "This is a demonstration."]
+    content = ask_one(handler, body()).content
+    assert content["translated"] == LOOP
+    assert content["warnings"] == [Fault.LOOP.value, "This is a demonstration."]
 
 
 def test_a_row_that_does_not_fit_into_memory_is_503_and_alone(
@@ -215,3 +207,32 @@ def test_a_row_that_does_not_fit_into_memory_is_503_and_alone(
     assert [answer.status for answer in answers] == [200, 503, 200]
     assert answers[1].content["type"] == "urn:babelgate:out-of-memory"
     assert "even alone" in answers[1].content["detail"]
+
+
+# TorchServe leaves the file open.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+def test_every_metric_of_a_batch_is_declared_and_emitted(
+    handler: TranslationHandler, resnet: Path, caplog: pytest.LogCaptureFixture
+):
+    """TorchServe drops what `metrics.yaml` does not declare, and reads the rest from one
+    line each."""
+    image = write_image(draw_frames(1)[0])
+    metrics = MetricsCacheYamlImpl(config_file_path=METRICS)
+    metrics.initialize_cache()
+    metrics.model_name = "ko"
+    metrics.set_request_ids({0: "first", 1: "second"})
+    with caplog.at_level(logging.INFO):
+        ask(handler, [body("A"), body("B b")], metrics=metrics)
+        ask(start_task("classification", resnet), [b"", image], metrics=metrics)
+    lines = [line for line in caplog.messages if line.startswith("[METRICS]")]
+    emitted = {line.removeprefix("[METRICS]").partition(".")[0] for line in lines}
+    (counters,) = [
+        set(found) for kind, found in metrics.cache.items() if kind.value == "counter"
+    ]
+    assert emitted == counters
+    # Each once, but for those that both tasks have.
+    common = {"Batches", "Rows", "DroppedRows", "QueueMs", "ComputeMs", "HalvedPacks"}
+    assert len(lines) == len(emitted) + len(common)
+    for line in lines:
+        assert "|#ModelName:ko,Level:Model|" in line
+        assert line.endswith(",first")

@@ -126,40 +126,38 @@ def test_a_sentence_with_placeholders_is_cut_in_linear_time(work):
     assert_linear(cut)
 
 
-@pytest.mark.parametrize("unit", ["{0} ", "{", "{1", "{" + "1" * 5000 + "}"])
-def test_placeholders_are_taken_off_in_linear_time(unit):
-    placeholders = find_protected("Hi {name}")
-    assert_linear(
-        lambda size: restore(unit * (size // len(unit)), placeholders, HTML.write)
-    )
+def mend_both_ways(text: str) -> None:
+    for target in ("es", "ja"):
+        mend("A text!", text, "en", target)
+        mend(text, "A text", "en", target)
 
 
-@pytest.mark.parametrize("unit", ["!", "¿", "“", "a? ", "か。", ". "])
-def test_a_translation_is_mended_in_linear_time(unit):
-    def finish(size: int) -> None:
-        text = unit * (size // len(unit))
-        for target in ("es", "ja"):
-            mend("A text!", text, "en", target)
-            mend(text, "A text", "en", target)
-
-    assert_linear(finish)
+def judge_both_ways(text: str) -> None:
+    text = text[: len(text) // 4]
+    find_fault("A text", text, "fr")
+    find_fault(text, re.sub("a", "b", text), "fr")
 
 
-@pytest.mark.parametrize("language", ["el", "tr"])
-def test_capitals_are_written_in_linear_time(language):
-    assert_linear(
-        lambda size: to_capitals("άι η\u0301 i\u0301 " * (size // 8), language)
-    )
+PROTECTED = find_protected("Hi {name}")
+WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
+    "restored": (
+        lambda text: restore(text, PROTECTED, HTML.write),
+        ["{0} ", "{", "{1", "{" + "1" * 5000 + "}"],
+    ),
+    "mended": (mend_both_ways, ["!", "¿", "“", "a? ", "か。", ". "]),
+    "capitals of Greek": (lambda text: to_capitals(text, "el"), ["άι η\u0301 "]),
+    "capitals of Turkish": (lambda text: to_capitals(text, "tr"), ["i\u0301 "]),
+    "judged": (judge_both_ways, ["a", "ab ", "a1", "你", "word. "]),
+}
 
 
-@pytest.mark.parametrize("unit", ["a", "ab ", "a1", "你", "word. "])
-def test_a_translation_is_judged_in_linear_time(unit):
-    def judge(size: int) -> None:
-        text = unit * (size // 4 // len(unit))
-        find_fault("A text", text, "fr")
-        find_fault(text, re.sub("a", "b", text), "fr")
+@pytest.mark.parametrize(("work", "units"), WORKS.values(), ids=WORKS)
+def test_work_on_a_translation_costs_what_it_is_long(work, units):
+    def repeat(unit: str, size: int) -> None:
+        work(unit * (size // len(unit)))
 
-    assert_linear(judge)
+    for unit in units:
+        assert_linear(partial(repeat, unit))
 
 
 def test_a_translation_that_repeats_a_long_stretch_is_judged_in_linear_time():

@@ -166,62 +166,42 @@ def test_elements_are_read_as_the_client_says():
 
 PAR = "<par>The firm said</par><par> it was.</par>"
 OUTLINE = "<d><t>Title</t><u>and more</u></d>"
-LINES = "<p>One\ntwo. Three</p>"
+BESIDE = "<p>One <b>bold</b> word. Two<br/> <q>words.</q></p>"
+
+
+def list_sentences(source: str, how: Splitting = "lines", **tags: object) -> list[str]:
+    given = Tags(is_xml=True, **tags)  # type: ignore[arg-type]
+    return prepared(read(source, tags=given, splitting=how))
 
 
 @pytest.mark.parametrize(
-    ("source", "tags", "splitting", "sentences"),
+    ("source", "tags", "sentences"),
     [
-        pytest.param(
-            "<d><t>A title</t><p>One <b>bold</b> word. Two<br/> words.</p></d>",
-            *({}, "lines", ["A title", "One {0}bold{1} word.", "Two{0} words."]),
-            id="beside text",
-        ),
-        pytest.param(OUTLINE, {}, "lines", ["Title", "and more"], id="outline"),
-        pytest.param(
-            *(OUTLINE, {"finds_outline": False}, "lines", ["Title{0}{1}and more"]),
-            id="no outline",
-        ),
-        pytest.param(
+        (BESIDE, {}, ["One {0}bold{1} word.", "Two{0} {1}words.{2}"]),
+        (BESIDE, {"splitting": ("q",)}, ["One {0}bold{1} word.", "Two", "words."]),
+        (OUTLINE, {}, ["Title", "and more"]),
+        (OUTLINE, {"finds_outline": False}, ["Title{0}{1}and more"]),
+        (
             *(OUTLINE, {"finds_outline": False, "splitting": ("d", "t")}),
-            *("lines", ["Title", "and more"]),
-            id="named",
+            ["Title", "and more"],
         ),
-        pytest.param(
-            *("<p>Good morning <q>my friend</q></p>", {"splitting": ("q",)}, "lines"),
-            ["Good morning", "my friend"],
-            id="splits beside text",
-        ),
-        pytest.param(PAR, {}, "lines", ["The firm said", "it was."], id="neighbours"),
-        pytest.param(
-            *(PAR, {"inline": ("par",)}, "lines", ["The firm said{0}{1} it was."]),
-            id="joined",
-        ),
-        pytest.param(
-            *("Open <x>the <x>old</x> page</x> now", {"ignored": ("x",)}, "lines"),
-            ["Open {0} now"],
-            id="ignored",
-        ),
-        pytest.param(
-            *("<p><x>all</x></p><x/>", {"ignored": ("x",)}, "lines", []),
-            id="only ignored",
-        ),
-        pytest.param(
-            *("Open <X>it</X> now", {"ignored": ("x",)}, "lines"),
-            ["Open {0}it{1} now"],
-            id="names are compared exactly",
-        ),
-        pytest.param("<script>Open it</script>", {}, "lines", ["Open it"], id="script"),
-        pytest.param(LINES, {}, "lines", ["One", "two.", "Three"], id="lines"),
-        pytest.param(LINES, {}, "sentences", ["One two.", "Three"], id="sentences"),
-        pytest.param(LINES, {}, "none", ["One two. Three"], id="none"),
+        (PAR, {}, ["The firm said", "it was."]),
+        (PAR, {"inline": ("par",)}, ["The firm said{0}{1} it was."]),
+        ("Open <x>a <x>b</x></x> now", {"ignored": ("x",)}, ["Open {0} now"]),
+        ("<p><x>all</x></p><x/>", {"ignored": ("x",)}, []),
+        ("Open <X>it</X> now", {"ignored": ("x",)}, ["Open {0}it{1} now"]),
+        ("<script>Open it</script>", {}, ["Open it"]),
     ],
 )
-def test_xml_is_divided_by_its_outline_and_as_the_client_says(
-    source: str, tags: dict[str, object], splitting: Splitting, sentences: list[str]
-):
-    given = Tags(is_xml=True, **tags)  # type: ignore[arg-type]
-    assert prepared(read(source, tags=given, splitting=splitting)) == sentences
+def test_xml_is_divided_by_its_outline_and_as_the_client_says(source, tags, sentences):
+    assert list_sentences(source, **tags) == sentences
+
+
+def test_lines_end_a_sentence_only_where_they_should():
+    source = "<p>One\ntwo. Three</p>"
+    assert list_sentences(source, "lines") == ["One", "two.", "Three"]
+    assert list_sentences(source, "sentences") == ["One two.", "Three"]
+    assert list_sentences(source, "none") == ["One two. Three"]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
-"""Everything around an engine's batch of sentences: grouping by decoding options and
-length, removing duplicates, and searching again where the guard finds a fault.
-"""
+"""Groups, deduplicates and judges the sentences of a batch around an engine."""
 
 from __future__ import annotations
 
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
@@ -36,15 +34,6 @@ class BatchStatistics:
     redecoded: int
     #: Packs that did not fit into memory and were halved.
     halved: int
-
-
-@dataclass(frozen=True)
-class _Pack:
-    """Sentences that the engine translates together."""
-
-    sentences: tuple[Sentence, ...]
-    tokens: int
-    padding_tokens: int
 
 
 class Batcher:
@@ -82,53 +71,42 @@ class Batcher:
         for sentence, careful in second.items():
             answers[sentence] = _choose(answers[sentence], second_answers[careful])
         packs += second_packs
+        lengths = [[len(sentence.tokens) for sentence in pack] for pack in packs]
+        tokens = sum(map(sum, lengths))
         return [answers[sentence] for sentence in sentences], BatchStatistics(
-            tokens=sum(pack.tokens for pack in packs),
-            padding_tokens=sum(pack.padding_tokens for pack in packs),
+            tokens=tokens,
+            padding_tokens=sum(len(pack) * max(pack) for pack in lengths) - tokens,
             deduplicated=len(sentences) - len(unique),
             redecoded=len(second),
             halved=halved + second_halved,
         )
 
-    def _pack(self, sentences: Sequence[Sentence]) -> list[_Pack]:
+    def _pack(self, sentences: Sequence[Sentence]) -> list[list[Sentence]]:
+        """Packs of sentences with the same decoding."""
+        translators = self._engine.translators
         by_decoding: dict[Decoding, list[Sentence]] = {}
         for sentence in sentences:
             by_decoding.setdefault(sentence.decoding, []).append(sentence)
-        return [
-            pack
-            for decoding, group in by_decoding.items()
-            for pack in self._pack_group(group, decoding)
-        ]
-
-    def _pack_group(
-        self, sentences: Sequence[Sentence], decoding: Decoding
-    ) -> Iterable[_Pack]:
-        translators = self._engine.translators
-        lengths = [len(sentence.tokens) for sentence in sentences]
-        if self._max_tokens:
-            beams = max(_USUAL_BEAMS, decoding.beams)
-            most = max(1, self._max_tokens * _USUAL_BEAMS // beams)
-            packs = spread(lengths, max_tokens=most, translators=translators)
-        else:
-            packs = split(len(sentences), translators=translators)
-        for rows in packs:
-            tokens = sum(lengths[row] for row in rows)
-            longest = max(lengths[row] for row in rows)
-            yield _Pack(
-                tuple(sentences[row] for row in rows),
-                tokens,
-                len(rows) * longest - tokens,
-            )
+        packs: list[list[Sentence]] = []
+        for decoding, group in by_decoding.items():
+            if self._max_tokens:
+                beams = max(_USUAL_BEAMS, decoding.beams)
+                most = max(1, self._max_tokens * _USUAL_BEAMS // beams)
+                lengths = [len(sentence.tokens) for sentence in group]
+                found = spread(lengths, max_tokens=most, translators=translators)
+            else:
+                found = split(len(group), translators=translators)
+            packs += [[group[row] for row in rows] for rows in found]
+        return packs
 
     def _run(
-        self, packs: Sequence[_Pack], deadline: float
+        self, packs: Sequence[Sequence[Sentence]], deadline: float
     ) -> tuple[dict[Sentence, Answer], int]:
         """The answers to all sentences, with the faults that they have, and how many packs
         were halved."""
-        batches = [pack.sentences for pack in packs]
-        results = list(self._pool.map(self._translate, batches, repeat(deadline)))
+        results = list(self._pool.map(self._translate, packs, repeat(deadline)))
         answers = chain.from_iterable(found for found, _ in results)
-        pairs = zip(chain(*batches), answers, strict=True)
+        pairs = zip(chain(*packs), answers, strict=True)
         halved = sum(halved for _, halved in results)
         if not self._is_guarded:
             return dict(pairs), halved

@@ -1,6 +1,4 @@
-"""Loads an engine by its name and model directory, and says whether the guard should
-judge its answers.
-"""
+"""Loads an engine by its name, and says whether the guard judges its answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The common base of all M2M100 engines: their inputs and outputs, the files of a model
-directory, and the tokenizer.
-"""
+"""The common base of all M2M100 engines: sentences, translations and the tokenizer."""
 
 from __future__ import annotations
 

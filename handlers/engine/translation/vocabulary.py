@@ -1,6 +1,4 @@
-"""The output vocabulary of a language: the pieces that translations into it may consist of.
-With fewer of them, every token that the model writes costs less.
-"""
+"""The pieces that translations into a language may consist of: fewer cost less."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Captions images with any BLIP-2 of Transformers, with OPT or T5 as its language
-model.
-"""
+"""Captions images with any BLIP-2 of Transformers, with OPT or T5 as its language model."""
 
 from __future__ import annotations
 

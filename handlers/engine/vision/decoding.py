@@ -1,6 +1,4 @@
-"""Decodes images and arrays into RGB frames. Bad bytes raise one kind of exception, and
-nothing too large is decoded.
-"""
+"""Decodes images and arrays into RGB frames, and refuses what is too large before."""
 
 from __future__ import annotations
 
@@ -66,15 +64,11 @@ def decode_frames(data: bytes | bytearray, *, max_pixels: int) -> list[Frame]:
     for beginning, reader in _FORMATS:
         if beginning.match(data):
             return [_read_file(data, reader, max_pixels)]
+    found = f"bytes that begin with {data[:4].hex(' ')}" if data else "nothing"
     raise UnknownImageFormat(
         "expected an image file (JPEG, PNG or WebP) or a .npy array of frames, found "
-        f"{_describe_beginning(data)}"
+        f"{found}"
     )
-
-
-def _describe_beginning(data: bytes | bytearray) -> str:
-    """Describes just enough of bytes to see what was sent by mistake."""
-    return f"bytes that begin with {data[:4].hex(' ')}" if data else "nothing"
 
 
 def _read_array(data: bytes | bytearray, max_pixels: int) -> NDArray[np.uint8]:

@@ -1,6 +1,4 @@
-"""The base of all engines for images: a Transformers model on a device, and the tensors that
-it reads, made of frames of any size.
-"""
+"""The base of all engines for images: a Transformers model and the tensors that it reads."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -87,24 +86,6 @@ def test_equal_sentences_are_translated_once():
     assert texts(answers) == translated([hello, bye, hello, hello])
     assert engine.batches == [["Hello", "Bye"]]
     assert statistics.deduplicated == 2
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        replace(sentence("Hello"), target="fr"),
-        replace(sentence("Hello"), source="nl"),
-        sentence("Hello", WIDE),
-    ],
-    ids=["target", "source", "decoding"],
-)
-def test_equal_texts_are_not_equal_sentences(other: Sentence):
-    engine = FakeEngine()
-    _, statistics = Batcher(engine, max_tokens=4096).translate(
-        [sentence("Hello"), other]
-    )
-    assert statistics.deduplicated == 0
-    assert [text for batch in engine.batches for text in batch] == ["Hello"] * 2
 
 
 def test_each_decoding_has_its_own_packs():

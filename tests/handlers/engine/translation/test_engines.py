@@ -8,11 +8,23 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from handlers.engine.translation.m2m100 import Engine, Sentence, Translation
+from handlers.engine.errors import OutOfMemory
+from handlers.engine.translation.batching import Batcher
+from handlers.engine.translation.m2m100 import (
+    Decoding,
+    Engine,
+    Sentence,
+    Translation,
+    read_beams,
+)
 from tests.handlers.engine.conftest import MakeEngine
+from tests.handlers.fakes import FakeTokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -23,8 +35,8 @@ CONTROL = re.compile(r"__\w+__|</?\w+>")
 
 
 @pytest.fixture
-def few(engine: Engine, sentences: list[Sentence]) -> list[Sentence]:
-    return sentences[:8]
+def few(sentences: list[Sentence]) -> list[Sentence]:
+    return sentences[:6]
 
 
 def share_of_other_texts(
@@ -101,3 +113,106 @@ def test_a_text_that_is_too_long_is_not_cut_in_silence(make_engine: MakeEngine):
 def test_whatever_the_text_there_is_an_answer(text: str, engine: Engine):
     (answer,) = engine.translate([Sentence(text, "en", "fr")])
     assert not CONTROL.search(answer.text)
+
+
+DECODINGS = [
+    Decoding(beam_size=1),
+    Decoding(beam_size=4),
+    Decoding(alternatives=3),
+    Decoding(beam_size=1, alternatives=5),
+    Decoding().careful(),
+]
+#: Answers out of six that may differ: ties swap with rounding.
+ALLOWED_DIFFERENCES = 1
+
+
+def ask_for(decoding: Decoding, sentences: Sequence[Sentence]) -> list[Sentence]:
+    return [replace(sentence, decoding=decoding) for sentence in sentences]
+
+
+def differences(some: Sequence[Any], others: Sequence[Any]) -> int:
+    return sum(a.text != b.text for a, b in zip(some, others, strict=True))
+
+
+@pytest.mark.parametrize("decoding", DECODINGS[:-1], ids=str)
+def test_both_engines_search_alike(
+    decoding: Decoding, make_engine: MakeEngine, few: list[Sentence]
+):
+    rows = ask_for(decoding, few)
+    answers = make_engine("float32").translate(rows)
+    reference = make_engine("reference").translate(rows)
+    assert differences(answers, reference) <= ALLOWED_DIFFERENCES
+    for a, b in zip(answers, reference, strict=True):
+        if a.text == b.text:
+            assert a.score == pytest.approx(b.score, abs=0.001)
+
+
+@pytest.mark.parametrize("decoding", DECODINGS[2:4], ids=str)
+def test_alternatives_are_as_many_as_asked_different_and_the_best_first(
+    decoding: Decoding, engine: Engine, few: list[Sentence]
+):
+    for answer in engine.translate(ask_for(decoding, few)):
+        assert len(answer.alternatives) <= decoding.alternatives
+        # Only a beam of texts that differ in their spaces alone holds fewer.
+        assert len(answer.alternatives) >= decoding.alternatives - 1
+        scores = [answer.score, *(other.score for other in answer.alternatives)]
+        assert scores == sorted(scores, reverse=True)
+        texts = {answer.text, *(other.text for other in answer.alternatives)}
+        assert len(texts) == 1 + len(answer.alternatives)
+
+
+def test_packing_does_not_change_an_answer(engine: Engine, few: list[Sentence]):
+    """Nor do rows that ask for something else."""
+    rows = [
+        replace(sentence, decoding=DECODINGS[i % len(DECODINGS)])
+        for i, sentence in enumerate(few)
+    ]
+    answers, _ = Batcher(engine, max_tokens=40).translate(rows)
+    alone = [engine.translate([row])[0] for row in rows]
+    assert differences(answers, alone) <= ALLOWED_DIFFERENCES
+
+
+HYPOTHESES = [
+    (["b"], -0.5),
+    (["a"], -0.1),
+    (["a"], -0.2),
+    ([], -0.3),
+    (["c"], -0.4),
+    (["d"], -0.9),
+]
+
+
+@pytest.mark.parametrize(
+    ("decoding", "others"),
+    [
+        (Decoding(), []),
+        (Decoding(alternatives=1), []),
+        (Decoding(beam_size=4, alternatives=1), ["c"]),
+        (Decoding(beam_size=5, alternatives=3), ["c", "b"]),
+        (Decoding(beam_size=8, alternatives=2), ["c", "b"]),
+    ],
+    ids=str,
+)
+def test_a_beam_is_read_without_doubles_and_blanks(
+    decoding: Decoding, others: list[str]
+):
+    class Joining(FakeTokenizer):
+        def decode(self, rows: Sequence[Sequence[str]]) -> list[str]:
+            return ["".join(row) for row in rows]
+
+    (answer,) = read_beams([HYPOTHESES], Joining(), decoding)
+    assert (answer.text, answer.score) == ("a", -0.1)
+    assert [other.text for other in answer.alternatives] == others
+
+
+@pytest.mark.parametrize("name", ["reference", "float32"])
+def test_the_devices_errors_are_ours(
+    name: str, make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("CUDA failed with error out of memory")
+
+    broken = SimpleNamespace(generate=fail, translate_batch=fail)
+    monkeypatch.setattr(make_engine(name), "_model", broken)
+    with pytest.raises(OutOfMemory):
+        make_engine(name).translate([Sentence("1", "en", "de")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,13 @@ import pytest
 from transformers import M2M100Tokenizer
 
 from contract.languages import LANGUAGES
-from handlers.engine.directories import ModelError, check_directory
+from handlers.engine.directories import (
+    SETTINGS_FILE,
+    TOKENIZER_FILES,
+    ModelError,
+    check_directory,
+)
+from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import (
     UNKNOWN,
     Sentence,
@@ -119,3 +126,19 @@ def test_ids_are_those_of_the_stock_tokenizer(
         unknown = tokenizer.ids[UNKNOWN]
         assert pieces == [tokenizer.ids.get(token, unknown) for token in tokens[1:]]
         assert language == len(tokenizer.ids) + LANGUAGES.index(sentence.source)
+
+
+def test_an_echo_takes_the_time_that_the_model_directory_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in TOKENIZER_FILES:
+        (tmp_path / name).symlink_to(PHRASEBOOK / name)
+    cost = {"echo": {"batch_ms": 20, "row_ms": 10, "word_ms": 5}}
+    (tmp_path / SETTINGS_FILE).write_text(json.dumps(cost))
+    engine = load_engine("echo", tmp_path, device="cpu", compute_type="auto")
+    slept: list[float] = []
+    monkeypatch.setattr("handlers.engine.translation.loading.time.sleep", slept.append)
+    texts = ["Guten Morgen", ""]
+    answers = engine.translate([Sentence(text, "de", "en") for text in texts])
+    assert [answer.text for answer in answers] == texts
+    assert slept == [pytest.approx(0.05)]

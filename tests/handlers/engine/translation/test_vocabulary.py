@@ -19,7 +19,6 @@ from handlers.engine.translation.vocabulary import (
     read_list,
     suits,
 )
-from models.phrasebook_recipe.corpus import TextPair
 from tests.random_m2m100 import PHRASEBOOK
 
 PIECES = "<s> <unk> ▁the été ▁Привет 안녕 你好 १२ 42 😀 ж".split()
@@ -99,19 +98,6 @@ def test_a_run_reads_the_shared_files_once(
         check(Digests())
         assert read.count("model.bin") == 1, run
         assert read.count(FILE) == 2, run
-
-
-@pytest.mark.slow
-def test_translations_are_the_same_with_a_list(cache: Path, pairs: list[TextPair]):
-    languages = ["fr", "ko"]
-    chosen = [p for p in pairs if p.target_language in languages][:60]
-    rows = [Sentence(p.source, p.source_language, p.target_language) for p in chosen]
-    whole, listed = (
-        CTranslate2Engine(conversion.convert(PHRASEBOOK, cache, "int8", languages=some))
-        for some in ([], languages)
-    )
-    texts = [[t.text for t in engine.translate(rows)] for engine in (whole, listed)]
-    assert sum(a != b for a, b in zip(*texts, strict=True)) <= 1
 
 
 def test_rows_that_need_other_pieces_get_them(cache: Path):
