@@ -23,10 +23,9 @@ from clients.console import (
 )
 from clients.documents import DocumentJob
 from clients.errors import ClientError, ServerError
+from clients.files import DOCUMENTS, TABLES, VIDEOS, find_sources, plan_translations
 from clients.frames import Every, Prebatch, VideoOptions
-from clients.outputs import plan_translations
 from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
-from clients.sources import DOCUMENTS, TABLES, VIDEOS, find_sources
 from clients.tables import name_columns, open_table
 from clients.translations import TranslationJob
 from clients.translator import TranslationOptions, Translator

@@ -21,8 +21,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic import TypeAdapter
 
 from clients.errors import OutputError, explain_disk
-from clients.outputs import OutputPlan
-from clients.sources import Source
+from clients.files import OutputPlan, Source
 from contract import durable
 
 #: The most items of a pack that do not count.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from clients.bulk import AnswerEvent, Counts, Done, End, Event, Pipeline, Report, walk
 from clients.errors import ClientError, MemoryLimitError, VideoError
+from clients.files import VIDEOS, Source, find_sources
 from clients.frames import Batch, Prebatch, VideoOptions, pack_frames
 from clients.server import ApiClient
-from clients.sources import VIDEOS, Source, find_sources
 
 if TYPE_CHECKING:
     from clients.decoding import FrameReader
@@ -73,10 +73,7 @@ class VideoEnd(End):
 
 
 def caption_video(
-    path: Path,
-    server: ApiClient,
-    reading: VideoOptions,
-    sending: Sending,
+    path: Path, server: ApiClient, reading: VideoOptions, sending: Sending
 ) -> tuple[list[str], Counts]:
     """Captions one video without files. Raises VideoError if it is broken."""
     captions: list[str] = []

@@ -16,8 +16,14 @@ from pydantic import TypeAdapter
 from clients.bulk import Counts, End, FileJob, Journal, Origin, Remarks, Report
 from clients.captioner import CaptionAnswer, Captioner, VideoEnd, check_decoder
 from clients.errors import OutputError
-from clients.outputs import OutputPlan, is_folder, name_files, name_journal, write_whole
-from clients.sources import Source
+from clients.files import (
+    OutputPlan,
+    Source,
+    is_folder,
+    name_files,
+    name_journal,
+    write_whole,
+)
 
 
 class SubtitleFormat(StrEnum):

@@ -13,8 +13,8 @@ from av.sidedata.sidedata import Type as SideDataType
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from clients.errors import VideoError
+from clients.files import Source
 from clients.frames import Frame, FrameSize, VideoOptions
-from clients.sources import Source
 
 if TYPE_CHECKING:
     from clients.frames import Pixels
@@ -77,7 +77,10 @@ class FrameReader:
                     yield Frame(self._index, round(time_s, 3), pixels)
                 skip = max(0, skip - 1)
             self._index += 1
-        self._check_end(stated_s)
+        if self._index == 0:
+            raise VideoError("holds no frame that can be read")
+        if self.end_s < stated_s - _MISSING_S:
+            raise VideoError(f"cut off, it says that it is {stated_s:.1f} s long")
 
     def _follow(self, frame: Any, stream: Any, start_s: float) -> float:
         """The frame's time; in raw streams, which have none, the last frame's end."""
@@ -119,12 +122,6 @@ class FrameReader:
         )
         pixels = lines[:, : 3 * stored.width].reshape(stored.height, stored.width, 3)
         return np.ascontiguousarray(orientation.apply(pixels))
-
-    def _check_end(self, stated_s: float) -> None:
-        if self._index == 0:
-            raise VideoError("holds no frame that can be read")
-        if self.end_s < stated_s - _MISSING_S:
-            raise VideoError(f"cut off, it says that it is {stated_s:.1f} s long")
 
     def _locate(self, reason: str) -> str:
         place = f"at {self.end_s:.3f} s (frame {self._index}): " if self._index else ""

@@ -30,7 +30,7 @@ from clients.bulk import (
     Tick,
 )
 from clients.errors import InputError, ServerError
-from clients.outputs import write_whole
+from clients.files import write_whole
 from clients.server import ApiClient, ApiRequest, Body
 from clients.translator import TranslationOptions, Translator
 

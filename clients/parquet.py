@@ -30,7 +30,7 @@ class ParquetFile(TextTable):
                 texts = [_read_texts(batch.column(name)) for name in names]
                 for values in zip(*texts, strict=True):
                     row += 1
-                    yield from (_make_cell(row, value) for value in values)
+                    yield from (Cell.of(row, value) for value in values)
                 self.share = row / file.metadata.num_rows
 
     def write(
@@ -107,27 +107,16 @@ class ParquetFile(TextTable):
 
 
 def _is_text(kind: Any) -> bool:
-    types = pa.types
-    if types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-    )
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
-def _read_texts(column: Any) -> list[bytes | None]:
+def _read_texts(column: Any) -> list[str | None]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    texts: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
-    return texts
-
-
-def _make_cell(row: int, value: bytes | None) -> Cell:
-    if value is None:
-        return Cell(row, None)
-    return Cell.of(row, value.decode("utf-8", "surrogateescape"))
+    values: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
+    return [v if v is None else v.decode("utf-8", "surrogateescape") for v in values]
 
 
 def _find_compression(file: Any) -> str:

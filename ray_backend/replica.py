@@ -111,7 +111,11 @@ class Replica:
         """An ASGI call."""
         match scope["type"]:
             case "lifespan":
-                await self._live(receive, send)
+                await receive()
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+                await asyncio.to_thread(self.close)
+                await send({"type": "lifespan.shutdown.complete"})
             case "http":
                 await self._send(send, await self._answer(scope, receive))
             case _:
@@ -129,17 +133,13 @@ class Replica:
         self._is_closed = True
         self._batcher.close(0 if self._is_stuck else _DRAIN_S)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await asyncio.to_thread(self.close)
-        await send({"type": "lifespan.shutdown.complete"})
-
     async def _answer(self, scope: Mapping[str, Any], receive: Receive) -> Result:
         """Answer a row. An error is the row's result; no text of its user is logged."""
         try:
-            headers = _read_headers(scope)
+            headers = {
+                name.decode("latin-1"): value.decode("latin-1")
+                for name, value in scope["headers"]
+            }
             self._check_key(headers)
             # The application is mounted at the model's path.
             if scope["path"].removeprefix(scope.get("root_path", "")) not in _PATHS:
@@ -238,14 +238,6 @@ class Replica:
         start = {"type": "http.response.start", "status": status, "headers": headers}
         await send(start)
         await send({"type": "http.response.body", "body": body})
-
-
-def _read_headers(scope: Mapping[str, Any]) -> dict[str, str]:
-    """By their names in small letters, as ASGI gives them."""
-    return {
-        name.decode("latin-1"): value.decode("latin-1")
-        for name, value in scope["headers"]
-    }
 
 
 def _read_limit(headers: Mapping[str, str], default_s: float) -> float:

@@ -22,9 +22,9 @@ from benchmarks.report import Findings, compare_turns, find_ratio
 from catalog import checkpoint
 from clients.captioner import Mode, Sending, caption_video
 from clients.decoding import FrameReader
+from clients.files import VIDEOS, find_sources
 from clients.frames import Every, FrameSize, VideoOptions
 from clients.server import ApiClient, RetryPolicy
-from clients.sources import VIDEOS, find_sources
 from models.shapes_recipe import scenes
 from models.shapes_recipe.samples import draw_clip, plan_clip
 

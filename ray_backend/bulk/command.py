@@ -40,8 +40,7 @@ from ray_backend.bulk.executor import (
 )
 from ray_backend.bulk.job import Callbacks, run
 from ray_backend.bulk.storage import find, open_store
-from ray_backend.bulk.texts import BulkTranslation
-from ray_backend.bulk.videos import BulkCaptioning
+from ray_backend.bulk.tasks import BulkCaptioning, BulkTranslation
 from ray_backend.deployment import has_gpus
 from text.errors import LanguageNotServed
 from text.options import AUTO, TAGS, TranslationRequest, read_source, read_target

@@ -52,6 +52,11 @@ class WorkerPool:
         needs = {"CPU": self.cpus, "GPU": self.gpus}
         return needs | (kind if self.accelerator else {})
 
+    def explain(self, machines: Sequence[Machine]) -> str:
+        """Explain the needs of a worker, and the machines."""
+        have = "; ".join(map(describe_machine, machines))
+        return f"Each needs {describe_resources(self.needs)}; {have}."
+
 
 @dataclass(frozen=True)
 class RayCluster:
@@ -99,16 +104,17 @@ def find_cluster(head: str) -> RayCluster:
 def fit(pool: WorkerPool, machines: Sequence[Machine]) -> WorkerPool:
     """The pool with no more workers than the machines could take if they did nothing else.
     Raises InputError if they could take none."""
-    places = sum(_count_places(pool.needs, machine) for machine in machines)
+    places = sum(
+        min(
+            int(machine.resources_total.get(kind, 0) / amount + _ROUNDING)
+            for kind, amount in pool.needs.items()
+            if amount
+        )
+        for machine in machines
+    )
     if places == 0:
-        raise InputError(f"no machine can take a worker. {explain(pool, machines)}")
+        raise InputError(f"no machine can take a worker. {pool.explain(machines)}")
     return replace(pool, size=min(pool.size, places))
-
-
-def explain(pool: WorkerPool, machines: Sequence[Machine]) -> str:
-    """Explain the needs of a worker, and the machines."""
-    have = "; ".join(map(describe_machine, machines))
-    return f"Each needs {describe_resources(pool.needs)}; {have}."
 
 
 def list_free(cluster: RayCluster | None) -> list[Machine]:
@@ -133,14 +139,6 @@ def list_free(cluster: RayCluster | None) -> list[Machine]:
         for number, node in nodes.items()
         if number in free
     ]
-
-
-def _count_places(needs: Mapping[str, float], machine: Machine) -> int:
-    return min(
-        int(machine.resources_total.get(kind, 0) / amount + _ROUNDING)
-        for kind, amount in needs.items()
-        if amount
-    )
 
 
 STOPPED = "Stopped, the same command goes on."
@@ -354,7 +352,7 @@ class RayExecutor:
             kind, reason = "the cluster", str(error)
         else:
             if not any(call.is_placed for call in self._calls.values()):
-                wants = explain(self._pool, free)
+                wants = self._pool.explain(free)
                 kind, reason = "room", f"other work has taken it. {wants}"
         self._monitor.note(kind, reason, time.monotonic())
 

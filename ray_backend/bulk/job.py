@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 
 from clients.bulk import Event, Remarks, Report
 from clients.errors import InputError, OutputError
-from clients.outputs import name_files
-from clients.sources import Source, SourceKind
+from clients.files import Source, SourceKind, name_files
 from clients.tables import Cell
 from ray_backend.bulk.storage import KEPT, Store
 

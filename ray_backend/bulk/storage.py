@@ -22,8 +22,7 @@ from obstore.exceptions import BaseError, PreconditionError
 from obstore.store import from_url
 
 from clients.errors import InputError, OutputError
-from clients.outputs import write_whole
-from clients.sources import Source, SourceKind, find_sources
+from clients.files import Source, SourceKind, find_sources, write_whole
 from contract import durable
 
 if TYPE_CHECKING:

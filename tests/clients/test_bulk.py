@@ -14,9 +14,9 @@ from clients.captioner import CaptionAnswer, Captioner, Mode, Sending, VideoEnd
 from clients.captions import CaptionJob, SubtitleFormat, plan_captions
 from clients.console import show_progress
 from clients.errors import OutputError, ServerError
+from clients.files import VIDEOS, find_sources
 from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import ApiClient
-from clients.sources import VIDEOS, find_sources
 from tests.clients.conftest import Stop, read_files, run
 from tests.clients.drawing import write_numbers
 
@@ -81,11 +81,7 @@ def test_a_finished_video_has_its_subtitles_while_others_are_read(server, clips)
             seen[event.source] = sorted(read_files(job))
 
     run_job(job, report)
-    assert seen == {
-        0: ["a.srt"],
-        1: ["a.srt", "b.srt"],
-        2: ["a.srt", "b.srt", "c.srt"],
-    }
+    assert seen == {0: ["a.srt"], 1: ["a.srt", "b.srt"], 2: ["a.srt", "b.srt", "c.srt"]}
 
 
 def test_files_that_are_there_are_kept_unless_they_may_go(server, clips):

@@ -17,9 +17,9 @@ from clients.captioner import (
     caption_video,
 )
 from clients.errors import MemoryLimitError, ServerError, VideoError
+from clients.files import VIDEOS, find_sources
 from clients.frames import FrameSize, VideoOptions, pack_frames
 from clients.server import ApiClient
-from clients.sources import VIDEOS, find_sources
 from tests.clients.drawing import write_numbers
 
 READING = VideoOptions(size=FrameSize(32, 64))

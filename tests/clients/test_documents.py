@@ -9,9 +9,8 @@ import pytest
 from clients.bulk import Event, run_job
 from clients.documents import DocumentJob, DocumentUpload
 from clients.errors import ServerError
-from clients.outputs import plan_translations
+from clients.files import DOCUMENTS, find_sources, plan_translations
 from clients.server import ApiClient
-from clients.sources import DOCUMENTS, find_sources
 from clients.translator import TranslationOptions
 from tests.clients.conftest import Stop, run
 from tests.fake_api import MARK
@@ -81,10 +80,7 @@ def test_documents_are_uploaded_downloaded_and_deleted(stack, server, folder):
 
 @pytest.mark.parametrize("stop_after", range(1, 9))
 def test_a_job_that_is_stopped_anywhere_goes_on(stack, server, folder, stop_after):
-    with (
-        ApiClient(stack.url, connections=5) as stopped,
-        pytest.raises(Stop),
-    ):
+    with ApiClient(stack.url, connections=5) as stopped, pytest.raises(Stop):
         run(make_job(stopped, ["in"], "out", at_once=1), stop_after)
     outcome, _ = run(make_job(server, ["in"], "out", at_once=1))
     assert outcome.errors == []

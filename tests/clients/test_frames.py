@@ -13,6 +13,7 @@ from av.video.reformatter import Interpolation
 
 from clients.decoding import FrameReader, choose_filter
 from clients.errors import ClientError
+from clients.files import VIDEOS, find_sources
 from clients.frames import (
     Batch,
     Every,
@@ -22,7 +23,6 @@ from clients.frames import (
     VideoOptions,
     pack_frames,
 )
-from clients.sources import VIDEOS, find_sources
 from tests.clients.drawing import read_number, write_numbers, write_sound, write_video
 
 
@@ -45,18 +45,16 @@ def list_numbers(frames: list[Frame]) -> list[int]:
         ("a.mp4", "libx264", (48, 128)),
         ("a.mkv", "libx264", (48, 128)),
         ("a.avi", "mpeg4", (48, 128)),
-        ("a.mov", "mpeg4", (50, 130)),
         ("a.webm", "libvpx-vp9", (48, 128)),
         ("a.ts", "mpeg2video", (48, 128)),
         ("odd.mkv", "ffv1", (47, 131)),
         ("raw.h264", "libx264", (48, 128)),
     ],
 )
-@pytest.mark.parametrize("threads", [1, 3])
-def test_frames_come_in_order_with_their_times(tmp_path, name, codec, size, threads):
+def test_frames_come_in_order_with_their_times(tmp_path, name, codec, size):
     height, width = size
     path = write_numbers(tmp_path / name, 12, height=height, width=width, codec=codec)
-    reader, frames = read(path, VideoOptions(decode_threads=threads))
+    reader, frames = read(path, VideoOptions(decode_threads=3))
     assert reader.error is None
     assert list_numbers(frames) == list(range(12))
     assert [frame.index for frame in frames] == list(range(12))

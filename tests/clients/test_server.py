@@ -36,8 +36,7 @@ def test_a_connection_is_kept(fake, server):
 
 
 @pytest.mark.parametrize(
-    "failure",
-    ["unavailable", "queue-full", "retry-nonsense", "reset", "cut"],
+    "failure", ["unavailable", "queue-full", "retry-nonsense", "reset", "cut"]
 )
 def test_what_may_pass_is_asked_again(fake, server, failure):
     fake.will(failure, failure)

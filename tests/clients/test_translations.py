@@ -16,9 +16,8 @@ import pytest
 
 from clients.bulk import run_job
 from clients.errors import OutputError
-from clients.outputs import plan_translations
+from clients.files import TABLES, find_sources, plan_translations
 from clients.server import ApiClient
-from clients.sources import TABLES, find_sources
 from clients.tables import name_columns, open_table
 from clients.translations import TranslationJob
 from clients.translator import MAX_TEXTS, TranslationOptions, Translator

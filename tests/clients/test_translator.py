@@ -41,12 +41,7 @@ def test_what_is_wanted_is_in_the_body(stack, translator):
     wanted = TranslationOptions("de", None, "html", "my terms")
     Translator(translator.server, wanted).translate(["é"])
     assert stack.bodies == [
-        {
-            "src_text": ["é"],
-            "tgt_lang": "de",
-            "format": "html",
-            "glossary": "my terms",
-        }
+        {"src_text": ["é"], "tgt_lang": "de", "format": "html", "glossary": "my terms"}
     ]
 
 

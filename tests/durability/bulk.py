@@ -20,8 +20,7 @@ from clients.bulk import (
     run_job,
 )
 from clients.errors import ClientError
-from clients.outputs import OutputPlan, write_whole
-from clients.sources import Source
+from clients.files import OutputPlan, Source, write_whole
 from tests.durability.running import Diary
 
 TEXTS = (("a", "b"), ("c", "d"))

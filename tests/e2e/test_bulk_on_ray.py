@@ -24,7 +24,7 @@ from deploy.stack import ROOT
 from handlers.engine.directories import SETTINGS_FILE
 from ray_backend.bulk.executor import STOPPED
 from ray_backend.bulk.storage import KEPT, ObjectFolder
-from ray_backend.bulk.texts import MOST_TEXTS
+from ray_backend.bulk.tasks import MOST_TEXTS
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
 

@@ -71,8 +71,7 @@ class _Handler(QuietHandler):
         self.server.deployed.append(config)
         self.server.applications = {
             entry["name"]: describe(
-                entry["name"],
-                {"logging_config": config.get("logging_config"), **entry},
+                entry["name"], {"logging_config": config.get("logging_config"), **entry}
             )
             for entry in config["applications"]
         }

@@ -46,12 +46,8 @@ def run(ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     [
         ({"replicas": [2, 8]}, "2 to 8"),
         ({"replicas": 3, "max_replicas_per_machine": 1}, "3, 1 per machine"),
-        (
-            {"replicas": [2, 8], "max_replicas_per_machine": 2},
-            "2 to 8, 2 per machine",
-        ),
     ],
-    ids=["autoscaling", "apart", "both"],
+    ids=["autoscaling", "apart"],
 )
 def test_check_shows_how_many_replicas_there_are(
     run: Run, tmp_path: Path, placement: dict[str, Any], shown: str
@@ -124,9 +120,40 @@ def test_a_cluster_that_runs_all_of_the_map_is_well(run: Run):
     assert run("status").exit_code == 0
 
 
-@pytest.mark.parametrize("command", ["deploy", "status"])
-def test_a_dashboard_that_refuses_is_told(run: Run, tmp_path: Path, command: str):
-    (tmp_path / "token").write_text("another")
-    done = run(command)
+@pytest.mark.parametrize(
+    ("instead", "fault"),
+    [
+        ((500, ""), "answered 500 an empty answer"),
+        ((400, "no such key"), "answered 400 no such key"),
+        ((200, "<html>"), "is not understood: <html>"),
+        ((200, '{"applications": 7}'), "is not understood"),
+    ],
+)
+def test_what_ray_says_otherwise_is_quoted(
+    run: Run, ray: FakeRay, instead: tuple[int, str], fault: str
+):
+    ray.instead = instead
+    done = run("status")
     assert done.exit_code == 1
-    assert "copy the file from the head" in done.stdout
+    assert fault in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("token", "fault"),
+    [(None, "cannot be read from"), ("another", "copy the file from the head")],
+)
+def test_a_token_that_does_not_do_is_told(
+    run: Run, tmp_path: Path, token: str | None, fault: str
+):
+    (tmp_path / "token").unlink()
+    if token:
+        (tmp_path / "token").write_text(token)
+    done = run("deploy")
+    assert done.exit_code == 1
+    assert fault in done.stdout
+
+
+def test_a_dashboard_that_does_not_answer_is_told(run: Run):
+    done = run("status", "--dashboard-url", "http://127.0.0.1:1/")
+    assert done.exit_code == 1
+    assert "does not answer: ConnectionError" in done.stdout

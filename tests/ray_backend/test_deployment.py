@@ -88,9 +88,7 @@ CONFIG = {"applications": [FR]}
         ({"fr": find(FR)}, []),
         (
             {"fr": find(describe("fr", batch_size=8, replicas=2))},
-            [
-                "changed fr: args.settings.batch_size, deployments.model.num_replicas",
-            ],
+            ["changed fr: args.settings.batch_size, deployments.model.num_replicas"],
         ),
         ({"fr": find(FR | {"route_prefix": "/fr"})}, ["changed fr: route_prefix"]),
         ({"fr": find(FR), "ko": find(describe("ko"))}, ["gone ko"]),
@@ -158,23 +156,15 @@ def test_a_deployment_is_polled_until_all_runs():
 @pytest.mark.parametrize(
     ("look", "fault"),
     [
-        pytest.param(STARTS, "Not running after 60 s: fr", id="late"),
-        pytest.param(
-            {"fr": find(FR, "DEPLOY_FAILED")},
-            "fr has failed: out of memory",
-            id="failed",
-        ),
-        pytest.param(
-            {"fr": find(FR, "DEPLOYING", None)},
-            "1 of 1 replicas cannot be placed",
-            id="without a machine",
-        ),
-        pytest.param(
+        (STARTS, "Not running after 60 s: fr"),
+        ({"fr": find(FR, "DEPLOY_FAILED")}, "fr has failed: out of memory"),
+        ({"fr": find(FR, "DEPLOYING", None)}, "1 of 1 replicas cannot be placed"),
+        (
             {"fr": find(FR), "ko": find(describe("ko"))},
             "Not running after 60 s: gone ko",
-            id="does not go",
         ),
     ],
+    ids=["late", "failed", "without a machine", "does not go"],
 )
 def test_what_keeps_models_from_running_is_told(
     look: Mapping[str, Application], fault: str
@@ -229,14 +219,12 @@ class Enough(Exception):
 @pytest.mark.parametrize(
     ("looks", "times"),
     [
-        pytest.param([{"fr": find(FR)}] * 3, 0, id="all is there"),
-        pytest.param(
-            [{"fr": find(describe("fr", batch_size=8))}] * 3, 0, id="another's"
-        ),
-        pytest.param([{}, {}, {"fr": find(FR)}], 1, id="a head that came back empty"),
-        pytest.param([{}, {"fr": find(FR)}] * 2, 0, id="a head that was reading"),
-        pytest.param([DashboardError("away"), DashboardError("away")], 0, id="no head"),
+        ([{"fr": find(describe("fr", batch_size=8))}] * 3, 0),
+        ([{}, {}, {"fr": find(FR)}], 1),
+        ([{}, {"fr": find(FR)}] * 2, 0),
+        ([DashboardError("away"), DashboardError("away")], 0),
     ],
+    ids=["another's", "a head that came back empty", "a head that reads", "no head"],
 )
 def test_what_gets_lost_is_deployed_again(
     monkeypatch: pytest.MonkeyPatch, looks: list[Any], times: int

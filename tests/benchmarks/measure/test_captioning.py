@@ -13,8 +13,8 @@ from benchmarks.instruments.processes import deal_cores
 from benchmarks.measure import captioning
 from benchmarks.measure.captioning import find_video, list_captions
 from clients.decoding import FrameReader
+from clients.files import VIDEOS, find_sources
 from clients.frames import FrameSize, VideoOptions
-from clients.sources import VIDEOS, find_sources
 
 
 def test_the_video_is_drawn_once_and_has_its_frames(tmp_path: Path):

@@ -16,16 +16,9 @@ from catalog import Model, TranslationSection
 from clients.tables import name_columns
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
 from ray_backend.bulk.executor import divide
-from ray_backend.bulk.job import (
-    Answerer,
-    BulkJob,
-    Callbacks,
-    Chunk,
-    RunTotals,
-    run,
-)
+from ray_backend.bulk.job import Answerer, BulkJob, Callbacks, Chunk, RunTotals, run
 from ray_backend.bulk.storage import ResultFolder, Store, find
-from ray_backend.bulk.texts import BatchTranslator, BulkTranslation
+from ray_backend.bulk.tasks import BatchTranslator, BulkTranslation
 from text.langid import Identifier
 from text.options import TranslationRequest
 

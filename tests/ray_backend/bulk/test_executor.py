@@ -23,7 +23,6 @@ from ray_backend.bulk.executor import (
     StallMonitor,
     WorkerPool,
     divide,
-    explain,
     find_cluster,
     fit,
 )
@@ -115,16 +114,12 @@ LARGE = make_machine("10.0.0.2", CPU=16, GPU=2, accelerator_H100=1)
     ("pool", "size"),
     [
         (WorkerPool(3, 1, 0), 3),
-        (WorkerPool(100, 1, 0), 18),
         (WorkerPool(100, 3, 0), 5),
         (WorkerPool(100, 1, 0.1), 20 - 4),
         (WorkerPool(100, 1, 0.5), 4),
         (WorkerPool(100, 1, 1, "H100"), 2),
     ],
-    ids=[
-        *("as asked", "a core each", "three cores each", "cores are scarcer"),
-        *("half a GPU each", "that GPU"),
-    ],
+    ids=["as asked", "cores", "cores are scarcer", "half a GPU each", "that GPU"],
 )
 def test_a_pool_has_no_more_workers_than_places(pool, size):
     assert fit(pool, (SMALL, LARGE)) == replace(pool, size=size)
@@ -135,19 +130,14 @@ def test_a_pool_has_no_more_workers_than_places(pool, size):
     [
         (WorkerPool(1, 17, 0), "17 CPU"),
         (WorkerPool(1, 1, 1, "A100"), "1 CPU, 1 GPU, accelerator A100"),
-        (WorkerPool(1, 1, 3), "1 CPU, 3 GPU"),
     ],
-    ids=["cores", "another GPU", "GPUs"],
+    ids=["cores", "another GPU"],
 )
 def test_a_worker_that_no_machine_can_take_is_refused(pool, needs):
     with pytest.raises(ClientError) as caught:
         fit(pool, (SMALL, LARGE))
-    assert (
-        str(caught.value)
-        == f"no machine can take a worker. {explain(pool, (SMALL, LARGE))}"
-    )
-    assert str(caught.value).endswith(
-        f"Each needs {needs}; 10.0.0.1 has 2 CPU; "
+    assert str(caught.value) == (
+        f"no machine can take a worker. Each needs {needs}; 10.0.0.1 has 2 CPU; "
         "10.0.0.2 has 16 CPU, 2 GPU, accelerator H100."
     )
 

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from clients.errors import ClientError, InputError, OutputError
-from clients.sources import TABLES
+from clients.files import TABLES
 from ray_backend.bulk import storage
 from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find, open_store
 from tests.clients.drawing import draw_number, write_video

@@ -17,11 +17,17 @@ from catalog import VISION, Model
 from clients.captioner import Captioner, Sending
 from clients.captions import SubtitleFormat
 from clients.errors import ClientError
+from clients.files import Source
 from clients.frames import Every, VideoOptions
 from handlers.base import Outcome, Result, Row, TaskError
 from ray_backend.bulk.job import Answerer, RunTotals
 from ray_backend.bulk.storage import ResultFolder, Store
-from ray_backend.bulk.videos import BulkCaptioning, InProcess, VideoAnswerer
+from ray_backend.bulk.tasks import (
+    BulkCaptioning,
+    CaptionedVideo,
+    InProcess,
+    VideoAnswerer,
+)
 from tests.clients.drawing import draw_number, read_number, write_numbers, write_video
 from tests.ray_backend.bulk.conftest import Bench, Died, Shouting
 
@@ -74,8 +80,15 @@ def make_job(
     )
 
 
-def make_answerer(reader: Reader, job: BulkCaptioning) -> VideoAnswerer:
-    return VideoAnswerer(Captioner(InProcess(reader), job.reading, Sending()))
+def make_answerer(reader: Reader, job: BulkCaptioning) -> Answerer:
+    caption = VideoAnswerer(Captioner(InProcess(reader), job.reading, Sending()))
+
+    def answer(sources: Sequence[Source]) -> Sequence[CaptionedVideo]:
+        if reader.deadly & {source.path.name for source in sources}:
+            raise Died
+        return caption(sources)
+
+    return answer
 
 
 def run(
@@ -124,62 +137,55 @@ def test_a_video_that_is_cut_off_has_the_captions_up_to_there(videos):
     assert len(read(results / "a.jsonl")) == 20
 
 
-def test_a_video_without_a_frame_has_no_result(videos):
-    (videos / "b.mp4").write_bytes(b"no video")
-    ended, errors, results = run(videos, Reader())
-    assert ended.failed == len(errors) == 1
-    assert not (results / "b.jsonl").exists()
+def break_file(_: Reader, video: Path) -> None:
+    video.write_bytes(b"no video")
 
 
-def test_a_video_that_is_refused_hurts_no_other(videos):
-    reader = Reader()
+def refuse(reader: Reader, _: Path) -> None:
     reader.refused = 25
+
+
+def kill(reader: Reader, video: Path) -> None:
+    reader.deadly = {video.name}
+
+
+@pytest.mark.parametrize(
+    ("happen", "error"),
+    [
+        (break_file, "invalid data found when processing input"),
+        (refuse, "No room."),
+        (kill, "each worker that captioned this video has ended"),
+    ],
+)
+def test_a_video_without_captions_hurts_no_other(videos, happen, error):
+    reader = Reader()
+    happen(reader, videos / "b.mp4")
     ended, errors, results = run(videos, reader)
     assert ended.failed == 1
-    assert errors == [f"{videos}/b.mp4: No room."]
+    assert errors == [f"{videos}/b.mp4: {error}"]
     assert not (results / "b.jsonl").exists()
-    assert len(read(results / "more/c.jsonl")) == 20
+    assert len(read(results / "a.jsonl")) == len(read(results / "more/c.jsonl")) == 20
 
 
-def test_a_video_that_ends_each_worker_is_an_error_of_its_own(videos):
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_machine_that_does_not_see_a_video_ends_the_run(videos, is_gone):
+    """Unless nobody sees it any more."""
     job = make_job(ResultFolder(videos.parent / "dst"))
     caption = make_answerer(Reader(), job)
 
     def answer(sources):
-        if sources[0].path.name == "b.mp4":
-            raise Died
-        return caption(sources)
-
-    ended, errors, results = run(videos, Reader(), answerer=answer)
-    assert ended.failed == 1
-    assert errors == [
-        f"{videos}/b.mp4: each worker that captioned this video has ended"
-    ]
-    assert not (results / "b.jsonl").exists()
-
-
-def test_a_machine_that_does_not_see_a_video_ends_the_run(videos):
-    caption = make_answerer(Reader(), make_job(ResultFolder(videos.parent)))
-
-    def answer(sources):
+        if is_gone:
+            sources[0].path.unlink()
+            return caption(sources)
         path = videos / "elsewhere" / sources[0].path.name
         return caption([replace(sources[0], path=path)])
 
-    with pytest.raises(ClientError, match=rf" does not see {videos}/a\.mkv: every"):
-        run(videos, Reader(), answerer=answer)
-
-
-def test_a_video_that_is_gone_hurts_no_other(videos):
-    caption = make_answerer(Reader(), make_job(ResultFolder(videos.parent)))
-
-    def answer(sources):
-        (videos / "b.mp4").unlink(missing_ok=True)
-        return caption(sources)
-
-    ended, errors, results = run(videos, Reader(), answerer=answer)
-    assert ended.failed == 1
-    assert errors == [f"{videos}/b.mp4 has changed meanwhile"]
-    assert len(read(results / "more/c.jsonl")) == 20
+    if is_gone:
+        _, errors, _ = run(videos, Reader(), answerer=answer)
+        assert errors[0] == f"{videos}/a.mkv has changed meanwhile"
+    else:
+        with pytest.raises(ClientError, match=rf" does not see {videos}/a\.mkv: every"):
+            run(videos, Reader(), answerer=answer)
 
 
 def test_other_frames_are_other_options():
