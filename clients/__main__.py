@@ -258,21 +258,20 @@ def document(
 def _run(job: FileJob, unit: str) -> None:
     try:
         with show_progress(console, unit) as report:
-            outcome = run_job(job, report)
+            counts, remarks = run_job(job, report)
     except (KeyboardInterrupt, ServerError) as error:
         if job.plan.journal.exists():
             console.print(f"Stopped, the same command goes on ({job.plan.journal}).")
         if isinstance(error, ServerError):
             raise
         raise typer.Exit(130) from error
-    for warning in outcome.warnings:
+    for warning in remarks.warnings:
         console.print(warning, style="yellow")
-    for broken in outcome.errors:
+    for broken in remarks.errors:
         console.print(broken, style="red")
     if console.is_terminal:
-        counts = outcome.counts
         console.print(f"{counts.answered} {unit} in {counts.seconds:.1f} s")
-    if outcome.errors:
+    if remarks.errors:
         raise typer.Exit(1)
 
 

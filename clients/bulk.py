@@ -79,7 +79,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Remarks:
-    """Remarks on a file."""
+    """Remarks on files, a line each."""
 
     errors: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -358,18 +358,9 @@ class FileJob(ABC):
         """Writes the result whose last source this is; may be called again."""
 
 
-@dataclass(frozen=True)
-class BulkResult:
-    """The result of a job."""
-
-    counts: Counts
-    #: One sentence for each file that is broken, and for what a file has lost.
-    errors: Sequence[str]
-    warnings: Sequence[str]
-
-
-def run_job(job: FileJob, report: Report) -> BulkResult:
-    """Does what is missing, writes all files. Raises ClientError, keeps the journal."""
+def run_job(job: FileJob, report: Report) -> tuple[Counts, Remarks]:
+    """Does what is missing, writes all files. Returns a sentence for each file that is broken
+    and for what a file has lost. Raises ClientError, keeps the journal."""
     existing = job.plan.find_existing()
     if existing and not job.is_overwrite and not job.plan.journal.exists():
         raise OutputError(f"{existing[0]} is there already: --overwrite replaces it")
@@ -396,8 +387,6 @@ def run_job(job: FileJob, report: Report) -> BulkResult:
         journal.remove()
         broken = [error for _, error in sorted(journal.errors.items())]
         said = [each for _, each in sorted(remarks.items())]
-        return BulkResult(
-            counts,
-            [*broken, *(line for each in said for line in each.errors)],
-            [line for each in said for line in each.warnings],
-        )
+        errors = [*broken, *(line for each in said for line in each.errors)]
+        warnings = [line for each in said for line in each.warnings]
+        return counts, Remarks(errors, warnings)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clients.errors import InputError
-from clients.tables import Cell, CellResult, TextTable
+from clients.tables import Cell, TextReply, TextTable
 
 #: Rows are read in batches of this size, and written in groups of that one.
 _BATCH_BYTES, _GROUP_BYTES = 4 << 20, 64 << 20
@@ -34,7 +34,7 @@ class ParquetFile(TextTable):
                 self.share = row / file.metadata.num_rows
 
     def write(
-        self, file: BinaryIO, results: Iterator[CellResult], *, has_errors: bool
+        self, file: BinaryIO, results: Iterator[TextReply], *, has_errors: bool
     ) -> None:
         with self._open() as source:
             schema = source.schema_arrow
@@ -46,7 +46,7 @@ class ParquetFile(TextTable):
                     self._copy(source, group, results, writer)
 
     def _copy(
-        self, source: Any, group: int, results: Iterator[CellResult], writer: Any
+        self, source: Any, group: int, results: Iterator[TextReply], writer: Any
     ) -> None:
         """Writes row groups of some batches each; where reading fails, what has been read."""
         schema, waiting = writer.schema, list[Any]()
@@ -60,7 +60,7 @@ class ParquetFile(TextTable):
             if waiting:
                 writer.write_table(pa.Table.from_batches(waiting, schema))
 
-    def _complete(self, batch: Any, results: Iterator[CellResult], schema: Any) -> Any:
+    def _complete(self, batch: Any, results: Iterator[TextReply], schema: Any) -> Any:
         """The batch with its results, without rows that have none."""
         width = len(self.columns)
         found = list(islice(results, batch.num_rows * width))

@@ -86,11 +86,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class CellResult:
-    """The result for a cell."""
+class TextReply:
+    """A translation, or why there is none."""
 
     text: str | None
     error: str | None = None
+    warning: str | None = None
 
 
 class TextTable(ABC):
@@ -115,7 +116,7 @@ class TextTable(ABC):
 
     @abstractmethod
     def write(
-        self, file: BinaryIO, results: Iterator[CellResult], *, has_errors: bool
+        self, file: BinaryIO, results: Iterator[TextReply], *, has_errors: bool
     ) -> None:
         """Its rows with the results of all cells, up to a row that has none."""
 
@@ -203,7 +204,7 @@ class LineTable(TextTable):
 
     @abstractmethod
     def complete(
-        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+        self, row: TableRow, results: Sequence[TextReply], *, has_errors: bool
     ) -> str:
         """The row, which is open, with its results."""
 
@@ -213,7 +214,7 @@ class LineTable(TextTable):
                 yield from row.cells
 
     def write(
-        self, file: BinaryIO, results: Iterator[CellResult], *, has_errors: bool
+        self, file: BinaryIO, results: Iterator[TextReply], *, has_errors: bool
     ) -> None:
         with self._open() as (mark, lines):
             file.write(mark.encode())
@@ -268,7 +269,7 @@ class TextFile(LineTable):
             yield TableRow(text, end, [Cell.of(number, text)])
 
     def complete(
-        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+        self, row: TableRow, results: Sequence[TextReply], *, has_errors: bool
     ) -> str:
         (result,) = results
         return _BREAKS.sub(" ", result.text or "")
@@ -306,7 +307,7 @@ class RecordFile(LineTable):
             )
 
     def complete(
-        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+        self, row: TableRow, results: Sequence[TextReply], *, has_errors: bool
     ) -> str:
         added: dict[str, str | None] = {}
         for column, result in zip(self.columns, results, strict=True):
@@ -380,7 +381,7 @@ class SeparatedFile(LineTable):
             yield TableRow(raw + padding, end, cells if fields else (), bool(fields))
 
     def complete(
-        self, row: TableRow, results: Sequence[CellResult], *, has_errors: bool
+        self, row: TableRow, results: Sequence[TextReply], *, has_errors: bool
     ) -> str:
         if row.is_header:
             fields = self.list_names(has_errors=has_errors)

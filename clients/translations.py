@@ -27,8 +27,8 @@ from clients.bulk import (
 )
 from clients.errors import InputError
 from clients.files import Source, write_whole
-from clients.tables import Cell, CellResult, TextTable
-from clients.translator import MAX_CHARACTERS, MAX_TEXTS, TextReply, Translator
+from clients.tables import Cell, TextReply, TextTable
+from clients.translator import MAX_CHARACTERS, MAX_TEXTS, Translator
 
 #: A file's place among the files, and the cells of a request.
 _Question = tuple[int, list[Cell]]
@@ -58,11 +58,11 @@ class TranslationAnswer(AnswerEvent):
     def size(self) -> int:
         return len(self.texts)
 
-    def list_results(self) -> Iterator[CellResult]:
+    def list_results(self) -> Iterator[TextReply]:
         """One for each text."""
         errors = {note.place: note.text for note in self.errors}
         for place, text in enumerate(self.texts):
-            yield CellResult(text, errors.get(place))
+            yield TextReply(text, errors.get(place))
 
 
 @dataclass

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from clients.bulk import pack
 from clients.errors import ServerError
 from clients.server import ApiClient, ApiRequest
+from clients.tables import TextReply
 from contract.tasks import PATHS, TRANSLATION
 
 #: A request has no more texts and, unless it has one text only, no more characters.
@@ -61,15 +62,6 @@ class TranslationOptions:
             return json.dumps(body, ensure_ascii=False).encode()
         except UnicodeEncodeError:  # half a character, which only an escape can name
             return json.dumps(body).encode()
-
-
-@dataclass(frozen=True)
-class TextReply:
-    """A translation, or why there is none."""
-
-    text: str | None
-    error: str | None = None
-    warning: str | None = None
 
 
 class _Answer(BaseModel):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from catalog import Model
 from clients.bulk import Event, Remarks, Report
 from clients.errors import InputError, OutputError
 from clients.files import Source, SourceKind, name_files
@@ -83,12 +84,15 @@ class PartWritten(Event):
         return self.count
 
 
+@dataclass(kw_only=True)
 class BulkJob(ABC):
     """A bulk job: the work on files, and where the results go."""
 
     unit: ClassVar[str]
     kind: ClassVar[SourceKind]
     store: Store
+    model: Model
+    cache: Path
 
     @abstractmethod
     def check(self, sources: Sequence[Source]) -> None:

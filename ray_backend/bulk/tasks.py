@@ -26,7 +26,7 @@ from clients.captions import SubtitleFormat, render
 from clients.errors import ClientError, InputError, ServerError
 from clients.files import TABLES, VIDEOS, Source
 from clients.frames import FrameSize, VideoOptions
-from clients.tables import Column, TextTable, open_table
+from clients.tables import Column, TextReply, TextTable, open_table
 from clients.translations import (
     Reader,
     TranslationAnswer,
@@ -34,11 +34,10 @@ from clients.translations import (
     pack_cells,
     write_translations,
 )
-from clients.translator import TextReply
 from handlers.base import Row, TaskError, TaskHandler
 from handlers.translation import TranslationHandler
 from ray_backend.bulk.job import BulkJob, Chunk, FilePart, PartWritten
-from ray_backend.bulk.storage import KEPT, Store, fetch
+from ray_backend.bulk.storage import KEPT, fetch
 from ray_backend.replica import load_handler
 from text.batch import translate_batch
 from text.errors import SentenceRefused, TextError
@@ -57,13 +56,10 @@ _ANSWERS = TypeAdapter(TranslationAnswer)
 class BulkTranslation(BulkJob):
     """Translates the texts of files."""
 
-    store: Store
     columns: Sequence[Column]
     has_quotes: bool
     #: Without texts.
     request: TranslationRequest
-    model: Model
-    cache: Path
     most_texts: int = MOST_TEXTS
     #: The parts of large files that are answered, and the last one.
     _done: dict[Source, set[int]] = field(default_factory=dict, init=False)
@@ -282,13 +278,10 @@ class CaptionedVideo:
 class BulkCaptioning(BulkJob):
     """Captions videos."""
 
-    store: Store
     #: In the size that the model takes unless another one is given.
     reading: VideoOptions
     is_full_size: bool
     format: SubtitleFormat
-    model: Model
-    cache: Path
 
     unit = "frames"
     kind = VIDEOS

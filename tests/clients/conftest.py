@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clients.bulk import BulkResult, Event, FileJob, Tick, run_job
+from clients.bulk import Event, FileJob, Remarks, Tick, run_job
 from clients.server import ApiClient, RetryPolicy
 from tests.fake_api import FakeApi
 
@@ -20,8 +20,8 @@ class Stop(Exception):
 
 def run(
     job: FileJob, stop_after: int | None = None
-) -> tuple[BulkResult, list[tuple[Event, float]]]:
-    """The result and the events of a job. Raises Stop after this number of events, ticks
+) -> tuple[Remarks, list[tuple[Event, float]]]:
+    """The remarks and the events of a job. Raises Stop after this number of events, ticks
     aside."""
     events: list[tuple[Event, float]] = []
 
@@ -31,7 +31,7 @@ def run(
         if len(kept) == stop_after:
             raise Stop
 
-    return run_job(job, report), events
+    return run_job(job, report)[1], events
 
 
 def read_files(job: FileJob) -> dict[str, bytes]:

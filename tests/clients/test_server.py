@@ -23,15 +23,11 @@ def make_body(*numbers: int) -> tuple[bytes, memoryview]:
     return write_header(pixels.shape), pixels.data.cast("B")
 
 
-def test_captions_come_for_an_array(fake, server):
+def test_captions_come_for_arrays_over_one_connection(fake, server):
     assert server.caption(make_body(7, 200), 2) == ["number 7", "number 200"]
+    assert server.caption(make_body(1), 1) == ["number 1"]
     assert fake.arrays[0].shape == (2, 32, 64, 3)
     assert fake.asked[0].headers["Content-Type"] == "application/octet-stream"
-
-
-def test_a_connection_is_kept(fake, server):
-    for number in range(3):
-        server.caption(make_body(number), 1)
     assert len(fake.connections) == 1
 
 

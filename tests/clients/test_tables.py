@@ -17,7 +17,7 @@ import pytest
 from clients import parquet, tables
 from clients.errors import ClientError, InputError
 from clients.files import TABLES, find_sources
-from clients.tables import Cell, CellResult, Column, TextTable, name_columns, open_table
+from clients.tables import Cell, Column, TextReply, TextTable, name_columns, open_table
 
 TEXT = [Column("text", "text_fr")]
 
@@ -33,7 +33,7 @@ def complete(table: TextTable) -> bytes:
     """The file with each wanted text in brackets."""
     cells = list(table.read())
     results = [
-        CellResult(f"[{cell.text}]" if cell.is_wanted else cell.text, cell.error)
+        TextReply(f"[{cell.text}]" if cell.is_wanted else cell.text, cell.error)
         for cell in cells
     ]
     file = io.BytesIO()
@@ -193,7 +193,7 @@ def test_quotes_may_mean_nothing(tmp_path):
     table = open_file(path, has_quotes=False)
     assert complete(table) == b'text\tn\ttext_fr\n"a\t1\t["a]\nb "c" d\t2\t[b "c" d]\n'
     file = io.BytesIO()
-    table.write(file, iter([CellResult("x\ty\r\nz"), CellResult("")]), has_errors=False)
+    table.write(file, iter([TextReply("x\ty\r\nz"), TextReply("")]), has_errors=False)
     assert file.getvalue().splitlines()[1] == b'"a\t1\tx y z'
 
 
@@ -253,7 +253,7 @@ def test_a_broken_file_is_written_up_to_there(tmp_path):
     table = open_file(path)
     file = io.BytesIO()
     with pytest.raises(InputError, match="not closed"):
-        table.write(file, iter([CellResult("x")]), has_errors=False)
+        table.write(file, iter([TextReply("x")]), has_errors=False)
     assert file.getvalue() == b"text,text_fr\na,x\n"
 
 
@@ -476,9 +476,9 @@ def test_a_broken_parquet_file_is_written_up_to_there(tmp_path):
     content[start : start + 200] = b"\0" * 200
     path.write_bytes(content)
     table = open_file(path)
-    results: list[CellResult] = []
+    results: list[TextReply] = []
     with pytest.raises(InputError, match="a.parquet: "):
-        results.extend(CellResult(cell.text) for cell in table.read())
+        results.extend(TextReply(cell.text) for cell in table.read())
     assert len(results) == 1000
     file = io.BytesIO()
     with pytest.raises(InputError, match="a.parquet: "):

@@ -8,11 +8,11 @@ import pytest
 
 from clients.errors import ServerError
 from clients.server import ApiClient, RetryPolicy
+from clients.tables import TextReply
 from clients.translator import (
     LONGEST_PIECE,
     MAX_CHARACTERS,
     MAX_TEXTS,
-    TextReply,
     TranslationOptions,
     Translator,
     cut,
@@ -34,14 +34,6 @@ def test_texts_are_translated_in_one_request(stack, translator):
     assert translator.translate(TEXTS) == TRANSLATED
     assert stack.bodies == [
         {"src_text": TEXTS, "src_lang": "en", "tgt_lang": "fr", "format": "text"}
-    ]
-
-
-def test_what_is_wanted_is_in_the_body(stack, translator):
-    wanted = TranslationOptions("de", None, "html", "my terms")
-    Translator(translator.server, wanted).translate(["é"])
-    assert stack.bodies == [
-        {"src_text": ["é"], "tgt_lang": "de", "format": "html", "glossary": "my terms"}
     ]
 
 

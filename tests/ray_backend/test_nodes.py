@@ -40,9 +40,13 @@ def list_ports(node: Node) -> set[int]:
 
 
 @pytest.mark.parametrize("head", ["", "10.0.0.1:7800"], ids=["the head", "another"])
-def test_ray_knows_every_option(head: str):
+def test_ray_knows_every_option_and_every_port_is_ours(head: str):
+    node = Node("10.0.0.2", Path("ray"), head)
     known = {name for parameter in start.params for name in parameter.opts}
-    assert read_options(Node("10.0.0.2", Path("ray"), head)).keys() <= known
+    assert read_options(node).keys() <= known
+    ports = list_ports(node)
+    assert ports - set(PORTS.fixed) <= {17000, 17500, 18000, 18999}
+    assert not ports & THEIRS
 
 
 def test_serve_knows_every_variable():
@@ -52,14 +56,6 @@ def test_serve_knows_every_variable():
     assert {name for name in named if f'"{name}"' not in text} == set()
 
 
-@pytest.mark.parametrize("head", ["", "10.0.0.1:7800"], ids=["the head", "another"])
-def test_every_port_is_ours(head: str):
-    ports = list_ports(Node("10.0.0.2", Path("ray"), head))
-    ranges = {17000, 17500, 18000, 18999}
-    assert ports - set(PORTS.fixed) <= ranges
-    assert not ports & THEIRS
-
-
 def test_an_offset_moves_every_port_but_the_heads(node: Node):
     assert list_ports(node) == {
         port + 2000 for port in list_ports(Node(node.address, node.folder, node.head))
@@ -67,6 +63,7 @@ def test_an_offset_moves_every_port_but_the_heads(node: Node):
     assert node.find(PORTS.ingress) == "10.0.0.2:9810"
     assert node.find_on_head(PORTS.ingress) == "10.0.0.1:7810"
     assert read_options(node)["--address"] == "10.0.0.1:7800"
+    assert HEAD.find_on_head(PORTS.dashboard) == HEAD.find(PORTS.dashboard)
 
 
 def test_the_page_lists_every_port():
@@ -80,10 +77,6 @@ def test_the_page_lists_every_port():
         *(PORTS.workers, PORTS.workers + WORKERS - 1),
     }
     assert sorted(listed) == sorted({*PORTS.fixed, *ranges, GATEWAY})
-
-
-def test_a_head_is_its_own_head():
-    assert HEAD.find_on_head(PORTS.dashboard) == HEAD.find(PORTS.dashboard)
 
 
 def test_an_operators_options_come_last(node: Node):
@@ -131,15 +124,10 @@ def test_what_is_not_a_head_is_refused(text: str, fault: str):
         nodes.read_head(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "head"),
-    [("10.0.0.1", "10.0.0.1:7800"), ("10.0.0.1:9800", "10.0.0.1:9800")],
-)
-def test_a_heads_port_may_be_left_out(text: str, head: str):
-    assert nodes.read_head(text) == head
-
-
-def test_an_address_is_that_on_the_way_to_the_head():
+def test_a_heads_port_may_be_left_out():
+    for port in ("7800", "9800"):
+        assert nodes.read_head(f"10.0.0.1:{port}") == f"10.0.0.1:{port}"
+    assert nodes.read_head("10.0.0.1") == "10.0.0.1:7800"
     assert nodes.find_address("127.0.0.1:7800") == "127.0.0.1"
 
 

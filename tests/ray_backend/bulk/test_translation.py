@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 import catalog
 from catalog import ROOT, Catalog, checkpoint
-from clients.translator import TextReply
+from clients.tables import TextReply
 from contract.tasks import TRANSLATION
 from gateway.app import create_app
 from gateway.backends.backend import Capacity, ModelState, RowRequest
