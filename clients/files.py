@@ -93,7 +93,8 @@ def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
     if path.is_file():
         return iter([(path, Path(path.name))])
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if _is_wanted(file, kind))
+        found = (file for file in path.rglob("*") if kind.includes(file))
+        files = sorted(file for file in found if file.is_file())
         if not files:
             raise InputError(
                 f"{argument}: the folder holds no {kind.name} "
@@ -107,10 +108,6 @@ def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
     if not files:
         raise InputError(f"{argument}: no file matches this pattern")
     return ((file, Path(file.name)) for file in files)
-
-
-def _is_wanted(file: Path, kind: SourceKind) -> bool:
-    return kind.includes(file) and file.is_file()
 
 
 def _is_lock(file: PurePath) -> bool:

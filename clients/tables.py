@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -105,6 +106,8 @@ class TextTable(ABC):
         self.columns = columns
         #: The share that has been read.
         self.share = 0.0
+        #: The fault that ended the reading, and its place.
+        self.error: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """Describe the choice of texts, for a journal."""
@@ -119,6 +122,18 @@ class TextTable(ABC):
         self, file: BinaryIO, results: Iterator[TextReply], *, has_errors: bool
     ) -> None:
         """Its rows with the results of all cells, up to a row that has none."""
+
+    def list_cells(self, stopping: threading.Event | None = None) -> Iterator[Cell]:
+        """Its cells, up to a broken place, or until that is stopped."""
+        try:
+            for cell in self.read():
+                if stopping and stopping.is_set():
+                    return
+                yield cell
+        except InputError as error:
+            self.error = str(error)
+        except OSError as error:
+            self.error = f"{self.source.name}: {error.strerror}"
 
     def fail(self, row: int, reason: str) -> InputError:
         """The error of a row."""

@@ -129,11 +129,12 @@ class TranslationJob(FileJob):
         stopping = threading.Event()
 
         def read(number: int, _: Source) -> Iterator[tuple[_Question | End, float]]:
-            reader = Reader(self.tables[number], stopping)
-            cells = islice(reader.read(), done.answered.get(number, 0), None)
+            table = self.tables[number]
+            answered = done.answered.get(number, 0)
+            cells = islice(table.list_cells(stopping), answered, None)
             for packed in pack_cells(cells, MAX_TEXTS, MAX_CHARACTERS):
-                yield (number, packed), reader.table.share
-            yield End(number, reader.error), 1.0
+                yield (number, packed), table.share
+            yield End(number, table.error), 1.0
 
         events = walk(self.sources, done, read)
         pipeline = Pipeline(events, self._ask, self.requests_in_flight, stopping)
@@ -199,28 +200,6 @@ def write_translations(
             errors = said.errors if is_broken else [str(error), *said.errors]
             return review, replace(said, errors=errors)
     return review, said
-
-
-@dataclass
-class Reader:
-    """Reads a table once, until that is stopped."""
-
-    table: TextTable
-    stopping: threading.Event
-    #: The fault that ended the reading, and its place.
-    error: str | None = None
-
-    def read(self) -> Iterator[Cell]:
-        """Its cells, up to a broken place."""
-        try:
-            for cell in self.table.read():
-                if self.stopping.is_set():
-                    return
-                yield cell
-        except InputError as error:
-            self.error = str(error)
-        except OSError as error:
-            self.error = f"{self.table.source.name}: {error.strerror}"
 
 
 def pack_cells(

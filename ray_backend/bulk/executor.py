@@ -270,15 +270,14 @@ class RayExecutor:
                 request = waiting.popleft()
                 yield request.chunk, request.answers or ()
             elif waiting and self._free:
-                self._ask(self._free.popleft(), waiting.popleft())
+                number, request = self._free.popleft(), waiting.popleft()
+                actor = self._actors[number]
+                asked = actor.answer.remote(request.items)
+                self._calls[asked] = _Call(number, actor, request)
             elif answered := self._finish_call(load):
                 waiting.appendleft(answered)
             if not waiting:
                 waiting.extend(islice(requests, 1))
-
-    def _ask(self, number: int, request: _Request) -> None:
-        actor = self._actors[number]
-        self._calls[actor.answer.remote(request.items)] = _Call(number, actor, request)
 
     def _place(self, number: int, load: Callable[[], Answerer]) -> None:
         """Asks whether a worker has its place on a machine. Starts it if it is not there."""

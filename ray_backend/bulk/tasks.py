@@ -28,7 +28,6 @@ from clients.files import TABLES, VIDEOS, Source
 from clients.frames import FrameSize, VideoOptions
 from clients.tables import Column, TextReply, TextTable, open_table
 from clients.translations import (
-    Reader,
     TranslationAnswer,
     answer_cells,
     pack_cells,
@@ -197,14 +196,13 @@ class BulkTranslation(BulkJob):
             yield FilePart(source, error=str(failure))
 
     def _pack(self, source: Source, table: TextTable) -> Iterator[FilePart]:
-        reader = Reader(table, threading.Event())
-        packs = pack_cells(reader.read(), self.most_texts, MOST_CHARACTERS)
+        packs = pack_cells(table.list_cells(), self.most_texts, MOST_CHARACTERS)
         cells, part, before = next(packs, ()), 0, 0.0
         for following in packs:
             share = table.share
             yield FilePart(source, part, False, share - before, cells)
             cells, part, before = following, part + 1, share
-        yield FilePart(source, part, True, 1 - before, cells, reader.error)
+        yield FilePart(source, part, True, 1 - before, cells, table.error)
 
 
 def _name_part(source: Source, number: int) -> str:

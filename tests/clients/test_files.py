@@ -86,8 +86,6 @@ def test_what_cannot_be_written_is_explained(names, output, kind, reason):
         (["a.csv"], "b.csv", {"b.csv": "a.csv"}),
         (["a.csv"], "there", {"there/a.fr.csv": "a.csv"}),
         (["a.csv"], "new/", {"new/a.fr.csv": "a.csv"}),
-        (["a.csv"], "new", {"new/a.fr.csv": "a.csv"}),
-        (["a.csv", "s/b.txt"], None, {"in/a.fr.csv": "a.csv", "in/s/b.fr.txt": "s/b.txt"}),
         (["a.csv", "s/b.txt"], "n", {"n/a.fr.csv": "a.csv", "n/s/b.fr.txt": "s/b.txt"}),
         (["a.csv", "a.fr.csv", "b.fr.csv"], None, {
             "in/a.fr.csv": "a.csv", "in/b.fr.fr.csv": "b.fr.csv"

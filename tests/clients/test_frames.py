@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from av.video.reformatter import Interpolation
 
-from clients.decoding import FrameReader, choose_filter
+from clients.decoding import FrameReader
 from clients.errors import ClientError
 from clients.files import VIDEOS, find_sources
 from clients.frames import (
@@ -198,12 +197,6 @@ def test_colours_keep_their_sharpness_in_small_pictures(tmp_path):
     assert red[2] < 60
     assert blue[2] > 200
     assert blue[0] < 60
-
-
-def test_large_steps_are_averaged_and_small_ones_are_cubic():
-    assert Interpolation.AREA in choose_filter(FrameSize(1080, 1920), FrameSize(64, 64))
-    for target in (FrameSize(1080, 1920), FrameSize(600, 100), FrameSize(2160, 3840)):
-        assert Interpolation.BICUBIC in choose_filter(FrameSize(1080, 1920), target)
 
 
 def cut(path: Path, share: float) -> Path:

@@ -179,14 +179,6 @@ def test_a_server_may_be_below_a_path(fake):
         server.find_input()
 
 
-def test_a_key_is_sent_where_there_is_one(fake, server):
-    server.caption(make_body(7), 1)
-    with ApiClient(fake.url, key="secret") as keyed:
-        keyed.caption(make_body(7), 1)
-    sent = fake.keys
-    assert sent == [None, "Bearer secret"]
-
-
 def test_some_faults_are_not_repeated_and_others_less_often(fake, server):
     body = make_body(7)
     fake.will("unavailable")

@@ -143,21 +143,6 @@ def test_a_job_that_is_stopped_anywhere_has_the_same_result(stack, server, folde
         assert not job.plan.journal.exists()
 
 
-def test_results_of_an_earlier_run_are_no_sources(server, folder):
-    files = ["data/a.txt", "data/more"]
-    with pytest.raises(Stop):
-        run(make_job(server, files), 7)
-    assert Path("data/a.fr.txt").exists()
-    for _ in range(2):
-        job = make_job(server, [*files, "data/a*.txt"], is_overwrite=True)
-        run(job)
-        assert sorted(read_files(job)) == ["a.fr.txt", "d.fr.tsv", "e.fr.parquet"]
-    assert sorted(path.name for path in Path("data").glob("a*")) == [
-        "a.fr.txt",
-        "a.txt",
-    ]
-
-
 @pytest.mark.parametrize(
     "wanted",
     [
