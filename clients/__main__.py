@@ -11,8 +11,14 @@ import typer
 from rich.console import Console
 
 from clients.bulk import FileJob, run_job
-from clients.captioner import Captioner, Mode, Sending
-from clients.captions import CaptionJob, SubtitleFormat, plan_captions
+from clients.captions import (
+    Captioner,
+    CaptionJob,
+    Mode,
+    Sending,
+    SubtitleFormat,
+    plan_captions,
+)
 from clients.console import (
     ColumnNames,
     EveryFrame,
@@ -27,8 +33,7 @@ from clients.files import DOCUMENTS, TABLES, VIDEOS, find_sources, plan_translat
 from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
 from clients.tables import name_columns, open_table
-from clients.translations import TranslationJob
-from clients.translator import TranslationOptions, Translator
+from clients.translations import TranslationJob, TranslationOptions, Translator
 from contract import variables
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)

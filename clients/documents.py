@@ -32,7 +32,7 @@ from clients.bulk import (
 from clients.errors import InputError, ServerError
 from clients.files import write_whole
 from clients.server import ApiClient, ApiRequest, Body
-from clients.translator import TranslationOptions, Translator
+from clients.translations import TranslationOptions, Translator
 
 _PATH = "/documents"
 #: Each part is sent within the time in which a connection must be there.

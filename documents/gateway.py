@@ -16,7 +16,7 @@ from typing import Any
 
 from clients.errors import ServerError
 from clients.server import ApiClient, ApiRequest, Attempt, MayRetry, RetryPolicy
-from clients.translator import TranslationOptions
+from clients.translations import TranslationOptions
 from contract.documents import OWNER_HEADER, WORKER_HEADER
 from contract.problems import write_problem
 from contract.tasks import PATHS, TRANSLATION

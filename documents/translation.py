@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from clients.translator import TranslationOptions
+from clients.translations import TranslationOptions
 from contract import durable
 from documents.errors import (
     DamagedDocument,

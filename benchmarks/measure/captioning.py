@@ -20,7 +20,7 @@ from benchmarks.instruments.processes import deal_cores, divide, measure_cpu
 from benchmarks.instruments.running import Running, find_running
 from benchmarks.report import Findings, compare_turns, find_ratio
 from catalog import checkpoint
-from clients.captioner import Mode, Sending, caption_video
+from clients.captions import Mode, Sending, caption_video
 from clients.decoding import FrameReader
 from clients.files import VIDEOS, find_sources
 from clients.frames import Every, FrameSize, VideoOptions

@@ -21,8 +21,15 @@ from pydantic import TypeAdapter
 
 from catalog import Model, checkpoint
 from clients.bulk import Event, Remarks, pack
-from clients.captioner import CaptionAnswer, Captioner, Sending, VideoEnd, check_decoder
-from clients.captions import SubtitleFormat, render
+from clients.captions import (
+    CaptionAnswer,
+    Captioner,
+    Sending,
+    SubtitleFormat,
+    VideoEnd,
+    check_decoder,
+    render,
+)
 from clients.errors import ClientError, InputError, ServerError
 from clients.files import TABLES, VIDEOS, Source
 from clients.frames import FrameSize, VideoOptions

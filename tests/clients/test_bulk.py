@@ -10,8 +10,16 @@ import pytest
 from rich.console import Console
 
 from clients.bulk import Done, End, Journal, run_job
-from clients.captioner import CaptionAnswer, Captioner, Mode, Sending, VideoEnd
-from clients.captions import CaptionJob, SubtitleFormat, plan_captions
+from clients.captions import (
+    CaptionAnswer,
+    Captioner,
+    CaptionJob,
+    Mode,
+    Sending,
+    SubtitleFormat,
+    VideoEnd,
+    plan_captions,
+)
 from clients.console import show_progress
 from clients.errors import OutputError, ServerError
 from clients.files import VIDEOS, find_sources

@@ -1,13 +1,196 @@
-"""Captions as the text of files."""
+"""Whole videos through a server: order, bounds, broken videos, what was done before, and the
+text of captions.
+"""
 
 from __future__ import annotations
 
 import json
+import threading
+from pathlib import Path
 
 import pytest
 
-from clients.captioner import CaptionAnswer, VideoEnd
-from clients.captions import Cue, SubtitleFormat, join_cues, render, show_time
+from clients.bulk import Counts, Done, End, Event
+from clients.captions import (
+    CaptionAnswer,
+    Captioner,
+    Cue,
+    Mode,
+    Sending,
+    SubtitleFormat,
+    VideoEnd,
+    caption_video,
+    join_cues,
+    render,
+    show_time,
+)
+from clients.errors import MemoryLimitError, ServerError, VideoError
+from clients.files import VIDEOS, find_sources
+from clients.frames import FrameSize, VideoOptions, pack_frames
+from clients.server import ApiClient
+from tests.clients.drawing import write_numbers
+
+READING = VideoOptions(size=FrameSize(32, 64))
+
+
+def run(
+    server: ApiClient,
+    paths: list[Path],
+    sending: Sending | None = None,
+    done: Done | None = None,
+) -> tuple[Counts, list[tuple[Event, float]]]:
+    """Counts, and what was reported."""
+    events: list[tuple[Event, float]] = []
+    captioner = Captioner(server, READING, sending or Sending())
+    videos = find_sources([str(path) for path in paths], VIDEOS)
+    summary = captioner.run(videos, lambda *event: events.append(event), done or Done())
+    return summary, events
+
+
+def list_captions(events: list[tuple[Event, float]], video: int = 0) -> list[str]:
+    return [
+        caption
+        for event, _ in events
+        if isinstance(event, CaptionAnswer) and event.source == video
+        for caption in event.captions
+    ]
+
+
+def numbers(count: int, start: int = 0) -> list[str]:
+    return [f"number {number % 256}" for number in range(start, count)]
+
+
+@pytest.fixture
+def clip(tmp_path):
+    return write_numbers(tmp_path / "a.mp4", 100)
+
+
+@pytest.mark.parametrize(
+    ("mode", "shapes"),
+    [
+        (Mode.STREAM_PREBATCH, [32, 32, 32, 4]),
+        (Mode.STREAM_SINGLE, [1] * 100),
+        (Mode.SINGLE, [1] * 100),
+    ],
+)
+def test_every_mode_captions_all_frames(fake, server, clip, mode, shapes):
+    captions, counts = caption_video(clip, server, READING, Sending(mode))
+    assert captions == numbers(100)
+    assert (counts.answered, counts.requests) == (100, len(shapes))
+    arrived = sorted((len(array) for array in fake.arrays), reverse=True)
+    assert arrived == shapes
+    assert {array.shape[1:] for array in fake.arrays} == {(32, 64, 3)}
+
+
+@pytest.mark.parametrize("mode", [Mode.STREAM_SINGLE, Mode.SINGLE])
+def test_answers_that_overtake_others_wait_for_them(fake, server, clip, mode):
+    fake.will("answer-last", "answer", "answer", "queue-full", "reset")
+    _, events = run(server, [clip], Sending(mode, requests_in_flight=4))
+    assert list_captions(events) == numbers(100)
+    assert events[-1][0] == VideoEnd(0, end_s=10.0)
+
+
+def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
+    fake, server, clip, monkeypatch
+):
+    ahead = packed = 0
+    events: list[tuple[Event, float]] = []
+
+    def count(*arguments):
+        nonlocal ahead, packed
+        for batch in pack_frames(*arguments):
+            packed += 1
+            ahead = max(ahead, packed - len(events))
+            if packed == 7:
+                fake.is_open.set()
+            yield batch
+
+    monkeypatch.setattr("clients.captions.pack_frames", count)
+    fake.is_open.clear()
+    sending = Sending(Mode.STREAM_SINGLE, requests_in_flight=3)
+    captioner = Captioner(server, READING, sending)
+    captioner.run(
+        find_sources([str(clip)], VIDEOS), lambda *event: events.append(event)
+    )
+    # Two per request under way, one that is being packed and one that is being reported.
+    assert 7 <= ahead <= 8
+    assert list_captions(events) == numbers(100)
+
+
+def test_a_whole_video_in_memory_has_a_limit(server, clip):
+    frame_bytes = 32 * 64 * 3 + 128
+    sending = Sending(Mode.SINGLE, memory_limit_bytes=50 * frame_bytes)
+    with pytest.raises(MemoryLimitError, match="its first 51 frames take more than"):
+        run(server, [clip], sending)
+
+
+def test_videos_follow_each_other(server, tmp_path):
+    paths = [
+        write_numbers(tmp_path / "a.mp4", 5),
+        write_numbers(tmp_path / "b.avi", 40, codec="mpeg4"),
+        write_numbers(tmp_path / "c.mkv", 3),
+    ]
+    summary, events = run(server, paths)
+    assert [event.source for event, _ in events] == [0, 0, 1, 1, 1, 2, 2]
+    for video, count in enumerate((5, 40, 3)):
+        assert list_captions(events, video) == numbers(count)
+    assert (summary.answered, summary.requests) == (48, 4)
+    shares = [share for _, share in events]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_what_is_done_is_not_asked_again(fake, server, tmp_path):
+    paths = [write_numbers(tmp_path / name, 50) for name in ("a.mp4", "b.mp4")]
+    done = Done({0: 50, 1: 32}, frozenset({0}))
+    summary, events = run(server, paths, done=done)
+    assert list_captions(events, 0) == []
+    assert list_captions(events, 1) == numbers(50, start=32)
+    first, _ = events[0]
+    assert isinstance(first, CaptionAnswer)
+    assert first.frames == tuple(range(32, 50))
+    assert summary.answered == sum(map(len, fake.arrays)) == 18
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
+    server, tmp_path, mode
+):
+    broken = write_numbers(tmp_path / "a.mp4", 100, is_streamable=True)
+    broken.write_bytes(broken.read_bytes()[: broken.stat().st_size * 7 // 10])
+    good = write_numbers(tmp_path / "b.mp4", 5)
+    _, events = run(server, [broken, good], Sending(mode))
+    captions = list_captions(events)
+    assert 32 < len(captions) < 100
+    assert captions == numbers(len(captions))
+    assert list_captions(events, 1) == numbers(5)
+    (end,) = [e for e, _ in events if isinstance(e, End) and e.source == 0]
+    assert end.error
+    assert f"(frame {len(captions)})" in end.error
+    with pytest.raises(VideoError, match="invalid data"):
+        caption_video(broken, server, READING, Sending(mode))
+
+
+def test_a_refusal_ends_it_and_what_came_before_is_there(fake, server, clip):
+    fake.will("answer", "answer", "invalid")
+    events: list[tuple[Event, float]] = []
+    captioner = Captioner(server, READING, Sending(requests_in_flight=1))
+    with pytest.raises(ServerError, match="422 Expected uint8"):
+        captioner.run(
+            find_sources([str(clip)], VIDEOS), lambda *event: events.append(event)
+        )
+    assert list_captions(events) == numbers(64)
+
+
+def test_whoever_reports_may_end_it(fake, server, clip):
+    def report(*_):
+        raise KeyboardInterrupt
+
+    captioner = Captioner(server, READING, Sending(Mode.STREAM_SINGLE))
+    with pytest.raises(KeyboardInterrupt):
+        captioner.run(find_sources([str(clip)], VIDEOS), report)
+    assert not [thread for thread in threading.enumerate() if "_read" in thread.name]
+    assert len(fake.arrays) < 100
 
 
 def answers(*captions: str, step_s: float = 0.5) -> list[CaptionAnswer | VideoEnd]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.translator import MAX_TEXTS
+from clients.translations import MAX_TEXTS
 from tests.clients.drawing import write_numbers
 from tests.clients.processes import run, run_process, start
 from tests.fake_api import MARK

@@ -11,7 +11,7 @@ from clients.documents import DocumentJob, DocumentUpload
 from clients.errors import ServerError
 from clients.files import DOCUMENTS, find_sources, plan_translations
 from clients.server import ApiClient
-from clients.translator import TranslationOptions
+from clients.translations import TranslationOptions
 from tests.clients.conftest import Stop, run
 from tests.fake_api import MARK
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from clients.server import RetryPolicy
-from clients.translator import TranslationOptions
+from clients.translations import TranslationOptions
 from documents.gateway import DocumentTranslator, Gateway, TranslationRefused
 from documents.storage import Order
 from tests.fake_api import Failure, FakeApi

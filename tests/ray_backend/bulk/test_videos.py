@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from catalog import VISION, Model
-from clients.captioner import Captioner, Sending
-from clients.captions import SubtitleFormat
+from clients.captions import Captioner, Sending, SubtitleFormat
 from clients.errors import ClientError
 from clients.files import Source
 from clients.frames import Every, VideoOptions
