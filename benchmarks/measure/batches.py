@@ -36,7 +36,7 @@ from benchmarks.instruments.workload import (
     write_document,
 )
 from catalog import checkpoint, describe_handler
-from clients.sources import TABLES, find_sources
+from clients.files import TABLES, find_sources
 from clients.tables import Column
 from contract.tasks import TRANSLATION
 from handlers import base
@@ -45,7 +45,7 @@ from ray_backend.bulk.command import read_request
 from ray_backend.bulk.executor import WorkerPool, connect
 from ray_backend.bulk.job import Answerer, Callbacks, Chunk, run
 from ray_backend.bulk.storage import ResultFolder
-from ray_backend.bulk.texts import BulkTranslation
+from ray_backend.bulk.tasks import BulkTranslation
 
 _SOURCE, _TARGET = "en", "fr"
 _DRAWN_BYTES = 200_000
