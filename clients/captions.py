@@ -17,20 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pydantic import TypeAdapter
 
-from clients.bulk import (
-    AnswerEvent,
-    Counts,
-    Done,
-    End,
-    Event,
-    FileJob,
-    Journal,
-    Origin,
-    Pipeline,
-    Remarks,
-    Report,
-    walk,
-)
+from clients import bulk
 from clients.errors import ClientError, MemoryLimitError, OutputError, VideoError
 from clients.files import (
     VIDEOS,
@@ -82,7 +69,7 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class CaptionAnswer(AnswerEvent):
+class CaptionAnswer(bulk.AnswerEvent):
     """The captions of one request."""
 
     frames: tuple[int, ...]
@@ -95,7 +82,7 @@ class CaptionAnswer(AnswerEvent):
 
 
 @dataclass(frozen=True)
-class VideoEnd(End):
+class VideoEnd(bulk.End):
     """The end of a video, in seconds."""
 
     end_s: float = 0.0
@@ -103,14 +90,14 @@ class VideoEnd(End):
 
 def caption_video(
     path: Path, server: ApiClient, reading: VideoOptions, sending: Sending
-) -> tuple[list[str], Counts]:
+) -> tuple[list[str], bulk.Counts]:
     """Captions one video without files. Raises VideoError if it is broken."""
     captions: list[str] = []
 
-    def report(event: Event, _: float) -> None:
+    def report(event: bulk.Event, _: float) -> None:
         if isinstance(event, CaptionAnswer):
             captions.extend(event.captions)
-        elif isinstance(event, End) and event.error:
+        elif isinstance(event, bulk.End) and event.error:
             raise VideoError(event.error)
 
     captioner = Captioner(server, reading, sending)
@@ -136,16 +123,21 @@ class Captioner:
     sending: Sending
 
     def run(
-        self, videos: Sequence[Source], report: Report, done: Done | None = None
-    ) -> Counts:
+        self,
+        videos: Sequence[Source],
+        report: bulk.Report,
+        done: bulk.Done | None = None,
+    ) -> bulk.Counts:
         """Captions all videos that are not done, in the order of frames. A broken video
         ends where it is broken. Raises ServerError and MemoryLimitError, and what
         `report` raises."""
         from clients.decoding import FrameReader  # an extra
 
-        done, stopping = done or Done(), threading.Event()
+        done, stopping = done or bulk.Done(), threading.Event()
 
-        def read(number: int, video: Source) -> Iterator[tuple[Batch | End, float]]:
+        def read(
+            number: int, video: Source
+        ) -> Iterator[tuple[Batch | bulk.End, float]]:
             """Batches and the end, each with the share of the video before it."""
             reader = FrameReader(video, self.reading, stopping)
             for batch in self._pack(number, reader, done.answered.get(number, 0)):
@@ -153,9 +145,9 @@ class Captioner:
                 yield batch, batch.times_s[-1] / length_s
             yield VideoEnd(number, reader.error, round(reader.end_s, 3)), 1.0
 
-        events = walk(videos, done, read)
+        events = bulk.walk(videos, done, read)
         in_flight = self.sending.requests_in_flight
-        return Pipeline(events, self._ask, in_flight, stopping).follow(report)
+        return bulk.Pipeline(events, self._ask, in_flight, stopping).follow(report)
 
     def _ask(self, batch: Batch) -> CaptionAnswer:
         captions = self.server.caption(batch.body, len(batch.frames))
@@ -243,7 +235,7 @@ def _guess(output: Path) -> SubtitleFormat:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionJob(FileJob):
+class CaptionJob(bulk.FileJob):
     """Videos, and who captions them."""
 
     plan: CaptionPlan
@@ -254,7 +246,7 @@ class CaptionJob(FileJob):
     def check(self) -> None:
         check_decoder()
 
-    def describe(self) -> Origin:
+    def describe(self) -> bulk.Origin:
         reading = self.captioner.reading
         return {
             "url": self.captioner.server.url,
@@ -262,10 +254,10 @@ class CaptionJob(FileJob):
             "size": asdict(reading.size) if reading.size else None,
         }
 
-    def run(self, report: Report, journal: Journal) -> Counts:
+    def run(self, report: bulk.Report, journal: bulk.Journal) -> bulk.Counts:
         return self.captioner.run(self.sources, report, journal.done)
 
-    def publish(self, journal: Journal, ended: int) -> Remarks:
+    def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         for path, videos in self.plan.files.items():
             if videos[-1] == ended:
                 pieces = chain.from_iterable(
@@ -274,7 +266,7 @@ class CaptionJob(FileJob):
                 )
                 with write_whole(path) as file:
                     file.writelines(piece.encode() for piece in pieces)
-        return Remarks()
+        return bulk.Remarks()
 
 
 @dataclass(frozen=True)
@@ -334,7 +326,7 @@ def _list_changes(
 ) -> Iterator[tuple[float, str | None]]:
     """Time and caption of each frame on one line, and None at the video's end."""
     for event in events:
-        if isinstance(event, End):
+        if isinstance(event, bulk.End):
             yield event.end_s, None
             continue
         for _, time_s, caption in _list_captions([event]):

@@ -18,17 +18,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from urllib3.filepost import choose_boundary, encode_multipart_formdata
 
-from clients.bulk import (
-    Counts,
-    End,
-    Event,
-    FileJob,
-    Journal,
-    Origin,
-    Remarks,
-    Report,
-    Tick,
-)
+from clients import bulk
 from clients.errors import InputError, ServerError
 from clients.files import write_whole
 from clients.server import ApiClient, ApiRequest, Body
@@ -43,14 +33,14 @@ _REFUSED = frozenset({400, 413, 415, 422})
 
 
 @dataclass(frozen=True)
-class DocumentUpload(Event):
+class DocumentUpload(bulk.Event):
     """The stack has the document."""
 
     id: str
 
 
 @dataclass(frozen=True)
-class DocumentEnd(End):
+class DocumentEnd(bulk.End):
     """The translation is there, or will never be."""
 
     @property
@@ -78,11 +68,11 @@ class _Status(BaseModel):
 
 
 #: Events with the share of their document that is done, an error, or a thread's end.
-_Told = SimpleQueue[tuple[Event, float] | Exception | None]
+_Told = SimpleQueue[tuple[bulk.Event, float] | Exception | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentJob(FileJob):
+class DocumentJob(bulk.FileJob):
     """Documents, and who translates them."""
 
     server: ApiClient
@@ -93,7 +83,7 @@ class DocumentJob(FileJob):
 
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(DocumentUpload | DocumentEnd)
 
-    def describe(self) -> Origin:
+    def describe(self) -> bulk.Origin:
         return {
             "url": self.server.url,
             "target": self.wanted.target,
@@ -104,7 +94,7 @@ class DocumentJob(FileJob):
     def check(self) -> None:
         Translator(self.server, self.wanted).check()
 
-    def run(self, report: Report, journal: Journal) -> Counts:
+    def run(self, report: bulk.Report, journal: bulk.Journal) -> bulk.Counts:
         began = time.perf_counter()
         self._remember(journal)
         ended = journal.done.ended
@@ -125,30 +115,30 @@ class DocumentJob(FileJob):
                 # A stopped run's uploads need no second one then.
                 if isinstance(item, tuple) and isinstance(item[0], DocumentUpload):
                     journal.append(item[0])
-        return Counts(count, 0, time.perf_counter() - began)
+        return bulk.Counts(count, 0, time.perf_counter() - began)
 
-    def publish(self, journal: Journal, ended: int) -> Remarks:
+    def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         """Deletes the document on the stack: it is here, and the journal knows."""
         self._remember(journal)
         if ended not in self.ids:
-            return Remarks()
+            return bulk.Remarks()
         path = f"{_PATH}/{self.ids[ended]}"
         try:
             self.server.ask(ApiRequest("DELETE", path, most_faults=1))
         except ServerError as error:
             if error.status != 404:
                 name = self.sources[ended].name
-                return Remarks(warnings=[f"{name} is still on the stack: {error}"])
-        return Remarks()
+                return bulk.Remarks(warnings=[f"{name} is still on the stack: {error}"])
+        return bulk.Remarks()
 
-    def _remember(self, journal: Journal) -> None:
+    def _remember(self, journal: bulk.Journal) -> None:
         if not self.ids:
             uploads = (e for e in journal.read_all() if isinstance(e, DocumentUpload))
             self.ids.update((upload.source, upload.id) for upload in uploads)
 
     def _follow(
         self, waiting: deque[int], told: _Told
-    ) -> Iterator[tuple[Event, float]]:
+    ) -> Iterator[tuple[bulk.Event, float]]:
         count = min(len(waiting), self.documents_at_once)
         for _ in range(count):
             # Daemons: a run that stops does not wait for the stack.
@@ -215,7 +205,7 @@ class DocumentJob(FileJob):
         """Returns when the document is translated: None, or why it will never be."""
         delay_s = _FIRST_DELAY_S
         while status.status in ("queued", "translating"):
-            told.put((Tick(number), status.share))
+            told.put((bulk.Tick(number), status.share))
             self.server.wait(delay_s)
             delay_s = min(_LONGEST_DELAY_S, 1.5 * delay_s)
             status = self._ask(ApiRequest("GET", f"{_PATH}/{status.id}"))

@@ -18,19 +18,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from clients.bulk import (
-    AnswerEvent,
-    Counts,
-    End,
-    FileJob,
-    Journal,
-    Origin,
-    Pipeline,
-    Remarks,
-    Report,
-    pack,
-    walk,
-)
+from clients import bulk
 from clients.errors import InputError, ServerError
 from clients.files import Source, write_whole
 from clients.server import ApiClient, ApiRequest
@@ -161,7 +149,7 @@ class Translator:
 
 def group(texts: Iterable[str]) -> Iterator[list[str]]:
     """The texts of each request."""
-    return pack(texts, lambda text: (1, len(text)), MAX_TEXTS, MAX_CHARACTERS)
+    return bulk.pack(texts, lambda text: (1, len(text)), MAX_TEXTS, MAX_CHARACTERS)
 
 
 def cut(text: str, longest: int) -> list[str]:
@@ -215,7 +203,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class TranslationAnswer(AnswerEvent):
+class TranslationAnswer(bulk.AnswerEvent):
     """The translations of one request, and those of the texts between that need none."""
 
     texts: tuple[str | None, ...]
@@ -256,7 +244,7 @@ class Review:
             review.warnings += answer.warnings[: _NAMED - len(review.warnings)]
         return review
 
-    def tell(self, table: TextTable) -> Remarks:
+    def tell(self, table: TextTable) -> bulk.Remarks:
         """A line for each of the first errors, and one for all warnings."""
         name = table.source.name
         errors = [f"{name}: {table.word} {n.row}: {n.text}" for n in self.errors]
@@ -268,11 +256,11 @@ class Review:
             f"{table.word} {first.row}: {first.text}"
             for first in self.warnings[:1]
         ]
-        return Remarks(errors, warnings)
+        return bulk.Remarks(errors, warnings)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationJob(FileJob):
+class TranslationJob(bulk.FileJob):
     """Files, and who translates them."""
 
     #: The tables that read and write each source.
@@ -280,9 +268,9 @@ class TranslationJob(FileJob):
     translator: Translator
     requests_in_flight: int = 16
 
-    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(TranslationAnswer | End)
+    events: ClassVar[TypeAdapter[Any]] = TypeAdapter(TranslationAnswer | bulk.End)
 
-    def describe(self) -> Origin:
+    def describe(self) -> bulk.Origin:
         return {
             "url": self.translator.server.url,
             **asdict(self.translator.wanted),
@@ -292,23 +280,25 @@ class TranslationJob(FileJob):
     def check(self) -> None:
         self.translator.check()
 
-    def run(self, report: Report, journal: Journal) -> Counts:
+    def run(self, report: bulk.Report, journal: bulk.Journal) -> bulk.Counts:
         done = journal.done
         stopping = threading.Event()
 
-        def read(number: int, _: Source) -> Iterator[tuple[_Question | End, float]]:
+        def read(
+            number: int, _: Source
+        ) -> Iterator[tuple[_Question | bulk.End, float]]:
             table = self.tables[number]
             answered = done.answered.get(number, 0)
             cells = islice(table.list_cells(stopping), answered, None)
             for packed in pack_cells(cells, MAX_TEXTS, MAX_CHARACTERS):
                 yield (number, packed), table.share
-            yield End(number, table.error), 1.0
+            yield bulk.End(number, table.error), 1.0
 
-        events = walk(self.sources, done, read)
-        pipeline = Pipeline(events, self._ask, self.requests_in_flight, stopping)
+        events = bulk.walk(self.sources, done, read)
+        pipeline = bulk.Pipeline(events, self._ask, self.requests_in_flight, stopping)
         return pipeline.follow(report)
 
-    def publish(self, journal: Journal, ended: int) -> Remarks:
+    def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         def list_answers() -> Iterator[TranslationAnswer]:
             events = journal.read(ended)
             return (event for event in events if isinstance(event, TranslationAnswer))
@@ -350,7 +340,7 @@ def write_translations(
     open_file: Callable[[], AbstractContextManager[BinaryIO]],
     *,
     is_broken: bool,
-) -> tuple[Review, Remarks]:
+) -> tuple[Review, bulk.Remarks]:
     """Writes a table with all its answers, which are read twice, and says what is in it. A
     broken table without any is not written, and none that has changed meanwhile."""
     review = Review.of(list_answers())
@@ -358,7 +348,7 @@ def write_translations(
     if is_broken and not review.has_results:
         return review, said
     if table.source.has_changed():
-        return review, Remarks([f"{table.source.name} has changed meanwhile"])
+        return review, bulk.Remarks([f"{table.source.name} has changed meanwhile"])
     results = chain.from_iterable(answer.list_results() for answer in list_answers())
     with open_file() as file:
         try:
@@ -379,4 +369,4 @@ def pack_cells(
     def measure(cell: Cell) -> tuple[int, int]:
         return (1, len(cell.text or "")) if cell.is_wanted else (0, 0)
 
-    return pack(cells, measure, most_texts, most_characters)
+    return bulk.pack(cells, measure, most_texts, most_characters)

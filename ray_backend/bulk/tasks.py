@@ -20,16 +20,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from catalog import Model, checkpoint
+from clients import captions
 from clients.bulk import Event, Remarks, pack
-from clients.captions import (
-    CaptionAnswer,
-    Captioner,
-    Sending,
-    SubtitleFormat,
-    VideoEnd,
-    check_decoder,
-    render,
-)
 from clients.errors import ClientError, InputError, ServerError
 from clients.files import TABLES, VIDEOS, Source
 from clients.frames import FrameSize, VideoOptions
@@ -265,7 +257,7 @@ class BatchTranslator:
 
 
 #: While one batch is in the model, the next one is read.
-_SENDING = Sending(requests_in_flight=2)
+_SENDING = captions.Sending(requests_in_flight=2)
 _DEADLY_VIDEO = "each worker that captioned this video has ended"
 
 
@@ -273,7 +265,7 @@ _DEADLY_VIDEO = "each worker that captioned this video has ended"
 class CaptionedVideo:
     """The captions of a video, as far as it could be read."""
 
-    events: tuple[CaptionAnswer | VideoEnd, ...] = ()
+    events: tuple[captions.CaptionAnswer | captions.VideoEnd, ...] = ()
     error: str | None = None
     #: The machine that does not see the file.
     blind: str | None = None
@@ -286,13 +278,13 @@ class BulkCaptioning(BulkJob):
     #: In the size that the model takes unless another one is given.
     reading: VideoOptions
     is_full_size: bool
-    format: SubtitleFormat
+    format: captions.SubtitleFormat
 
     unit = "frames"
     kind = VIDEOS
 
     def check(self, sources: Sequence[Source]) -> None:
-        check_decoder()
+        captions.check_decoder()
 
     def describe(self) -> Mapping[str, Any]:
         return {
@@ -325,12 +317,16 @@ class BulkCaptioning(BulkJob):
                 f"{found.blind} does not see {source.path.absolute()}: every machine must "
                 "have the videos under the same path"
             )
-        ends = [event.error for event in found.events if isinstance(event, VideoEnd)]
+        ends = [
+            event.error
+            for event in found.events
+            if isinstance(event, captions.VideoEnd)
+        ]
         errors = [error for error in (found.error, *ends) if error]
         count = sum(event.size for event in found.events)
         if count or not errors:
             with self.store.create(self.name_output(source).as_posix()) as file:
-                pieces = render(self.format, source.name, found.events)
+                pieces = captions.render(self.format, source.name, found.events)
                 file.writelines(piece.encode() for piece in pieces)
         yield PartWritten(0, part, count, Remarks(errors), len(errors))
 
@@ -343,14 +339,16 @@ def load_captioner(
     found = None if is_full_size else checkpoint.find_input_size(model)
     size = FrameSize(found.height, found.width) if found else None
     server = InProcess(handler)
-    return VideoAnswerer(Captioner(server, replace(reading, size=size), _SENDING))
+    return VideoAnswerer(
+        captions.Captioner(server, replace(reading, size=size), _SENDING)
+    )
 
 
 @dataclass(frozen=True)
 class VideoAnswerer:
     """Captions videos."""
 
-    captioner: Captioner
+    captioner: captions.Captioner
 
     def __call__(self, sources: Sequence[Source]) -> list[CaptionedVideo]:
         return [self._caption(source) for source in sources]
@@ -359,10 +357,10 @@ class VideoAnswerer:
         if not source.url and source.has_changed():
             error = f"{source.name} has changed meanwhile"
             return CaptionedVideo(error=error, blind=socket.gethostname())
-        events: list[CaptionAnswer | VideoEnd] = []
+        events: list[captions.CaptionAnswer | captions.VideoEnd] = []
 
         def keep(event: Event, _: float) -> None:
-            if isinstance(event, CaptionAnswer | VideoEnd):
+            if isinstance(event, captions.CaptionAnswer | captions.VideoEnd):
                 events.append(event)
 
         try:

@@ -5,29 +5,38 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import ray
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.errors import ClientError
 from contract import variables
 from deploy.stack import ROOT
+from ray_backend.bulk import executor
 from ray_backend.bulk.executor import (
     GONE_S,
     PATIENCE_S,
     STOPPED,
+    BulkWorker,
+    RayExecutor,
     StallMonitor,
     WorkerPool,
     divide,
     find_cluster,
     fit,
 )
+from ray_backend.bulk.job import Chunk
 from ray_backend.dashboard import Machine
 from tests.ray_backend import fake_ray
+from tests.ray_backend.bulk.conftest import Died
 from tests.ray_backend.fake_ray import TOKEN, FakeRay, serve
 
 
@@ -41,15 +50,15 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def ray(token: Path) -> Iterator[FakeRay]:
+def fake(token: Path) -> Iterator[FakeRay]:
     with serve() as server:
         yield server
 
 
 @pytest.fixture
-def head(ray: FakeRay) -> str:
+def head(fake: FakeRay) -> str:
     """Its dashboard has the port after that of the head."""
-    return f"127.0.0.1:{ray.server_port - 1}"
+    return f"127.0.0.1:{fake.server_port - 1}"
 
 
 @pytest.fixture
@@ -70,8 +79,8 @@ def test_a_cluster_is_found_with_this_machine_in_it(head: str, token: Path):
 
 
 @pytest.mark.usefixtures("_at_home")
-def test_the_dashboard_may_be_elsewhere(ray: FakeRay, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(variables.RAY_DASHBOARD_URL.name, ray.url)
+def test_the_dashboard_may_be_elsewhere(fake: FakeRay, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(variables.RAY_DASHBOARD_URL.name, fake.url)
     assert find_cluster("127.0.0.1").head == "127.0.0.1:7800"
 
 
@@ -208,6 +217,86 @@ def test_a_cluster_that_stays_away_ends_the_run():
     with pytest.raises(ClientError) as caught:
         monitor.note(*CLUSTER, 7.0 + GONE_S)
     assert str(caught.value) == "the cluster has been away for 600 s: no answer"
+
+
+@dataclass
+class Actor:
+    """A worker of this process. Its calls run when they are asked for."""
+
+    worker: BulkWorker
+    is_dead: bool = False
+
+    def __getattr__(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(remote=partial(ActorCall, self, name))
+
+
+class ActorCall:
+    def __init__(self, actor: Actor, name: str, *given: Any) -> None:
+        self.actor, self.name, self.given = actor, name, given
+
+    def get(self) -> Any:
+        if not self.actor.is_dead:
+            try:
+                run = getattr(self.actor.worker, self.name, lambda: None)
+                return run(*self.given)
+            except Died:
+                self.actor.is_dead = True
+        raise ray.exceptions.RayActorError
+
+
+@pytest.fixture
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's actors are workers of this process, and nothing is answered at the first look."""
+    answered = iter([False])
+
+    def wait(calls: list[ActorCall], timeout: float) -> tuple[list[ActorCall], Any]:
+        return calls[: next(answered, True)], None
+
+    def make(kind: type[BulkWorker]) -> SimpleNamespace:
+        made = SimpleNamespace(remote=lambda *given: Actor(kind(*given)))
+        return SimpleNamespace(options=lambda **_: made)
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "")  # a worker sets it
+    monkeypatch.setattr(ray, "remote", make)
+    monkeypatch.setattr(ray, "wait", wait)
+    monkeypatch.setattr(ray, "get", ActorCall.get)
+    monkeypatch.setattr(ray, "kill", lambda actor: None)
+    monkeypatch.setattr(executor, "PATIENCE_S", 0)
+    monkeypatch.setattr(executor, "list_free", lambda cluster: [SMALL])
+
+
+def shout(items: Sequence[str]) -> Sequence[str]:
+    if "kill" in items:
+        raise Died
+    return [item.upper() for item in items]
+
+
+@pytest.mark.usefixtures("_in_process")
+def test_every_chunk_is_answered_though_workers_end():
+    chunks = [Chunk((), texts) for texts in (["a"], [], ["b", "kill", "c"], ["d"])]
+    said: list[str] = []
+    workers = RayExecutor(WorkerPool(2, 1, 0), said.append)
+    found = workers.run(lambda: shout, iter(chunks))
+    answers = {tuple(chunk.items): [*each] for chunk, each in found}
+    expected = {("a",): ["A"], (): [], ("b", "kill", "c"): ["B", None, "C"]}
+    assert answers == expected | {("d",): ["D"]}
+    assert said == [
+        "waiting for room: other work has taken it. Each needs 1 CPU; 10.0.0.1 has 2 CPU."
+    ]
+
+
+@pytest.mark.usefixtures("_in_process")
+def test_workers_that_end_while_they_load_end_the_run():
+    loads = count()
+
+    def load() -> Any:
+        next(loads)
+        raise Died
+
+    workers = RayExecutor(WorkerPool(2, 1, 0), lambda line: None)
+    with pytest.raises(ClientError, match="the work has failed: The actor"):
+        list(workers.run(load, iter([Chunk((), ["a"])])))
+    assert 2 * 10 <= next(loads) <= 2 * 10 + 4
 
 
 def test_a_run_that_ray_does_not_let_go_is_ended():
