@@ -102,6 +102,7 @@ def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
             packed += 1
             ahead = max(ahead, packed - len(events))
             if packed == 7:
+                fake.wait_for_requests(3)
                 fake.is_open.set()
             yield batch
 
@@ -114,6 +115,7 @@ def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
     )
     # Two per request under way, one that is being packed and one that is being reported.
     assert 7 <= ahead <= 8
+    assert fake.most_at_once == 3
     assert list_captions(events) == numbers(100)
 
 

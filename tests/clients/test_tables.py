@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Sequence
 from datetime import datetime
@@ -247,16 +246,6 @@ def test_a_broken_file_says_where(tmp_path, monkeypatch, name, content, reason):
         list(open_file(Path(name)).read())
 
 
-def test_a_broken_file_is_written_up_to_there(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes(b'text\na\n"b\n')
-    table = open_file(path)
-    file = io.BytesIO()
-    with pytest.raises(InputError, match="not closed"):
-        table.write(file, iter([TextReply("x")]), has_errors=False)
-    assert file.getvalue() == b"text,text_fr\na,x\n"
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
 def test_a_huge_field_is_read_and_a_boundless_one_is_refused(
     tmp_path, monkeypatch, name
@@ -291,20 +280,6 @@ def test_what_has_been_read_is_known(tmp_path):
     assert 0 < shares[0] < 0.1
     assert shares == sorted(shares)
     assert shares[-1] == 1
-
-
-def test_the_result_is_what_other_readers_read(tmp_path):
-    rows = [["1", 'a "b"', "x,y"], ["2", "two\nlines\r\n", ""], ["3", "", "é"]]
-    path = tmp_path / "a.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["id", "text", "more"], *rows])
-    found = list(
-        csv.reader(io.StringIO(complete(open_file(path)).decode(), newline=""))
-    )
-    assert found == [
-        ["id", "text", "more", "text_fr"],
-        *([*row, f"[{row[1]}]" if row[1] else ""] for row in rows),
-    ]
 
 
 @pytest.mark.parametrize(

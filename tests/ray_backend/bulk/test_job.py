@@ -175,20 +175,6 @@ def test_every_format_keeps_its_rows(bench):
     assert written.read().column("text_fr").to_pylist() == [f"X {n}" for n in range(9)]
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
-def test_files_without_rows_have_results_without_rows(bench, name):
-    out = io.BytesIO()
-    pq.write_table(pa.table({"text": pa.array([], pa.string())}), out)
-    bench.write(name, out.getvalue() if name == "a.parquet" else "")
-    ended, _ = bench.run()
-    assert (ended.count, ended.failed) == (0, 0)
-    result = bench.results / name.replace("a.", "a.fr.")
-    if name == "a.parquet":
-        assert pq.read_table(result).num_rows == 0
-    else:
-        assert result.read_bytes() == b""
-
-
 def test_rows_that_cannot_be_translated_hurt_no_other(bench):
     lines = ['{"text": "one"}', "no JSON", '{"text": 5}', '{"text": "bad"}', "[]"]
     bench.write("a.jsonl", "\n".join([*lines, '{"text": "two"}\n']))
