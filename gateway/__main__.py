@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from gateway.access.keys import ApiKey, Grant, read_routes
+from gateway.access.keys import Grant, read_routes
 from gateway.access.storage import KeyStorage, ListedKey
 from gateway.database import find_database
 from gateway.database.connections import StorageError
@@ -33,6 +33,10 @@ _WIDEST = 400
 _MOST_CHARACTERS, _MOST_REQUESTS, _MOST_NAME = 1 << 53, 1_000_000, 200
 
 
+def _limit(most: int, meaning: str) -> Any:
+    return typer.Option(help=meaning, min=1, max=most)
+
+
 @app.callback()
 def main() -> None:
     """The gateway's keys."""
@@ -43,26 +47,22 @@ def add(
     name: Annotated[str, typer.Option(help="Whose key it is.")],
     characters_per_month: Annotated[
         int | None,
-        typer.Option(
-            help="The most characters of source texts in a month (UTC). Default: no limit.",
-            min=1,
-            max=_MOST_CHARACTERS,
+        _limit(
+            _MOST_CHARACTERS,
+            "The most characters of source texts in a month (UTC). Default: no limit.",
         ),
     ] = None,
     requests_per_minute: Annotated[
         int | None,
-        typer.Option(
-            help="How many requests come back in a minute. Default: no limit.",
-            min=1,
-            max=_MOST_REQUESTS,
+        _limit(
+            _MOST_REQUESTS,
+            "How many requests come back in a minute. Default: no limit.",
         ),
     ] = None,
     burst: Annotated[
         int | None,
-        typer.Option(
-            help="The most requests at once. Default: those of a minute.",
-            min=1,
-            max=_MOST_REQUESTS,
+        _limit(
+            _MOST_REQUESTS, "The most requests at once. Default: those of a minute."
         ),
     ] = None,
     routes: Annotated[
@@ -159,25 +159,16 @@ def _draw(found: list[ListedKey]) -> Table:
     )
     for listed in found:
         key, grant = listed.key, listed.key.grant
+        per_minute = grant.requests_per_minute
+        limits = grant.characters_per_month, per_minute, grant.burst or per_minute
+        revoked = _write_time(key.revoked_at)
         table.add_row(
-            key.id,
-            key.name,
-            f"{listed.characters:,}",
-            _write_limit(grant.characters_per_month),
-            _write_limit(grant.requests_per_minute),
-            _write_limit(grant.burst or grant.requests_per_minute),
+            *(key.id, key.name, f"{listed.characters:,}"),
+            *("-" if limit is None else f"{limit:,}" for limit in limits),
             ", ".join(grant.routes) or "all",
-            _describe_state(key),
+            f"revoked {revoked}" if revoked else "valid",
         )
     return table
-
-
-def _describe_state(key: ApiKey) -> str:
-    return f"revoked {_write_time(key.revoked_at)}" if key.revoked_at else "valid"
-
-
-def _write_limit(limit: int | None) -> str:
-    return "-" if limit is None else f"{limit:,}"
 
 
 def _write_time(seconds: int | None) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 from flask import Flask, Response
@@ -12,29 +11,26 @@ from flask.globals import request_ctx
 import catalog
 from catalog import Catalog, checkpoint
 from contract import variables
-from gateway.access import Access, open_access
-from gateway.admission import Admission
+from gateway.access import open_access
+from gateway.admission.control import Admission
 from gateway.api import Services, list_blueprints
 from gateway.backends.backend import Backend
-from gateway.backends.ray.backend import RayBackend
+from gateway.backends.ray import RayBackend
 from gateway.backends.torchserve import TorchServeBackend
 from gateway.glossaries.library import Glossaries
 from gateway.http.bodies import Bodies
 from gateway.http.middleware import (
-    Arrival,
     BodyReader,
     BodyRest,
     Middleware,
-    NoRedirects,
     Origins,
-    QueryLimit,
+    UrlCheck,
     answer_errors,
     clean_path,
 )
 from gateway.http.request import GatewayRequest
 from gateway.load_shedding import LoadShedder
-from gateway.metrics.registry import RequestMetrics, Telemetry
-from gateway.metrics.status import Figures
+from gateway.metrics import Arrival, Figures, Telemetry
 from gateway.services.images import ImageService
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
@@ -65,14 +61,17 @@ class GatewayApp(Flask):
         self.json.sort_keys = False  # type: ignore[attr-defined]
         answer_errors(self)
 
-    def fold(self, middleware: Sequence[Middleware]) -> None:
-        """Puts these layers around every route, the outermost first."""
+    def assemble(
+        self,
+        middleware: Sequence[Middleware],
+        services: Services,
+        load_shedder: LoadShedder,
+    ) -> None:
+        """Takes its parts: the layers around every route, the outermost first, and what the
+        routes call."""
         self.middleware = middleware
         self._before = [m.before for m in middleware if _has(m, "before")]
         self._after = [m.after for m in reversed(middleware) if _has(m, "after")]
-
-    def assemble(self, services: Services, load_shedder: LoadShedder) -> None:
-        """Takes its parts, and the routes that call them."""
         self.access, self.load_shedder = services.access, load_shedder
         self._glossaries = services.translation.glossaries
         for blueprint in list_blueprints(services):
@@ -118,16 +117,26 @@ def create_app(
 ) -> GatewayApp:
     """The application that Gunicorn serves; tests pass parts of their own."""
     settings = settings or read_settings()
-    models = models or _load(settings)
+    is_embedded = settings.backend == "embedded"
+    models = models or catalog.load(
+        settings.map,
+        gpus=None,
+        model=settings.model,
+        is_cluster=settings.backend == "ray",
+    )
     telemetry = Telemetry(models.languages, models.tasks)
-    if backend is None and settings.backend == "embedded":
-        models, backend = _embed(models, telemetry)
+    if backend is None and is_embedded:
+        # Nothing else needs the handlers' libraries.
+        from gateway.backends.embedded import EmbeddedBackend, share
+
+        models = share(models)
+        backend = EmbeddedBackend(models.models, telemetry.registry)
     backend = backend or _connect(settings, models)
-    admission = Admission(backend, models.models, _place_board(settings))
+    # The gateway's processes and TorchServe's workers share figures in a file of the stack.
+    run = None if is_embedded else variables.find_run()
+    admission = Admission(backend, models.models, run and run / "admission")
     bodies = Bodies(settings)
     access = open_access(settings, bodies)
-    app = GatewayApp(settings)
-    app.fold(list_middleware(settings, telemetry, access, bodies))
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
     readers = Readers(_READERS)
@@ -144,24 +153,18 @@ def create_app(
         Documents(settings),
         Figures(models, admission, telemetry, settings.metrics_url),
     )
-    app.assemble(services, LoadShedder(admission, models, settings, telemetry))
-    return app
-
-
-def list_middleware(
-    settings: Settings, telemetry: Telemetry, access: Access, bodies: Bodies
-) -> list[Middleware]:
-    """The layers around every route, the outermost first."""
-    return [
+    middleware = [
         BodyRest(),
-        Arrival(settings.timeout_s),
-        RequestMetrics(telemetry),
-        NoRedirects(),
+        Arrival(telemetry, settings.timeout_s),
         Origins(settings.cors_origins, is_key_required=access.is_required),
-        QueryLimit(),
+        UrlCheck(),
         *access.middleware,
         BodyReader(bodies, settings.max_body_bytes),
     ]
+    load_shedder = LoadShedder(admission, models, settings, telemetry)
+    app = GatewayApp(settings)
+    app.assemble(middleware, services, load_shedder)
+    return app
 
 
 def _has(layer: Middleware, half: str) -> bool:
@@ -183,28 +186,3 @@ def _connect(settings: Settings, models: Catalog) -> Backend:
         settings.key_file,
         connections=settings.connections,
     )
-
-
-def _load(settings: Settings) -> Catalog:
-    """The map; on a cluster, whatever GPUs this machine has."""
-    return catalog.load(
-        settings.map,
-        gpus=None,
-        model=settings.model,
-        is_cluster=settings.backend == "ray",
-    )
-
-
-def _place_board(settings: Settings) -> Path | None:
-    """Return the file in which the gateway's processes and TorchServe's workers share
-    figures; None without a stack."""
-    run = variables.find_run() if settings.backend != "embedded" else None
-    return run / "admission" if run else None
-
-
-def _embed(models: Catalog, telemetry: Telemetry) -> tuple[Catalog, Backend]:
-    """The models in this process. Nothing else needs the handlers' libraries."""
-    from gateway.backends.embedded import EmbeddedBackend, share
-
-    shared = share(models)
-    return shared, EmbeddedBackend(shared.models, telemetry.registry)

@@ -17,10 +17,10 @@ from catalog import Catalog
 from contract.dialects import FOREIGN, LIBRETRANSLATE, OURS, Dialect, find_dialect
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
-from gateway.admission import Admission
+from gateway.admission.control import Admission
 from gateway.errors import Overloaded, Problem
 from gateway.http.call import read_call, read_request_id
-from gateway.metrics.registry import Telemetry
+from gateway.metrics import Telemetry
 from gateway.services.translation import weigh
 from gateway.settings import Settings
 
@@ -43,7 +43,7 @@ _NO_REQUEST = (
 
 @dataclass
 class Message:
-    """The message that httptools finds in a connection's bytes."""
+    """The message that httptools finds in a connection's bytes, part by part."""
 
     environ: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -54,24 +54,21 @@ class Message:
     is_other: bool = False
 
     def on_url(self, url: bytes) -> None:
-        """Notes the route. A second request in the same bytes goes to Gunicorn."""
+        # A second request in the same bytes goes to Gunicorn.
         self.is_other |= self.route is not None or url not in _ROUTES
         self.route = _ROUTES.get(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Notes a header. Its name is in the client's letter case."""
         name = name.lower()
         if name in _HEADERS:
             self.environ[_HEADERS[name]] = value.decode("latin-1")
         self.is_other |= name in _OTHER_HEADERS
 
     def on_body(self, body: bytes) -> None:
-        """Adds a piece of the body."""
         self.body += body
         self.is_other |= len(self.body) > _MOST_BYTES
 
     def on_message_complete(self) -> None:
-        """Notes that the body is complete."""
         self.is_complete = True
 
 
@@ -112,7 +109,10 @@ class LoadShedder:
         began = time.perf_counter()
         try:
             wanted = json.loads(message.body)
-            dialect = _find_dialect(message.route, wanted)
+            # On `/translate` the fields tell whose request it is.
+            may_be_theirs = message.route in LIBRETRANSLATE.translating
+            is_theirs = may_be_theirs and OURS.text_field not in wanted
+            dialect = LIBRETRANSLATE if is_theirs else find_dialect(message.route)
             target = normalize_language(wanted[dialect.target_field])
             model = self.catalog.route(TRANSLATION, target).name
             costs = self._weigh(wanted, dialect)
@@ -141,10 +141,3 @@ class LoadShedder:
         if beams > max(limits.max_beam_size, limits.max_alternatives + 1):
             raise ValueError(beams)
         return [weigh(text, beams) for text in texts]
-
-
-def _find_dialect(route: str, wanted: Any) -> Dialect:
-    """The API of a request; on `/translate`, its fields tell."""
-    if route in LIBRETRANSLATE.translating and OURS.text_field not in wanted:
-        return LIBRETRANSLATE
-    return find_dialect(route)

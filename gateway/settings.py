@@ -9,6 +9,7 @@ import difflib
 import importlib.util
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,8 +31,8 @@ PREFIX = "BABELGATE_"
 
 #: A program's address, without a path.
 _ADDRESS = r"http://[^/,\s]+"
+_Address = Annotated[str, Field(pattern=f"^{_ADDRESS}$")]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
 
 #: The most bytes of a row that holds several frames.
 ROW_BYTES = 8 << 20
@@ -46,13 +47,10 @@ class SettingsError(ValueError):
     """A variable that is unknown or cannot be read; the message names it."""
 
 
-def _share(variable: Variable, default: Any, **bounds: Any) -> Any:
+def _share(variable: Variable, **bounds: Any) -> Any:
     """A setting that other programs read as well."""
-    return Field(default, description=variable.meaning, **bounds)
-
-
-def _url(variable: Variable) -> Any:
-    return _share(variable, variable.default, pattern=f"^{_ADDRESS}$")
+    shared = {"default": variable.default or None, "description": variable.meaning}
+    return Field(**shared | bounds, validate_default=True)
 
 
 class Settings(BaseSettings):
@@ -68,45 +66,33 @@ class Settings(BaseSettings):
         description="Where the models run. `embedded`: in the gateway's own process, "
         "[without TorchServe](embedded.md). `ray`: on a [Ray cluster](scaling.md).",
     )
-    map: Path = _share(variables.MAP, catalog.MAP)
-    model: str | None = _share(variables.MODEL, None)
-    inference_url: str = _url(variables.INFERENCE_URL)
-    management_url: str = _url(variables.MANAGEMENT_URL)
-    metrics_url: str | None = _share(
-        variables.METRICS_URL, None, pattern=f"^{_ADDRESS}$"
-    )
-    key_file: Path = _share(variables.KEY_FILE, Path(variables.KEY_FILE.default))
+    map: Path = _share(variables.MAP, default=catalog.MAP)
+    model: str | None = _share(variables.MODEL)
+    inference_url: _Address = _share(variables.INFERENCE_URL)
+    management_url: _Address = _share(variables.MANAGEMENT_URL)
+    metrics_url: _Address | None = _share(variables.METRICS_URL)
+    key_file: Path = _share(variables.KEY_FILE)
     ray_urls: str = _share(
-        variables.RAY_URLS,
-        variables.RAY_URLS.default,
-        pattern=rf"^{_ADDRESS}(,\s*{_ADDRESS})*$",
+        variables.RAY_URLS, pattern=rf"^{_ADDRESS}(,\s*{_ADDRESS})*$"
     )
-    ray_key_file: Path = _share(
-        variables.RAY_KEY_FILE, Path(variables.RAY_KEY_FILE.default)
-    )
+    ray_key_file: Path = _share(variables.RAY_KEY_FILE)
     timeout_s: _Positive = Field(
         30,
         description="Longest time for a request, in seconds. `X-Timeout-Ms` lowers it.",
     )
-    max_body_bytes: PositiveInt = Field(
-        1 << 20,
-        description="Largest request body.",
-    )
+    max_body_bytes: PositiveInt = Field(1 << 20, description="Largest request body.")
     max_upload_bytes: PositiveInt = Field(
-        500 << 20,
-        description="Largest upload of images or arrays.",
+        500 << 20, description="Largest upload of images or arrays."
     )
     max_image_bytes: PositiveInt = Field(
-        32 << 20,
-        description="Largest image file, and largest frame of an array.",
+        32 << 20, description="Largest image file, and largest frame of an array."
     )
     upload_timeout_s: _Positive = Field(
         120,
         description="Longest time for an upload, in seconds. `X-Timeout-Ms` lowers it.",
     )
     body_grace_s: _Positive = Field(
-        10,
-        description="How long a body may pause, in seconds.",
+        10, description="How long a body may pause, in seconds."
     )
     upload_buffer_bytes: PositiveInt = Field(
         72 << 20,
@@ -135,26 +121,23 @@ class Settings(BaseSettings):
         "where there are no keys.",
     )
     glossaries_kept_bytes: PositiveInt = Field(
-        1 << 30,
-        description="The most bytes of entries of all glossaries.",
+        1 << 30, description="The most bytes of entries of all glossaries."
     )
     disk_reserve_bytes: NonNegativeInt = Field(
         1 << 30,
         description="Free bytes of the disk that documents and glossaries leave.",
     )
     sentences_at_once: PositiveInt = Field(
-        64,
-        description="How many sentences of a request are translated at once.",
+        64, description="How many sentences of a request are translated at once."
     )
     keys: Literal["off", "required"] = Field(
         "off",
         description="Whether clients need a [key](keys.md). `off`: one that is sent is "
         "ignored.",
     )
-    database_url: str | None = _share(variables.DATABASE_URL, None, repr=False)
+    database_url: str | None = _share(variables.DATABASE_URL, repr=False)
     limits_url: str | None = _share(
         variables.LIMITS_URL,
-        None,
         repr=False,
         pattern=r"^$|^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+",
     )
@@ -177,16 +160,10 @@ class Settings(BaseSettings):
         "further requests wait.",
     )
 
-    documents: Path | None = _share(variables.DOCUMENTS, None)
-    document_bytes: PositiveInt = _share(
-        variables.DOCUMENT_BYTES, int(variables.DOCUMENT_BYTES.default)
-    )
-    documents_waiting: PositiveInt = _share(
-        variables.DOCUMENTS_WAITING, int(variables.DOCUMENTS_WAITING.default)
-    )
-    documents_of_one: PositiveInt = _share(
-        variables.DOCUMENTS_OF_ONE, int(variables.DOCUMENTS_OF_ONE.default)
-    )
+    documents: Path | None = _share(variables.DOCUMENTS)
+    document_bytes: PositiveInt = _share(variables.DOCUMENT_BYTES)
+    documents_waiting: PositiveInt = _share(variables.DOCUMENTS_WAITING)
+    documents_of_one: PositiveInt = _share(variables.DOCUMENTS_OF_ONE)
     documents_kept_bytes: PositiveInt = Field(
         16 << 30,
         description="The most bytes of all documents that are kept. A document counts twice "
@@ -232,8 +209,10 @@ def read_settings() -> Settings:
 
     Raises SettingsError if a variable with our prefix is unknown or cannot be read.
     """
-    unknown = _find_given() - {*_find_known().values()}
-    faults = [_describe_unknown(name) for name in sorted(unknown)]
+    shared = (entry.name for entry in variables.SETTINGS + variables.INTERNAL)
+    known = {*map(name_variable, Settings.model_fields), *shared}
+    given = {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
+    faults = [_describe_unknown(name, known) for name in sorted(given - known)]
     try:
         settings = Settings()
     except ValidationError as error:
@@ -259,20 +238,8 @@ def _describe_fault(setting: str, fault: str, found: object) -> str:
     return described if is_secret else f"{described}, found {found!r}"
 
 
-def _find_known() -> dict[str, str]:
-    """Every variable that somebody reads, by its name without our prefix."""
-    ours = map(name_variable, Settings.model_fields)
-    shared = (entry.name for entry in variables.SETTINGS + variables.INTERNAL)
-    return {name.removeprefix(PREFIX): name for name in (*ours, *shared)}
-
-
-def _find_given() -> set[str]:
-    """The variables with our prefix that are set."""
-    return {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
-
-
-def _describe_unknown(variable: str) -> str:
-    known = _find_known()
-    close = difflib.get_close_matches(variable.removeprefix(PREFIX), known, n=1)
-    hint = f"did you mean {known[close[0]]}?" if close else "nothing reads it"
+def _describe_unknown(variable: str, known: Iterable[str]) -> str:
+    names = {name.removeprefix(PREFIX): name for name in known}
+    close = difflib.get_close_matches(variable.removeprefix(PREFIX), names, n=1)
+    hint = f"did you mean {names[close[0]]}?" if close else "nothing reads it"
     return f"{variable}: unknown variable, {hint}"

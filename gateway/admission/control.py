@@ -70,7 +70,7 @@ class Admission:
         Raises Overloaded if they cannot be done before the deadline, and ClientGone.
         """
         if caller.has_gone():
-            raise _gone()
+            raise ClientGone()
         dispatcher = self._dispatchers[model]
         queue = ClientQueue(caller.address, is_bulk)
         with self._note_refusal():
@@ -115,7 +115,7 @@ class Ticket:
         Raises ClientGone, Overloaded, and what `Backend.predict` raises.
         """
         if self._is_gone:
-            raise _gone()
+            raise ClientGone()
         pending = PendingRow(cost, len(row.body), self._caller.deadline)
         self._waiting.add(pending)
         self._dispatcher.join(self._queue, pending)
@@ -130,7 +130,7 @@ class Ticket:
         """Drops all rows, because nobody waits for the answer any more."""
         self._is_gone = True
         for pending in self._waiting:
-            pending.end(_gone())
+            pending.end(ClientGone())
         for number in self._numbers:
             self._admission.counters.revoke(number)
         for cancellation in self._cancellations:
@@ -150,9 +150,8 @@ class Ticket:
         self._cancellations.add(row.cancellation)
         began, is_answered = time.monotonic(), False
         try:
-            answer = self._admission.backend.predict(
-                self._model, row, deadline=pending.deadline
-            )
+            predict = self._admission.backend.predict
+            answer = predict(self._model, row, deadline=pending.deadline)
             is_answered = True
             return answer
         except DeadlineExceeded as error:
@@ -173,7 +172,3 @@ class Ticket:
         self._cost -= cost
         self._rows -= rows
         self._dispatcher.withdraw(self._queue, cost, rows)
-
-
-def _gone() -> ClientGone:
-    return ClientGone()

@@ -12,7 +12,7 @@ from flask import Blueprint
 from catalog import Catalog
 from gateway.access import Access
 from gateway.backends.backend import Backend
-from gateway.metrics.status import Figures
+from gateway.metrics import Figures
 from gateway.services.images import ImageService
 from gateway.services.translation import TranslationService
 from gateway.uploads.documents import Documents

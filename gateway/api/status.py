@@ -20,8 +20,13 @@ from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services
 from gateway.errors import NotReady
-from gateway.metrics.registry import BUCKETS
-from gateway.metrics.status import Served, find_ready, find_ready_tasks, find_reasons
+from gateway.metrics import (
+    BUCKETS,
+    Served,
+    find_ready,
+    find_ready_tasks,
+    find_reasons,
+)
 from gateway.openapi import FROM_THIS_MACHINE_ONLY, Operation
 
 

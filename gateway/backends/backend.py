@@ -17,13 +17,13 @@ from catalog import Model
 _STATES_S = 1.0
 
 
+@dataclass(eq=False)
 class Cancellation:
     """A caller's way to give up a row that the backend works at."""
 
-    def __init__(self) -> None:
-        self.is_cancelled = False
-        #: The function that stops the backend's work at it.
-        self.stop: Callable[[], None] | None = None
+    is_cancelled: bool = False
+    #: The function that stops the backend's work at it.
+    stop: Callable[[], None] | None = None
 
     def cancel(self) -> None:
         """Say that nobody waits for the answer any more. May be called in the hub."""

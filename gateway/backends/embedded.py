@@ -24,13 +24,7 @@ from catalog import Catalog, Model, checkpoint, describe_handler
 from gateway.backends.backend import Capacity, ModelState, RowRequest
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
-from handlers.base import (
-    Result,
-    TaskError,
-    TaskHandler,
-    list_counters,
-    start_handler,
-)
+from handlers.base import Result, TaskError, TaskHandler, list_counters, start_handler
 from handlers.microbatcher import MicroBatcher, QueueFull, Refused
 
 log = logging.getLogger(__name__)
@@ -79,9 +73,8 @@ class EmbeddedBackend:
             for name in list_counters()
         }
         self._served = {model.name: _Served(model, self._count) for model in models}
-        self._loader = threading.Thread(
-            target=self._load, args=(cache or checkpoint.default_cache(),), daemon=True
-        )
+        cache = cache or checkpoint.default_cache()
+        self._loader = threading.Thread(target=self._load, args=(cache,), daemon=True)
         self._loader.start()
         # Native code must not run any more when the interpreter is taken down.
         atexit.register(self.close)
@@ -162,25 +155,21 @@ class _Served:
         """Loads the handlers, unless that has been cancelled."""
         if not self.handlers.set_running_or_notify_cancel():
             return
+        model = self._model
         try:
-            directory = checkpoint.prepare(self._model, cache)
-            self.handlers.set_result(
-                [
-                    _load_handler(self._model, directory, number)
-                    for number in range(self._model.workers)
-                ]
-            )
+            directory = checkpoint.prepare(model, cache)
+            workers = range(model.workers)
+            self.handlers.set_result([_load(model, directory, n) for n in workers])
         except Exception as error:
-            log.critical(
-                "the model %s cannot be loaded", self._model.name, exc_info=error
-            )
-            self.handlers.set_exception(ModelLoadError(self._model.name))
+            log.critical("the model %s cannot be loaded", model.name, exc_info=error)
+            self.handlers.set_exception(ModelLoadError(model.name))
 
     def describe(self) -> ModelState:
         """Its state."""
         is_ready = self.handlers.done() and self.handlers.exception() is None
-        batch_size = self._model.settings.batch_size
-        return ModelState(is_ready, batch_size, self.batcher.waiting)
+        return ModelState(
+            is_ready, self._model.settings.batch_size, self.batcher.waiting
+        )
 
     def _answer(self, number: int, rows: Sequence[base.Row]) -> list[Result]:
         """Waits while the handlers are loaded."""
@@ -190,15 +179,15 @@ class _Served:
 
 
 def _join(models: Sequence[Model]) -> Model:
-    first, *others = models
-    if not others:
+    first = models[0]
+    if len(models) == 1:
         return first
     name = "-".join((first.task, *first.devices))
     languages = tuple(language for model in models for language in model.languages)
     return replace(first, name=name, languages=languages)
 
 
-def _load_handler(model: Model, directory: Path, number: int) -> TaskHandler[Any]:
+def _load(model: Model, directory: Path, number: int) -> TaskHandler[Any]:
     """The workers are dealt out to the devices in turn."""
     device = model.devices[number % len(model.devices)]
     gpu = int(device) if model.is_on_gpu else None

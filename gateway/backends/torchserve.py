@@ -25,11 +25,7 @@ from gateway.backends.http_pool import (
     describe,
 )
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
-from torchserve_backend.management import (
-    Management,
-    ManagementError,
-    read_key,
-)
+from torchserve_backend.management import Management, ManagementError, read_key
 
 _ATTEMPTS = 2
 
@@ -85,8 +81,7 @@ class TorchServeBackend:
         states: dict[str, ModelState | None] = dict.fromkeys(models)
         with suppress(ManagementError):
             for name in models:
-                found = self._management.describe(name)
-                if found:
+                if found := self._management.describe(name):
                     states[name] = ModelState(
                         found.is_ready, found.batch_size, found.pending_requests
                     )
@@ -127,8 +122,10 @@ class TorchServeBackend:
             return reply.read_json()  # type: ignore[no-any-return]
         if reply.is_problem:
             raise RowProblem(reply.read_json())
-        is_bad = reply.status == HTTPStatus.BAD_REQUEST
-        if is_bad and b"InvalidKeyException" in reply.body:
+        if (
+            reply.status == HTTPStatus.BAD_REQUEST
+            and b"InvalidKeyException" in reply.body
+        ):
             raise KeyRejected
         if b"ServiceUnavailableException" in reply.body:
             # TorchServe says the same of a full queue and of a model without workers.

@@ -9,7 +9,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
@@ -79,10 +79,11 @@ class Incoming:
         `read_chunk` raises, and ClientGone if the body ends early.
         """
         found, silence = 0, Silence(rate)
+        client = self.client if isinstance(self.client, Connection) else None
         while self.length is None or found < self.length:
             size = min(READ_BYTES, max(_FIRST_BYTES, found))
             expect(found + size)
-            with self._bear(silence, size):
+            with client.bear(silence, size) if client else nullcontext():
                 chunk = read_chunk(self.body, deadline, size)
             if not chunk:
                 if self.length is None:
@@ -90,11 +91,6 @@ class Incoming:
                 raise ClientGone
             found += len(chunk)
             yield chunk
-
-    def _bear(self, silence: Silence, most_bytes: int) -> AbstractContextManager[None]:
-        if isinstance(self.client, Connection):
-            return self.client.bear(silence, most_bytes)
-        return nullcontext()
 
 
 def read_chunk(body: RequestBody, deadline: Deadline, size: int = READ_BYTES) -> bytes:
@@ -132,28 +128,29 @@ class LargeBlueprint(Blueprint):
         self.most_bytes = most_bytes
 
 
+@dataclass
 class BodyBudget:
-    """The bytes of bodies that a process may hold. Nobody waits for some: who waits would
-    hold what has come already."""
+    """The bytes of bodies that a process may still hold. Nobody waits for some: who waits
+    would hold what has come already."""
 
-    def __init__(self, size: int) -> None:
-        self.size = self.free = size
+    free: int
 
 
+@dataclass
 class HeldBytes:
     """The bytes that one body holds, and leaves `kept` bytes of the budget to others."""
 
-    def __init__(self, budget: BodyBudget, *, kept: int = 0) -> None:
-        self._budget, self._kept = budget, kept
-        self._count = 0
+    budget: BodyBudget
+    kept: int = 0
+    count: int = 0
 
     def resize(self, count: int) -> None:
         """Holds `count` bytes from now on. Raises Overloaded where there is no room."""
-        more = count - self._count
-        if more > 0 and more > self._budget.free - self._kept:
+        more = count - self.count
+        if more > 0 and more > self.budget.free - self.kept:
             raise Overloaded("The gateway holds as many bytes of bodies as it may.")
-        self._budget.free -= more
-        self._count = count
+        self.budget.free -= more
+        self.count = count
 
 
 class Bodies:
@@ -162,14 +159,15 @@ class Bodies:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         largest = max(settings.max_body_bytes, settings.most_glossary_body_bytes)
-        self._budget = BodyBudget(max(settings.upload_buffer_bytes, largest))
+        size = max(settings.upload_buffer_bytes, largest)
+        self._budget, self._kept = BodyBudget(size), size // 2
         self._turn = BoundedSemaphore(1)
 
     def read_for_key(self, request: GatewayRequest, most_bytes: int) -> None:
         """Reads the body of a client that has shown no key yet: all such clients may hold half
         of the budget. Raises what `read` raises."""
         most_bytes = min(most_bytes, self._settings.max_body_bytes)
-        self.read(request, most_bytes, kept=self._budget.size // 2)
+        self.read(request, most_bytes, kept=self._kept)
 
     def read(self, request: GatewayRequest, most_bytes: int, *, kept: int = 0) -> None:
         """Puts a request's whole body, unpacked, where the one still to come was.
@@ -177,33 +175,28 @@ class Bodies:
         if request.is_read:
             return
         environ, body = request.environ, b""
-        if _has_body(environ):
+        length = environ.get("CONTENT_LENGTH") or ""
+        if length not in ("", "0") or "HTTP_TRANSFER_ENCODING" in environ:
             held = HeldBytes(self._budget, kept=kept)
             request.release = partial(held.resize, 0)
-            body = self._receive(environ, most_bytes, held.resize)
+            body = read_whole(
+                Incoming(
+                    environ["wsgi.input"],
+                    int(length) if length.isdecimal() else None,
+                    environ.get("gunicorn.socket"),
+                ),
+                environ.get("HTTP_CONTENT_ENCODING", ""),
+                most_bytes,
+                deadline=Deadline(time.monotonic() + self._settings.timeout_s),
+                rate=LeastRate(self._settings.body_grace_s),
+                hold=held.resize,
+            )
         if len(body) > _LARGE_BYTES:
             request.parse_beside = self._parse_beside
         request.is_read = True
         environ["wsgi.input"] = BytesIO(body)
         environ["CONTENT_LENGTH"] = str(len(body))
         environ.pop("HTTP_TRANSFER_ENCODING", None)
-
-    def _receive(
-        self, environ: dict[str, Any], most_bytes: int, hold: Callable[[int], None]
-    ) -> bytes:
-        settings, length = self._settings, environ.get("CONTENT_LENGTH") or ""
-        return read_whole(
-            Incoming(
-                environ["wsgi.input"],
-                int(length) if length.isdecimal() else None,
-                environ.get("gunicorn.socket"),
-            ),
-            environ.get("HTTP_CONTENT_ENCODING", ""),
-            most_bytes,
-            deadline=Deadline(time.monotonic() + settings.timeout_s),
-            rate=LeastRate(settings.body_grace_s),
-            hold=hold,
-        )
 
     def _parse_beside(self, function: Callable[..., Out], *given: Any) -> Out:
         """Parses a large body in a thread, one at a time: the loop has to share the processor
@@ -214,11 +207,6 @@ class Bodies:
             return call_in_thread(get_hub().threadpool, function, *given)
         finally:
             self._turn.release()
-
-
-def _has_body(environ: dict[str, Any]) -> bool:
-    is_chunked = "HTTP_TRANSFER_ENCODING" in environ
-    return is_chunked or environ.get("CONTENT_LENGTH", "") not in ("", "0")
 
 
 def read_whole(

@@ -27,7 +27,7 @@ from gateway.errors import (
     Problem,
 )
 from gateway.http.bodies import Bodies, LargeBlueprint, UploadBlueprint, read_chunk
-from gateway.http.call import Deadline, read_request_id
+from gateway.http.call import Deadline
 from gateway.http.request import (
     GatewayRequest,
     check_number,
@@ -92,33 +92,13 @@ class BodyRest(Middleware):
                     pass
 
 
-class Arrival(Middleware):
-    """Notes a request's id and the seconds that it may take. nginx gives every request an id;
-    it comes back in the answer and in each problem."""
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-
-    def before(self, request: GatewayRequest) -> None:
-        request.id = read_request_id(request.environ)
-        request.limit_s = self._limit_s
-
-    def after(self, request: GatewayRequest, response: Response) -> None:
-        response.headers["X-Request-ID"] = request.id
-
-
-class NoRedirects(Middleware):
-    """Flask answers a path that is nearly right with a redirect in HTML."""
+class UrlCheck(Middleware):
+    """Refuses a URL with too many fields before anybody parses them, and a path that is nearly
+    right, which Flask answers with a redirect in HTML."""
 
     def before(self, request: GatewayRequest) -> None:
         if isinstance(request.routing_exception, RequestRedirect):
             raise NotFound(_NO_PATH)
-
-
-class QueryLimit(Middleware):
-    """Refuses a URL with too many fields before anybody parses them."""
-
-    def before(self, request: GatewayRequest) -> None:
         if query := request.query_string:
             check_number(query, count_allowed(request))
 
@@ -154,20 +134,68 @@ class Origins(Middleware):
 
     def before(self, request: GatewayRequest) -> Response | None:
         """Also answers a browser that asks whether it may; not all requests make it ask."""
-        origin = request.headers.get("Origin")
-        if origin and not self._is_key_required and _is_kept(request.path):
-            _refuse_stranger(request, origin, self._of_kept)
-        if request.method == "OPTIONS" and self._find_allowed(request.path):
-            return _answer_options(request.path, origin)
-        return None
+        path, origin = request.path, request.headers.get("Origin")
+        if origin and not self._is_key_required and _is_kept(path):
+            self._refuse_stranger(request, origin)
+        # Only pages ask for options of our own routes.
+        is_asked = request.method == "OPTIONS" and (origin or _is_foreign(path))
+        if not is_asked or not _is_open(path) or not self._find_allowed(path):
+            return None
+        response = Response(status=204)
+        del response.content_type
+        response.allow = HeaderSet(_list_methods(path))
+        return response
 
     def after(self, request: GatewayRequest, response: Response) -> None:
         origin = request.headers.get("Origin")
-        if origin and _is_open(request.path):
-            _allow(request, response, origin, self._find_allowed(request.path))
+        if not origin or not _is_open(request.path):
+            return
+        allowed = self._find_allowed(request.path)
+        is_allowed, headers = bool(allowed & {"*", origin}), response.headers
+        if allowed and "*" not in allowed:
+            response.vary.add("Origin")
+        if not is_allowed:
+            return
+        headers["Access-Control-Allow-Origin"] = "*" if "*" in allowed else origin
+        headers["Access-Control-Expose-Headers"] = _EXPOSED
+        if request.method == "OPTIONS":
+            asked = request.headers.get("Access-Control-Request-Headers")
+            methods = ", ".join(_list_methods(request.path))
+            headers["Access-Control-Allow-Headers"] = asked or "Content-Type"
+            headers["Access-Control-Allow-Methods"] = methods
+            headers["Access-Control-Max-Age"] = str(_MOST_AGE_S)
 
     def _find_allowed(self, path: str) -> frozenset[str]:
         return self._of_kept if _is_kept(path) else self._allowed
+
+    def _refuse_stranger(self, request: GatewayRequest, origin: str) -> None:
+        # Behind a proxy the host may be another one. No page can set the header.
+        is_own = (
+            origin.partition("://")[2] == request.host
+            or request.headers.get("Sec-Fetch-Site") == "same-origin"
+        )
+        if origin not in self._of_kept and not is_own:
+            raise Forbidden(
+                "Pages of other origins may use this path only where keys are required, or "
+                "where BABELGATE_CORS_ORIGINS names them."
+            )
+
+
+def _is_foreign(path: str) -> bool:
+    return find_dialect(path) is not OURS
+
+
+def _is_kept(path: str) -> bool:
+    return f"{path}/".startswith(_KEPT)
+
+
+def _is_open(path: str) -> bool:
+    return path in _TEXTS or f"{path}/".startswith(_OURS_KEPT) or _is_foreign(path)
+
+
+def _list_methods(path: str) -> tuple[str, ...]:
+    may_change = f"{path}/".startswith(_CHANGED)
+    return _METHODS + _CHANGES if may_change else _METHODS
 
 
 def answer_errors(app: Flask) -> None:
@@ -203,75 +231,9 @@ def _translate(error: HTTPException) -> Problem:
         case 404:
             return NotFound(_NO_PATH)
         case 405:
-            allowed = list(getattr(error, "valid_methods", None) or [])
-            return MethodNotAllowed(
-                f"This path takes {', '.join(sorted(allowed))}.", allowed
-            )
+            allowed = sorted(getattr(error, "valid_methods", None) or [])
+            return MethodNotAllowed(f"This path takes {', '.join(allowed)}.", allowed)
         case 413:
             return BodyTooLarge(TOO_LARGE)
         case _:
             return MalformedRequest(error.description or "The request cannot be read.")
-
-
-def _refuse_stranger(
-    request: GatewayRequest, origin: str, allowed: frozenset[str]
-) -> None:
-    # Behind a proxy the host may be another one. No page can set the header.
-    is_own = (
-        origin.partition("://")[2] == request.host
-        or request.headers.get("Sec-Fetch-Site") == "same-origin"
-    )
-    if origin not in allowed and not is_own:
-        raise Forbidden(
-            "Pages of other origins may use this path only where keys are required, or "
-            "where BABELGATE_CORS_ORIGINS names them."
-        )
-
-
-def _answer_options(path: str, origin: str | None) -> Response | None:
-    # Only pages ask for options of our own routes.
-    if not _is_open(path) or not (origin or _is_foreign(path)):
-        return None
-    response = Response(status=204)
-    del response.content_type
-    response.allow = HeaderSet(_list_methods(path))
-    return response
-
-
-def _is_foreign(path: str) -> bool:
-    return find_dialect(path) is not OURS
-
-
-def _is_kept(path: str) -> bool:
-    return f"{path}/".startswith(_KEPT)
-
-
-def _is_open(path: str) -> bool:
-    return path in _TEXTS or f"{path}/".startswith(_OURS_KEPT) or _is_foreign(path)
-
-
-def _list_methods(path: str) -> tuple[str, ...]:
-    may_change = f"{path}/".startswith(_CHANGED)
-    return _METHODS + _CHANGES if may_change else _METHODS
-
-
-def _allow(
-    request: GatewayRequest,
-    response: Response,
-    origin: str,
-    allowed: frozenset[str],
-) -> None:
-    if not allowed:
-        return
-    if "*" not in allowed:
-        response.vary.add("Origin")
-        if origin not in allowed:
-            return
-    headers = response.headers
-    headers["Access-Control-Allow-Origin"] = "*" if "*" in allowed else origin
-    headers["Access-Control-Expose-Headers"] = _EXPOSED
-    if request.method == "OPTIONS":
-        asked = request.headers.get("Access-Control-Request-Headers", "Content-Type")
-        headers["Access-Control-Allow-Headers"] = asked
-        headers["Access-Control-Allow-Methods"] = ", ".join(_list_methods(request.path))
-        headers["Access-Control-Max-Age"] = str(_MOST_AGE_S)

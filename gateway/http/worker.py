@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import signal
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
@@ -39,6 +40,18 @@ _REST_S = 10
 #: Bytes that are read of a request that may be refused, and seconds by which its body may
 #: follow its head.
 _READ_BYTES, _BODY_S = 8192, 0.05
+
+_INTERNAL = 500, "internal", "The gateway failed on this request."
+_TOO_LONG = 431, "header-too-large", "The URL or the headers are too long."
+_MALFORMED = 400, "malformed-request", "The request is not HTTP that this server reads."
+#: What Gunicorn raises, and our answers: the first that fits. Its `InvalidResponseHeader` is
+#: about a header of ours, not the client's.
+_FAULTS: Mapping[tuple[type[BaseException], ...], tuple[int, str, str]] = {
+    (LimitRequestLine, LimitRequestHeaders): _TOO_LONG,
+    (InvalidResponseHeader, InvalidResponseHeaderName): _INTERNAL,
+    (ParseException,): _MALFORMED,
+    (BaseException,): _INTERNAL,
+}
 
 
 class ProblemWorker(GeventWorker):  # type: ignore[misc]
@@ -103,10 +116,13 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
                 data = sock.recv(_READ_BYTES)
             if not data or (refusal.is_likely and has_gone(sock)):
                 raise StopIteration
-            answer = None
-            if refusal.is_likely:
-                data += _read_body(sock, data)
-                answer = refusal.answer(data)
+            is_head = data.startswith(b"POST ") and data.endswith(b"\r\n\r\n")
+            if (
+                refusal.is_likely and is_head
+            ):  # nginx sends a small body right behind it
+                with Timeout(_BODY_S, False):
+                    data += sock.recv(_READ_BYTES)
+            answer = refusal.answer(data) if refusal.is_likely else None
             if answer is None:
                 sock.put_back(data)
                 return
@@ -147,15 +163,6 @@ class EmbeddedWorker(ProblemWorker):
         ]
 
 
-def _read_body(sock: Connection, head: bytes) -> bytes:
-    """nginx sends a small body with its head, or right behind it."""
-    body = b""
-    if head.startswith(b"POST ") and head.endswith(b"\r\n\r\n"):
-        with Timeout(_BODY_S, False):
-            body = sock.recv(_READ_BYTES)
-    return body
-
-
 def linger(client: Any) -> None:
     """Ends an answer and waits until the client has read it: closing a connection with
     unread bytes would reset it, and nginx takes a gateway for dead that it cannot write to."""
@@ -168,49 +175,25 @@ def linger(client: Any) -> None:
 def refuse(client: Any) -> None:
     """Reads a request's beginning and refuses it."""
     with Timeout(_REFUSAL_S, False):
+        line = client.recv(1 << 16).partition(b"\r\n")[0].decode("latin-1")
         answer = render(
             HTTPStatus.TOO_MANY_REQUESTS,
             "too-many-connections",
             "The gateway has as many connections as it takes.",
-            path=_read_path(client.recv(1 << 16)),
+            path=re.split(r"[? ]", line.partition(" ")[2], maxsplit=1)[0],
             retry_after_s=1,
         )
         client.sendall(answer)
         linger(client)
 
 
-def _read_path(head: bytes) -> str:
-    """The path that a request's first line asks for, or nothing where it has none."""
-    _, _, rest = head.partition(b"\r\n")[0].partition(b" ")
-    return re.split(r"[? ]", rest.decode("latin-1"), maxsplit=1)[0]
-
-
-def explain(error: BaseException) -> tuple[HTTPStatus, str, str]:
+def explain(error: BaseException) -> tuple[int, str, str]:
     """Status, slug and detail of what Gunicorn raises."""
-    match error:
-        case LimitRequestLine() | LimitRequestHeaders():
-            return (
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "header-too-large",
-                "The URL or the headers are too long.",
-            )
-        case InvalidResponseHeader() | InvalidResponseHeaderName():
-            pass  # our header, not the client's
-        case ParseException():
-            return (
-                HTTPStatus.BAD_REQUEST,
-                "malformed-request",
-                "The request is not HTTP that this server reads.",
-            )
-    return (
-        HTTPStatus.INTERNAL_SERVER_ERROR,
-        "internal",
-        "The gateway failed on this request.",
-    )
+    return next(answer for kinds, answer in _FAULTS.items() if isinstance(error, kinds))
 
 
 def render(
-    status: HTTPStatus,
+    status: int,
     slug: str,
     detail: str,
     *,

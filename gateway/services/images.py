@@ -10,7 +10,7 @@ from catalog import Catalog
 from gateway.errors import TaskNotServed, UnsupportedEncoding
 from gateway.http.bodies import Incoming
 from gateway.http.request import request
-from gateway.metrics.registry import Telemetry
+from gateway.metrics import Telemetry
 from gateway.schemas import Schema, parse_parameters
 from gateway.settings import Settings
 from gateway.uploads.answering import FrameAnswer, ImageUpload, Uploads

@@ -17,12 +17,13 @@ from catalog import Catalog
 from contract.languages import is_traditional_chinese, normalize_language
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
-from gateway.admission import Admission, LoopQueue
+from gateway.admission.control import Admission
+from gateway.admission.loop_queue import LoopQueue
 from gateway.backends.backend import write_row
 from gateway.errors import Problem, RowProblem, TaskNotServed, TooManyRows
 from gateway.glossaries.library import Glossaries
 from gateway.http.call import Call
-from gateway.metrics.registry import Telemetry
+from gateway.metrics import Telemetry
 from gateway.schemas import DocumentRequest, TranslationLimits, Wording
 from gateway.services.readers import Readers
 from gateway.settings import Settings
@@ -149,13 +150,9 @@ class TranslationService:
 
     def explain_target(self, tag: str, served: Sequence[str] = ()) -> str:
         """Explain why a target is refused, and what was expected, in the codes of an API."""
-        served = served or self.catalog.languages
-        expected = f"expected one of {', '.join(served)}"
-        if is_traditional_chinese(tag):
-            return (
-                f"Chinese is written in simplified characters here, as zh; {expected}"
-            )
-        return expected
+        expected = f"expected one of {', '.join(served or self.catalog.languages)}"
+        said = "Chinese is written in simplified characters here, as zh; "
+        return said + expected if is_traditional_chinese(tag) else expected
 
     def count_requests(self, blueprint: Blueprint, *paths: str) -> None:
         """Counts the requests to these of a blueprint's paths by target and status."""
@@ -165,11 +162,11 @@ class TranslationService:
 def name_source(guess: Guess | None, *, other: str) -> Guess:
     """The language of a text, for an API that must name one: the likeliest, however little is
     known, and `other` for a text without letters."""
-    if guess is None or guess.language != UNDETERMINED:
-        return guess or Guess(other, 0.0)
-    if not guess.likeliest:
-        return Guess(other, 0.0)
-    return Guess(guess.likeliest, guess.confidence)
+    if guess and guess.language != UNDETERMINED:
+        return guess
+    if guess and guess.likeliest:
+        return Guess(guess.likeliest, guess.confidence)
+    return Guess(other, 0.0)
 
 
 class _Job:

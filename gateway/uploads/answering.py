@@ -16,7 +16,7 @@ from gevent import Greenlet
 from gevent.event import Event
 from gevent.pool import Pool
 
-from gateway.admission import Admission, Ticket
+from gateway.admission.control import Admission, Ticket
 from gateway.backends.backend import RowRequest
 from gateway.errors import BodyTooLarge, ClientGone, DeadlineExceeded, Problem
 from gateway.http.bodies import Incoming

@@ -21,7 +21,7 @@ import yaml
 from deploy import monitoring
 from deploy.monitoring import MONITORING
 from deploy.stack import DOOR, EXPORTER, METRICS, ROOT, Stack, StackError
-from tests.gateway.metrics.test_registry import read
+from tests.gateway.test_metrics import read
 from tests.programs import run
 
 #: Where Ray lists them.

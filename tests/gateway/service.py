@@ -46,60 +46,17 @@ _MONTH = 24_000
 Step = Callable[[], None]
 
 
-@dataclass(frozen=True)
-class Api:
-    """An API's way to ask for translations, and its errors."""
-
-    path: str
-    languages: Mapping[str, str]
-    text_field: str
-    read: Callable[[Any], list[str]]
-    statuses: Mapping[str, int]
-    glossary_field: str = ""
-    upload: str = ""
-
-
-OURS = Api(
-    "/translate",
-    {"src_lang": "en", "tgt_lang": "ko"},
-    "src_text",
-    lambda answer: list(answer["translated"]),
-    {
-        "invalid-key": 401,
-        "quota-exceeded": 403,
-        "unknown-glossary": 404,
-        "too-many-glossaries": 403,
-        "too-many-documents": 429,
-        "unknown-format": 415,
-        "no-document": 404,
-        "not-done": 409,
-    },
-    "glossary",
-    "/documents",
-)
-DEEPL = Api(
-    "/v2/translate",
-    {"source_lang": "EN", "target_lang": "KO"},
-    "text",
-    lambda answer: [each["text"] for each in answer["translations"]],
-    {
-        "invalid-key": 403,
-        "quota-exceeded": 456,
-        "unknown-glossary": 404,
-        "too-many-documents": 429,
-        "unknown-format": 400,
-    },
-    "glossary_id",
-    "/v2/document",
-)
-LIBRETRANSLATE = Api(
-    "/translate",
-    {"source": "en", "target": "ko"},
-    "q",
-    lambda answer: list(answer["translatedText"]),
-    {"invalid-key": 403, "quota-exceeded": 403},
-)
-APIS = {"ours": OURS, "DeepL's": DEEPL, "LibreTranslate's": LIBRETRANSLATE}
+#: The statuses of our API's problems.
+STATUSES = {
+    "invalid-key": 401,
+    "quota-exceeded": 403,
+    "unknown-glossary": 404,
+    "too-many-glossaries": 403,
+    "too-many-documents": 429,
+    "unknown-format": 415,
+    "no-document": 404,
+    "not-done": 409,
+}
 
 
 @dataclass(eq=False)

@@ -26,13 +26,9 @@ def test_a_request_id_that_is_not_a_plain_word_is_replaced(shared_client, given)
     )
     answered = response.headers["X-Request-ID"]
     assert re.fullmatch("[0-9a-f]{32}", answered)
+    assert answered != shared_client.get("/nowhere").headers["X-Request-ID"]
     assert response.json["request_id"] == answered
     assert "X-Evil" not in response.headers
-
-
-def test_every_request_has_an_id_of_its_own(shared_client):
-    ids = {shared_client.get("/healthz").headers["X-Request-ID"] for _ in range(3)}
-    assert len(ids) == 3
 
 
 @pytest.mark.parametrize(
@@ -42,9 +38,7 @@ def test_every_request_has_an_id_of_its_own(shared_client):
         ("POST", "/healthz/", 404),
         ("GET", "/%ff%00", 404),
         ("GET", "/..%2f..%2fetc/passwd", 404),
-        ("GET", "/" + "a" * 10_000, 404),
         ("GET", "/static/app.js", 404),
-        ("POST", "/Translate", 404),
         ("OPTIONS", "/translate", 405),
         ("POST", "/healthz", 405),
         ("brew", "/translate", 405),
@@ -68,17 +62,12 @@ def test_a_path_that_is_nearly_right_is_not_redirected(client, path):
     assert response.content_type == PROBLEM
 
 
-def test_a_percent_encoded_path_is_the_same_path(shared_client):
-    assert shared_client.get("/health%7A").status_code == 200
-
-
 @pytest.mark.parametrize(
     "headers",
     [
         pytest.param({"Host": "a b/<x>"}, id="a host with a space"),
         pytest.param({"Host": ""}, id="no host"),
         pytest.param({"Connection": "upgrade", "Upgrade": "websocket"}, id="upgrade"),
-        pytest.param({"Accept": "text/html"}, id="wants HTML"),
         pytest.param({"Content-Length": "abc"}, id="length not a number"),
         pytest.param({"Content-Type": "multipart/form-data"}, id="no boundary"),
         pytest.param({"Cookie": "a" * 5000}, id="cookie"),
@@ -112,15 +101,10 @@ def test_a_fault_of_ours_is_a_500_without_its_reason(client, torchserve, caplog)
     assert "secret" not in caplog.text
 
 
-def test_the_layers_around_a_route_have_this_order(client):
-    layers = [type(layer).__name__ for layer in client.application.middleware]
-    assert layers == [
-        *("BodyRest", "Arrival", "RequestMetrics", "NoRedirects"),
-        *("Origins", "QueryLimit", "BodyReader"),
-    ]
-
-
-def test_keys_are_checked_before_a_body_is_read(make_client, tmp_path, monkeypatch):
+def test_the_layers_around_a_route_have_this_order(make_client, tmp_path, monkeypatch):
+    """Keys are checked before a body is read."""
     monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
     layers = make_client(keys="required").application.middleware
-    assert [type(layer).__name__ for layer in layers[-2:]] == ["KeyCheck", "BodyReader"]
+    assert [type(layer).__name__ for layer in layers] == [
+        *("BodyRest", "Arrival", "Origins", "UrlCheck", "KeyCheck", "BodyReader"),
+    ]

@@ -29,8 +29,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
     "text",
     [
         pytest.param(SECRET, id="a sentence"),
-        pytest.param(f"{SECRET}. " * 3, id="sentences"),
-        pytest.param([SECRET, SECRET], id="a list"),
         pytest.param([f"{SECRET}. " * 3] * 3, id="a list of sentences"),
     ],
 )
@@ -39,10 +37,8 @@ def test_a_text_is_not_in_the_log_of_its_fault(running, text):
     before = len(log.read_text())
     wanted = {"src_lang": "en", "src_text": text, "tgt_lang": "ko"}
     answer = requests.post(url, json=wanted, timeout=LIMIT_S)
-    assert (answer.status_code, answer.json()["type"]) == (
-        500,
-        "urn:babelgate:internal",
-    )
+    assert answer.status_code == 500
+    assert answer.json()["type"] == "urn:babelgate:internal"
     said = log.read_text()[before:]
     assert "ValueError at " in said
     assert "from KeyError at gateway/" in said or "from KeyError at tests/" in said
@@ -57,23 +53,17 @@ def test_an_image_is_not_in_the_log_of_its_fault(running):
     assert f"request {answer.json()['request_id']} failed" in log.read_text()
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
+def test_the_log_holds_nothing_of_all_this(running):
+    """Also of what greenlets, threads and destructors raise."""
+    url, log = running
+    for raw in (
         f"{SECRET}\r\n\r\n",
         f"GET /{SECRET} HTTP/9.9\r\n\r\n",
         f"GET / HTTP/1.1\r\n{SECRET}\r\n\r\n",
         f"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{SECRET}\r\n",
         f"POST / HTTP/1.1\r\nTransfer-Encoding: {SECRET}\r\n\r\n",
-    ],
-)
-def test_what_is_not_http_is_not_in_the_log_either(running, raw):
-    assert b"application/problem+json" in send(running[0], raw.encode())
-
-
-def test_the_log_holds_nothing_of_all_this(running):
-    """Also of what greenlets, threads and destructors raise."""
-    url, log = running
+    ):
+        assert b"application/problem+json" in send(url, raw.encode())
     wanted = {"src_lang": "en", "src_text": SECRET, "tgt_lang": "ko"}
     requests.post(url, json=wanted, timeout=LIMIT_S)
     said = log.read_text()

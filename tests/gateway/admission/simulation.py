@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,16 +55,6 @@ class Outcome:
 Sent = tuple[PendingRow, str, float]
 
 
-@dataclass
-class Replica:
-    """Computes one batch at a time."""
-
-    queued: deque[Sent] = field(default_factory=deque)
-    #: The rows that are queued or being computed.
-    rows: int = 0
-    is_busy: bool = False
-
-
 class Called(Event):  # type: ignore[misc]
     """Says that a row may be sent, or has ended. To look at all that wait would take
     most of a simulation's time."""
@@ -80,14 +70,11 @@ class Called(Event):  # type: ignore[misc]
 
 @dataclass
 class Simulation:
-    """Requests of one row each, to one model through one process. The replica with the
-    fewest rows gets the next one, as an ingress chooses."""
+    """Requests of one row each, to one model through one process."""
 
     speed: Speed
-    replicas: int = 1
     seed: int = 1
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    batches: Counter[int] = field(default_factory=Counter)
     now: float = 1000.0
 
     def __post_init__(self) -> None:
@@ -96,12 +83,13 @@ class Simulation:
         self._random = random.Random(self.seed)
         self._waiting: dict[PendingRow, tuple[str, ClientQueue]] = {}
         self._called: list[PendingRow] = []
-        self._all = [Replica() for _ in range(self.replicas)]
+        self._queued: deque[Sent] = deque()
+        self._is_busy = False
         model = catalog.Model(
             "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
         )
         self.dispatcher = ModelDispatcher(
-            model, SharedCounters().open("ko"), lambda: Capacity(self.replicas)
+            model, SharedCounters().open("ko"), lambda: Capacity(1)
         )
 
     def offer(
@@ -157,31 +145,26 @@ class Simulation:
             if row.problem:
                 self.outcomes[client].given_up += 1
                 continue
-            replica = min(self._all, key=lambda each: each.rows)
-            replica.queued.append((row, client, self.now))
-            replica.rows += 1
-            if not replica.is_busy:
-                replica.is_busy = True
-                self._at(self.now + self.speed.delay_s, partial(self._begin, replica))
+            self._queued.append((row, client, self.now))
+            if not self._is_busy:
+                self._is_busy = True
+                self._at(self.now + self.speed.delay_s, self._begin)
 
-    def _begin(self, replica: Replica) -> None:
+    def _begin(self) -> None:
         """A batch with what is there, less what is too late."""
-        queued = replica.queued
-        taken = [queued.popleft() for _ in range(min(64, len(queued)))]
+        taken = [self._queued.popleft() for _ in range(min(64, len(self._queued)))]
         good = [entry for entry in taken if entry[0].deadline > self.now]
-        self.batches[len(good)] += 1
         work_s = self.speed.batch_s + self.speed.row_s * len(good) if good else 0.0
-        self._at(self.now + work_s, lambda: self._end(replica, taken))
+        self._at(self.now + work_s, lambda: self._end(taken))
 
-    def _end(self, replica: Replica, rows: list[Sent]) -> None:
-        replica.rows -= len(rows)
+    def _end(self, rows: list[Sent]) -> None:
         for row, client, sent_at in rows:
             is_late = row.deadline < self.now
             self.outcomes[client].late += is_late
             self.outcomes[client].answered += not is_late
             self.dispatcher.finish(row, self.now - sent_at, is_answered=not is_late)
         self._send()
-        replica.is_busy = bool(replica.queued)
-        if replica.is_busy:
-            delay_s = 0 if len(replica.queued) >= 64 else self.speed.delay_s
-            self._at(self.now + delay_s, partial(self._begin, replica))
+        self._is_busy = bool(self._queued)
+        if self._is_busy:
+            delay_s = 0 if len(self._queued) >= 64 else self.speed.delay_s
+            self._at(self.now + delay_s, self._begin)

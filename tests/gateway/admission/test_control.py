@@ -11,7 +11,7 @@ from gevent.event import Event
 
 import catalog
 from contract.tasks import TRANSLATION
-from gateway.admission import Admission
+from gateway.admission.control import Admission
 from gateway.backends.backend import Capacity, ModelState, RowRequest, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.calls import make_call

@@ -19,12 +19,6 @@ def drain(queue: FairQueue[str]) -> list[str]:
     return taken
 
 
-def test_one_clients_items_come_in_their_order(queue):
-    for item in "abcd":
-        queue.push(ClientQueue("a"), 1, item)
-    assert drain(queue) == list("abcd")
-
-
 def test_a_client_that_comes_later_does_not_wait_for_the_whole_queue_of_another(queue):
     for _ in range(1000):
         queue.push(ClientQueue("greedy"), 1, "greedy")
@@ -69,25 +63,21 @@ def test_clients_that_come_and_go_do_not_keep_a_second_item_waiting(queue):
     assert "second" in taken
 
 
-def test_clients_with_one_item_each_are_served_in_their_order(queue):
+def test_items_of_one_client_and_clients_with_one_item_each_come_in_their_order(queue):
     for number in range(100):
         queue.push(ClientQueue(str(number)), 1 + number % 7, f"{number}")
     assert drain(queue) == [str(number) for number in range(100)]
+    for item in "abcd":
+        queue.push(ClientQueue("a"), 1, item)
+    assert drain(queue) == list("abcd")
 
 
-def test_clients_that_have_gone_are_forgotten(queue):
-    for number in range(5000):
-        queue.push(ClientQueue(str(number)), 1, "x")
-    drain(queue)
-    assert not queue._ends
-
-
-def test_clients_that_have_gone_are_forgotten_also_where_the_queue_is_never_empty(
-    queue,
-):
+def test_clients_that_have_gone_are_forgotten_before_and_when_the_queue_is_empty(queue):
     queue.push(ClientQueue("first"), 1, "x")
     for number in range(5000):
         queue.push(ClientQueue(str(number)), 1, "x")
         queue.pop()
     assert queue
     assert len(queue._ends) < 2000
+    drain(queue)
+    assert not queue._ends

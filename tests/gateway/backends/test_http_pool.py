@@ -126,16 +126,6 @@ def test_who_refuses_connections_is_not_there(channel, listener):
         call(channel)
 
 
-def test_who_says_nothing_is_silent(channel):
-    with pytest.raises(ReadTimeout):
-        call(channel, limit_s=0.05)
-
-
-def test_who_reads_nothing_of_a_large_body_is_silent(channel):
-    with pytest.raises(ReadTimeout):
-        call(channel, limit_s=0.2, body=bytes(64 << 20))
-
-
 class Impatient(Exception):
     """Somebody has waited long enough."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 
 import gevent
 import pytest
@@ -28,27 +27,19 @@ def pair():
         yield connection, theirs
 
 
-def test_bytes_earn_what_silence_spends():
+@pytest.mark.parametrize(
+    ("pieces", "left_s"),
+    [
+        pytest.param([(8, 100), (1, 400)], 6, id="bytes earn what silence spends"),
+        pytest.param([(1, 1_000_000)], 10, id="no more than the grace"),
+        pytest.param([(1, 50)] * 18, 1, id="a trickle uses the grace up"),
+    ],
+)
+def test_silence_has_a_grace(pieces: list[tuple[float, int]], left_s: float):
     silence = Silence(LeastRate(bytes_per_s=100, grace_s=10))
-    silence.count(8, 100)
-    assert silence.left_s == 3
-    silence.count(1, 400)
-    assert silence.left_s == 6
-
-
-def test_no_more_is_earned_than_the_grace():
-    silence = Silence(LeastRate(bytes_per_s=100, grace_s=10))
-    silence.count(1, 1_000_000)
-    assert silence.left_s == 10
-
-
-def test_a_trickle_uses_the_grace_up():
-    silence = Silence(LeastRate(bytes_per_s=100, grace_s=10))
-    pieces = 0
-    while silence.left_s > 1:
-        silence.count(1, 50)
-        pieces += 1
-    assert pieces == 18
+    for seconds, size in pieces:
+        silence.count(seconds, size)
+    assert silence.left_s == left_s
 
 
 def test_silence_that_is_longer_is_too_slow(pair):
@@ -83,32 +74,11 @@ def test_a_client_has_gone_once_it_has_closed_even_where_something_is_unread():
             assert not has_gone(ours)
         assert has_gone(ours)
     assert has_gone(ours), "ours is closed as well"
+    assert not has_gone(None), "there is none"
 
 
-def test_where_there_is_no_connection_nobody_has_gone():
-    assert not has_gone(None)
-
-
-def close(client: socket.socket) -> None:
-    client.close()
-
-
-def end_writing(client: socket.socket) -> None:
-    client.shutdown(socket.SHUT_WR)
-
-
-@pytest.mark.parametrize("leave", [close, end_writing])
-def test_whoever_goes_is_noticed_once(leave: Callable[[socket.socket], None]):
-    server, client = socket.socketpair()
-    gone = Event()
-    with server, client, DisconnectWatcher().watch(server, gone.set):
-        gevent.idle()
-        assert not gone.is_set()
-        leave(client)
-        assert gone.wait(60)
-
-
-def test_what_a_client_still_sends_is_no_departure_and_is_not_read():
+@pytest.mark.parametrize("how", ["closes", "ends writing"])
+def test_a_client_that_goes_is_noticed_and_what_it_still_sends_is_not_read(how: str):
     server, client = socket.socketpair()
     gone = Event()
     with server, client, DisconnectWatcher().watch(server, gone.set):
@@ -116,12 +86,16 @@ def test_what_a_client_still_sends_is_no_departure_and_is_not_read():
         gevent.idle()
         assert not gone.is_set()
         assert server.recv(10) == b"more"
+        client.close() if how == "closes" else client.shutdown(socket.SHUT_WR)
+        assert gone.wait(60)
 
 
 def test_after_the_request_nobody_is_told():
     server, client = socket.socketpair()
     told: list[None] = []
     departures = DisconnectWatcher()
+    with departures.watch(None, lambda: told.append(None)):
+        pass  # without a connection nothing is watched
     with server:
         with departures.watch(server, lambda: told.append(None)):
             pass
@@ -131,8 +105,3 @@ def test_after_the_request_nobody_is_told():
             gevent.idle()
             gevent.sleep(0)
     assert len(told) <= 1
-
-
-def test_a_connection_that_is_not_there_is_not_watched():
-    with DisconnectWatcher().watch(None, lambda: None):
-        pass

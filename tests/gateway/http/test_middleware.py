@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 
 import pytest
@@ -49,6 +48,9 @@ def test_where_keys_are_required_a_page_may_ask_for_all(keyed):
 
 
 def assert_open(client: FlaskClient, path: str) -> None:
+    exposed = client.get(path, headers={"Origin": PAGE}).headers
+    assert exposed[ALLOWED] == "*"
+    assert "Retry-After" in exposed["Access-Control-Expose-Headers"]
     response = client.options(path, headers=ASKED)
     assert (response.status_code, response.data) == (204, b""), path
     assert "Content-Type" not in response.headers
@@ -79,13 +81,6 @@ def test_a_page_may_ask_for_nothing_else(shared_client, path):
     assert ALLOWED not in shared_client.get(path, headers={"Origin": PAGE}).headers
 
 
-def test_a_page_may_read_answers_and_errors(shared_client, keyed):
-    for one in (shared_client, keyed):
-        headers = one.get("/languages", headers={"Origin": PAGE}).headers
-        assert headers[ALLOWED] == "*"
-        assert "Retry-After" in headers["Access-Control-Expose-Headers"]
-
-
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -99,14 +94,6 @@ def test_without_keys_pages_of_elsewhere_see_and_change_nothing(make_client, ori
             assert answer.status_code == 403, (path, method, origin)
             assert ALLOWED not in answer.headers
             assert "other origins" in answer.text or method == "HEAD"
-
-
-def test_a_post_that_no_browser_asks_for_makes_nothing(client):
-    made = {"name": "a", "src_lang": "en", "tgt_lang": "ko", "entries": {"a": "b"}}
-    headers = {"Origin": PAGE, "Content-Type": "text/plain"}
-    answer = client.post("/glossaries", data=json.dumps(made), headers=headers)
-    assert answer.status_code == 403
-    assert client.get("/glossaries").json["glossaries"] == []
 
 
 @pytest.mark.parametrize(
@@ -150,17 +137,12 @@ def test_no_page_may_ask_where_none_is_named(make_client):
 WANTED = {"q": "Hello", "source": "en", "target": "ko"}
 
 
-@pytest.mark.parametrize(
-    "path", ["/translate", "//translate", "/translate/", "//translate//"]
-)
+@pytest.mark.parametrize("path", ["//translate", "/translate/", "//translate//"])
 def test_slashes_that_are_too_many_do_not_matter(client, path):
     response = client.post("/", json=WANTED, environ_overrides={"PATH_INFO": path})
     assert response.json == {"translatedText": "ko:Hello"}
-
-
-@pytest.mark.parametrize("path", ["/languages/", "/v2/languages/", "/health/"])
-def test_a_slash_at_the_end_of_a_path_for_texts_does_not_matter(client, path):
-    assert client.get(path).data == client.get(path[:-1]).data
+    for path in ("/languages", "/v2/languages", "/health"):
+        assert client.get(f"{path}/").data == client.get(path).data
 
 
 def test_other_paths_end_without_a_slash(client):

@@ -44,21 +44,18 @@ def read(body: bytes = b"", kind: str | None = None, query: str = "", **given: s
 @pytest.mark.parametrize(
     ("body", "kind", "query", "fields"),
     [
-        pytest.param(b"", None, "", {}, id="nothing"),
-        pytest.param(b"", "application/json", "", {}, id="no JSON at all"),
+        pytest.param(b"", "application/json", "", {}, id="nothing"),
         pytest.param(b"", None, "?q=a&q=b&s=", {"q": ["a", "b"], "s": ""}, id="URL"),
         pytest.param(b"", None, "?q=n%C3%A9+b", {"q": "né b"}, id="escapes"),
         pytest.param(b'{"q": "a"}', "application/json", "", {"q": "a"}, id="JSON"),
         pytest.param(b' {"q": "a"}', FORM, "", {"q": "a"}, id="JSON as a form"),
         pytest.param(b'{"q": "a"}', None, "", {"q": "a"}, id="JSON as nothing"),
-        pytest.param(b'{"q": "a"}', "text/plain", "", {"q": "a"}, id="JSON as text"),
         pytest.param(b'\xef\xbb\xbf{"q": 1}', FORM, "", {"q": 1}, id="byte-order mark"),
         pytest.param(b'{"q": "a", "k": null}', FORM, "?k=b&q=c", {"q": "a"}, id="null"),
         pytest.param(b"q=a&q=b&q=c", FORM, "", {"q": ["a", "b", "c"]}, id="form"),
         pytest.param(b"q[]=a&s[0]=b&s[1]=c", FORM, "", LISTS, id="brackets"),
         pytest.param(b"q=a%26b+c", FORM, "?q=d&s=e", {"q": "a&b c", "s": "e"}, id="+"),
         pytest.param("q=né".encode(), FORM, "", {"q": "né"}, id="not escaped"),
-        pytest.param(b"q=a", "text/plain", "", {"q": "a"}, id="form as text"),
         pytest.param(b"hello", FORM, "", {"hello": ""}, id="no form"),
         pytest.param(
             PARTS, "multipart/form-data; boundary=x", "", {"q": ["né", "b"]}, id="parts"
@@ -75,10 +72,8 @@ def test_fields_are_found_wherever_they_are(body, kind, query, fields):
     [
         pytest.param(b"{", FORM, "", id="half an object"),
         pytest.param(b"[1]", FORM, "", id="a list"),
-        pytest.param(b"7", "application/json", "", id="a number"),
         pytest.param(b"q=a", "application/json", "", id="a form as JSON"),
         pytest.param(b"q=\xff", FORM, "", id="not UTF-8"),
-        pytest.param(b"q=%ff", FORM, "", id="not UTF-8 in an escape"),
         pytest.param(b"", None, "?q=%ff", id="not UTF-8 in the URL"),
         pytest.param(NAMELESS, "multipart/form-data; boundary=x", "", id="no name"),
     ],
@@ -119,12 +114,10 @@ def test_more_fields_than_there_may_be_are_refused_with_the_bound(body, kind, qu
 
 
 def test_as_many_fields_as_there_may_be_are_read():
-    expected = {"q": ["a"] * MOST}
-    assert read(b"&".join([b"q=a"] * MOST), FORM) == expected
-    assert read(json.dumps(expected).encode(), FORM) == expected
+    assert read(b"&".join([b"q=a"] * MOST), FORM) == {"q": ["a"] * MOST}
 
 
-@pytest.mark.parametrize("body", [b"q=\xff", b"{", b"q=a&q=b", b'{"q": 1}'])
+@pytest.mark.parametrize("body", [b"{", b"q=a&q=b", b'{"q": 1}'])
 def test_a_body_is_parsed_once_whatever_is_in_it(body, monkeypatch):
     parsed = []
     for name in ("parse_qsl", "read_object"):
@@ -147,15 +140,14 @@ def test_a_body_is_parsed_once_whatever_is_in_it(body, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "kind"),
+    ("body", "padding", "kind"),
     [
-        ("/translate", b"q=a&target=ko&source=en&x=%s" % (b"%41" * 20_000), FORM),
-        ("/", b'{"src_text": "a", "src_lang": "en", "tgt_lang": "ko"}', JSON),
-        ("/v2/translate", b'{"text": ["a"], "target_lang": "KO"}', JSON),
+        (b"q=a&target=ko&source=en&x=", b"%41", FORM),
+        (b'{"q": "a", "source": "en", "target": "ko"}', b" ", JSON),
     ],
 )
 def test_only_a_large_body_is_parsed_beside_the_loop(
-    client, monkeypatch, path, body, kind
+    client, monkeypatch, body, padding, kind
 ):
     threads = []
     for name in ("_read_pairs", "read_object"):
@@ -167,11 +159,9 @@ def test_only_a_large_body_is_parsed_beside_the_loop(
             return parse(text, *given)
 
         monkeypatch.setattr(fields, name, note)
-    for padding in (0, 60_000):
-        padded = (
-            body.ljust(len(body) + padding) if kind == JSON else body[: padding + 40]
-        )
-        answer = client.post(path, data=padded, content_type=kind)
+    for count in (1, 60_000):
+        padded = body + padding * count
+        answer = client.post("/translate", data=padded, content_type=kind)
         assert answer.status_code == 200
     loop = threading.get_ident()
     assert [thread == loop for thread in threads] == [True, False]
@@ -182,7 +172,6 @@ def test_only_a_large_body_is_parsed_beside_the_loop(
     [
         ("q source target", True),
         ("q", True),
-        ("source target", True),
         ("target", True),
         ("q src_lang tgt_lang", True),
         ("src_text tgt_lang", False),
@@ -210,11 +199,7 @@ def test_the_fields_say_whose_request_it_is(names, is_theirs):
 )
 def test_an_error_is_told_in_the_clients_api(path, body, dialect):
     with APP.test_request_context(path, method="POST", data=body):
-        assert find_spoken(request) is find_spoken(request)
+        if path == "/translate":  # a body that has not come is not waited for
+            assert find_spoken(request) is EITHER
         request.is_read = True
         assert find_spoken(request) is dialect
-
-
-def test_a_body_that_has_not_come_is_not_waited_for():
-    with APP.test_request_context("/translate", data=b'{"q": "a"}'):
-        assert find_spoken(request) is EITHER

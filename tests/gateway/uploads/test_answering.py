@@ -13,7 +13,7 @@ from gevent.event import Event
 
 import catalog
 from catalog.sections.captioning import CaptioningSection
-from gateway.admission import Admission
+from gateway.admission.control import Admission
 from gateway.backends.backend import Capacity, RowRequest
 from gateway.errors import (
     BodyTooLarge,

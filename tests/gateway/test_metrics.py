@@ -1,36 +1,19 @@
-"""The counters of `GET /metrics`, in one process and in several."""
+"""The counters and gauges of `GET /metrics`, in one process and in several."""
 
 from __future__ import annotations
 
 import io
-import os
-import sys
-from itertools import pairwise, product
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from flask.testing import FlaskClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.metrics.registry import BUCKETS
-from tests.gateway.conftest import LANGUAGES
-from tests.programs import run
+from gateway.metrics import BUCKETS
+from tests.gateway.conftest import TASKS
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
-
-#: One worker process: some requests, then the metrics of all processes so far.
-WORKER = """
-import sys
-from gateway.app import create_app
-
-client = create_app().test_client()
-for _ in range(int(sys.argv[1])):
-    client.get("/healthz")
-    client.get("/nowhere")
-client.post("/", data='{"src_lang": "en", "src_text": ["ab", "c"], "tgt_lang": "en"}')
-print(client.get("/metrics").text)
-"""
 
 
 def read(text: str) -> dict[tuple[str, ...], float]:
@@ -51,7 +34,7 @@ def select(client: FlaskClient, name: str) -> dict[tuple[str, ...], float]:
     return {key[1:]: value for key, value in metrics.items() if key[0] == name}
 
 
-def test_requests_are_counted_by_route_and_status(client):
+def test_requests_are_counted_and_timed_by_route_and_status(client):
     for path in ("/healthz", "/healthz", "/nowhere/secret", "/translate"):
         client.get(path)
     client.post("/translate", data=b"[")
@@ -61,15 +44,11 @@ def test_requests_are_counted_by_route_and_status(client):
         ("none", "405"): 1,
         ("/translate", "400"): 1,
     }
-
-
-def test_the_time_of_every_request_is_counted(client):
-    client.get("/healthz")
     response = client.get("/metrics")
     assert response.content_type.startswith("text/plain")
     metrics = read(response.text)
-    assert metrics["babelgate_request_seconds_count", "/healthz"] == 1
-    assert metrics["babelgate_request_seconds_bucket", "+Inf", "/healthz"] == 1
+    assert metrics["babelgate_request_seconds_count", "/healthz"] == 2
+    assert metrics["babelgate_request_seconds_bucket", "+Inf", "/healthz"] == 2
     assert metrics["babelgate_request_seconds_sum", "/healthz"] > 0
 
 
@@ -92,6 +71,8 @@ def test_requests_to_translate_are_counted_by_target_and_status(client, torchser
     client.post("/", data=b"[")
     client.post("/identify", json={"text": "Hello"})
     counted = select(client, "babelgate_translation_requests_total")
+    # Shown from the start, so that a first error is a rise from zero.
+    assert counted["503", "zh"] == counted["429", "none"] == 0
     assert {labels: count for labels, count in counted.items() if count} == {
         ("200", "ko"): 1,
         ("200", "pt"): 1,
@@ -103,22 +84,12 @@ def test_requests_to_translate_are_counted_by_target_and_status(client, torchser
     }
 
 
-def test_a_languages_first_error_is_a_rise_from_zero(client):
-    metrics = read(client.get("/metrics").text)
-    statuses = ("200", "429", "500", "503", "504")
-    for status, target in product(statuses, (*LANGUAGES, "none")):
-        assert metrics["babelgate_translation_requests_total", status, target] == 0
-
-
 def test_texts_and_characters_are_counted_by_target(client, torchserve):
     client.post("/", json=WANTED | {"src_text": ["abc", "안녕"], "tgt_lang": "pt-BR"})
-    client.post("/", json=WANTED)
     torchserve.will("row-too-long")
     client.post("/", json=WANTED)
-    metrics = read(client.get("/metrics").text)
-    assert metrics["babelgate_texts_total", "pt"] == 2
-    assert metrics["babelgate_characters_total", "pt"] == 5
-    assert metrics["babelgate_texts_total", "ko"] == 1
+    assert select(client, "babelgate_texts_total") == {("pt",): 2}
+    assert select(client, "babelgate_characters_total") == {("pt",): 5}
 
 
 def test_images_and_frames_are_counted_by_task(client, torchserve):
@@ -142,23 +113,27 @@ def test_nothing_that_a_client_writes_becomes_a_label(client, field):
     assert "sesame" not in client.get("/metrics").text.lower()
 
 
-@pytest.mark.slow
-def test_the_counts_of_two_processes_are_added_up(tmp_path: Path, map_path: Path):
-    folder = tmp_path / "metrics"
-    folder.mkdir()
-    environment = os.environ | {
-        "PROMETHEUS_MULTIPROC_DIR": str(folder),
-        "BABELGATE_MAP": str(map_path),
-    }
-    for count in (2, 3):
-        said = run(sys.executable, "-c", WORKER, count, env=environment)
-    # Looked up once, not added up.
-    assert said.count('\nbabelgate_language_ready{target="ko"} 0.0\n') == 1
-    metrics = read(said)
-    assert metrics["babelgate_translation_requests_total", "200", "en"] == 2
-    assert metrics["babelgate_requests_total", "/healthz", "200"] == 5
-    assert metrics["babelgate_requests_total", "none", "404"] == 5
-    assert metrics["babelgate_requests_total", "/metrics", "200"] == 1
-    assert metrics["babelgate_request_seconds_count", "/healthz"] == 5
-    assert metrics["babelgate_texts_total", "en"] == 4
-    assert metrics["babelgate_characters_total", "en"] == 6
+def test_every_language_and_task_says_whether_it_is_ready(client, torchserve):
+    torchserve.loading |= {"pt", "captioning"}
+    torchserve.unregistered |= {"en", "classification"}
+    ready = select(client, "babelgate_language_ready")
+    assert ready == {("ko",): 1, ("en",): 0, ("zh",): 1, ("pt",): 0}
+    # Translation into pt is not.
+    expected = dict.fromkeys(("translation", *TASKS), 0) | {"detection": 1}
+    ready = select(client, "babelgate_task_ready")
+    assert ready == {(task,): value for task, value in expected.items()}
+
+
+def test_queues_and_batch_sizes_are_those_of_registered_models(client, torchserve):
+    torchserve.unregistered.add("en")
+    torchserve.queued = 7
+    registered = [(model,) for model in ("ko", "zh", "pt", *TASKS)]
+    for name, value in (("babelgate_queued_rows", 7), ("babelgate_batch_size", 64)):
+        assert select(client, name) == dict.fromkeys(registered, value)
+    assert set(select(client, "babelgate_waiting_rows")) == {*registered, ("en",)}
+
+
+def test_without_torchserve_no_language_is_ready(make_client):
+    client = make_client(management_url="http://127.0.0.1:9")
+    assert select(client, "babelgate_language_ready")["ko",] == 0
+    assert ("ko",) not in select(client, "babelgate_queued_rows")

@@ -1,0 +1,504 @@
+"""The client of the models on a Ray cluster, through any of its ingress addresses. A row
+whose replica, machine or link fails is asked again elsewhere, within its deadline. Rows keep
+away from what does not answer, an address or a model, until it answers again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from gevent.pool import Pool
+from pydantic import BaseModel, ValidationError
+
+from catalog import Model
+from contract import rows
+from contract.rows import prediction_path
+from gateway.backends.backend import Capacity, KeptStates, ModelState, RowRequest
+from gateway.backends.http_pool import (
+    Channel,
+    ConnectError,
+    ConnectionClosed,
+    HealthProbe,
+    HttpReply,
+    Option,
+    ReadTimeout,
+    Slots,
+    describe,
+)
+from gateway.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    NotReady,
+    Overloaded,
+    Problem,
+    RowProblem,
+)
+
+log = logging.getLogger(__name__)
+
+#: The number of times that a row may reach a replica that then fails: one that ends its
+#: replicas must not end them all.
+_ATTEMPTS = 3
+#: The pause before the last attempt, and its most as a share of the time left. In it a machine
+#: that is ending takes down all its replicas, and an ingress notices which are gone.
+_LAST_PAUSE_S, _LAST_PAUSE_SHARE = 1.0, 0.25
+#: Older connections may lead to a process of HAProxy that a reload has left behind, with
+#: its old list of replicas.
+_FRESH_S = 1.0
+#: Models whose state is asked for at the same time.
+_LOOKS = 16
+
+#: The time for which an address rests. Then one row tries it, while the others still
+#: avoid it.
+_ADDRESS_REST_S = 5.0
+#: A machine with a slow model acknowledges what is sent, and one behind a cut link does
+#: not. After so long without a sign of life a connection is given up, also an idle one.
+_CUT_S, _FIRST_PROBE_S, _PROBE_EVERY_S = 6, 3, 1
+_OPTIONS: Sequence[Option] = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _FIRST_PROBE_S),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_EVERY_S),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _CUT_S * 1000),
+)
+
+#: Limits of asking replicas for their state: for one answer, for their number, and in all.
+_LOOK_S, _MOST_LOOKS, _LOOKS_S = 2.0, 3, 5.0
+#: The silence of a model after which a waiting row asks for its state, and the pause
+#: before it asks again.
+_QUIET_S, _PAUSE_S = 2.0, 0.1
+#: The time for which its rows are refused at once if nobody has answered.
+_MODEL_REST_S = 2.0
+#: The time for which a replica counts after an answer, and for which a count is good.
+_REMEMBERED_S, _COUNTED_S = 10.0, 0.2
+#: The share of the time left that an attempt gets, unless the model usually needs more.
+_SHARE = 0.5
+#: The weight of the next answer in the averages, and how many deviations hardly any answer
+#: exceeds: as TCP judges when to send again (RFC 6298).
+_GAIN, _DEVIATIONS = 0.1, 4.0
+
+
+class ReplicaFailed(Exception):
+    """A replica has not answered the row; another may."""
+
+
+class NotServed(Exception):
+    """An ingress knows no application for the model."""
+
+
+class CircuitBreaker:
+    """Closed while all is well. Opened, it rests; then one caller tries, while the others
+    still stay away, and so on until it is closed. Safe to share among greenlets."""
+
+    def __init__(self, rest_s: float) -> None:
+        self.rest_s = rest_s
+        #: The time at which it has rested; 0 while it is closed.
+        self.rests_until = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return self.rests_until > 0
+
+    @property
+    def is_resting(self) -> bool:
+        return time.monotonic() < self.rests_until
+
+    def open(self) -> None:
+        self.rests_until = time.monotonic() + self.rest_s
+
+    def close(self) -> None:
+        self.rests_until = 0.0
+
+    def let_one_try(self) -> bool:
+        """Whether the caller is the one that tries after a rest."""
+        may_try = self.is_open and not self.is_resting
+        if may_try:
+            self.open()
+        return may_try
+
+
+class GatewayKey:
+    """The key by which replicas know the gateway; empty where there is none yet."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self.content = file, ""
+        self.read_again("")
+
+    def read_again(self, refused: str) -> bool:
+        """Whether there is another key by now than the one that was refused."""
+        try:
+            self.content = self._file.read_text("utf-8").strip()
+        except (OSError, ValueError):
+            self.content = ""
+        return self.content != refused
+
+
+@dataclass(eq=False)
+class Address:
+    """An ingress address of the cluster."""
+
+    channel: Channel
+    key: GatewayKey
+    breaker: CircuitBreaker = field(
+        default_factory=lambda: CircuitBreaker(_ADDRESS_REST_S)
+    )
+
+    def call(
+        self, method: str, path: str, headers: dict[str, str], **options: Any
+    ) -> HttpReply:
+        """Call as `Channel.call` does. A refused key is read again first."""
+        breaker, url = self.breaker, self.channel.url
+        while True:
+            key = self.key.content
+            named = headers | {"Authorization": f"Bearer {key}"}
+            try:
+                reply = self.channel.call(method, path, named, **options)
+            except ConnectError:
+                if not breaker.is_open:
+                    log.warning("%s cannot be reached; others are asked", url)
+                breaker.open()
+                raise
+            if breaker.is_open:
+                log.warning("%s can be reached again", url)
+                breaker.close()
+            is_refused = reply.status == HTTPStatus.UNAUTHORIZED
+            if not is_refused or not self.key.read_again(key):
+                return reply
+
+
+class Addresses:
+    """All ingress addresses of a cluster. Safe to share among greenlets."""
+
+    def __init__(
+        self, urls: Sequence[str], key: GatewayKey, *, connections: int
+    ) -> None:
+        self._all = [
+            Address(Channel(url, connections=connections, options=_OPTIONS), key)
+            for url in urls
+        ]
+
+    def arrange(self) -> list[Address]:
+        """The order in which a row asks them: those that are well, in any order, and then
+        those that rest. The first of those that have rested goes before all."""
+        order = self.list_well_first()
+        if tried := next((each for each in order if each.breaker.let_one_try()), None):
+            order.remove(tried)
+            order.insert(0, tried)
+        return order
+
+    def list_well_first(self) -> list[Address]:
+        """The same order for those who only look, and try none for others."""
+        shuffled = random.sample(self._all, len(self._all))
+        return sorted(shuffled, key=lambda address: address.breaker.rests_until)
+
+
+class AttemptTimeout:
+    """The time limit of one attempt at a row, which leaves time for a second one.
+
+    With 30 s left an attempt gets 15 s. A model that usually takes 12 ± 2 s gets all 30 s,
+    because an answer after 15 s is nothing unusual, and asking twice would only make it
+    slower.
+    """
+
+    def __init__(self) -> None:
+        self._mean_s = self._deviation_s = 0.0
+
+    def learn(self, seconds: float) -> None:
+        """Learn from an answer, or from an attempt that was given up after so long."""
+        if not self._mean_s:
+            self._mean_s, self._deviation_s = seconds, seconds / 2
+            return
+        error_s = seconds - self._mean_s
+        self._mean_s += _GAIN * error_s
+        self._deviation_s += _GAIN * (abs(error_s) - self._deviation_s)
+
+    def limit(self, remaining_s: float) -> float:
+        """The seconds that an attempt may take of those that remain."""
+        usual_s = self._mean_s + _DEVIATIONS * self._deviation_s
+        share_s = _SHARE * remaining_s
+        return share_s if usual_s <= share_s else remaining_s
+
+
+class ModelReplicas:
+    """The replicas of one model, by what they have answered. Serve keeps a row of a model
+    without any until one comes, and says nothing in the meantime. Safe to share among
+    greenlets."""
+
+    def __init__(self, model: Model, addresses: Addresses) -> None:
+        self.model = model
+        self.timeout = AttemptTimeout()
+        self._addresses = addresses
+        self._breaker = CircuitBreaker(_MODEL_REST_S)
+        self._states = KeptStates(self._ask_state)
+        self._heard_at = 0.0
+        given, workers = model.cluster.replicas, model.workers
+        self._fewest, self._most = (workers, workers) if given == "auto" else given
+        #: The time of each one's last answer, where Ray adds and removes them by itself.
+        self._heard: dict[str, float] = {}
+        self._count, self._counted_at = self._fewest, 0.0
+
+    @property
+    def state(self) -> ModelState | None:
+        """A replica's state, at most a second old."""
+        return self._states.find([self.model.name])[self.model.name]
+
+    @property
+    def capacity(self) -> Capacity:
+        """The capacity of those that have answered in the last seconds, within the map's
+        bounds. So a model gets at once what its replicas can use, and with it the work for
+        which Ray adds others."""
+        now = time.monotonic()
+        if now > self._counted_at + _COUNTED_S:
+            last = now - _REMEMBERED_S
+            self._heard = {name: at for name, at in self._heard.items() if at > last}
+            self._count = min(self._most, max(self._fewest, len(self._heard)))
+            self._counted_at = now
+        # Each holds its own rows.
+        return Capacity(self._count, self._count * Capacity.most_bytes)
+
+    def check(self) -> None:
+        """Raise NotReady where no replica has answered. One row tries now and then."""
+        if self._breaker.is_open and not self._breaker.let_one_try():
+            raise _find_none(self.model.name)
+
+    def hear(self) -> None:
+        """Note that one has answered."""
+        self._heard_at = time.monotonic()
+        self._breaker.close()
+
+    def count(self, replica: str | None) -> None:
+        """Note that the replica of this name, if it says one, is there."""
+        if replica and self._fewest < self._most:
+            self._heard[replica] = time.monotonic()
+
+    def make_probe(self, remaining_s: float) -> HealthProbe | None:
+        """The question of a row that waits for long; none if it has too little time left."""
+        if remaining_s > _QUIET_S + _LOOKS_S:
+            return HealthProbe(_QUIET_S, self._check_silence)
+        return None
+
+    def _check_silence(self) -> None:
+        """Raise NotReady if no replica has answered anybody by the end of a second silence:
+        where some have just ended, looks may meet those alone."""
+        until = time.monotonic() + _QUIET_S
+        while self._is_silent:
+            if (state := self.state) and state.is_ready:
+                return
+            is_over = time.monotonic() >= until or self._breaker.is_resting
+            if self._is_silent and is_over:
+                self._breaker.open()
+                raise _find_none(self.model.name)
+            time.sleep(_PAUSE_S)
+
+    @property
+    def _is_silent(self) -> bool:
+        return time.monotonic() - self._heard_at >= _QUIET_S
+
+    def _ask_state(self, names: Sequence[str]) -> dict[str, ModelState]:
+        state = _find_state(self._addresses.list_well_first(), self.model)
+        if state.is_ready:
+            self.hear()
+        return dict.fromkeys(names, state)
+
+
+class RayBackend:
+    """A `Backend` with the ingress addresses of one cluster."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        key_file: Path,
+        models: Sequence[Model],
+        *,
+        connections: int,
+    ) -> None:
+        self._addresses = Addresses(
+            urls, GatewayKey(key_file), connections=connections + _LOOKS
+        )
+        self._slots = Slots(connections)
+        self._replicas = {
+            model.name: ModelReplicas(model, self._addresses) for model in models
+        }
+
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
+        """Try address after address. One that cannot be reached is not asked again; after
+        any other fault the next one is, and each at last once more. Nobody waits for a
+        model that has no replica."""
+        replicas = self._replicas[model]
+        replicas.check()
+        with self._slots.take(deadline):
+            addresses = deque(self._addresses.arrange())
+            left = _ATTEMPTS
+            fault: Exception | None = None
+            while addresses and left and _is_wanted(row, deadline):
+                address = addresses.popleft()
+                if fault:
+                    address.channel.renew(_FRESH_S)
+                try:
+                    return _ask(address, replicas, row, deadline, is_last=left == 1)
+                except (ConnectError, NotServed) as error:
+                    fault = error
+                except ReadTimeout as error:  # after much time: there is one more try
+                    fault, left = error, min(left - 1, 1)
+                    addresses.append(address)
+                except (ConnectionClosed, ReplicaFailed) as error:
+                    fault, left = error, left - 1
+                    addresses.append(address)
+                    _pause(left, deadline)
+        raise _give_up(model, row, fault)
+
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        """Return the state of a replica of each model, at most a second old."""
+        asked = (self._replicas[model] for model in models)
+        found = Pool(_LOOKS).map(lambda replicas: replicas.state, asked)
+        return dict(zip(models, found, strict=True))
+
+    def capacity(self, model: Model) -> Capacity:
+        """That of all replicas which are known to be there."""
+        return self._replicas[model.name].capacity
+
+
+def _ask(
+    address: Address,
+    replicas: ModelReplicas,
+    row: RowRequest,
+    deadline: float,
+    *,
+    is_last: bool,
+) -> dict[str, Any]:
+    """Try once, and leave time for another attempt unless it `is_last`. Raises NotReady where
+    no replica is there."""
+    began = time.monotonic()
+    remaining_s = max(0.0, deadline - began)
+    limit_s = remaining_s if is_last else replicas.timeout.limit(remaining_s)
+    model = replicas.model.name
+    try:
+        reply = address.call(
+            "POST",
+            prediction_path(model),
+            {rows.REMAINING: str(int(limit_s * 1000)), **describe(row)},
+            body=row.body,
+            until=began + limit_s,
+            cancellation=row.cancellation,
+            probe=replicas.make_probe(remaining_s),
+        )
+        replicas.count(reply.headers.get(rows.REPLICA.lower()))
+        answer = _read(model, reply)
+        replicas.hear()
+    except ReadTimeout:
+        replicas.timeout.learn(time.monotonic() - began)
+        raise
+    replicas.timeout.learn(time.monotonic() - began)
+    if isinstance(answer, RowProblem):
+        raise answer
+    return answer
+
+
+def _read(model: str, reply: HttpReply) -> dict[str, Any] | RowProblem:
+    """The handler's answer to the row. Raises an error if the reply says nothing about it, or
+    if the replica refuses for its own sake."""
+    if not reply.is_problem:
+        match reply.status:
+            case HTTPStatus.OK:
+                return reply.read_json()  # type: ignore[no-any-return]
+            case HTTPStatus.NOT_FOUND:
+                raise NotServed(f"The cluster serves no model {model} yet.")
+        # HAProxy says 500 where a replica has closed the connection.
+        raise ReplicaFailed(f"The replicas for {model} do not answer.")
+    problem = RowProblem(reply.read_json())
+    match reply.status, problem.slug:
+        case HTTPStatus.UNAUTHORIZED, _:
+            raise ReplicaFailed("The replicas do not take the gateway's key.")
+        case HTTPStatus.TOO_MANY_REQUESTS, _:
+            retry_after_s = float(reply.headers.get("retry-after", 1))
+            raise Overloaded(problem.detail, retry_after_s=retry_after_s)
+        case HTTPStatus.SERVICE_UNAVAILABLE, NotReady.slug:
+            raise ReplicaFailed(problem.detail)
+        case HTTPStatus.GATEWAY_TIMEOUT, DeadlineExceeded.slug:
+            raise ReadTimeout(problem.detail)
+    return problem
+
+
+def _pause(left: int, deadline: float) -> None:
+    if left == 1:
+        most_s = _LAST_PAUSE_SHARE * (deadline - time.monotonic())
+        time.sleep(min(_LAST_PAUSE_S, max(0.0, most_s)))
+
+
+def _is_wanted(row: RowRequest, deadline: float) -> bool:
+    return deadline > time.monotonic() and not row.cancellation.is_cancelled
+
+
+def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:
+    """Return the reason why a row has no answer."""
+    if row.cancellation.is_cancelled:
+        return ClientGone()
+    match fault:
+        case None | ReadTimeout():
+            return DeadlineExceeded("the model answered")
+        case ReplicaFailed() | NotServed():
+            return NotReady(str(fault))
+        case ConnectionClosed():
+            return _find_none(model)
+    return NotReady("No ingress of the cluster can be reached.")
+
+
+def _find_none(model: str) -> NotReady:
+    return NotReady(f"The replicas for {model} do not answer.")
+
+
+class _State(BaseModel):
+    """A replica's answer about itself."""
+
+    is_ready: bool
+    batch_size: int
+    queued_rows: int
+    #: The reason why it is not ready.
+    detail: str = ""
+
+
+def _find_state(addresses: Sequence[Address], model: Model) -> ModelState:
+    """The state of the first replica that is ready; else why the last one asked is not. The
+    first addresses are asked, one of a few even several times."""
+    reason, last_at = "", time.monotonic() + _LOOKS_S - _LOOK_S
+    for address in islice(cycle(addresses), _MOST_LOOKS):
+        found = _ask_state(address, model)
+        if isinstance(found, ModelState):
+            return found
+        reason = found
+        if time.monotonic() > last_at:
+            break
+    return ModelState(False, model.settings.batch_size, queued_rows=0, reason=reason)
+
+
+def _ask_state(address: Address, model: Model) -> ModelState | str:
+    """The state of a replica that is ready, or why there is none."""
+    path, until = prediction_path(model.name), time.monotonic() + _LOOK_S
+    try:
+        reply = address.call("GET", path, {}, until=until)
+    except ReadTimeout:  # it has none to pass this on to
+        return "No replica answers."
+    except (ConnectError, ConnectionClosed) as error:
+        return f"{address.channel.url}: {error}"
+    if reply.status == HTTPStatus.NOT_FOUND:
+        return "The cluster serves no such model."
+    if reply.is_problem:
+        return str(reply.read_json()["detail"])
+    try:
+        found = _State.model_validate_json(reply.body)
+    except ValidationError:
+        return f"No replica answers (status {reply.status})."
+    if not found.is_ready:
+        return found.detail or "The replica is not ready."
+    return ModelState(True, found.batch_size, found.queued_rows)

@@ -1,1 +1,0 @@
-"""The models on a Ray cluster, asked by HTTP alone."""

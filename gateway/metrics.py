@@ -1,0 +1,371 @@
+"""The gateway's Prometheus metrics, summed over Gunicorn's workers, and the readiness of
+languages and tasks. User text, keys and free-form values never become labels.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import product
+from typing import Any
+
+import requests
+from flask import Response
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from catalog import Catalog, Model
+from contract.tasks import PATHS, TRANSLATION
+from gateway.admission.control import Admission
+from gateway.backends.backend import Backend, ModelState
+from gateway.http.call import read_request_id
+from gateway.http.middleware import Middleware
+from gateway.http.request import GatewayRequest
+
+#: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
+#: at most where service levels are promised, from 50 ms to 3 s.
+BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
+    *(0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60, 120),
+)
+
+#: The target of a request that does not get as far as naming a served one.
+NO_TARGET = "none"
+#: Shown from the start, at 0: a count that appears with its first error has not risen.
+_STATUSES = (200, 429, 500, 503, 504)
+#: The gauges that are looked up at each scrape: their labels and meanings.
+_GAUGES = {
+    "babelgate_language_ready": (
+        "target",
+        "1 where a worker is READY for the language, otherwise 0.",
+    ),
+    "babelgate_task_ready": (
+        "task",
+        "1 where all that the map has of the task is READY, otherwise 0.",
+    ),
+    "babelgate_waiting_rows": (
+        "model",
+        "Rows that wait in the gateway for their turn.",
+    ),
+    "babelgate_queued_rows": (
+        "model",
+        "Rows in a model's queue, behind the gateway's.",
+    ),
+    "babelgate_batch_size": ("model", "Rows that a full batch has."),
+}
+#: The counters that add up to totals, and the labels that say what they are about. Those of
+#: TorchServe have names without the ending that the library gives them; Ray writes these in
+#: lower case, behind its own name.
+_COUNTERS = {
+    "babelgate_translation_requests": "target",
+    "babelgate_requests": "route",
+    "babelgate_translation_seconds_bucket": "target",
+    "babelgate_request_seconds_bucket": "route",
+    "babelgaterows": "ModelName",
+    "babelgatebatches": "ModelName",
+}
+#: The limits of asking the workers for their counters: in seconds, and in bytes of somebody
+#: else's page. Our counters share a part of their names.
+_TIMEOUT_S, _MOST_BYTES, _OURS = 2.0, 4 << 20, "babelgate"
+#: The time for which figures are good: several people may look at them.
+_FRESH_S = 1.0
+
+
+class Telemetry:
+    """The metrics of one process; `render` adds up those of all of them and looks up the
+    collector's once."""
+
+    def __init__(
+        self, languages: Sequence[str] = (), tasks: Iterable[str] = ()
+    ) -> None:
+        self.registry = CollectorRegistry()
+        #: The blueprints and paths that translate.
+        self.routes: set[tuple[str | None, str]] = set()
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS)
+        self.requests = counter(
+            "babelgate_requests", "Answers, by route and status.", ["route", "status"]
+        )
+        self.seconds = histogram(
+            "babelgate_request_seconds",
+            "Seconds from a request's arrival to its answer, by route.",
+            ["route"],
+        )
+        self.translations = counter(
+            "babelgate_translation_requests",
+            "Requests to translate, by target language and status.",
+            ["target", "status"],
+        )
+        self.translation_seconds = histogram(
+            "babelgate_translation_seconds",
+            "Seconds from a request to translate to its answer, by target language.",
+            ["target"],
+        )
+        self.texts = counter(
+            "babelgate_texts", "Texts translated, by target.", ["target"]
+        )
+        self.characters = counter(
+            "babelgate_characters", "Characters translated, by target.", ["target"]
+        )
+        self.frames = counter(
+            "babelgate_frames",
+            "Images, and frames of arrays, that were answered, by task.",
+            ["task"],
+        )
+        self.placeholders = counter(
+            "babelgate_marked_sentences",
+            "Sentences with placeholders or tags, by whether the model has kept them all.",
+            ["outcome"],
+        )
+        #: prometheus_client looks labels up under a lock, as text.
+        self._find = cache(_find)
+        for target, status in product((*languages, NO_TARGET), _STATUSES):
+            self.translations.labels(target, status)
+        for task in tasks:
+            self.frames.labels(task)
+
+    def count_request(self, route: str, status: int, seconds: float) -> None:
+        """Counts and times an answer."""
+        self._find(self.requests, route, status).inc()
+        self._find(self.seconds, route).observe(seconds)
+
+    def count_translation(self, target: str, status: int, seconds: float) -> None:
+        """Counts and times the answer to a request to translate."""
+        self._find(self.translations, target, status).inc()
+        self._find(self.translation_seconds, target).observe(seconds)
+
+    def count_placeholders(self, *, is_kept: bool) -> None:
+        """Counts a sentence with placeholders in it."""
+        self.placeholders.labels("kept" if is_kept else "lost").inc()
+
+    def count_texts(self, target: str, texts: tuple[str, ...]) -> None:
+        """Counts what has been translated into a served language."""
+        self._find(self.texts, target).inc(len(texts))
+        self._find(self.characters, target).inc(sum(map(len, texts)))
+
+    def add_up(self) -> CollectorRegistry:
+        """The metrics of all worker processes."""
+        page = CollectorRegistry()
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            MultiProcessCollector(page)  # type: ignore[no-untyped-call]
+        else:
+            page.register(self.registry)
+        return page
+
+
+def _find(metric: Counter | Histogram, *labels: object) -> Any:
+    return metric.labels(*labels)
+
+
+class Arrival(Middleware):
+    """Notes a request's id, its time and the seconds that it may take, and counts its answer.
+    nginx gives every request an id; it comes back in the answer and in each problem."""
+
+    def __init__(self, telemetry: Telemetry, limit_s: float) -> None:
+        self._telemetry, self._limit_s = telemetry, limit_s
+
+    def before(self, request: GatewayRequest) -> None:
+        request.started_at = time.perf_counter()
+        request.id = read_request_id(request.environ)
+        request.limit_s = self._limit_s
+
+    def after(self, request: GatewayRequest, response: Response) -> None:
+        response.headers["X-Request-ID"] = request.id
+        rule, status = request.url_rule, response.status_code
+        seconds = time.perf_counter() - request.started_at
+        self._telemetry.count_request(rule.rule if rule else "none", status, seconds)
+        target, route = request.target, (request.blueprint, request.path)
+        if target is None and route in self._telemetry.routes:
+            target = NO_TARGET
+        if target is not None:
+            self._telemetry.count_translation(target, status, seconds)
+
+
+def find_ready(catalog: Catalog, backend: Backend) -> dict[str, bool]:
+    """Whether each language has a READY worker, in the map's order."""
+    states = _find_states(catalog, backend)
+    return {
+        code: _is_ready(states[catalog.route(TRANSLATION, code).name])
+        for code in catalog.languages
+    }
+
+
+def find_ready_tasks(catalog: Catalog, backend: Backend) -> dict[str, bool]:
+    """Whether each task of the map can be done now: translation into every language, the
+    others where a worker is READY."""
+    languages = find_ready(catalog, backend)
+    states = _find_states(catalog, backend)
+    translation = {TRANSLATION: all(languages.values())} if languages else {}
+    others = {
+        task: _is_ready(states[model.name]) for task, model in catalog.tasks.items()
+    }
+    return translation | others
+
+
+def find_reasons(catalog: Catalog, backend: Backend) -> dict[str, str]:
+    """Find the reasons why languages and tasks are not ready, where they are known."""
+    states = _find_states(catalog, backend)
+    return {
+        served: state.reason
+        for model in catalog.models
+        if (state := states[model.name]) and state.reason
+        for served in model.serves
+    }
+
+
+def _find_states(catalog: Catalog, backend: Backend) -> dict[str, ModelState | None]:
+    return backend.states([model.name for model in catalog.models])
+
+
+def _is_ready(state: ModelState | None) -> bool:
+    return bool(state and state.is_ready)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A language or another task: its model's state, and what was counted since the start."""
+
+    model: Model
+    language: str | None
+    is_ready: bool
+    batch_size: int | None
+    #: Rows that wait in the gateway, and in the model's own queue.
+    waiting_rows: int
+    queued_rows: int
+    requests: int
+    #: Answers that the service is to blame for: 429 and 5xx.
+    errors: int
+    #: Rows and batches that reached the model's workers; None where nobody counts them.
+    rows: int | None
+    batches: int | None
+    #: Requests that took at most as long as each of `BUCKETS`, and all of them.
+    latency: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Every language in the map's order, then every other task, at a time of the monotonic
+    clock."""
+
+    at_s: float
+    served: tuple[Served, ...]
+
+
+#: Counts of requests, errors, rows, batches, or of requests within a bound in seconds, by what
+#: they are about: a language, the route of a task, or a model.
+_Totals = collections.Counter[tuple[str | float, str]]
+
+
+class Figures(Collector):
+    """The figures of `GET /status` and `GET /metrics`. `metrics_url` is the page with the
+    workers' counters, if there is one with all of them."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        admission: Admission,
+        telemetry: Telemetry,
+        metrics_url: str | None,
+    ) -> None:
+        self._catalog = catalog
+        self._admission = admission
+        self._telemetry = telemetry
+        self._metrics_url = metrics_url
+        self._lock = threading.Lock()
+        self._seen = Look(-math.inf, ())
+
+    def read(self) -> Look:
+        """The last look, if it is fresh, or a new one."""
+        with self._lock:  # one looks, all others use what it has seen
+            now = time.monotonic()
+            if now >= self._seen.at_s + _FRESH_S:
+                self._seen = Look(now, tuple(self._list_served()))
+            return self._seen
+
+    def render(self) -> bytes:
+        """Write the page of `GET /metrics`, in Prometheus' text format."""
+        page = self._telemetry.add_up()
+        page.register(self)
+        return generate_latest(page)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The gauges that are looked up."""
+        backend = self._admission.backend
+        states = _find_states(self._catalog, backend)
+        known = {name: state for name, state in states.items() if state}
+        found: tuple[Mapping[str, float], ...] = (
+            find_ready(self._catalog, backend),
+            find_ready_tasks(self._catalog, backend),
+            self._admission.count_waiting(),
+            {name: state.queued_rows for name, state in known.items()},
+            {name: state.batch_size for name, state in known.items()},
+        )
+        for (name, (label, meaning)), values in zip(
+            _GAUGES.items(), found, strict=True
+        ):
+            gauge = GaugeMetricFamily(name, meaning, labels=[label])
+            for labelled, value in values.items():
+                gauge.add_metric([labelled], value)
+            yield gauge
+
+    def _list_served(self) -> Iterator[Served]:
+        families = [*self._telemetry.add_up().collect(), *self._ask_workers()]
+        totals = _add_up(families)
+        states = _find_states(self._catalog, self._admission.backend)
+        waiting = self._admission.count_waiting()
+        for (task, language), model in self._catalog.routes.items():
+            name = language if task == TRANSLATION else PATHS[task]
+            state = states[model.name]
+            yield Served(
+                model=model,
+                language=language or None,
+                is_ready=_is_ready(state),
+                batch_size=state.batch_size if state else None,
+                waiting_rows=int(waiting.get(model.name, 0)),
+                queued_rows=state.queued_rows if state else 0,
+                requests=totals["requests", name],
+                errors=totals["errors", name],
+                rows=totals.get(("babelgaterows", model.name)),
+                batches=totals.get(("babelgatebatches", model.name)),
+                latency=tuple(totals[bound, name] for bound in (*BUCKETS, math.inf)),
+            )
+
+    def _ask_workers(self) -> Iterable[Metric]:
+        """The workers' counters; none if nobody answers."""
+        if not self._metrics_url:
+            return ()
+        try:
+            answer = requests.get(f"{self._metrics_url}/metrics", timeout=_TIMEOUT_S)
+            answer.raise_for_status()
+            if len(answer.content) > _MOST_BYTES:
+                return ()
+            # Ray's page has hundreds of lines for each of ours, and is slow to read.
+            lines = (line for line in answer.text.splitlines() if _OURS in line.lower())
+            return list(text_string_to_metric_families("\n".join(lines)))
+        except (requests.RequestException, ValueError):
+            return ()
+
+
+def _add_up(families: Iterable[Metric]) -> _Totals:
+    totals: _Totals = collections.Counter()
+    for sample in (sample for family in families for sample in family.samples):
+        name = sample.name.lower().removeprefix("ray_").removesuffix("_total")
+        if name not in _COUNTERS:
+            continue
+        labels = sample.labels
+        about, status = labels[_COUNTERS[name]], labels.get("status", "")
+        bound = float(labels["le"]) if "le" in labels else None
+        kind = "requests" if status else bound or name
+        totals[kind, about] += int(sample.value)
+        if status == "429" or status.startswith("5"):
+            totals["errors", about] += int(sample.value)
+    return totals

@@ -1,0 +1,573 @@
+"""The gateway's answers to everything that a cluster can do to it, and what it knows of the
+cluster's addresses and of a model's replicas.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import catalog
+from catalog import Catalog
+from gateway.backends import ray
+from gateway.backends.backend import Capacity, ModelState, RowRequest, write_row
+from gateway.backends.ray import (
+    Address,
+    Addresses,
+    AttemptTimeout,
+    CircuitBreaker,
+    GatewayKey,
+    ModelReplicas,
+    RayBackend,
+)
+from gateway.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    NotReady,
+    Overloaded,
+    RowProblem,
+)
+from tests.gateway.backends.fake_cluster import FakeIngress, write_key
+from tests.scripted_server import LIMIT_S
+
+ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+TRANSLATED = {"translated": "ko:Hello"}
+NOW = 1000.0
+
+
+@pytest.fixture
+def models(map_path: Path) -> Catalog:
+    return catalog.load(map_path, is_cluster=True)
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    return write_key(tmp_path / "key", "first")
+
+
+@pytest.fixture
+def ingress() -> Iterator[list[FakeIngress]]:
+    """Two of them, in the order in which the backend asks."""
+    both = [FakeIngress(), FakeIngress()]
+    yield both
+    for each in both:
+        each.stop()
+
+
+@pytest.fixture
+def backend(ingress, key_file, models, monkeypatch) -> RayBackend:
+    """It asks the first address first."""
+    monkeypatch.setattr("random.sample", lambda population, k: list(population))
+    urls = [each.url for each in ingress]
+    return RayBackend(urls, key_file, models.models, connections=4)
+
+
+def predict(backend: RayBackend, *, timeout_s: float = 60):
+    return backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + timeout_s)
+
+
+def test_a_replica_gets_the_row_the_key_and_the_time_of_the_attempt(backend, ingress):
+    row = RowRequest(
+        b'{"src_text": "a", "tgt_lang": "b"}', "application/json", {"top_k": "5"}
+    )
+    backend.predict("ko", row, deadline=time.monotonic() + 60)
+    (call,) = ingress[0].calls
+    assert (call.path, call.body) == ("/predictions/ko", row.body)
+    headers = {name.lower(): value for name, value in call.headers.items()}
+    assert 0 < int(headers.pop("x-remaining-ms")) <= 60_000
+    assert headers.pop("host")
+    assert headers == {
+        "authorization": "Bearer first",
+        "content-type": "application/json",
+        "content-length": str(len(row.body)),
+        "x-parameters": "top_k=5",
+    }
+
+
+def test_one_connection_serves_many_rows_also_after_one_that_has_its_answer_is_given_up(
+    backend, ingress
+):
+    row = write_row(ITEM)
+    backend.predict("ko", row, deadline=time.monotonic() + 60)
+    row.cancellation.cancel()
+    for _ in range(2):
+        assert predict(backend) == TRANSLATED
+    assert len({call.port for call in ingress[0].calls}) == 1
+    assert ingress[1].calls == []
+
+
+FAULTS = ["crash", "busy", "unserved", "close", "cut", "loading", "refuse-key", "late"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_after_a_fault_the_other_address_is_asked(backend, ingress, fault):
+    ingress[0].will(fault)
+    assert predict(backend) == TRANSLATED
+    assert [len(each.calls) for each in ingress] == [1, 1]
+
+
+@pytest.mark.parametrize("fault", [f for f in FAULTS if f != "unserved"])
+def test_a_single_address_is_asked_again(ingress, key_file, models, monkeypatch, fault):
+    monkeypatch.setattr(ray, "_FRESH_S", 0.0)
+    backend = RayBackend([ingress[0].url], key_file, models.models, connections=4)
+    ingress[0].will(fault)
+    assert predict(backend) == TRANSLATED
+    first, second = ingress[0].calls
+    assert first.port != second.port
+
+
+@pytest.mark.parametrize(
+    ("faults", "asked", "says"),
+    [
+        (["crash", "close", "cut"], 3, "replicas for ko do not answer"),
+        (["crash", "crash", "loading"], 3, "The replica says not-ready"),
+        (["refuse-key"] * 3, 3, "do not take the gateway's key"),
+        (["unserved"] * 2, 2, "serves no model ko yet"),
+    ],
+    ids=["ended", "loading at last", "another key", "no application"],
+)
+def test_a_row_that_fails_everywhere_is_given_up(
+    backend, ingress, monkeypatch, faults, asked, says
+):
+    monkeypatch.setattr(ray, "_LAST_PAUSE_S", 0.0)
+    ingress[0].will(*faults[::2])
+    ingress[1].will(*faults[1::2])
+    with pytest.raises(NotReady, match=says):
+        predict(backend)
+    assert sum(len(each.calls) for each in ingress) == asked
+
+
+def test_a_retry_uses_no_connection_from_before_a_reload(backend, ingress, monkeypatch):
+    """HAProxy's old process keeps them, and its old list of replicas."""
+    monkeypatch.setattr(ray, "_FRESH_S", 0.0)
+    ingress[0].will("close")
+    predict(backend)  # leaves a connection to the second address
+    ingress[0].will("crash")
+    assert predict(backend) == TRANSLATED
+    first, second = ingress[1].calls
+    assert first.port != second.port
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "slug"),
+    [
+        ("row-too-long", 422, "text-too-long"),
+        ("row-broken", 500, "internal"),
+        ("row-out-of-memory", 503, "out-of-memory"),
+    ],
+)
+def test_what_a_handler_says_of_a_row_is_not_asked_twice(
+    backend, ingress, behaviour, status, slug
+):
+    ingress[0].will(behaviour)
+    with pytest.raises(RowProblem) as caught:
+        predict(backend)
+    assert (caught.value.status, caught.value.slug) == (status, slug)
+    assert ingress[1].calls == []
+
+
+def test_a_full_queue_is_overload_with_the_replicas_own_time(backend, ingress):
+    ingress[0].will("full")
+    with pytest.raises(Overloaded, match="queue-full") as caught:
+        predict(backend)
+    assert caught.value.headers["Retry-After"] == "7"
+    assert ingress[1].calls == []
+
+
+def test_a_new_key_is_read_again_and_costs_no_row(backend, ingress, key_file):
+    predict(backend)
+    write_key(key_file, "second")
+    for each in ingress:
+        each.key = "second"
+    assert predict(backend) == TRANSLATED
+    assert [len(each.calls) for each in ingress] == [3, 0]
+
+
+def test_without_a_key_file_the_replicas_say_so(ingress, tmp_path, models):
+    urls = [each.url for each in ingress]
+    backend = RayBackend(urls, tmp_path / "none", models.models, connections=4)
+    with pytest.raises(NotReady, match="do not take the gateway's key"):
+        predict(backend)
+    state = backend.states(["ko"])["ko"]
+    assert state
+    assert state.reason == "The replica says invalid-key."
+
+
+def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, caplog):
+    predict(backend)
+    ingress[0].stop()
+    for _ in range(5):
+        assert predict(backend) == TRANSLATED
+    assert len(ingress[1].calls) == 5
+    assert caplog.messages == [f"{ingress[0].url} cannot be reached; others are asked"]
+
+
+def test_an_address_that_has_rested_is_tried_by_one_row(backend, ingress):
+    resting = backend._addresses.list_well_first()[0].breaker
+    resting.rest_s = 0.0
+    port = int(ingress[0].url.rpartition(":")[2])
+    ingress[0].stop()
+    assert predict(backend) == TRANSLATED
+    resting.rest_s = 600.0
+    assert predict(backend) == TRANSLATED  # and it rests again
+    with socket.create_server(("127.0.0.1", port)):
+        assert predict(backend) == TRANSLATED
+    assert len(ingress[1].calls) == 3
+
+
+def test_with_no_address_there_is_nobody_to_ask(backend, ingress):
+    for each in ingress:
+        each.stop()
+    with pytest.raises(NotReady, match="No ingress of the cluster can be reached"):
+        predict(backend)
+
+
+def test_an_address_that_takes_no_connection_costs_less_than_the_deadline(
+    backend, ingress, monkeypatch
+):
+    monkeypatch.setattr("gateway.backends.http_pool._CONNECT_S", 0.05)
+    with ingress[0].cut():
+        assert predict(backend) == TRANSLATED
+    assert ingress[0].calls == []
+
+
+@pytest.fixture
+def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel counts these in seconds."""
+    options = [
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
+        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 500),
+    ]
+    monkeypatch.setattr(ray, "_OPTIONS", options)
+
+
+def test_a_link_that_is_cut_during_an_answer_is_noticed_before_the_deadline(
+    quick_probes, backend, ingress
+):
+    ingress[0].will("hang")
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(predict, backend, timeout_s=10_000)
+        ingress[0].wait_for_calls(1)
+        with ingress[0].cut():
+            assert asked.result() == TRANSLATED
+
+
+def test_a_link_that_was_cut_before_the_row_is_noticed_before_the_deadline(
+    quick_probes, backend, ingress
+):
+    predict(backend)
+    with ingress[0].cut():
+        assert predict(backend, timeout_s=10_000) == TRANSLATED
+
+
+def test_silence_is_borne_once_and_never_beyond_the_deadline(backend, ingress):
+    for each in ingress:
+        each.will("hang")
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        predict(backend, timeout_s=0.4)
+    assert time.monotonic() - began >= 0.4
+    assert [len(each.calls) for each in ingress] == [1, 1]
+
+
+def test_a_replica_that_hangs_does_not_use_up_the_deadline(backend, ingress):
+    ingress[0].will("hang")
+    assert predict(backend, timeout_s=2) == TRANSLATED
+
+
+def test_nobody_waits_for_a_model_without_replicas_until_it_comes_back(
+    backend, ingress, monkeypatch
+):
+    """Serve's own proxy says nothing to a row, nor to a look at the state."""
+    monkeypatch.setattr(ray, "_QUIET_S", 0.05)
+    monkeypatch.setattr(ray, "_LOOK_S", 0.05)
+    for each in ingress:
+        each.state = "hang"
+    ingress[0].will("hang")
+    backend._replicas["ko"]._breaker.rest_s = 10_000.0
+    for _ in range(3):
+        with pytest.raises(NotReady, match="The replicas for ko do not answer"):
+            predict(backend, timeout_s=10_000)
+    assert sum(len(each.calls) for each in ingress) == 1
+    backend._replicas["ko"]._breaker.rests_until = 1.0
+    monkeypatch.setattr(ray, "_QUIET_S", 60.0)
+    assert predict(backend) == TRANSLATED
+
+
+def test_a_slow_answer_of_a_model_that_is_there_is_waited_for(
+    backend, ingress, monkeypatch
+):
+    monkeypatch.setattr(ray, "_QUIET_S", 0.05)
+    ingress[0].will("wait-for-look")
+    assert predict(backend, timeout_s=10_000) == TRANSLATED
+    assert (ingress[0].looks, ingress[1].calls) == (1, [])
+
+
+def test_a_row_that_is_given_up_is_taken_from_its_replica(backend, ingress):
+    row = write_row(ITEM)
+    ingress[0].will("wait")
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(backend.predict, "ko", row, deadline=time.monotonic() + 60)
+        ingress[0].wait_for_calls(1)
+        row.cancellation.cancel()
+        with pytest.raises(ClientGone):
+            asked.result()
+    assert ingress[0].has_left.wait(LIMIT_S)
+    assert ingress[1].calls == []
+
+
+def test_a_row_whose_time_is_up_or_that_was_given_up_is_not_sent(backend, ingress):
+    with pytest.raises(DeadlineExceeded):
+        predict(backend, timeout_s=-1)
+    row = write_row(ITEM)
+    row.cancellation.cancel()
+    with pytest.raises(ClientGone):
+        backend.predict("ko", row, deadline=time.monotonic() + 60)
+    assert ingress[0].calls == []
+
+
+@pytest.mark.parametrize(
+    ("names", "count"), [("a", 2), ("abc", 3), ("abcabc", 3), ("abcdef", 4)]
+)
+def test_the_capacity_is_that_of_replicas_that_are_sure_or_have_answered_lately(
+    backend, ingress, key_file, map_path, monkeypatch, models, names, count
+):
+    monkeypatch.setattr(ray, "_COUNTED_S", 0.0)
+    ko = models.route("translation", "ko")
+    assert backend.capacity(ko).workers == 1, "without a number, those of the map"
+    replicas = {"cluster": {"translation": {"replicas": [2, 4]}}}
+    map_path.write_text(json.dumps(json.loads(map_path.read_text()) | replicas))
+    between_2_and_4 = catalog.load(map_path, is_cluster=True).models
+    growing = RayBackend([ingress[0].url], key_file, between_2_and_4, connections=4)
+    assert growing.capacity(ko) == Capacity(2, 2 * Capacity.most_bytes)
+    for name in names:
+        ingress[0].replica = name
+        predict(growing)
+    assert growing.capacity(ko) == Capacity(count, count * Capacity.most_bytes)
+    monkeypatch.setattr(ray, "_REMEMBERED_S", 0.0)
+    assert growing.capacity(ko).workers == 2
+
+
+@pytest.mark.parametrize(
+    ("acts", "tries"),
+    [
+        pytest.param("", [False, False], id="closed"),
+        pytest.param("open", [False, False], id="it rests"),
+        pytest.param("open wait", [True, False], id="it has rested: one tries"),
+        pytest.param("open wait try wait", [True, False], id="it has rested again"),
+        pytest.param("open wait try", [False, False], id="while one tries"),
+        pytest.param("open wait try close wait", [False, False], id="it answers again"),
+    ],
+)
+def test_after_a_rest_one_caller_tries(
+    acts: str, tries: list[bool], monkeypatch: pytest.MonkeyPatch
+):
+    now_s = NOW
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    breaker = CircuitBreaker(5.0)
+    for act in acts.split():
+        if act == "wait":
+            now_s += 5.0
+        else:
+            getattr(breaker, "let_one_try" if act == "try" else act)()
+    assert breaker.is_open is ("open" in acts and "close" not in acts)
+    assert [breaker.let_one_try() for _ in tries] == tries
+
+
+@pytest.fixture
+def addresses(tmp_path: Path) -> Addresses:
+    urls = [f"http://{name}:7810" for name in "abc"]
+    return Addresses(urls, GatewayKey(tmp_path / "none"), connections=1)
+
+
+def name(address: Address) -> str:
+    return address.channel.url[7]
+
+
+def rest(addresses: Addresses, wanted: str) -> None:
+    """Let an address of this name rest."""
+    for address in addresses.list_well_first():
+        if name(address) == wanted:
+            address.breaker.open()
+
+
+def test_all_addresses_are_asked_and_one_that_has_rested_by_one_row(
+    addresses, monkeypatch
+):
+    now_s = NOW
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    first = Counter(name(addresses.arrange()[0]) for _ in range(300))
+    assert min(first.values()) > 50
+    rest(addresses, "a")
+    rest(addresses, "b")
+    assert name(addresses.arrange()[0]) == "c"
+    now_s += 60
+    for _ in range(50):  # no row is sent
+        assert name(addresses.list_well_first()[0]) == "c"
+    tries = ["".join(map(name, addresses.arrange())) for _ in range(4)]
+    assert sorted(tries[:2]) == ["acb", "bca"]
+    assert {each[0] for each in tries[2:]} == {"c"}
+
+
+def find_state(backend: RayBackend) -> ModelState:
+    state = backend.states(["ko"])["ko"]
+    assert state
+    return state
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("not-ready", "The replica is not ready."),
+        ("loading", "The replica says not-ready."),
+        ("crash", r"No replica answers \(status 500\)."),
+        ("other", r"No replica answers \(status 200\)."),
+        ("unserved", "The cluster serves no such model."),
+        ("hang", "No replica answers."),
+    ],
+)
+def test_a_model_is_ready_where_one_replica_is_and_else_says_why_not(
+    backend, ingress, monkeypatch, state, reason
+):
+    monkeypatch.setattr("gateway.backends.backend._STATES_S", 0.0)
+    monkeypatch.setattr(ray, "_LOOK_S", 0.2)
+    ingress[0].state = state
+    assert find_state(backend) == ModelState(True, batch_size=8, queued_rows=3)
+    ingress[1].state = state
+    found = find_state(backend)
+    assert (found.is_ready, found.batch_size, found.queued_rows) == (False, 64, 0)
+    assert re.fullmatch(reason, found.reason)
+
+
+@dataclass
+class Scene:
+    """A model with or without replicas, at a time that a test sets."""
+
+    has_replicas: bool = False
+    now_s: float = 1000.0
+    look_s: float = 2.0
+    looks: int = 0
+    replicas: ModelReplicas = field(init=False)
+
+    def look(self, *_: object) -> ModelState:
+        """It takes time where nobody answers."""
+        self.looks += 1
+        self.now_s += 0.0 if self.has_replicas else self.look_s
+        return ModelState(self.has_replicas, batch_size=1, queued_rows=0)
+
+    def wait(self) -> None:
+        """A row waits until it asks how the model is."""
+        probe = self.replicas.make_probe(30.0)
+        assert probe
+        probe.ask()
+
+    def refuse(self, rows: int = 3) -> list[bool]:
+        """Whether each of the next rows is refused."""
+        return [self._refuse_next() for _ in range(rows)]
+
+    def _refuse_next(self) -> bool:
+        try:
+            self.replicas.check()
+        except NotReady:
+            return True
+        return False
+
+
+@pytest.fixture
+def scene(
+    monkeypatch: pytest.MonkeyPatch, models: Catalog, backend: RayBackend
+) -> Scene:
+    scene = Scene()
+    scene.replicas = ModelReplicas(
+        models.route("translation", "ko"), backend._addresses
+    )
+    monkeypatch.setattr("time.monotonic", lambda: scene.now_s)
+    monkeypatch.setattr(ray, "_find_state", scene.look)
+    return scene
+
+
+def test_a_model_of_which_nothing_is_known_is_asked(scene):
+    assert scene.refuse() == [False] * 3
+
+
+def test_a_model_without_replicas_is_refused_and_one_row_tries_it(scene):
+    with pytest.raises(NotReady, match="replicas for ko do not answer") as refusal:
+        scene.wait()
+    assert int(refusal.value.headers["Retry-After"]) > 0
+    assert scene.refuse() == [True] * 3
+    for _ in range(2):
+        scene.now_s += 2.0
+        assert scene.refuse() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "hear",
+    [
+        pytest.param(lambda scene: scene.replicas.hear(), id="an answer"),
+        pytest.param(lambda scene: scene.replicas.state, id="a look"),
+    ],
+)
+def test_a_model_that_answers_again_is_there(scene, hear: Callable[[Scene], None]):
+    with pytest.raises(NotReady):
+        scene.wait()
+    scene.now_s += 2.0
+    scene.has_replicas = True
+    hear(scene)
+    assert scene.refuse() == [False] * 3
+
+
+@pytest.mark.parametrize(("heard_ago_s", "looks"), [(1.9, 0), (2.0, 1), (1000, 1)])
+def test_a_row_waits_for_a_slow_model_that_is_there(scene, heard_ago_s, looks):
+    scene.has_replicas = True
+    scene.replicas.hear()
+    scene.now_s += heard_ago_s
+    scene.wait()
+    assert scene.looks == looks
+    assert scene.refuse() == [False] * 3
+
+
+def test_looks_that_meet_a_replica_which_has_ended_refuse_no_row(scene, monkeypatch):
+    """Another one answers soon."""
+    scene.look_s = 0.0
+    monkeypatch.setattr("time.sleep", lambda _: scene.replicas.hear())
+    scene.wait()
+    assert scene.refuse() == [False] * 3
+
+
+@pytest.mark.parametrize(("remaining_s", "asks"), [(7.1, True), (7.0, False)])
+def test_a_row_with_little_time_does_not_spend_it_on_looks(scene, remaining_s, asks):
+    assert (scene.replicas.make_probe(remaining_s) is not None) is asks
+
+
+@pytest.mark.parametrize(
+    ("answers", "remaining_s", "limit_s"),
+    [
+        pytest.param([], 30, 15, id="of a new model nothing is known"),
+        pytest.param([(0.5, 50)], 0.8, 0.8, id="a quick model with little time"),
+        pytest.param([(20, 50)], 30, 30, id="a slow model"),
+        pytest.param([(20, 50)], 60, 30, id="a slow model with much time"),
+        pytest.param([(0.5, 50), (15, 1)], 30, 15, id="one silence is no slowness"),
+        pytest.param([(0.5, 50), (15, 8)], 30, 30, id="many silences are"),
+        pytest.param([(15, 8), (0.5, 100)], 30, 15, id="one that is quick again"),
+        pytest.param([(5, 20), (12, 20)] * 3, 30, 30, id="one that varies"),
+    ],
+)
+def test_an_attempt_gets_half_of_the_time_unless_the_model_usually_needs_more(
+    answers: list[tuple[float, int]], remaining_s: float, limit_s: float
+):
+    timeout = AttemptTimeout()
+    for seconds, count in answers:
+        for _ in range(count):
+            timeout.learn(seconds)
+    assert timeout.limit(remaining_s) == limit_s

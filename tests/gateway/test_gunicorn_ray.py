@@ -1,0 +1,97 @@
+"""A gateway before a cluster, as Gunicorn runs it with gevent's sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+
+from gateway.app import create_app
+from gateway.settings import Settings
+from tests.e2e.real_stack import wait_until
+from tests.gateway.backends.fake_cluster import FakeIngress, write_key
+from tests.gateway.conftest import LANGUAGES, TASKS
+from tests.gateway.test_gunicorn import WANTED, post, serve
+from tests.scripted_server import LIMIT_S
+
+pytestmark = pytest.mark.slow
+
+Running = tuple[str, list[FakeIngress]]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Gunicorn's URL, and the two addresses that it asks. The last test stops one."""
+    folder = tmp_path_factory.mktemp("cluster")
+    both = [FakeIngress(), FakeIngress()]
+    variables = {
+        "GATEWAY_BACKEND": "ray",
+        "BABELGATE_RAY_URLS": ",".join(each.url for each in both),
+        "BABELGATE_RAY_KEY_FILE": str(write_key(folder / "key", "first")),
+        "BABELGATE_RUN_DIR": str(folder / "run"),
+    }
+    (folder / "run").mkdir()
+    try:
+        with serve(folder, **variables) as (url, _):
+            yield url, both
+    finally:
+        for each in both:
+            each.stop()
+
+
+def test_this_machines_gpus_do_not_matter(tmp_path):
+    path = tmp_path / "map.json"
+    path.write_text('{"cuda_id": {"ko": "7"}, "gpus": 1}')
+    app = create_app(
+        Settings(backend="ray", map=path, database_url=f"sqlite:///{tmp_path}/db")
+    )
+    (language,) = app.test_client().get("/languages").get_json()
+    assert language["device"] == "7"
+
+
+def test_a_row_whose_client_has_gone_is_taken_from_its_replica(running):
+    url, ingress = running
+    for each in ingress:
+        each.will("wait")
+    with pytest.raises(requests.ReadTimeout):
+        requests.post(url, json=WANTED, timeout=0.5)
+    wait_until(lambda: any(each.has_left.is_set() for each in ingress))
+    for each in ingress:
+        each.will()
+
+
+def test_what_is_not_ready_is_named_with_its_reason(running):
+    url, ingress = running
+    assert requests.get(f"{url}/readyz", timeout=LIMIT_S).ok
+    for each in ingress:
+        each.state = "loading"
+    # The last look counts for a while.
+    wait_until(lambda: not requests.get(f"{url}/readyz", timeout=LIMIT_S).ok)
+    answer = requests.get(f"{url}/readyz", timeout=LIMIT_S)
+    assert answer.status_code == 503
+    missing = [*LANGUAGES, *TASKS]
+    reasons = dict.fromkeys(missing, "The replica says not-ready.")
+    assert (answer.json()["missing"], answer.json()["reasons"]) == (missing, reasons)
+    for each in ingress:
+        each.state = "ready"
+
+
+def test_clients_notice_nothing_of_an_ingress_that_is_gone(running):
+    url, ingress = running
+    for _ in range(10):
+        post(url)
+    with ThreadPoolExecutor(16) as pool:
+        before = [pool.submit(ask, url) for _ in range(48)]
+        ingress[0].stop()
+        after = [pool.submit(ask, url) for _ in range(48)]
+        answers = {asked.result(LIMIT_S) for asked in before + after}
+    assert answers == {(200, '{"translated":"ko:Hello"}\n')}
+    assert ingress[0].calls
+
+
+def ask(url: str) -> tuple[int, str]:
+    """A connection stays open for as long as its answer is kept, and Gunicorn's stop waits."""
+    answer = post(url)
+    return answer.status_code, answer.text
