@@ -22,8 +22,9 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
+from typing_extensions import TypedDict
 
-from catalog import Catalog, Model
+from catalog import Catalog
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission.control import Admission
 from gateway.backends.backend import Backend, ModelState
@@ -230,25 +231,27 @@ def _is_ready(state: ModelState | None) -> bool:
     return bool(state and state.is_ready)
 
 
-@dataclass(frozen=True)
-class Served:
-    """A language or another task: its model's state, and what was counted since the start."""
+class ServedStatus(TypedDict):
+    """A language, or a task without one. Counts begin with the gateway; rows and batches are
+    those that reached the model's workers. `latency` has the requests that took at most as
+    long as each of `bounds_s`, and at last all of them."""
 
-    model: Model
+    task: str
     language: str | None
-    is_ready: bool
+    model: str
+    device: str
+    workers: int
+    ready: bool
     batch_size: int | None
-    #: Rows that wait in the gateway, and in the model's own queue.
     waiting_rows: int
     queued_rows: int
     requests: int
     #: Answers that the service is to blame for: 429 and 5xx.
     errors: int
-    #: Rows and batches that reached the model's workers; None where nobody counts them.
+    #: None where nobody counts them.
     rows: int | None
     batches: int | None
-    #: Requests that took at most as long as each of `BUCKETS`, and all of them.
-    latency: tuple[int, ...]
+    latency: list[int]
 
 
 @dataclass(frozen=True)
@@ -257,7 +260,7 @@ class Look:
     clock."""
 
     at_s: float
-    served: tuple[Served, ...]
+    served: list[ServedStatus]
 
 
 #: Counts of requests, errors, rows, batches, or of requests within a bound in seconds, by what
@@ -281,14 +284,14 @@ class Figures(Collector):
         self._telemetry = telemetry
         self._metrics_url = metrics_url
         self._lock = threading.Lock()
-        self._seen = Look(-math.inf, ())
+        self._seen = Look(-math.inf, [])
 
     def read(self) -> Look:
         """The last look, if it is fresh, or a new one."""
         with self._lock:  # one looks, all others use what it has seen
             now = time.monotonic()
             if now >= self._seen.at_s + _FRESH_S:
-                self._seen = Look(now, tuple(self._list_served()))
+                self._seen = Look(now, list(self._list_served()))
             return self._seen
 
     def render(self) -> bytes:
@@ -317,27 +320,29 @@ class Figures(Collector):
                 gauge.add_metric([labelled], value)
             yield gauge
 
-    def _list_served(self) -> Iterator[Served]:
-        families = [*self._telemetry.add_up().collect(), *self._ask_workers()]
-        totals = _add_up(families)
+    def _list_served(self) -> Iterator[ServedStatus]:
+        totals = _add_up([*self._telemetry.add_up().collect(), *self._ask_workers()])
         states = _find_states(self._catalog, self._admission.backend)
         waiting = self._admission.count_waiting()
         for (task, language), model in self._catalog.routes.items():
             name = language if task == TRANSLATION else PATHS[task]
             state = states[model.name]
-            yield Served(
-                model=model,
-                language=language or None,
-                is_ready=_is_ready(state),
-                batch_size=state.batch_size if state else None,
-                waiting_rows=int(waiting.get(model.name, 0)),
-                queued_rows=state.queued_rows if state else 0,
-                requests=totals["requests", name],
-                errors=totals["errors", name],
-                rows=totals.get(("babelgaterows", model.name)),
-                batches=totals.get(("babelgatebatches", model.name)),
-                latency=tuple(totals[bound, name] for bound in (*BUCKETS, math.inf)),
-            )
+            yield {
+                "task": task,
+                "language": language or None,
+                "model": model.name,
+                "device": model.device,
+                "workers": model.workers,
+                "ready": _is_ready(state),
+                "batch_size": state.batch_size if state else None,
+                "waiting_rows": int(waiting.get(model.name, 0)),
+                "queued_rows": state.queued_rows if state else 0,
+                "requests": totals["requests", name],
+                "errors": totals["errors", name],
+                "rows": totals.get(("babelgaterows", model.name)),
+                "batches": totals.get(("babelgatebatches", model.name)),
+                "latency": [totals[bound, name] for bound in (*BUCKETS, math.inf)],
+            }
 
     def _ask_workers(self) -> Iterable[Metric]:
         """The workers' counters; none if nobody answers."""

@@ -39,14 +39,17 @@ def map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
     if folder is None:
         return mmap.mmap(-1, size)
     try:
-        with (folder / name).open("a+b") as file:
-            # A process that writes into a hole of a file is killed where the disk is
-            # full.
-            os.posix_fallocate(file.fileno(), 0, size)
-            return mmap.mmap(file.fileno(), size)
+        return _map(folder / name, size)
     except OSError as error:
         log.warning("%s is not shared: %s", folder / name, error.strerror)
         return mmap.mmap(-1, size)
+
+
+def _map(path: Path, size: int) -> mmap.mmap:
+    with path.open("a+b") as file:
+        # A process that writes into a hole of a file is killed where the disk is full.
+        os.posix_fallocate(file.fileno(), 0, size)
+        return mmap.mmap(file.fileno(), size)
 
 
 def take_place(folder: Path | None) -> tuple[int, int]:
@@ -122,12 +125,8 @@ class SharedTable:
 
     def _map(self, rows: int) -> memoryview:
         """The file with room for at least these rows. What was cut before stays valid."""
-        with self._path.open("a+b") as file:
-            size = rows * self._width * _NUMBER_BYTES
-            # A process that writes into a hole of a file is killed where the disk is
-            # full.
-            os.posix_fallocate(file.fileno(), 0, size)
-            return memoryview(mmap.mmap(file.fileno(), size)).cast("q")
+        memory = _map(self._path, rows * self._width * _NUMBER_BYTES)
+        return memoryview(memory).cast("q")
 
 
 class Lock:

@@ -179,14 +179,11 @@ class ModelDispatcher:
                 is_hung = is_overdue and seen.load.heard_at <= row.joined_at
                 row.end(_hung() if is_hung else late())
             else:
-                self._send(row, seen)
-
-    def _send(self, row: PendingRow, seen: Snapshot) -> None:
-        row.in_hand, row.begun_s = seen.load.sent + row.cost, seen.begun_s
-        row.was_idle = not seen.load.sent_rows
-        self._publish_sent(row, 1, seen.now if row.was_idle else seen.load.heard_at)
-        row.is_sent = True
-        row.called.set()
+                row.in_hand, row.begun_s = seen.load.sent + row.cost, seen.begun_s
+                row.was_idle, row.is_sent = not seen.load.sent_rows, True
+                heard_at = seen.now if row.was_idle else seen.load.heard_at
+                self._publish_sent(row, 1, heard_at)
+                row.called.set()
 
     def _release(self, row: PendingRow, heard_at: float) -> None:
         self._publish_sent(row, -1, heard_at)
@@ -214,10 +211,8 @@ class ModelDispatcher:
         self._counters.publish(self._own)
 
     def _publish_waiting(self) -> None:
-        announced = self._announced
-        self._own = self._own._replace(
-            waiting_rows=announced.rows, waiting=announced.cost
-        )
+        rows, cost = self._announced.rows, self._announced.cost
+        self._own = self._own._replace(waiting_rows=rows, waiting=cost)
         self._counters.publish(self._own)
 
 

@@ -22,7 +22,7 @@ from gateway.api import Services
 from gateway.errors import NotReady
 from gateway.metrics import (
     BUCKETS,
-    Served,
+    ServedStatus,
     find_ready,
     find_ready_tasks,
     find_reasons,
@@ -69,26 +69,6 @@ class Language(TypedDict):
     device: str
     ready: bool
     targets: list[str]
-
-
-class ServedStatus(TypedDict):
-    """A language, or a task without one. Counts begin with the gateway. `latency` has the
-    requests that took at most as long as each of `bounds_s`, and at last all of them."""
-
-    task: str
-    language: str | None
-    model: str
-    device: str
-    workers: int
-    ready: bool
-    batch_size: int | None
-    waiting_rows: int
-    queued_rows: int
-    requests: int
-    errors: int
-    rows: int | None
-    batches: int | None
-    latency: list[int]
 
 
 class Status(TypedDict):
@@ -179,7 +159,7 @@ def _make_status(services: Services) -> Blueprint:
         return {
             "at_s": round(found.at_s, 3),
             "bounds_s": list(BUCKETS),
-            "served": [_describe(one) for one in found.served],
+            "served": found.served,
         }
 
     @blueprint.get("/metrics")
@@ -210,22 +190,3 @@ def name_language(code: str, display: str) -> str:
         return str(Locale.parse(display).languages.get(code, code))
     except UnknownLocaleError:
         return code
-
-
-def _describe(one: Served) -> ServedStatus:
-    return {
-        "task": one.model.task,
-        "language": one.language,
-        "model": one.model.name,
-        "device": one.model.device,
-        "workers": one.model.workers,
-        "ready": one.is_ready,
-        "batch_size": one.batch_size,
-        "waiting_rows": one.waiting_rows,
-        "queued_rows": one.queued_rows,
-        "requests": one.requests,
-        "errors": one.errors,
-        "rows": one.rows,
-        "batches": one.batches,
-        "latency": list(one.latency),
-    }

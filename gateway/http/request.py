@@ -113,9 +113,7 @@ def read_fields(request: GatewayRequest) -> Fields:
 def read_json(request: GatewayRequest) -> dict[str, Any]:
     """The JSON object in the body. Raises MalformedRequest."""
     return _read_once(
-        request,
-        "_json",
-        lambda request: _parse(request, read_object, request.get_data()),
+        request, "_json", lambda it: _parse(it, read_object, it.get_data())
     )
 
 

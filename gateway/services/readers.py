@@ -91,14 +91,14 @@ class Readers:
 
     def close(self) -> None:
         """Ends the idle processes."""
-        if self._thread:
+        if self._thread is not None:  # a pool that is idle counts as false
             self._thread.kill()
         while self._idle:
             self._idle.pop().end()
 
     def _make_terms(self, job: ReadingJob, call: Call) -> None:
         """Makes the terms that are not in the cache, in a thread: other requests go on."""
-        choice, target = job.dictionaries, job.target
+        choice, target, stage = job.dictionaries, job.target, "the glossary was read"
         if choice is None or target is None:
             return
         for source in {language for _, language in job.texts}:
@@ -106,48 +106,33 @@ class Readers:
                 continue
             if self._thread is None:
                 self._thread = ThreadPool(1)
-            stage = "the glossary was read"
             with Timeout(call.deadline.check(stage), DeadlineExceeded(stage)):
                 call_in_thread(self._thread, self._terms.take, choice, source, target)
 
     @contextmanager
     def _take_place(self, size: int, call: Call) -> Iterator[None]:
-        if self._free:
-            self._free -= 1
-        elif len(self._waiting) < _MOST_WAITING:
-            self._wait(size, call)
-        else:
+        if len(self._waiting) >= _MOST_WAITING:
             raise Overloaded("Too many long texts wait to be read.")
-        try:
-            yield
-        finally:
-            self._leave()
-
-    def _wait(self, size: int, call: Call) -> None:
-        turn = Event()
-        rank = time.monotonic() + size / _CHARACTERS_PER_S
+        turn, rank = Event(), time.monotonic() + size / _CHARACTERS_PER_S
         place = (rank, next(self._arrivals), turn)
         heapq.heappush(self._waiting, place)
-        has_turn = False
+        self._call_next()
         try:
-            while not has_turn:
-                has_turn = turn.wait(call.check(_STAGE))
+            while not turn.wait(call.check(_STAGE)):
+                pass
+            yield
         finally:
-            if not has_turn:
-                self._give_up(place)
+            if place in self._waiting:
+                self._waiting.remove(place)
+                heapq.heapify(self._waiting)
+            else:  # its turn may have come in the same moment
+                self._free += 1
+                self._call_next()
 
-    def _give_up(self, place: tuple[float, int, Event]) -> None:
-        if place in self._waiting:
-            self._waiting.remove(place)
-            heapq.heapify(self._waiting)
-        else:  # its turn came in the same moment
-            self._leave()
-
-    def _leave(self) -> None:
-        if self._waiting:
+    def _call_next(self) -> None:
+        while self._free and self._waiting:
+            self._free -= 1
             heapq.heappop(self._waiting)[-1].set()
-        else:
-            self._free += 1
 
     @contextmanager
     def _take_reader(self) -> Iterator[_Reader]:
