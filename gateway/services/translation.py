@@ -18,7 +18,7 @@ from contract.languages import is_traditional_chinese, normalize_language
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
-from gateway.admission.loop_queue import LoopQueue
+from gateway.admission.queue import LoopQueue
 from gateway.backends.backend import write_row
 from gateway.errors import Problem, RowProblem, TaskNotServed, TooManyRows
 from gateway.glossaries.library import Glossaries

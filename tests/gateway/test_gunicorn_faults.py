@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import gevent
 import pytest
 import requests
+from flask import Flask
 
+from catalog import Model
+from gateway.app import create_app as create
+from gateway.backends.backend import Capacity, ModelState, RowRequest
 from tests.gateway.test_gunicorn import send, serve
 from tests.scripted_server import LIMIT_S
 
@@ -17,11 +25,57 @@ SECRET = "xylophone7391"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
+class FailingBackend:
+    """Quotes what it is asked, wherever it can."""
+
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
+        _spread(ValueError(row.body))
+        try:
+            raise KeyError(row.body)
+        except KeyError as error:
+            raise ValueError(row.body) from error
+
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        return dict.fromkeys(models)
+
+    def capacity(self, model: Model) -> Capacity:
+        return Capacity(model.workers)
+
+
+class _Unraisable:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __del__(self) -> None:
+        raise self._error
+
+
+def _spread(error: Exception) -> None:
+    gevent.spawn(_fail, error)
+    threading.Thread(target=_fail, args=[error]).start()
+    _Unraisable(error)
+    try:
+        raise error
+    except ValueError:
+        logging.getLogger("gunicorn.error").exception("a library's own word")
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def create_app() -> Flask:
+    """The application that Gunicorn serves."""
+    return create(backend=FailingBackend())
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """One whose backend fails with what it is asked: its URL and its log."""
     folder = tmp_path_factory.mktemp("failing")
-    with serve(folder, app="tests.gateway.failing_app") as (url, _):
+    with serve(folder, app="tests.gateway.test_gunicorn_faults") as (url, _):
         yield url, folder / "log"
 
 
