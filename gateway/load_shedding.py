@@ -19,7 +19,7 @@ from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
 from gateway.errors import Overloaded, Problem
-from gateway.http.call import read_call, read_request_id
+from gateway.http.request import read_call, read_request_id
 from gateway.metrics import Telemetry
 from gateway.services.translation import weigh
 from gateway.settings import Settings

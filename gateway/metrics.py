@@ -28,9 +28,8 @@ from catalog import Catalog
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission.control import Admission
 from gateway.backends.backend import Backend, ModelState
-from gateway.http.call import read_request_id
 from gateway.http.middleware import Middleware
-from gateway.http.request import GatewayRequest
+from gateway.http.request import GatewayRequest, read_request_id
 
 #: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
 #: at most where service levels are promised, from 50 ms to 3 s.

@@ -19,8 +19,8 @@ from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
 from gateway.backends.backend import Backend, Cancellation, RowRequest
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
-from gateway.http.call import Call
 from gateway.http.connection import DisconnectWatcher
+from gateway.http.request import Call
 
 #: Seconds during which one refusal makes others likely.
 _MOMENT_S = 1.0

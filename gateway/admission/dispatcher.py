@@ -23,7 +23,7 @@ from gateway.admission.queue import AnnouncedWork, ClientQueue, FairQueue
 from gateway.admission.shared_counters import ModelCounters, ModelLoad
 from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
-from gateway.http.call import Call
+from gateway.http.request import Call
 
 
 @dataclass(eq=False)

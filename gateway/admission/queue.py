@@ -17,7 +17,7 @@ from gevent.event import Event
 
 from gateway.admission.policy import LONGEST_RETRY_S, MARGIN
 from gateway.errors import Overloaded
-from gateway.http.call import Call
+from gateway.http.request import Call
 from gateway.threads import let_others_run
 
 Item = TypeVar("Item")

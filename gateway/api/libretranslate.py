@@ -21,8 +21,7 @@ from gateway.api.documents import name_result, send
 from gateway.api.status import name_language
 from gateway.errors import DocumentFailed, Forbidden, NoDocument
 from gateway.http.bodies import DocumentBlueprint
-from gateway.http.call import Call
-from gateway.http.request import Fields, read_fields, request
+from gateway.http.request import Call, Fields, read_fields, request
 from gateway.openapi import (
     BINARY,
     FIELDS,

@@ -30,9 +30,8 @@ from gateway.errors import (
     Overloaded,
     UnsupportedEncoding,
 )
-from gateway.http.call import Deadline
 from gateway.http.connection import Connection, LeastRate, Silence, TooSlow
-from gateway.http.request import GatewayRequest
+from gateway.http.request import Deadline, GatewayRequest
 from gateway.settings import Settings
 from gateway.threads import call_in_thread, let_others_run
 

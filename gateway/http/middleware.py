@@ -27,8 +27,8 @@ from gateway.errors import (
     Problem,
 )
 from gateway.http.bodies import Bodies, LargeBlueprint, UploadBlueprint, read_chunk
-from gateway.http.call import Deadline
 from gateway.http.request import (
+    Deadline,
     GatewayRequest,
     check_number,
     count_allowed,

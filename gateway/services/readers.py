@@ -31,7 +31,7 @@ from gateway.errors import (
     TooManyRows,
 )
 from gateway.glossaries.terms import read_entries
-from gateway.http.call import Call
+from gateway.http.request import Call
 from gateway.services.reader import LENGTH, Part
 from gateway.threads import call_in_thread, let_others_run
 from text.document import Document, Piece, ReadingJob, collect, scan

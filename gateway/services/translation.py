@@ -22,7 +22,7 @@ from gateway.admission.queue import LoopQueue
 from gateway.backends.backend import write_row
 from gateway.errors import Problem, RowProblem, TaskNotServed, TooManyRows
 from gateway.glossaries.library import Glossaries
-from gateway.http.call import Call
+from gateway.http.request import Call
 from gateway.metrics import Telemetry
 from gateway.schemas import DocumentRequest, TranslationLimits, Wording
 from gateway.services.readers import Readers

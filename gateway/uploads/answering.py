@@ -20,8 +20,8 @@ from gateway.admission.control import Admission, Ticket
 from gateway.backends.backend import RowRequest
 from gateway.errors import BodyTooLarge, ClientGone, DeadlineExceeded, Problem
 from gateway.http.bodies import Incoming
-from gateway.http.call import Call
 from gateway.http.connection import LeastRate
+from gateway.http.request import Call
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
 from gateway.uploads.rows import Cut, UploadLimits, cut
 

@@ -46,9 +46,8 @@ from gateway.errors import (
     UnsupportedEncoding,
 )
 from gateway.http.bodies import Incoming
-from gateway.http.call import Call
 from gateway.http.connection import LeastRate
-from gateway.http.request import Fields, request
+from gateway.http.request import Call, Fields, request
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
 from gateway.threads import call_in_thread

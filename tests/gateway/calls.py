@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 
-from gateway.http.call import Call, Deadline
+from gateway.http.request import Call, Deadline
 
 
 def make_call(

@@ -23,7 +23,6 @@ def test_an_error_is_raised_and_not_logged(pool, monkeypatch):
     monkeypatch.setattr(Hub, "print_exception", lambda *given: logged.append(given))
     with pytest.raises(ZeroDivisionError):
         call_in_thread(pool, divmod, 1, 0)
-    thread = call_in_thread(pool, lambda *, more: (threading.get_ident(), more), more=2)
-    assert thread[0] != threading.get_ident()
-    assert thread[1] == 2
+    assert call_in_thread(pool, int, "12", base=3) == 5
+    assert call_in_thread(pool, threading.get_ident) != threading.get_ident()
     assert logged == []

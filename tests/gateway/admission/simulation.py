@@ -21,7 +21,7 @@ from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
 from gateway.backends.backend import Capacity
 from gateway.errors import Overloaded
-from gateway.http.call import Call, Deadline
+from gateway.http.request import Call, Deadline
 
 
 @dataclass(frozen=True)

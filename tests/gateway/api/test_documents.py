@@ -20,7 +20,7 @@ from documents.storage import (
     State,
     UnfinishedDocument,
 )
-from gateway.http.call import Call
+from gateway.http.request import Call
 
 PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: no."}
 OURS = {"tgt_lang": "ko"}

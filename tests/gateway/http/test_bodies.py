@@ -26,8 +26,8 @@ from gateway.errors import (
     UnsupportedEncoding,
 )
 from gateway.http.bodies import BodyBudget, HeldBytes, Incoming, read_chunk, read_whole
-from gateway.http.call import Deadline
 from gateway.http.connection import LeastRate
+from gateway.http.request import Deadline
 
 MOST = 1 << 20
 LATER = Deadline(time.monotonic() + 3600)

@@ -26,7 +26,7 @@ from gateway.errors import (
 )
 from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
 from gateway.glossaries.storage import open_storage
-from gateway.http.call import Call, Deadline
+from gateway.http.request import Call, Deadline
 from gateway.services.readers import Readers, _Reader
 from text.document import ReadingJob, collect, scan
 from text.options import HTML_TAGS, Tags
