@@ -105,7 +105,6 @@ class Ticket:
     _cost: float
     _rows: int
     _waiting: set[PendingRow] = field(default_factory=set)
-    _numbers: set[int] = field(default_factory=set)
     _cancellations: set[Cancellation] = field(default_factory=set)
     _is_gone: bool = False
 
@@ -131,8 +130,6 @@ class Ticket:
         self._is_gone = True
         for pending in self._waiting:
             pending.end(ClientGone())
-        for number in self._numbers:
-            self._admission.counters.revoke(number)
         for cancellation in self._cancellations:
             cancellation.cancel()
         self.close()
@@ -144,9 +141,9 @@ class Ticket:
     def _ask(self, row: RowRequest, pending: PendingRow) -> dict[str, Any]:
         counters = self._admission.counters
         number = counters.take_number()
-        row = replace(row, number=number)
         if number is not None:
-            self._numbers.add(number)
+            row = replace(row, number=number)
+            row.cancellation.stop = partial(counters.revoke, number)
         self._cancellations.add(row.cancellation)
         began, is_answered = time.monotonic(), False
         try:
@@ -163,7 +160,6 @@ class Ticket:
             self._dispatcher.finish(pending, seconds, is_answered=is_answered)
             self._cancellations.discard(row.cancellation)
             if number is not None:
-                self._numbers.discard(number)
                 counters.give_back(number)
 
     def _withdraw(self, cost: float, rows: int) -> None:

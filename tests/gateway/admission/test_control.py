@@ -14,6 +14,7 @@ from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
 from gateway.backends.backend import Capacity, ModelState, RowRequest, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
+from handlers.base import ROWS_FILE, CancellationTable
 from tests.gateway.calls import make_call
 
 KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection())
@@ -26,11 +27,12 @@ class Slow:
     def __init__(self, late: Sequence[bool] = ()) -> None:
         self.is_asked, self.may_answer = Event(), Event()
         self._late = iter(late)
+        self.number: int | None = None
 
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
-        is_late = next(self._late, False)
+        is_late, self.number = next(self._late, False), row.number
         self.is_asked.set()
         assert self.may_answer.wait(LIMIT_S)
         if is_late:
@@ -44,9 +46,12 @@ class Slow:
         return Capacity(model.workers)
 
 
-def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way():
+def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     backend = Slow()
-    admission = Admission(backend, [KO])
+    admission = Admission(backend, [KO], tmp_path / ROWS_FILE.parent)
     here, there = socket.socketpair()
     with here, there:
         caller = make_call(client=here)
@@ -54,9 +59,11 @@ def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way():
             asked = gevent.spawn(ticket.predict, write_row({}), 1.0)
             assert backend.is_asked.wait(LIMIT_S)
             assert admission.count_waiting() == {"ko": ROWS - 1}
+            assert CancellationTable().is_wanted(str(backend.number))
             there.close()
             while admission.count_waiting() != {"ko": 0}:
                 gevent.sleep(0)
+            assert not CancellationTable().is_wanted(str(backend.number))
             backend.may_answer.set()
             asked.get(timeout=LIMIT_S)
     assert admission.count_waiting() == {"ko": 0}
