@@ -39,6 +39,16 @@ class Call:
         return json.loads(self.body)
 
 
+def note_call(handler: ScriptedHandler, body: bytes) -> Call:
+    return Call(
+        model=handler.path.removeprefix("/predictions/"),
+        parameters=dict(parse_qsl(handler.headers.get("X-Parameters", ""))),
+        body=body,
+        headers=dict(handler.headers.items()),
+        port=handler.client_address[1],
+    )
+
+
 @dataclass
 class FakeTorchServe(ScriptedServer):
     """Answers with an echo, `ko:Hello`, unless `will` has told it something else."""
@@ -95,13 +105,7 @@ class _Handler(ScriptedHandler):
         body = self.read_body()
         if not self._has_key("inference"):
             return _answer_error(self, 400, "InvalidKeyException", "Token is incorrect")
-        call = Call(
-            model=self.path.removeprefix("/predictions/"),
-            parameters=dict(parse_qsl(self.headers.get("X-Parameters", ""))),
-            body=body,
-            headers=dict(self.headers.items()),
-            port=self.client_address[1],
-        )
+        call = note_call(self, body)
         kept = call if self.fake.keeps_bodies else replace(call, body=b"")
         behave = self.fake.take(kept, self.fake.calls)
         try:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contract.problems import CONTENT_TYPE, write_problem
+from tests.gateway.fake_torchserve import Call, note_call
 from tests.scripted_server import FAULTS, LIMIT_S, ScriptedHandler, ScriptedServer
 
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27
@@ -22,23 +23,12 @@ _ATTACH_FILTER, _DETACH_FILTER = 26, 27
 _DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
 
 
-@dataclass(frozen=True)
-class RowCall:
-    """A row that has come."""
-
-    path: str
-    body: bytes
-    headers: dict[str, str]
-    #: The client's port: calls with the same one came over the same connection.
-    port: int
-
-
 @dataclass
 class FakeIngress(ScriptedServer):
     """Answers each row with an echo, unless `will` has told it something else."""
 
     key: str = "first"
-    calls: list[RowCall] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
     #: How the state of a model is answered.
     state: str = "ready"
     looks: int = 0
@@ -76,8 +66,7 @@ class _Handler(ScriptedHandler):
     fake: FakeIngress
 
     def do_POST(self) -> None:
-        headers = dict(self.headers.items())
-        call = RowCall(self.path, self.read_body(), headers, self.client_address[1])
+        call = note_call(self, self.read_body())
         behave = self.fake.take(call, self.fake.calls)
         try:
             if not self._has_key():
@@ -106,19 +95,19 @@ class _Handler(ScriptedHandler):
         """Answer with an error that is not a replica's."""
         self.reply(status, text, {"Content-Type": "text/plain"})
 
-    def echo(self, call: RowCall) -> None:
-        row = json.loads(call.body)
+    def echo(self, call: Call) -> None:
+        row = call.row
         content = {"translated": f"{row['tgt_lang']}:{row['src_text']}"}
         named = {"X-Replica": self.fake.replica} if self.fake.replica else {}
         self.reply(200, json.dumps(content).encode(), named)
 
 
-def _wait_for_look(handler: _Handler, call: RowCall) -> None:
+def _wait_for_look(handler: _Handler, call: Call) -> None:
     assert handler.fake.has_looked.wait(LIMIT_S)
     handler.echo(call)
 
 
-def _wait(handler: _Handler, _: RowCall) -> None:
+def _wait(handler: _Handler, _: Call) -> None:
     with suppress(ConnectionError):
         assert not handler.rfile.read(1)
     handler.fake.has_left.set()
