@@ -45,53 +45,47 @@ class ClientQueue(NamedTuple):
         return 1 if self.is_bulk else SHORT_WEIGHT
 
 
-@dataclass
-class _Announced:
-    """The work of one client."""
-
-    cost: float = 0.0
-    rows: int = 0
-
-
 class AnnouncedWork:
     """The work that clients have announced and not been given. Sums are kept, because there
     may be thousands of clients."""
 
     def __init__(self) -> None:
         self.cost, self.rows = 0.0, 0
-        self._clients: dict[ClientQueue, _Announced] = {}
+        self._clients: dict[ClientQueue, tuple[float, int]] = {}
         self._weights = 0
 
     def add(self, client: ClientQueue, cost: float, rows: int) -> None:
         """Add rows of this cost together."""
         if client not in self._clients:
-            self._clients[client] = _Announced()
             self._weights += client.weight
-        self._count(self._clients[client], cost, rows)
+        self._count(client, cost, rows)
 
     def remove(self, client: ClientQueue, cost: float, rows: int) -> None:
         """Take rows back."""
-        own = self._clients.get(client)
-        if own is None:
+        if client not in self._clients:
             return
-        self._count(own, -cost, -rows)
-        if not own.rows:
+        own_cost, own_rows = self._count(client, -cost, -rows)
+        if not own_rows:
             del self._clients[client]
             self._weights -= client.weight
-            self.cost = self.cost - own.cost if self._clients else 0.0
+            self.cost = self.cost - own_cost if self._clients else 0.0
 
     def count_turns(self, client: ClientQueue, cost: float) -> float:
         """The work that is done by the end of `cost` more for this client: until then every
         other client gets its share."""
-        own = self._clients.get(client)
-        weights = self._weights + (0 if own else client.weight)
-        return ((own.cost if own else 0.0) + cost) * weights / client.weight
+        own_cost, own_rows = self._find(client)
+        weights = self._weights + (0 if own_rows else client.weight)
+        return (own_cost + cost) * weights / client.weight
 
-    def _count(self, own: _Announced, cost: float, rows: int) -> None:
-        own.cost += cost
-        own.rows += rows
+    def _find(self, client: ClientQueue) -> tuple[float, int]:
+        return self._clients.get(client, (0.0, 0))
+
+    def _count(self, client: ClientQueue, cost: float, rows: int) -> tuple[float, int]:
         self.cost += cost
         self.rows += rows
+        own_cost, own_rows = self._find(client)
+        own = self._clients[client] = own_cost + cost, own_rows + rows
+        return own
 
 
 @dataclass
