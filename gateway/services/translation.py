@@ -150,9 +150,13 @@ class TranslationService:
 
     def explain_target(self, tag: str, served: Sequence[str] = ()) -> str:
         """Explain why a target is refused, and what was expected, in the codes of an API."""
-        expected = f"expected one of {', '.join(served or self.catalog.languages)}"
-        said = "Chinese is written in simplified characters here, as zh; "
-        return said + expected if is_traditional_chinese(tag) else expected
+        served = served or self.catalog.languages
+        expected = f"expected one of {', '.join(served)}"
+        if is_traditional_chinese(tag):
+            return (
+                f"Chinese is written in simplified characters here, as zh; {expected}"
+            )
+        return expected
 
     def count_requests(self, blueprint: Blueprint, *paths: str) -> None:
         """Counts the requests to these of a blueprint's paths by target and status."""
