@@ -135,15 +135,6 @@ def count_waiting(backend: EmbeddedBackend) -> int:
     return look(backend).queued_rows
 
 
-def test_rows_of_greenlets_are_one_batch_and_each_gets_its_own_answer(slow):
-    full = make_model(batch_size=64, max_batch_delay=FOR_EVER_MS)
-    with serve(slow, full) as (_, ask):
-        asking = [gevent.spawn(ask, str(n)) for n in range(64)]
-        gevent.joinall(asking, timeout=LIMIT_S)
-        assert [g.value["said"] for g in asking] == [str(n) for n in range(64)]
-    assert [len(batch) for batch in slow.batches] == [64]
-
-
 def test_a_bad_row_gets_the_handlers_words_and_others_their_answers(slow):
     with serve(slow) as (_, ask):
         with pytest.raises(RowProblem) as caught:
