@@ -190,44 +190,36 @@ class Arrival(Middleware):
             self._telemetry.count_translation(target, status, seconds)
 
 
-def find_ready(catalog: Catalog, backend: Backend) -> dict[str, bool]:
-    """Whether each language has a READY worker, in the map's order."""
-    states = _find_states(catalog, backend)
-    return {
-        code: _is_ready(states[catalog.route(TRANSLATION, code).name])
-        for code in catalog.languages
-    }
+@dataclass(frozen=True)
+class ServedReadiness:
+    """Whether each language, in the map's order, and each task of the map can be done now, and
+    the reasons why others are not ready, where they are known. Translation is ready once all
+    languages are."""
+
+    languages: dict[str, bool]
+    tasks: dict[str, bool]
+    reasons: dict[str, str]
 
 
-def find_ready_tasks(catalog: Catalog, backend: Backend) -> dict[str, bool]:
-    """Whether each task of the map can be done now: translation into every language, the
-    others where a worker is READY."""
-    languages = find_ready(catalog, backend)
+def find_readiness(catalog: Catalog, backend: Backend) -> ServedReadiness:
+    """Look which languages and tasks have a READY worker."""
     states = _find_states(catalog, backend)
+    ready = {name: bool(state and state.is_ready) for name, state in states.items()}
+    routed = {code: catalog.route(TRANSLATION, code).name for code in catalog.languages}
+    languages = {code: ready[name] for code, name in routed.items()}
     translation = {TRANSLATION: all(languages.values())} if languages else {}
-    others = {
-        task: _is_ready(states[model.name]) for task, model in catalog.tasks.items()
-    }
-    return translation | others
-
-
-def find_reasons(catalog: Catalog, backend: Backend) -> dict[str, str]:
-    """Find the reasons why languages and tasks are not ready, where they are known."""
-    states = _find_states(catalog, backend)
-    return {
+    others = {task: ready[model.name] for task, model in catalog.tasks.items()}
+    reasons = {
         served: state.reason
         for model in catalog.models
         if (state := states[model.name]) and state.reason
         for served in model.serves
     }
+    return ServedReadiness(languages, translation | others, reasons)
 
 
 def _find_states(catalog: Catalog, backend: Backend) -> dict[str, ModelState | None]:
     return backend.states([model.name for model in catalog.models])
-
-
-def _is_ready(state: ModelState | None) -> bool:
-    return bool(state and state.is_ready)
 
 
 class ServedStatus(TypedDict):
@@ -302,11 +294,12 @@ class Figures(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauges that are looked up."""
         backend = self._admission.backend
+        served = find_readiness(self._catalog, backend)
         states = _find_states(self._catalog, backend)
         known = {name: state for name, state in states.items() if state}
         found: tuple[Mapping[str, float], ...] = (
-            find_ready(self._catalog, backend),
-            find_ready_tasks(self._catalog, backend),
+            served.languages,
+            served.tasks,
             self._admission.count_waiting(),
             {name: state.queued_rows for name, state in known.items()},
             {name: state.batch_size for name, state in known.items()},
@@ -332,7 +325,7 @@ class Figures(Collector):
                 "model": model.name,
                 "device": model.device,
                 "workers": model.workers,
-                "ready": _is_ready(state),
+                "ready": bool(state and state.is_ready),
                 "batch_size": state.batch_size if state else None,
                 "waiting_rows": int(waiting.get(model.name, 0)),
                 "queued_rows": state.queued_rows if state else 0,

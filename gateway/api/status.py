@@ -20,13 +20,7 @@ from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services
 from gateway.errors import NotReady
-from gateway.metrics import (
-    BUCKETS,
-    ServedStatus,
-    find_ready,
-    find_ready_tasks,
-    find_reasons,
-)
+from gateway.metrics import BUCKETS, ServedStatus, find_readiness
 from gateway.openapi import FROM_THIS_MACHINE_ONLY, Operation
 
 
@@ -96,18 +90,17 @@ def _make_health(services: Services) -> Blueprint:
     @blueprint.get("/readyz")
     @Operation("Whether everything in the map is ready")
     def readyz() -> Readiness:
-        tasks = find_ready_tasks(catalog, backend)
-        ready = find_ready(catalog, backend) | {t: tasks[t] for t in catalog.tasks}
+        served = find_readiness(catalog, backend)
+        ready = served.languages | {task: served.tasks[task] for task in catalog.tasks}
         missing = [name for name, is_ready in ready.items() if not is_ready]
         if missing:
-            reasons = find_reasons(catalog, backend)
             raise NotReady(
                 f"No worker is READY for {', '.join(missing)}.",
                 missing=missing,
-                **({"reasons": reasons} if reasons else {}),
+                **({"reasons": served.reasons} if served.reasons else {}),
             )
         languages = list(catalog.languages)
-        return {"status": "ready", "languages": languages, "tasks": list(tasks)}
+        return {"status": "ready", "languages": languages, "tasks": list(served.tasks)}
 
     return blueprint
 
@@ -124,7 +117,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     def tasks() -> list[Task]:
         return [
             _describe_task(catalog, task, is_ready=is_ready)
-            for task, is_ready in find_ready_tasks(catalog, backend).items()
+            for task, is_ready in find_readiness(catalog, backend).tasks.items()
         ]
 
     # Some of LibreTranslate's clients send POST.
@@ -143,7 +136,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
                 "ready": is_ready,
                 "targets": list(catalog.languages),
             }
-            for code, is_ready in find_ready(catalog, backend).items()
+            for code, is_ready in find_readiness(catalog, backend).languages.items()
         ]
 
     return of_tasks, of_languages
