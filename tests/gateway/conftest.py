@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from werkzeug.routing import Rule
 
 import catalog
 from gateway.app import GatewayApp, create_app
+from gateway.http.request import Call, Deadline
 from gateway.settings import PREFIX, Settings
 from tests.gateway.fake_torchserve import FakeTorchServe
 
@@ -22,8 +25,6 @@ MakeClient = Callable[..., FlaskClient]
 
 #: A map with four languages; every model has its language's name.
 LANGUAGES = ("ko", "en", "zh", "pt")
-
-
 #: The tasks that it has beside translation.
 TASKS = ("captioning", "classification", "detection")
 
@@ -41,6 +42,23 @@ def write_map(path: Path, languages: Sequence[str], tasks: Sequence[str]) -> Pat
         content["cuda_id"] = dict.fromkeys(languages, "cpu")
     path.write_text(json.dumps(content))
     return path
+
+
+def make_call(
+    limit_s: float = 60.0,
+    *,
+    address: str = "192.0.2.1",
+    client: socket.socket | None = None,
+) -> Call:
+    return Call(address, limit_s, Deadline(time.monotonic() + limit_s), client)
+
+
+def make_gone() -> Call:
+    """A client that has closed its connection; its socket is no longer open here either."""
+    client, other = socket.socketpair()
+    other.close()
+    client.close()
+    return make_call(client=client)
 
 
 @pytest.fixture(autouse=True, scope="session")

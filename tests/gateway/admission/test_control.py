@@ -15,7 +15,7 @@ from gateway.admission.control import Admission
 from gateway.backends.backend import Capacity, ModelState, RowRequest, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from handlers.base import ROWS_FILE, CancellationTable
-from tests.gateway.calls import make_call
+from tests.gateway.conftest import make_call
 
 KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection())
 ROWS, LIMIT_S = 10, 30

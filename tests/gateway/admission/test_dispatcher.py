@@ -21,7 +21,7 @@ from gateway.admission.shared_counters import ModelLoad, SharedCounters
 from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded
 from tests.gateway.admission.simulation import Simulation, Speed
-from tests.gateway.calls import make_call
+from tests.gateway.conftest import make_call
 
 #: The phrasebook on two cores, with TorchServe's window as it ships and as tuned.
 PHRASEBOOK, TUNED = Speed(0.01, 0.0033), Speed(0.01, 0.0033, delay_s=0.005)

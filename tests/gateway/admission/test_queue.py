@@ -12,7 +12,7 @@ from gevent.socket import wait_read
 from gateway.admission.queue import ClientQueue, FairQueue, LoopQueue, _cut
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.http.request import Call
-from tests.gateway.calls import make_call, make_gone
+from tests.gateway.conftest import make_call, make_gone
 from text.langid import Guess, Identifier
 
 #: A text of these characters is a slice of its own.

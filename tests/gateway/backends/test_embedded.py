@@ -1,8 +1,13 @@
-"""The backend without TorchServe: what rows get, who waits for what, and how it ends."""
+"""The backend without TorchServe: what rows get, who waits for what, and how it ends. Its
+imports, and the notebook of docs/embedded.md, in a Python of their own.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +30,7 @@ from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
 from handlers.base import ModelConfig, Outcome, Result, TaskError, TaskHandler
 from tests.gateway.test_metrics import read
+from tests.programs import run
 
 LIMIT_S = 60
 #: A batch that waits so long for others fails its test.
@@ -287,3 +293,50 @@ def test_languages_of_a_device_share_one_model_whatever_the_placement(
     assert shared.languages == tuple(devices)
     served = {model.name: " ".join(model.serves) for model in shared.models}
     assert sorted(served.values()) == ["classification", "de", "en", "ko fr", "pt"]
+
+
+ROOT = Path(__file__).parents[3]
+PYTHON = (sys.executable, "-W", "error", "-c")
+HEAVY = "torch transformers ctranslate2 ts ray handlers.base"
+
+
+@pytest.mark.slow
+def test_the_models_libraries_are_imported_only_where_they_are_needed():
+    code = f"""
+import sys, gateway.app as app, gateway.settings as settings
+for backend in ("torchserve", "ray", "embedded"):
+    app.create_app(settings.Settings(backend=backend, model="/nowhere"))
+    print([name for name in {HEAVY!r}.split() if name in sys.modules])"""
+    env = {"PATH": "", "BABELGATE_MAP": "torchserve_backend/setup_config.json"}
+    torchserve, ray, embedded = run(*PYTHON, code, env=env).splitlines()
+    assert (torchserve, ray) == ("[]", "[]")
+    assert "handlers.base" in embedded
+
+
+@pytest.mark.slow
+def test_the_notebooks_lines_on_the_page_work(tmp_path):
+    page = (ROOT / "docs/embedded.md").read_text("utf-8")
+    ask, serve_it = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    code = "\n".join(
+        [ask, serve_it.replace("8888", port), ASK_IT.replace("8888", port)]
+    )
+    said = run(*PYTHON, code, env={"PATH": "", "BABELGATE_CACHE": str(tmp_path)})
+    assert said.split() == ["Bonjour", "Bonjour"]
+
+
+#: The last line is what ends a kernel: an event loop in a thread may crash an interpreter
+#: that is taken down around it.
+ASK_IT = """
+import os
+import requests
+while True:
+    try:
+        answer = requests.post("http://127.0.0.1:8888/translate", json=wanted, timeout=60)
+        break
+    except requests.ConnectionError:
+        pass
+print(answer.json()["translated"], flush=True)
+os._exit(0)
+"""

@@ -28,7 +28,7 @@ from gateway.metrics import Telemetry
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
 from gateway.settings import Settings
-from tests.gateway.calls import make_call, make_gone
+from tests.gateway.conftest import make_call, make_gone
 from text.langid import Identifier
 from text.options import TranslationRequest
 
