@@ -49,7 +49,9 @@ class SettingsError(ValueError):
 
 def _share(variable: Variable, **bounds: Any) -> Any:
     """A setting that other programs read as well."""
-    shared = {"default": variable.default or None, "description": variable.meaning}
+    given = variable.default
+    default = int(given) if given.isdecimal() else given or None
+    shared = {"default": default, "description": variable.meaning}
     return Field(**shared | bounds, validate_default=True)
 
 
