@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import logging
 import mmap
-import struct
 import time
+from array import array
 from collections import deque
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 ROWS = 4096
 #: A process that was silent for this long is dead or has no rows.
 _SILENT_S = 10.0
-
-_DOUBLE = struct.Struct("d")
 
 
 class ModelLoad(NamedTuple):
@@ -38,10 +36,10 @@ class ModelLoad(NamedTuple):
     heard_at: float = 0.0
 
 
-#: The time at which a process published its load, and the load.
-_RECORD = struct.Struct(f"{1 + len(ModelLoad._fields)}d")
+#: The numbers of a process: the time at which it published its load, and the load.
+_WIDTH = 1 + len(ModelLoad._fields)
 _WAITING_ROWS = ModelLoad._fields.index("waiting_rows")
-_HEARD_AT = _RECORD.size - _DOUBLE.size
+_NUMBER_BYTES = 8
 
 
 class SharedCounters:
@@ -68,7 +66,8 @@ class SharedCounters:
 
     def open(self, model: str) -> ModelCounters:
         """The counters of one model."""
-        memory = map_file(self._folder, f"{model}.model", _find(PROCESSES))
+        size = _NUMBER_BYTES * (1 + PROCESSES * _WIDTH)
+        memory = map_file(self._folder, f"{model}.model", size)
         return ModelCounters(memory, self.place)
 
     def take_number(self) -> int | None:
@@ -92,29 +91,30 @@ class SharedCounters:
 
 
 class ModelCounters:
-    """Each process's work for one model."""
+    """Each process's work for one model. Before it is the number of places that were ever
+    taken; the lowest are taken first."""
 
     def __init__(self, memory: mmap.mmap, place: int) -> None:
-        self._memory = memory
-        self._place = place
-        self._own = _find(place)
+        self._memory = memoryview(memory).cast("d")
+        self._place, self._own = place, 1 + place * _WIDTH
         self._write(0.0, ModelLoad())
 
     def publish(self, load: ModelLoad) -> None:
         """Publish this process's work."""
         # A reader between these two writes must not find a row without its time.
-        _DOUBLE.pack_into(self._memory, self._own + _HEARD_AT, load.heard_at)
+        self._memory[self._own + _WIDTH - 1] = load.heard_at
         self._write(time.monotonic(), load)
 
     def read(self) -> tuple[ModelLoad, int]:
         """The work of all processes together, and the number of processes with waiting rows."""
-        now = time.monotonic()
+        memory, now = self._memory, time.monotonic()
         # The reader itself is alive, even if its rows take so long that it was silent.
-        _DOUBLE.pack_into(self._memory, self._own, now)
+        memory[self._own] = now
+        end = 1 + int(min(PROCESSES, memory[0])) * _WIDTH
         loads = [
             load
-            for place in range(self._count_places())
-            for when, *load in (_RECORD.unpack_from(self._memory, _find(place)),)
+            for at in range(1, end, _WIDTH)
+            for when, *load in (memory[at : at + _WIDTH].tolist(),)
             # A process may have published since `now`, so an age may be negative. A
             # place of before the last boot may be from the far future.
             if abs(now - when) < _SILENT_S
@@ -124,16 +124,7 @@ class ModelCounters:
         return total, sum(rows > 0 for rows in counts[_WAITING_ROWS])
 
     def _write(self, when: float, load: ModelLoad) -> None:
-        _RECORD.pack_into(self._memory, self._own, when, *load)
+        self._memory[self._own : self._own + _WIDTH] = array("d", (when, *load))
         # Another process, at a lower place, may have overwritten the number.
-        if self._count_places() <= self._place:
-            _DOUBLE.pack_into(self._memory, 0, self._place + 1)
-
-    def _count_places(self) -> int:
-        """Places that were ever taken; the lowest are taken first."""
-        return int(min(PROCESSES, _DOUBLE.unpack_from(self._memory)[0]))
-
-
-def _find(place: int) -> int:
-    """Return the byte at which a place begins. The number of places stands before them."""
-    return _DOUBLE.size + place * _RECORD.size
+        if self._memory[0] <= self._place:
+            self._memory[0] = self._place + 1

@@ -43,8 +43,7 @@ class Silence:
     it, up to the grace: a client may pause now and then, but not trickle."""
 
     def __init__(self, rate: LeastRate) -> None:
-        self._rate = rate
-        self.left_s = rate.grace_s
+        self._rate, self.left_s = rate, rate.grace_s
 
     def count(self, seconds: float, size: int) -> None:
         """`size` bytes came after `seconds`."""
@@ -130,7 +129,9 @@ class DisconnectWatcher:
         if number < 0 or number in self._callbacks:
             yield
             return
-        self._start()
+        if self._watcher is None:
+            self._watcher = get_hub().loop.io(self._epoll.fileno(), _READABLE)
+            self._watcher.start(self._notice)
         self._callbacks[number] = callback
         self._epoll.register(number, select.EPOLLRDHUP | select.EPOLLONESHOT)
         try:
@@ -139,11 +140,6 @@ class DisconnectWatcher:
             del self._callbacks[number]
             with suppress(OSError):  # our side has closed it as well
                 self._epoll.unregister(number)
-
-    def _start(self) -> None:
-        if self._watcher is None:
-            self._watcher = get_hub().loop.io(self._epoll.fileno(), _READABLE)
-            self._watcher.start(self._notice)
 
     def _notice(self) -> None:
         for number, _ in self._epoll.poll(0):
