@@ -245,15 +245,6 @@ class ServedStatus(TypedDict):
     latency: list[int]
 
 
-@dataclass(frozen=True)
-class Look:
-    """Every language in the map's order, then every other task, at a time of the monotonic
-    clock."""
-
-    at_s: float
-    served: list[ServedStatus]
-
-
 #: Counts of requests, errors, rows, batches, or of requests within a bound in seconds, by what
 #: they are about: a language, the route of a task, or a model.
 _Totals = collections.Counter[tuple[str | float, str]]
@@ -275,14 +266,15 @@ class Figures(Collector):
         self._telemetry = telemetry
         self._metrics_url = metrics_url
         self._lock = threading.Lock()
-        self._seen = Look(-math.inf, [])
+        self._seen: tuple[float, list[ServedStatus]] = (-math.inf, [])
 
-    def read(self) -> Look:
-        """The last look, if it is fresh, or a new one."""
+    def read(self) -> tuple[float, list[ServedStatus]]:
+        """Every language in the map's order, then every other task, and before them the time at
+        which somebody looked, by the monotonic clock."""
         with self._lock:  # one looks, all others use what it has seen
             now = time.monotonic()
-            if now >= self._seen.at_s + _FRESH_S:
-                self._seen = Look(now, list(self._list_served()))
+            if now >= self._seen[0] + _FRESH_S:
+                self._seen = now, list(self._list_served())
             return self._seen
 
     def render(self) -> bytes:
