@@ -46,19 +46,6 @@ _MONTH = 24_000
 Step = Callable[[], None]
 
 
-#: The statuses of our API's problems.
-STATUSES = {
-    "invalid-key": 401,
-    "quota-exceeded": 403,
-    "unknown-glossary": 404,
-    "too-many-glossaries": 403,
-    "too-many-documents": 429,
-    "unknown-format": 415,
-    "no-document": 404,
-    "not-done": 409,
-}
-
-
 @dataclass(eq=False)
 class Key:
     """A key, and the characters of this month."""
