@@ -13,7 +13,7 @@ from text.terms import Choice, TermCache, find_terms
 
 
 def make_cache() -> TermCache:
-    """Of dictionaries whose ids are their entries."""
+    """A cache of dictionaries whose ids are their entries."""
     return TermCache(lambda _, entries: entries.encode())
 
 
