@@ -62,14 +62,14 @@ _GAUGES = {
     ),
     "babelgate_batch_size": ("model", "Rows that a full batch has."),
 }
-#: The counters that add up to totals, and the labels that say what they are about. Those of
-#: TorchServe have names without the ending that the library gives them; Ray writes these in
-#: lower case, behind its own name.
+#: The counters, and the histograms with their buckets, that add up to totals, and the labels
+#: that say what they are about. Those of TorchServe have names without the ending that the
+#: library gives them; Ray writes these in lower case, behind its own name.
 _COUNTERS = {
     "babelgate_translation_requests": "target",
     "babelgate_requests": "route",
-    "babelgate_translation_seconds_bucket": "target",
-    "babelgate_request_seconds_bucket": "route",
+    "babelgate_translation_seconds": "target",
+    "babelgate_request_seconds": "route",
     "babelgaterows": "ModelName",
     "babelgatebatches": "ModelName",
 }
@@ -239,7 +239,7 @@ class ServedStatus(TypedDict):
     requests: int
     #: Answers that the service is to blame for: 429 and 5xx.
     errors: int
-    #: None where nobody counts them.
+    #: These are missing where nobody counts them.
     rows: int | None
     batches: int | None
     latency: list[int]
@@ -347,7 +347,8 @@ class Figures(Collector):
 def _add_up(families: Iterable[Metric]) -> _Totals:
     totals: _Totals = collections.Counter()
     for sample in (sample for family in families for sample in family.samples):
-        name = sample.name.lower().removeprefix("ray_").removesuffix("_total")
+        name = sample.name.lower().removeprefix("ray_")
+        name = name.removesuffix("_total").removesuffix("_bucket")
         if name not in _COUNTERS:
             continue
         labels = sample.labels

@@ -44,8 +44,8 @@ _READ_BYTES, _BODY_S = 8192, 0.05
 _INTERNAL = 500, "internal", "The gateway failed on this request."
 _TOO_LONG = 431, "header-too-large", "The URL or the headers are too long."
 _MALFORMED = 400, "malformed-request", "The request is not HTTP that this server reads."
-#: What Gunicorn raises, and our answers: the first that fits. Its `InvalidResponseHeader` is
-#: about a header of ours, not the client's.
+#: Our answers to the errors of Gunicorn, of which the first that fits counts. Its
+#: `InvalidResponseHeader` is about a header of ours, not the client's.
 _FAULTS: Mapping[tuple[type[BaseException], ...], tuple[int, str, str]] = {
     (LimitRequestLine, LimitRequestHeaders): _TOO_LONG,
     (InvalidResponseHeader, InvalidResponseHeaderName): _INTERNAL,
