@@ -27,11 +27,7 @@ from documents.errors import (
     TranslationFailed,
     explain,
 )
-from documents.gateway import (
-    MOST_AT_ONCE,
-    Gateway,
-    TranslationRefused,
-)
+from documents.gateway import MOST_AT_ONCE, Gateway, TranslationRefused
 from documents.pieces import DocumentJournal, TextPiece, divide
 from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
 from documents.storage import DocumentFolder, Gone

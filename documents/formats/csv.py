@@ -12,11 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from documents.errors import DamagedDocument, DocumentTooLarge
-from documents.formats.encoding import (
-    MAX_LINE,
-    find_encoding,
-    stream_lines,
-)
+from documents.formats.encoding import MAX_LINE, find_encoding, stream_lines
 from documents.formats.format import Edit, make_stream_format
 from documents.formats.prose import is_identifier, is_prose
 

@@ -182,8 +182,4 @@ def _check_encryption(package: Package) -> None:
                 )
 
 
-FORMAT = make_package_format(
-    ".epub",
-    _MEDIA_TYPE,
-    _plan,
-)
+FORMAT = make_package_format(".epub", _MEDIA_TYPE, _plan)

@@ -440,9 +440,5 @@ def _guard(text: str) -> str:
 
 
 FORMAT = make_format(
-    (".md", ".markdown"),
-    "text/markdown",
-    "xml",
-    find_edits,
-    max_bytes=_MAX_BYTES,
+    (".md", ".markdown"), "text/markdown", "xml", find_edits, max_bytes=_MAX_BYTES
 )

@@ -134,9 +134,7 @@ def _is_skipped(name: str, attributes: Attributes) -> bool:
 def _make_plan(kind: str) -> Plan:
     def plan(package: Package) -> Mapping[str, ElementNames]:
         _check(package, kind)
-        vocabularies = {
-            "meta.xml": ElementNames(frozenset({"dc:title"}), _find_title),
-        }
+        vocabularies = {"meta.xml": ElementNames(frozenset({"dc:title"}), _find_title)}
         for member in package.members:
             folder, _, name = member.filename.rpartition("/")
             is_part = name == "content.xml" or (name == "styles.xml" and not folder)

@@ -90,7 +90,5 @@ def _plan(package: Package) -> Mapping[str, ElementNames]:
 
 
 FORMAT = make_package_format(
-    ".xlsx",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    _plan,
+    ".xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", _plan
 )

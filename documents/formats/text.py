@@ -10,11 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from documents.formats.encoding import find_encoding, stream_lines
-from documents.formats.format import (
-    Edit,
-    has_letter,
-    make_stream_format,
-)
+from documents.formats.format import Edit, has_letter, make_stream_format
 
 #: The widths at which people break lines, in characters.
 _LEAST_WIDTH, _MOST_WIDTH = 40, 100

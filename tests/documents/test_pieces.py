@@ -51,11 +51,7 @@ def test_what_is_divided_and_joined_is_the_text(text, most):
     [
         (("zh", "en"), [("Hi.", ""), ("Bye.", None)], ["Hi. Bye."]),
         (("en", "zh"), [("你好。", " "), ("再见。", None)], ["你好。再见。"]),
-        (
-            ("en", "zh"),
-            [("你好。", "\n"), ("再见。", None)],
-            ["你好。\n再见。"],
-        ),
+        (("en", "zh"), [("你好。", "\n"), ("再见。", None)], ["你好。\n再见。"]),
         (("en", "de"), [("A.", "  "), ("B.", None), ("C", None)], ["A.  B.", "C"]),
     ],
 )

@@ -60,10 +60,7 @@ CASES = {
         "<w:bookmarkStart/>" + run("Hello") + "<w:r><w:footnoteReference/></w:r>",
         ["Hello"],
     ),
-    "a link": (
-        run("See ") + LINK + run("."),
-        ['See <g id="1">the page</g>.'],
-    ),
+    "a link": (run("See ") + LINK + run("."), ['See <g id="1">the page</g>.']),
     "a link alone": (LINK, ["the page"]),
     "a link with bold": (
         f"{run('See ')}<w:hyperlink>{run('the whole ')}{run('page', BOLD)}</w:hyperlink>",

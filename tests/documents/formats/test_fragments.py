@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from documents.errors import LostMarkup
-from documents.formats.fragments import (
-    Atom,
-    Part,
-    Span,
-    read_fragment,
-    write_fragment,
-)
+from documents.formats.fragments import Atom, Part, Span, read_fragment, write_fragment
 
 LINK, BOLD, IMAGE = object(), object(), Atom(())
 PARTS: list[Part] = [

@@ -75,10 +75,7 @@ CASES = {
         f'Make <c:content-control xmlns:c="{LOEXT}">it</c:content-control>',
         ['Make <g id="1">it</g>'],
     ),
-    "a tab and a break": (
-        "one<text:tab/><text:line-break/>two",
-        ['one<x id="1"/>two'],
-    ),
+    "a tab and a break": ("one<text:tab/><text:line-break/>two", ['one<x id="1"/>two']),
     "a page break of the last layout": ("one<text:soft-page-break/> two", ["one two"]),
     "a note": (f"Text{NOTE} goes on", ['Text<x id="1"/> goes on', "A note"]),
     "a box": (

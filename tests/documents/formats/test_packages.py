@@ -144,11 +144,7 @@ HOSTILE: dict[str, tuple[Callable[[bytes], bytes], type[DocumentError], str]] = 
         RefusedContent,
         "outside of its folder",
     ),
-    "a bomb": (
-        lambda good: make_bomb(),
-        RefusedContent,
-        "zip bomb",
-    ),
+    "a bomb": (lambda good: make_bomb(), RefusedContent, "zip bomb"),
     "not a document": (
         lambda good: zip_members(("a.txt", b"Hello")),
         DamagedDocument,
