@@ -8,17 +8,52 @@ import os
 import re
 import signal
 import sys
+from contextlib import closing
+from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
-from documents.jobs import open_jobs
-from documents.settings import DocumentSettings, read_settings
+from contract import variables
+from documents.gateway import Gateway
+from documents.jobs import Jobs
+from documents.paths import find_documents, read_secret
+from documents.sandbox import Sandbox
+from documents.storage import DocumentStorage
 
 log = logging.getLogger("documents")
 
 _ID = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b")
 #: The most seconds that a look for documents, or the start, may take.
 _LONGEST_TURN_S = 120.0
+
+
+class DocumentSettings(BaseModel):
+    """The variables of the environment that concern documents."""
+
+    model_config = ConfigDict(frozen=True)
+
+    documents: Path | None = Field(alias=variables.DOCUMENTS.name)
+    gateway: str = Field(alias=variables.GATEWAY_BIND.name, pattern=r"^[^/\s]+:\d+$")
+    kept_s: PositiveFloat = Field(alias=variables.DOCUMENTS_KEPT_S.name)
+    at_once: PositiveInt = Field(alias=variables.DOCUMENTS_AT_ONCE.name)
+
+
+def _read_settings() -> DocumentSettings:
+    shared = (
+        *(variables.DOCUMENTS, variables.GATEWAY_BIND),
+        *(variables.DOCUMENTS_KEPT_S, variables.DOCUMENTS_AT_ONCE),
+    )
+    given = {variable.name: variable.read() for variable in shared}
+    return DocumentSettings.model_validate(
+        given | {variables.DOCUMENTS.name: given[variables.DOCUMENTS.name] or None}
+    )
 
 
 def main() -> None:
@@ -31,7 +66,7 @@ def main() -> None:
     for handler in logging.getLogger().handlers:
         handler.addFilter(_shorten_ids)
     try:
-        settings = read_settings()
+        settings = _read_settings()
     except ValidationError as error:
         for fault in error.errors(include_input=False):
             log.error("%s: %s", fault["loc"][0], fault["msg"])
@@ -62,7 +97,21 @@ def _beat() -> None:
 
 def _translate(settings: DocumentSettings) -> None:
     _beat()
-    with open_jobs(settings) as jobs:
+    folder = find_documents(settings.documents)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    gateway = Gateway(settings.gateway, read_secret())
+    with (
+        closing(Sandbox("documents.worker")) as sandbox,
+        closing(
+            Jobs(
+                DocumentStorage(folder),
+                gateway,
+                sandbox,
+                kept_s=settings.kept_s,
+                at_once=settings.at_once,
+            )
+        ) as jobs,
+    ):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: jobs.stop())
         log.info("waiting for documents")

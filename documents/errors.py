@@ -1,14 +1,5 @@
 """Errors that a document's owner is told, and how: the message says what is wrong, what was
 expected, and where in the file.
-
-    DocumentError
-    ├── UnknownFormat      no format of ours has this ending
-    ├── DamagedDocument    not what its ending says, or broken inside
-    ├── EncryptedDocument  needs a password
-    ├── RefusedContent     holds what we never open: entities, external references, bombs
-    ├── DocumentTooLarge   more bytes, parts or texts than allowed
-    ├── DocumentTooSlow    takes more time than allowed
-    └── LostMarkup         a translation has not the elements of its text, or texts are missing
 """
 
 from __future__ import annotations
@@ -16,6 +7,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Mapping
+from traceback import walk_tb
 from typing import Any
 
 from contract.problems import write_problem
@@ -45,13 +37,18 @@ class DamagedDocument(DocumentError):
 class EncryptedDocument(DocumentError):
     """The document needs a password."""
 
-    slug, status = "encrypted-document", 422
+    slug = "encrypted-document"
+
+    def __init__(
+        self, said: str = "The document is encrypted: save it without password"
+    ) -> None:
+        super().__init__(said)
 
 
 class RefusedContent(DocumentError):
     """The document holds what is never opened, such as an entity or a zip bomb."""
 
-    slug, status = "refused-content", 422
+    slug = "refused-content"
 
 
 class DocumentTooLarge(DocumentError):
@@ -63,7 +60,7 @@ class DocumentTooLarge(DocumentError):
 class DocumentTooSlow(DocumentError):
     """The document takes more time than allowed."""
 
-    slug, status = "document-too-slow", 422
+    slug = "document-too-slow"
 
 
 class LostMarkup(DocumentError):
@@ -90,16 +87,9 @@ def explain(error: Exception) -> dict[str, Any]:
         return write_problem(
             "disk-full", 507, "There is no room for the translated document."
         )
-    _log_fault(error)
+    # Only its place is logged: its message may quote the document.
+    *_, (frame, line) = walk_tb(error.__traceback__)
+    log.error("%s at %s:%d", type(error).__name__, frame.f_code.co_filename, line)
     return write_problem(
         "internal", 500, "The program that translates documents failed on this one."
     )
-
-
-def _log_fault(error: Exception) -> None:
-    """Log the place of a fault; its message may quote the document."""
-    frame = error.__traceback__
-    while frame and frame.tb_next:
-        frame = frame.tb_next
-    place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else ""
-    log.error("%s at %s", type(error).__name__, place)

@@ -15,9 +15,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from documents.gateway import Gateway
-from documents.paths import find_documents, read_secret
 from documents.sandbox import Sandbox
-from documents.settings import DocumentSettings
 from documents.storage import DocumentStorage, Gone, UnfinishedDocument
 from documents.translation import DocumentTranslation, WorkerStopped
 
@@ -31,26 +29,6 @@ _WALK_S, _WALKED = 86_400.0, 50
 _LOCKED_S, _FAILED_S = 5.0, 10.0
 #: The seconds that a stop waits for answers that are on their way.
 _STOP_S = 60.0
-
-
-@contextmanager
-def open_jobs(settings: DocumentSettings) -> Iterator[Jobs]:
-    """The jobs of this machine, which end with the block. Raises OSError."""
-    folder = find_documents(settings.documents)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    sandbox = Sandbox("documents.worker")
-    jobs = Jobs(
-        DocumentStorage(folder),
-        Gateway(settings.gateway, read_secret()),
-        sandbox,
-        kept_s=settings.kept_s,
-        at_once=settings.at_once,
-    )
-    try:
-        yield jobs
-    finally:
-        jobs.close()
-        sandbox.close()
 
 
 class Jobs:
@@ -89,14 +67,12 @@ class Jobs:
 
     def run(self, beat: Callable[[], None] = lambda: None) -> None:
         """Looks for work until `stop`, and calls `beat` as often as it looks."""
-        plan = {self._sweep: _SWEEP_S, self._walk: _WALK_S, self._scan: 0.0}
-        due_at = dict.fromkeys(plan, 0.0)
+        pauses_s = {self._sweep: _SWEEP_S, self._walk: _WALK_S, self._scan: 0.0}
+        due_at = dict.fromkeys(pauses_s, 0.0)
         while not self._stopping.is_set():
             beat()
-            for act, pause_s in plan.items():
-                if time.monotonic() < due_at[act]:
-                    continue
-                due_at[act] = time.monotonic() + pause_s
+            for act in (act for act in due_at if time.monotonic() >= due_at[act]):
+                due_at[act] = time.monotonic() + pauses_s[act]
                 with _told("looking for documents"):
                     act()
             self._stopping.wait(_SCAN_S)
@@ -106,25 +82,19 @@ class Jobs:
         many seconds to leave it alone if it is still there."""
         began = time.monotonic()
         with _told(f"document {job.id}"), suppress(WorkerStopped):
-            if not self._translate_alone(job):
-                return _LOCKED_S
+            try:
+                document = self._storage.find(job.owner, job.id)
+                with document.lock() as is_ours:
+                    if not is_ours:
+                        return _LOCKED_S
+                    work = (document, self._gateway, self._sandbox, self._stopping)
+                    DocumentTranslation(*work).run(self._kept_s)
+            except Gone:
+                self._storage.put_aside(job.owner, job.id)
             self._storage.finish(job)
             seconds = time.monotonic() - began
             log.info("document %s: ended after %.1f s", job.id, seconds)
         return _FAILED_S
-
-    def _translate_alone(self, job: UnfinishedDocument) -> bool:
-        """Returns False where another program translates it."""
-        try:
-            document = self._storage.find(job.owner, job.id)
-            with document.lock() as is_ours:
-                if is_ours:
-                    work = (document, self._gateway, self._sandbox, self._stopping)
-                    DocumentTranslation(*work).run(self._kept_s)
-                return is_ours
-        except Gone:
-            self._storage.put_aside(job.owner, job.id)
-            return True
 
     def _scan(self) -> None:
         """Begins the documents that wait, as many as may be, and looks at a few others."""

@@ -37,10 +37,10 @@ _LOOK_S = 0.2
 _SPARE_S = 60.0
 _PR_SET_PDEATHSIG = 1
 #: The variables of the environment that a server needs; no passwords.
-_ENVIRONMENT = (
+_ENVIRONMENT = {
     *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR"),
     *(variables.RUN_DIR.name, variables.PROGRAM.name),
-)
+}
 
 Resource: TypeAlias = Literal["memory", "cpu", "bytes", "time"]
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -129,15 +129,12 @@ class Sandbox:
         self.close()
         self._control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         self._control.settimeout(_SPARE_S)
+        known = _ENVIRONMENT & os.environ.keys()
         with theirs:
             self._server = subprocess.Popen(
                 [sys.executable, "-m", "documents.sandbox", self._module],
                 cwd=Path(__file__).parents[1],
-                env={
-                    name: os.environ[name]
-                    for name in _ENVIRONMENT
-                    if name in os.environ
-                },
+                env={name: os.environ[name] for name in known},
                 stdin=theirs.fileno(),
             )
         return self._control

@@ -6,7 +6,8 @@ translated; what is renamed into its place is whole, however the machine ends.
     sizes/<owner>~<caller>~<id>          as large as what the document may take
     kept/<owner>/<id>/                   document.json, state.json, source, texts, journal,
                                          result
-    expiring/                            when which document is to be deleted
+    expiring/<quarter>/<unix seconds>~<owner>~<id>
+                                         empty; when a document is to be deleted
     aside/<digits>-<name>                what nobody can read
     trash/                               what is being deleted
 """
@@ -14,6 +15,8 @@ translated; what is renamed into its place is whole, however the machine ends.
 from __future__ import annotations
 
 import heapq
+import logging
+import math
 import os
 import re
 import secrets
@@ -30,9 +33,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pydantic import TypeAdapter
 
 from contract import durable
-from documents import disk
 from documents.budget import DiskLimits, DocumentBudget
-from documents.disk import Aside, Expiry
+
+log = logging.getLogger(__name__)
 
 #: The owner of documents where there are no keys: anybody who knows an id.
 NOBODY = "open"
@@ -45,7 +48,8 @@ _KEPT_S = {"incoming": _UPLOAD_S, "aside": 7 * 86_400, "trash": 0.0}
 _MOST_SWEPT = 1_000
 _ID = re.compile(r"[0-9a-f]{32}")
 _OWNER = re.compile(rf"[0-9a-f]{{12}}|{NOBODY}")
-_EXPIRING = "expiring"
+#: A sweep reads only the folders of the quarters of an hour that have come.
+_EXPIRING, _QUARTER_S = "expiring", 900
 _LONGEST_NAME = 200
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
@@ -146,37 +150,46 @@ def clean_name(given: str) -> str:
     return f"{stem[: _LONGEST_NAME - len(ending) - 1]}{dot}{ending}"[:_LONGEST_NAME]
 
 
+def _list_names(folder: Path) -> list[str]:
+    """List the names in a folder; nothing where there is none. Raises OSError."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _read_age(path: Path, now: float) -> float:
+    """Seconds since something was changed or moved; 0 where it is gone. Raises OSError."""
+    try:
+        return now - path.stat().st_ctime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _remove(path: Path) -> None:
+    """Deletes a file or a folder as far as that can be done."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
 class DocumentFolder:
     """The folder of one document."""
 
     def __init__(self, folder: Path, order: Order) -> None:
         self.folder = folder
         self.order = order
-
-    @property
-    def source(self) -> Path:
-        """The file that was uploaded."""
-        return self.folder / f"source{self.order.suffix}"
-
-    @property
-    def texts(self) -> Path:
-        """The texts to translate, until a worker reads them again."""
-        return self.folder / "texts"
-
-    @property
-    def journal(self) -> Path:
-        """The translations so far."""
-        return self.folder / "journal"
-
-    @property
-    def result(self) -> Path:
-        """The translated file, which is there when the state says so."""
-        return self.folder / f"result{self.order.suffix}"
-
-    @property
-    def part(self) -> Path:
-        """The translated file while it is written."""
-        return self.folder / f"part{self.order.suffix}"
+        #: The file that was uploaded.
+        self.source = folder / f"source{order.suffix}"
+        #: The texts to translate, until a worker reads them again.
+        self.texts = folder / "texts"
+        #: The translations so far.
+        self.journal = folder / "journal"
+        #: The translated file, which is there when the state says so, and while it is written.
+        self.result = folder / f"result{order.suffix}"
+        self.part = folder / f"part{order.suffix}"
 
     def read_state(self) -> State:
         """Raises Gone. What a power cut has torn begins again behind its journal."""
@@ -191,8 +204,8 @@ class DocumentFolder:
         would not be deleted some day. Raises Gone, and OSError."""
         if state.is_over and state.expires_at:
             self.check()
-            expiry = Expiry(self.folder.parents[2] / _EXPIRING)
-            expiry.add(self.order.owner, self.order.id, state.expires_at)
+            order, storage = self.order, self.folder.parents[2]
+            _add_expiry(storage, order.owner, order.id, state.expires_at)
         try:
             content, path = _STATES.dump_json(state), self.folder / "state.json"
             durable.write(path, content, is_synced=state.is_over)
@@ -264,9 +277,9 @@ class DocumentStorage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._expiry = Expiry(folder / _EXPIRING)
-        self._aside = Aside(folder / "aside")
         self.budget = DocumentBudget(folder)
+        #: What is skipped, and the log has told so.
+        self._told: set[Path] = set()
 
     def reserve(
         self, owner: str, caller: str, limits: DocumentLimits, size: int = 0
@@ -297,19 +310,15 @@ class DocumentStorage:
     def list_unfinished(self) -> list[UnfinishedDocument]:
         """List documents that wait or are being translated, and those that are being
         uploaded."""
-        names = disk.list_names(self.folder / "unfinished")
-        return [
-            UnfinishedDocument(*name.split("~"))
-            for name in names
-            if name.count("~") == 2
-        ]
+        names = (name.split("~") for name in _list_names(self.folder / "unfinished"))
+        return [UnfinishedDocument(*parts) for parts in names if len(parts) == 3]
 
     def sort_by_age(
         self, jobs: Iterable[UnfinishedDocument]
     ) -> list[UnfinishedDocument]:
         """Sort jobs by how long they have waited, the longest first."""
         now = time.time()
-        ages = {job: disk.read_age(self._find_mark(job), now) for job in jobs}
+        ages = {job: _read_age(self._find_mark(job), now) for job in jobs}
         return sorted(ages, key=lambda job: ages[job], reverse=True)
 
     def is_complete(self, job: UnfinishedDocument) -> bool:
@@ -341,22 +350,41 @@ class DocumentStorage:
 
     def put_aside(self, owner: str, document_id: str) -> None:
         """Moves what nobody can read out of the way, if there is anything."""
-        self._aside.put(self._find(owner, document_id))
+        self._put_aside(self._find(owner, document_id))
+
+    def _put_aside(self, path: Path) -> None:
+        with self._guard(path):
+            aside = self.folder / "aside"
+            aside.mkdir(mode=0o700, exist_ok=True)
+            durable.rename(path, aside / f"{secrets.token_hex(4)}-{path.name[:100]}")
+            log.warning("%.8s… cannot be read: it is put aside", path.name)
+
+    @contextmanager
+    def _guard(self, path: Path) -> Iterator[None]:
+        """Keeps what the disk says of one entry from the others."""
+        try:
+            yield
+        except FileNotFoundError:
+            pass  # somebody else has moved or deleted it
+        except OSError as error:
+            if path not in self._told:
+                self._told.add(path)
+                log.error("%.8s… is skipped: %s", path.name, type(error).__name__)
 
     def _find(self, owner: str, document_id: str) -> Path:
         return self.folder / "kept" / owner / document_id
 
     def sweep(self, now: float) -> list[str]:
         """Deletes what is due, and what killed programs left. Returns documents' ids."""
-        due = islice(self._expiry.list_due(now), _MOST_SWEPT)
+        due = islice(_list_due(self.folder / _EXPIRING, now), _MOST_SWEPT)
         deleted = [each[-1] for each in due if self._expire(*each, now=now)]
         for folder, kept_s in _KEPT_S.items():
             for path in (self.folder / folder).glob("*"):
-                if disk.read_age(path, now) > kept_s:
-                    disk.remove(path)
+                if _read_age(path, now) > kept_s:
+                    _remove(path)
         for job in self.list_unfinished():
-            with self._aside.guard(mark := self._find_mark(job)):
-                if disk.read_age(mark, now) > _UPLOAD_S and not self.is_complete(job):
+            with self._guard(mark := self._find_mark(job)):
+                if _read_age(mark, now) > _UPLOAD_S and not self.is_complete(job):
                     self.finish(job)
         return deleted
 
@@ -364,25 +392,25 @@ class DocumentStorage:
         """Looks at all documents, one for each step: they get what they have lost of their
         mark and their time to be deleted, and what nobody can read is put aside."""
         kept = self.folder / "kept"
-        for owner in disk.list_names(kept):
+        for owner in _list_names(kept):
             if not (_OWNER.fullmatch(owner) and (kept / owner).is_dir()):
-                self._aside.put(kept / owner)
+                self._put_aside(kept / owner)
             names: list[str] = []
-            with self._aside.guard(kept / owner):
-                names = disk.list_names(kept / owner)
+            with self._guard(kept / owner):
+                names = _list_names(kept / owner)
             for name in names:
                 self._check(owner, name)
                 yield
 
     def _check(self, owner: str, name: str) -> None:
-        with self._aside.guard(self._find(owner, name)):
+        with self._guard(self._find(owner, name)):
             try:
                 document = self.find(owner, name)
                 job = UnfinishedDocument(owner, document.order.caller, name)
                 is_marked = self._find_mark(job).exists()  # an end removes it last
                 state = document.read_state()
                 if state.is_over and state.expires_at:
-                    self._expiry.add(owner, name, state.expires_at)
+                    _add_expiry(self.folder, owner, name, state.expires_at)
                 elif not (is_marked or state.is_over):
                     self._mark(job)
             except Gone:
@@ -391,14 +419,12 @@ class DocumentStorage:
     def _expire(self, path: Path, owner: str, id: str, *, now: float) -> bool:
         """Deletes a document, unless it has got more time."""
         is_due = False
-        with self._aside.guard(path):
+        with self._guard(path):
             try:
                 document = self.find(owner, id)
                 state = document.read_state()
-                mark = self._find_mark(
-                    UnfinishedDocument(owner, document.order.caller, id)
-                )
-                is_waiting = not state.is_over and mark.exists()
+                job = UnfinishedDocument(owner, document.order.caller, id)
+                is_waiting = not state.is_over and self._find_mark(job).exists()
                 is_due = not is_waiting and (state.expires_at or 0) < now
                 if is_due:
                     self.delete(document)
@@ -406,6 +432,31 @@ class DocumentStorage:
                 self.put_aside(owner, id)
             path.unlink(missing_ok=True)
         return is_due
+
+
+def _add_expiry(storage: Path, owner: str, document_id: str, expires_at: float) -> None:
+    """Has a document found when its time has come. Raises OSError."""
+    second = math.ceil(expires_at)
+    quarter = storage / _EXPIRING / str(second // _QUARTER_S)
+    quarter.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (quarter / f"{second}~{owner}~{document_id}").touch()
+
+
+def _list_due(folder: Path, now: float) -> Iterator[tuple[Path, str, str]]:
+    """The files of documents whose time has come, the longest ago first, with their owners
+    and ids. A caller that deletes a document removes its file. Raises OSError."""
+    current = now // _QUARTER_S
+    for quarter in sorted(filter(str.isdecimal, _list_names(folder)), key=int):
+        if int(quarter) > current:
+            return
+        for name in sorted(_list_names(folder / quarter)):
+            second, _, document = name.partition("~")
+            owner, _, document_id = document.partition("~")
+            if second.isdecimal() and int(second) < now:
+                yield folder / quarter / name, owner, document_id
+        if int(quarter) < current:
+            with suppress(OSError):  # it is not empty yet
+                (folder / quarter).rmdir()
 
 
 def read_document(folder: Path) -> DocumentFolder:

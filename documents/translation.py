@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -216,35 +216,32 @@ class DocumentTranslation:
         watch = CancellationWatch(self._document, self._watch.stopping)
         sent: deque[_Sent] = deque()
 
-        def send() -> None:
+        def send() -> bool:
+            """Sends as many requests as may be; returns whether an answer is to come."""
             room = max(0, int(translator.pace.allowed) - len(sent))
             for chunk in islice(chunks, room):
                 texts = [piece.text for piece in chunk]
                 answer = pool.submit(translator.translate, texts, wanted)
                 sent.append(_Sent(chunk, answer))
+            return bool(sent)
 
         with (
             self._gateway.connect(self._document.order, watch.wait) as translator,
             ThreadPoolExecutor(MOST_AT_ONCE, "asking") as pool,
         ):
             try:
-                self._keep_all(sent, send, journal)
+                while send():
+                    self._keep(sent[0], journal)
+                    sent.popleft()
+                    self._look()
             except WorkerStopped:
-                _save(sent, journal)
+                # What has been answered is written down.
+                with suppress(WorkerStopped, Gone, TranslationRefused):
+                    for chunk, answer in sent:
+                        journal.append(chunk, answer.result())
                 raise
             finally:
                 watch.ended.set()
-
-    def _keep_all(
-        self, sent: deque[_Sent], send: Callable[[], None], journal: DocumentJournal
-    ) -> None:
-        """Writes all answers down, and sends more requests meanwhile."""
-        send()
-        while sent:
-            self._keep(sent[0], journal)
-            sent.popleft()
-            self._look()
-            send()
 
     def _keep(self, sent: _Sent, journal: DocumentJournal) -> None:
         """Waits for an answer and writes it down. Raises TranslationRefused with the text's
@@ -290,13 +287,6 @@ def _cut(pieces: Iterator[TextPiece]) -> Iterator[list[TextPiece]]:
 def _count_texts(pieces: Iterable[TextPiece]) -> int:
     """Count the texts that end in these pieces."""
     return sum(piece.gap is None for piece in pieces)
-
-
-def _save(sent: Iterable[_Sent], journal: DocumentJournal) -> None:
-    """Writes down what has been answered when the program is told to end."""
-    with suppress(WorkerStopped, Gone, TranslationRefused):
-        for chunk, answer in sent:
-            journal.append(chunk, answer.result())
 
 
 def _place(

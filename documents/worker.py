@@ -13,7 +13,7 @@ from typing import Any
 from contract import durable
 from documents.errors import explain
 from documents.formats import find_format
-from documents.formats.format import Format, LanguagePair
+from documents.formats.format import Format
 from documents.pieces import join, read_journal
 from documents.sandbox import find_limit
 from documents.storage import DocumentFolder, read_document
@@ -63,7 +63,7 @@ def _read(document: DocumentFolder, format: Format) -> dict[str, Any]:
 
 def _write(document: DocumentFolder, format: Format, source: str | None) -> None:
     document.part.unlink(missing_ok=True)
-    languages = LanguagePair(source, document.order.tgt_lang)
-    translations = join(read_journal(document.journal), source, languages.target)
-    format.write(document.source, translations, document.part, languages)
+    language = document.order.tgt_lang
+    translations = join(read_journal(document.journal), source, language)
+    format.write(document.source, translations, document.part, language)
     durable.sync(document.part)

@@ -13,11 +13,9 @@ from documents.formats import (
     json,
     markdown,
     opendocument,
-    presentation,
-    spreadsheet,
+    openxml,
     subtitles,
     text,
-    word,
     xliff,
 )
 from documents.formats.format import Format
@@ -33,9 +31,7 @@ FORMATS: tuple[Format, ...] = (
     json.FORMAT,
     csv.COMMAS,
     csv.TABS,
-    word.FORMAT,
-    presentation.FORMAT,
-    spreadsheet.FORMAT,
+    *openxml.FORMATS,
     *opendocument.FORMATS,
     epub.FORMAT,
 )

@@ -10,15 +10,25 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html.entities import name2codepoint
-from typing import IO, TypeAlias
+from typing import IO, NoReturn, TypeAlias
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
 from lxml import etree
 
-from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
-from documents.formats.format import LanguagePair
-from documents.formats.fragments import Element, Slot, make_parser, shorten
+from documents.errors import (
+    DamagedDocument,
+    DocumentError,
+    DocumentTooLarge,
+    RefusedContent,
+)
+from documents.formats.fragments import (
+    Element,
+    Slot,
+    find_plain_slots,
+    make_parser,
+    shorten,
+)
 
 #: The largest paragraph, or the largest chapter of a book.
 MAX_BLOCK_BYTES = 16 << 20
@@ -40,14 +50,6 @@ Attributes: TypeAlias = Mapping[str, str]
 FindSlots: TypeAlias = Callable[[Element], list[Slot]]
 
 
-def _skip_none(name: str, attributes: Attributes) -> bool:
-    return False
-
-
-def _leave(wrapper: Element, languages: LanguagePair) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class ElementNames:
     """The names of elements with a part's texts, in short, such as `w:p`."""
@@ -57,9 +59,15 @@ class ElementNames:
     #: The texts of a block, in order. It must not change the block.
     find_slots: FindSlots
     #: Elements that are no blocks and have none, by name and attributes.
-    is_skipped: Callable[[str, Attributes], bool] = _skip_none
-    #: Last touches to a block with its translations; returns whether they change it.
-    finish: Callable[[Element, LanguagePair], bool] = _leave
+    is_skipped: Callable[[str, Attributes], bool] = lambda name, attributes: False
+    #: Last touches to a block in its new language; returns whether they change it.
+    finish: Callable[[Element, str], bool] = lambda wrapper, language: False
+
+
+#: The titles of documents.
+TITLE = ElementNames(
+    frozenset({"dc:title"}), lambda wrapper: find_plain_slots(wrapper[0])
+)
 
 
 @dataclass
@@ -110,12 +118,13 @@ def split(
     Raises DamagedDocument if it is not well-formed, RefusedContent if it declares entities
     or is nested too deep, and DocumentTooLarge if a block is.
     """
-    splitter = _Splitter(vocabulary, where)
-    while chunk := part.read(_CHUNK_BYTES):
-        splitter.feed(chunk)
-        yield from splitter.take()
-    splitter.feed(b"")
-    yield from splitter.take()
+    splitter, chunk = _Splitter(vocabulary, where), b"-"
+    while chunk:
+        splitter.feed(chunk := part.read(_CHUNK_BYTES))
+        if splitter.block_start is None:
+            splitter.flush(splitter.safe)
+        yield from splitter.ready
+        splitter.ready.clear()
     yield bytes(splitter.buffer)
 
 
@@ -149,9 +158,14 @@ class _Splitter:
         parser.StartNamespaceDeclHandler = self._declare
         parser.XmlDeclHandler = self._check_declaration
         parser.StartDoctypeDeclHandler = self._check_doctype
-        parser.EntityDeclHandler = self._refuse_entity
+        parser.EntityDeclHandler = lambda *_: self._refuse("declares an entity")
         parser.buffer_text = True
         self.parser = parser
+
+    def _refuse(
+        self, said: str, error: type[DocumentError] = RefusedContent
+    ) -> NoReturn:
+        raise error(f"{self.where}: {said}")
 
     def feed(self, chunk: bytes) -> None:
         """Reads on; an empty chunk is the end."""
@@ -167,19 +181,10 @@ class _Splitter:
             )
             raise DamagedDocument(message) from error
         if len(self.buffer) > MAX_BLOCK_BYTES:
-            size = f"{MAX_BLOCK_BYTES >> 20} MiB"
-            raise DocumentTooLarge(
-                f"{self.where}: a paragraph or chapter of more than {size}"
-            )
+            said = f"a paragraph or chapter of more than {MAX_BLOCK_BYTES >> 20} MiB"
+            self._refuse(said, DocumentTooLarge)
 
-    def take(self) -> Iterator[bytes | Block]:
-        """Take the elements that are complete."""
-        if self.block_start is None:
-            self._flush(self.safe)
-        ready, self.ready = self.ready, []
-        yield from ready
-
-    def _flush(self, end: int) -> None:
+    def flush(self, end: int) -> None:
         """Bytes up to a number are ready as they are."""
         if end > self.start:
             self.ready.append(self._cut(end))
@@ -193,19 +198,15 @@ class _Splitter:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            message = f"{self.where}: elements are nested more than {MAX_DEPTH} deep"
-            raise RefusedContent(message)
+            self._refuse(f"elements are nested more than {MAX_DEPTH} deep")
         if len(attributes) > _MAX_ATTRIBUTES:
-            raise RefusedContent(
-                f"{self.where}: an element has more than {_MAX_ATTRIBUTES:,} attributes"
-            )
+            self._refuse(f"an element has more than {_MAX_ATTRIBUTES:,} attributes")
         self.elements += 1
         if self.block_start is None:
             self.safe, self.elements = self.parser.CurrentByteIndex, 0
         elif self.elements > MAX_ELEMENTS:
-            raise DocumentTooLarge(
-                f"{self.where}: a paragraph or chapter of more than {MAX_ELEMENTS:,} elements"
-            )
+            said = f"a paragraph or chapter of more than {MAX_ELEMENTS:,} elements"
+            self._refuse(said, DocumentTooLarge)
         if self.inside is not None:
             return
         short = shorten(name)
@@ -214,7 +215,7 @@ class _Splitter:
         elif short in self.vocabulary.blocks:
             self.inside = self.depth
             self.block_start = self.safe
-            self._flush(self.safe)
+            self.flush(self.safe)
         if self.inside is None:
             self.scopes.append(self.declared)
         self.declared = {}
@@ -251,9 +252,7 @@ class _Splitter:
 
     def _declare(self, prefix: str | None, uri: str | None) -> None:
         if len(uri or "") > _MAX_URI:
-            raise RefusedContent(
-                f"{self.where}: a namespace of more than {_MAX_URI:,} characters"
-            )
+            self._refuse(f"a namespace of more than {_MAX_URI:,} characters")
         if self.inside is None:
             self.declared[prefix or ""] = uri or ""
 
@@ -276,10 +275,8 @@ class _Splitter:
         except LookupError:
             name = encoding
         if name not in _ENCODINGS:
-            message = (
-                f"{self.where}: the encoding {encoding[:20]!r} is not one of XML's"
-            )
-            raise DamagedDocument(f"{message}: expected UTF-8 or UTF-16")
+            said = f"the encoding {encoding[:20]!r} is not one of XML's"
+            self._refuse(f"{said}: expected UTF-8 or UTF-16", DamagedDocument)
         if not name.startswith("utf-16"):
             self.encoding = name
 
@@ -287,7 +284,4 @@ class _Splitter:
         self, name: str, system: str | None, public: str | None, _: int
     ) -> None:
         if system and not public:
-            raise RefusedContent(f"{self.where}: refers to an external DTD")
-
-    def _refuse_entity(self, *_: object) -> None:
-        raise RefusedContent(f"{self.where}: declares an entity")
+            self._refuse("refers to an external DTD")

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
 from documents.errors import DamagedDocument, DocumentTooLarge
 from documents.formats.encoding import MAX_LINE, find_encoding, stream_lines
-from documents.formats.format import Edit, make_stream_format
-from documents.formats.prose import is_identifier, is_prose
+from documents.formats.format import Edit, is_prose, make_stream_format, split_edges
 
 _DELIMITERS = ",;\t|"
 #: No text has it, so a row is one cell.
@@ -28,6 +28,11 @@ _DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(.*)', re.DOTALL)
 #: Spreadsheets calculate what begins so.
 _FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
+#: A column's name that is one for programs.
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
+
+#: A row, with the starts and ends of its cells.
+Row: TypeAlias = tuple[str, list[tuple[int, int]]]
 
 
 @dataclass(frozen=True)
@@ -38,10 +43,8 @@ class CsvDialect:
     #: The cells of the first row are names for programs, or Excel's `sep=;`.
     keeps_first_row: bool
 
-    def split(
-        self, lines: Iterator[str]
-    ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-        """Each row with the starts and ends of its cells, quotes included."""
+    def split(self, lines: Iterator[str]) -> Iterator[Row]:
+        """Each row; quotes are part of their cells."""
         mark = re.escape(self.delimiter)
         cell = re.compile(
             rf'((?:"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+))'
@@ -95,21 +98,19 @@ def find_dialect(path: Path) -> CsvDialect:
     if declared := _DECLARED.fullmatch(first):
         return CsvDialect(declared[1], True)
     rates = {delimiter: _rate(path, delimiter) for delimiter in _DELIMITERS}
-    best = max(_DELIMITERS, key=rates.__getitem__)
+    best = max(rates, key=rates.__getitem__)
     if rates[best] < (False, 2):
         return CsvDialect(_NO_DELIMITER, False)
     return CsvDialect(best, _has_names(path, best))
 
 
-def _sample(path: Path, delimiter: str) -> Iterator[Iterable[str]]:
-    """The cells of the first rows, as far as they can be read."""
-    lines = stream_lines(path, find_encoding(path))
+def _sample(path: Path, delimiter: str) -> Iterator[Row]:
+    """The first rows, as far as they can be read."""
+    rows = CsvDialect(delimiter, False).split(stream_lines(path, find_encoding(path)))
     left = _SAMPLE_CHARACTERS
     try:
-        for row, cells in islice(
-            CsvDialect(delimiter, False).split(lines), _SAMPLE_ROWS
-        ):
-            yield (row[start:end] for start, end in cells)
+        for row, cells in islice(rows, _SAMPLE_ROWS):
+            yield row, cells
             left -= len(row)
             if left < 0:
                 return
@@ -119,27 +120,16 @@ def _sample(path: Path, delimiter: str) -> Iterator[Iterable[str]]:
 
 
 def _rate(path: Path, delimiter: str) -> tuple[bool, int]:
-    rows = map(_count, _sample(path, delimiter))
-    counts = [number for number, is_filled in rows if is_filled]
+    rows = _sample(path, delimiter)
+    counts = [len(cells) for _, cells in rows if any(end > at for at, end in cells)]
     first = counts[0] if counts else 0
     return first > 1 and len(set(counts)) == 1, first
 
 
-def _count(row: Iterable[str]) -> tuple[int, bool]:
-    """Count the cells of a row, and tell whether any is not empty."""
-    number, is_filled = 0, False
-    for cell in row:
-        number, is_filled = number + 1, is_filled or bool(cell)
-    return number, is_filled
-
-
 def _has_names(path: Path, delimiter: str) -> bool:
-    number = 0
-    for cell in next(_sample(path, delimiter), ()):
-        number += 1
-        if not is_identifier(_read_cell(cell)):
-            return False
-    return number > 1
+    row, cells = next(_sample(path, delimiter), ("", []))
+    names = (_read_cell(row[start:end]) for start, end in cells)
+    return len(cells) > 1 and all(map(_IDENTIFIER.fullmatch, names))
 
 
 def _read_cell(raw: str) -> str:
@@ -148,29 +138,27 @@ def _read_cell(raw: str) -> str:
     return quoted[1].replace('""', '"') + quoted[2] if quoted else raw
 
 
-def _find_edits(
-    row: str, cells: list[tuple[int, int]], delimiter: str
-) -> Iterator[Edit]:
+def _find_edits(row: str, cells: list[tuple[int, int]], mark: str) -> Iterator[Edit]:
     for start, end in cells:
         cell = _read_cell(row[start:end])
         text = cell.strip()
         if is_prose(text) and not _FORMULA.match(text):
-            yield _make_edit(start, end, cell, delimiter, is_quoted=row[start] == '"')
+            write = _make_writer(cell, mark, is_quoted=row[start] == '"')
+            yield Edit(start, end, (text,), write)
 
 
-def _make_edit(
-    start: int, end: int, cell: str, delimiter: str, *, is_quoted: bool
-) -> Edit:
-    text = cell.strip()
-    before, _, after = cell.partition(text)
+def _make_writer(
+    cell: str, delimiter: str, *, is_quoted: bool
+) -> Callable[[Sequence[str], str], str]:
+    before, _, after = split_edges(cell)
 
-    def write(new: str) -> str:
-        value = before + new + after
+    def write(new: Sequence[str], _: str) -> str:
+        value = before + new[0] + after
         if is_quoted or any(mark in value for mark in (delimiter, '"', "\r", "\n")):
             return '"{}"'.format(value.replace('"', '""'))
         return value
 
-    return Edit(start, end, (text,), lambda new, _: write(new[0]))
+    return write
 
 
 def _find_rows(path: Path) -> Iterator[tuple[str, Iterable[Edit]]]:

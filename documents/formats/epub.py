@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 from documents.errors import DamagedDocument, EncryptedDocument
 from documents.formats.blocks import ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
-from documents.formats.format import LanguagePair
-from documents.formats.fragments import Element, Slot, name_of
+from documents.formats.format import is_right_to_left
+from documents.formats.fragments import Element, Slot, find_plain_slots, name_of
 from documents.formats.packages import Package, make_package_format
-from documents.formats.runs import find_plain_slot, is_right_to_left
 
 _MEDIA_TYPE = "application/epub+zip"
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
@@ -31,8 +30,11 @@ _KEPT = frozenset("head pre hr".split())
 _VOID = frozenset(
     "area base br col embed hr img input link meta source track wbr".split()
 )
-_CLEAR, _STALE = frozenset({"ruby", "rb"}), frozenset({"rt", "rp", "rtc"})
-_INLINE = _SPANS | _ATOMS | _CLEAR | _STALE
+_RUBY = {
+    **dict.fromkeys(("ruby", "rb"), ElementRole.CLEAR),
+    **dict.fromkeys(("rt", "rp", "rtc"), ElementRole.STALE),
+}
+_INLINE = _SPANS | _ATOMS | _RUBY.keys()
 
 
 class _Chapters:
@@ -50,7 +52,8 @@ class _Chapters:
         for element in elements:
             if _is_block(name_of(element)):
                 self._hold(element.getparent())
-        slots = list(_find_plain([e for e in elements if name_of(e) == "h:title"]))
+        titles = [e for e in elements if name_of(e) == "h:title"]
+        slots = [slot for title in titles for slot in find_plain_slots(title)]
         for body in [child for child in wrapper[0] if name_of(child) == "h:body"]:
             slots += self._flow.find_slots(body)
         return slots
@@ -62,7 +65,8 @@ class _Chapters:
 
     def _classify(self, element: Element) -> ElementKind:
         namespace, _, name = name_of(element).rpartition(":")
-        is_fixed = _is_fixed(element)
+        is_marked = "notranslate" in (element.get("class") or "").split()
+        is_fixed = is_marked or element.get("translate") == "no"
         is_inline = element not in self._holders and not _is_block(name_of(element))
         if is_fixed or name in _KEPT:
             return ElementKind(ElementRole.ATOM if is_inline else ElementRole.KEPT)
@@ -70,13 +74,9 @@ class _Chapters:
             return ElementKind(ElementRole.ATOM)
         if not is_inline:
             return ElementKind(ElementRole.BLOCK)
-        if name in _STALE or name in _CLEAR:
-            return ElementKind(
-                ElementRole.STALE if name in _STALE else ElementRole.CLEAR
-            )
-        return ElementKind(ElementRole.SPAN)
+        return ElementKind(_RUBY.get(name, ElementRole.SPAN))
 
-    def finish(self, wrapper: Element, languages: LanguagePair) -> bool:
+    def finish(self, wrapper: Element, language: str) -> bool:
         """See Vocabulary. Empty elements keep their end tags, as some readers take XHTML
         for HTML."""
         self._flow.finish()
@@ -84,7 +84,7 @@ class _Chapters:
             namespace, _, name = name_of(element).rpartition(":")
             if namespace == "h" and name not in _VOID and not len(element):
                 element.text = element.text or ""
-        return _mark(wrapper[0], languages)
+        return _mark(wrapper[0], language)
 
 
 def _is_block(name: str) -> bool:
@@ -93,45 +93,34 @@ def _is_block(name: str) -> bool:
     return namespace == "h" and local not in _INLINE
 
 
-def _is_fixed(element: Element) -> bool:
-    is_marked = "notranslate" in (element.get("class") or "").split()
-    return is_marked or element.get("translate") == "no"
-
-
-def _find_plain(elements: list[Element]) -> Iterator[Slot]:
-    for element in elements:
-        slot = find_plain_slot(element)
-        yield from [slot] if slot else []
-
-
 def _find_title(wrapper: Element) -> list[Slot]:
     is_text = name_of(wrapper[0]) != "dc:language"
-    return list(_find_plain([wrapper[0]] if is_text else []))
+    return find_plain_slots(wrapper[0]) if is_text else []
 
 
 def _is_same(tag: str, language: str) -> bool:
     return tag.strip().lower().split("-")[0] == language
 
 
-def _mark(html: Element, languages: LanguagePair) -> bool:
+def _mark(html: Element, language: str) -> bool:
     """Sets a chapter's language and direction; returns whether that changes it."""
     before = dict(html.attrib)
     for name in (_LANG, "lang"):
-        if not _is_same(html.get(name) or languages.target, languages.target):
-            html.set(name, languages.target)
-    if is_right_to_left(languages.target):
+        if not _is_same(html.get(name) or language, language):
+            html.set(name, language)
+    if is_right_to_left(language):
         html.set("dir", "rtl")
     elif html.get("dir") == "rtl":
         del html.attrib["dir"]
     return dict(html.attrib) != before
 
 
-def _finish_metadata(wrapper: Element, languages: LanguagePair) -> bool:
+def _finish_metadata(wrapper: Element, language: str) -> bool:
     element = wrapper[0]
     is_language = name_of(element) == "dc:language"
-    if not is_language or _is_same(element.text or "", languages.target):
+    if not is_language or _is_same(element.text or "", language):
         return False
-    element.text = languages.target
+    element.text = language
     return True
 
 

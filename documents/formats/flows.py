@@ -11,7 +11,6 @@ from enum import Enum, auto
 from itertools import zip_longest
 from typing import TypeAlias
 
-from documents.formats.format import LanguagePair
 from documents.formats.fragments import (
     Atom,
     Element,
@@ -21,7 +20,7 @@ from documents.formats.fragments import (
     Span,
     has_text,
     list_spans,
-    make_slot,
+    make_slots,
     name_of,
 )
 
@@ -74,8 +73,7 @@ class TextFlow:
         stretches = list(self._divide(element))
         for number, stretch in enumerate(stretches):
             if isinstance(stretch, list):
-                slot = self._make_slot(element, stretches, number)
-                yield from [slot] if slot else []
+                yield from self._make_slots(element, stretches, number, stretch)
             elif self._classify(stretch).role is ElementRole.BLOCK:
                 yield from self.find_slots(stretch)
 
@@ -83,8 +81,11 @@ class TextFlow:
         """Fills all elements with new texts, each once: a chapter may have many texts."""
         for element, stretches in self._changed.items():
             blocks = {stretch for stretch in stretches if isinstance(stretch, Element)}
-            for stretch in stretches:
-                _take_apart(stretch if isinstance(stretch, list) else [])
+            written = [s for s in stretches if isinstance(s, list)]
+            for span in [span for parts in written for span in list_spans(parts)]:
+                if isinstance(span.shell, Element):
+                    span.shell[:] = []
+                    span.shell.text = span.shell.tail = None
             for child in [child for child in element if child not in blocks]:
                 element.remove(child)
             element.text = None
@@ -96,18 +97,17 @@ class TextFlow:
                     _insert(element, stretch, following)
         self._changed.clear()
 
-    def _make_slot(
-        self, element: Element, stretches: list[Stretch], number: int
-    ) -> Slot | None:
-        def build(parts: Sequence[Part], languages: LanguagePair) -> None:
+    def _make_slots(
+        self, element: Element, stretches: list[Stretch], number: int, old: list[Part]
+    ) -> list[Slot]:
+        def build(parts: Sequence[Part], language: str) -> None:
             stretches[number] = list(parts)
             self._changed[element] = stretches
 
-        parts = stretches[number]
-        return make_slot(parts, build) if isinstance(parts, list) else None
+        return make_slots(old, build)
 
     def _divide(self, element: Element) -> Iterator[Stretch]:
-        """Sentences, and the blocks between them."""
+        """Sentences, and the blocks between them. In a span there are none."""
         joiner = _start()
         joiner.add(element.text or "")
         for child in element:
@@ -126,8 +126,11 @@ class TextFlow:
             joiner.add(Atom(((child, None),)))
         if kind.role not in (ElementRole.SPAN, ElementRole.CLEAR):
             return
-        inner = self._read(child)
-        if kind.role is ElementRole.CLEAR or (inner and _is_blank(inner)):
+        divided = self._divide(child)
+        inner = [p for parts in divided if isinstance(parts, list) for p in parts]
+        # Most styles cannot be seen on white space.
+        is_blank = all(isinstance(part, str) for part in inner) and not has_text(inner)
+        if kind.role is ElementRole.CLEAR or (inner and is_blank):
             for part in inner:
                 joiner.add(part)
         elif not has_text(inner):
@@ -136,29 +139,9 @@ class TextFlow:
             is_link = name_of(child) in self._links
             joiner.add_span(Span(child, inner, is_link), kind.key)
 
-    def _read(self, element: Element) -> list[Part]:
-        joiner = _start()
-        joiner.add(element.text or "")
-        for child in element:
-            self._add(joiner, child, self._classify(child))
-            joiner.add(child.tail or "")
-        return joiner.finish()
-
 
 def _start() -> Joiner:
     return Joiner(lambda text: _WHITE_SPACE.sub(" ", text))
-
-
-def _is_blank(parts: Sequence[Part]) -> bool:
-    """Whether it is white space only, on which most styles cannot be seen."""
-    return all(isinstance(part, str) for part in parts) and not has_text(parts)
-
-
-def _take_apart(parts: Sequence[Part]) -> None:
-    for span in list_spans(parts):
-        if isinstance(span.shell, Element):
-            span.shell[:] = []
-            span.shell.text = span.shell.tail = None
 
 
 def _insert(

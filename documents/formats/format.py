@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from contract.languages import SCRIPTS, normalize_language
 from documents.errors import LostMarkup
 from documents.formats.encoding import MAX_BYTES, find_encoding, read_text, write_text
 
@@ -19,14 +20,6 @@ from documents.formats.encoding import MAX_BYTES, find_encoding, read_text, writ
 #: field) is `<x id="2"/>`. The translation has the same elements, each once, perhaps in
 #: another order.
 Markup: TypeAlias = Literal["text", "xml"]
-
-
-@dataclass(frozen=True)
-class LanguagePair:
-    """The languages of a translation: codes of ours. `source` is None if it is identified."""
-
-    source: str | None
-    target: str
 
 
 @dataclass(frozen=True)
@@ -39,16 +32,12 @@ class Format:
     #: The media type of the result.
     media_type: str
     markup: Markup
-    #: read(source, target): the texts of the file that are missing in the target language, in
+    #: read(source, language): the texts of the file that are missing in this language, in
     #: a fixed order. A text has a letter.
     read: Callable[[Path, str], Iterator[str]]
-    #: write(source, translations, target, languages): writes `target`, which does not exist.
-    #: `translations` has one for each text of `read`, in its order.
-    write: Callable[[Path, Iterator[str], Path, LanguagePair], None]
-
-
-def _never(target: str) -> bool:
-    return False
+    #: write(source, translations, target, language): writes `target`, which does not exist.
+    #: `translations` has one for each text of `read`, in its order. The language is our code.
+    write: Callable[[Path, Iterator[str], Path, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +47,19 @@ class Edit:
     start: int
     end: int
     texts: tuple[str, ...]
-    #: Returns the replacement, from the texts' translations.
-    write: Callable[[Sequence[str], LanguagePair], str]
+    #: Returns the replacement, from the texts' translations and their language.
+    write: Callable[[Sequence[str], str], str]
     #: Whether the characters stay where all translations are like the texts. It is not so
     #: where the texts are read from another place.
     is_in_place: bool = True
-    #: Whether a translation into the target language is there already, and stays.
-    is_done: Callable[[str], bool] = _never
+    #: Whether a translation into a language is there already, and stays.
+    is_done: Callable[[str], bool] = lambda language: False
 
 
 #: Finds the places of a document, in order.
 FindEdits = Callable[[str], Iterable[Edit]]
 #: Finds the parts of a file, each with its edits.
 FindParts = Callable[[Path], Iterator[tuple[str, Iterable[Edit]]]]
-
-
-def replace(
-    content: str, start: int, end: int, escape: Callable[[str], str] = str
-) -> Iterator[Edit]:
-    """The edit of a stretch of plain text, without the white space around it. A text without
-    letters has none."""
-    raw = content[start:end]
-    text = raw.strip()
-    if has_letter(text):
-        start += raw.index(text)
-        yield Edit(start, start + len(text), (text,), lambda new, _: escape(new[0]))
-
-
-def has_letter(text: str) -> bool:
-    """Whether a text has anything to translate."""
-    return any(map(str.isalpha, text))
 
 
 def make_format(
@@ -126,42 +98,37 @@ def make_stream_format(
 ) -> Format:
     """The format of documents that are read part by part."""
 
-    def read(path: Path, target: str) -> Iterator[str]:
+    def read(path: Path, language: str) -> Iterator[str]:
         for _, edits in find_parts(path):
             for edit in edits:
-                if not edit.is_done(target):
+                if not edit.is_done(language):
                     yield from edit.texts
 
     def write(
-        source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
+        source: Path, translations: Iterator[str], target: Path, language: str
     ) -> None:
-        parts = (
-            piece
-            for content, edits in find_parts(source)
-            for piece in splice(content, edits, translations, languages)
-        )
-        encoding = find_encoding(source, declaration)
-        write_text(check_end(parts, translations), target, encoding, errors)
+        def translate() -> Iterator[str]:
+            for content, edits in find_parts(source):
+                yield from _splice(content, edits, translations, language)
+            check_none_left(translations)
+
+        write_text(translate(), target, find_encoding(source, declaration), errors)
 
     return Format(suffixes, media_type, markup, read, write)
 
 
-def splice(
-    content: str,
-    edits: Iterable[Edit],
-    translations: Iterator[str],
-    languages: LanguagePair,
+def _splice(
+    content: str, edits: Iterable[Edit], translations: Iterator[str], language: str
 ) -> Iterator[str]:
-    """The parts of a document with its translations. Raises LostMarkup if there are fewer of
-    them than texts."""
+    """The parts of a document with its translations."""
     place = 0
     for edit in edits:
-        if edit.is_done(languages.target):
+        if edit.is_done(language):
             continue
         yield content[place : edit.start]
         new = [take(translations) for _ in edit.texts]
         is_same = edit.is_in_place and bool(new) and tuple(new) == edit.texts
-        yield content[edit.start : edit.end] if is_same else edit.write(new, languages)
+        yield content[edit.start : edit.end] if is_same else edit.write(new, language)
         place = edit.end
     yield content[place:]
 
@@ -174,13 +141,67 @@ def take(translations: Iterator[str]) -> str:
     return translation
 
 
-def check_end(parts: Iterable[str], translations: Iterator[str]) -> Iterator[str]:
-    """All parts. Raises LostMarkup if a translation is left after them."""
-    yield from parts
-    check_none_left(translations)
-
-
 def check_none_left(translations: Iterator[str]) -> None:
     """Raises LostMarkup if a translation is left."""
     if next(translations, None) is not None:
         raise LostMarkup("The document has fewer texts than translations")
+
+
+def split_edges(text: str, space: str | None = None) -> tuple[str, str, str]:
+    """The white space before a text, the text without it, and the white space behind it."""
+    inner = text.strip(space)
+    before = text[: len(text) - len(text.lstrip(space))]
+    return before, inner, text[len(before) + len(inner) :]
+
+
+def is_right_to_left(language: str) -> bool:
+    """Whether a language of ours is written from right to left."""
+    return SCRIPTS.get(language, ("",))[0] in ("Arabic", "Hebrew")
+
+
+def name_language(old: str, language: str) -> str:
+    """The language of a translation, unless the file names a country of it."""
+    return old if normalize_language(old) == language else language
+
+
+_LONGEST_WORD = 64
+_CODES = re.compile(
+    r"""
+    [a-z][\w+.-]*://.*                              # an address
+    | (?:mailto|tel|data|urn|javascript):.*
+    | \S+@\S+\.\w+                                  # a mailbox
+    | .*[\d_@\\={}<>\[\]|$%].*                      # a number, an identifier, a variable
+    | .*\w[.:]+\w.*                                 # a file, a domain, a name in a name
+    | [./~\#]\S*[/\w]\S*                            # a path, a selector
+    | (?:application|audio|font|image|message|model|multipart|text|video)/\S+
+    | \S+/                                          # a folder
+    | [a-z]+[A-Z]\S*                                # camelCase
+    | (?:[A-Z][a-z]+){2,}                           # PascalCase
+    | [a-z]+(?:-[a-z]+){2,}                         # kebab-case-with-parts
+    | [a-z]{2,3}-(?:[A-Z]{2}|[A-Z][a-z]{3})         # a language
+    | true | false | null
+    """,
+    re.VERBOSE,
+)
+_VARIABLES = re.compile(
+    r"\{\{[^{}]*\}\}|\$?\{[^{}]*\}|%(?:\(\w+\))?(?:\d+\$)?[-+#0 ]?\d*[a-zA-Z@]|<[^<>]*>"
+)
+
+
+def has_letter(text: str) -> bool:
+    """Whether a text has anything to translate."""
+    return any(map(str.isalpha, text))
+
+
+def is_prose(text: str) -> bool:
+    """Whether a value that a program wrote is to be translated: it has letters, and is not a
+    single word that looks like an identifier, an address, a path, or another code."""
+    text = text.strip()
+    if not has_letter(text):
+        return False
+    if any(map(str.isspace, text)):
+        return has_letter(_VARIABLES.sub("", text))
+    # Languages without spaces have sentences that look like one word.
+    if not text.isascii():
+        return "://" not in text
+    return len(text) <= _LONGEST_WORD and not _CODES.fullmatch(text)

@@ -16,33 +16,29 @@ from xml.sax.saxutils import escape
 from lxml import etree
 
 from documents.errors import LostMarkup
-from documents.formats.format import LanguagePair
+from documents.formats.format import has_letter
 
 _MICROSOFT = "http://schemas.openxmlformats.org"
 _STRICT = "http://purl.oclc.org/ooxml"
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 
+#: The families of Office Open XML, by prefix.
+_FAMILIES = {
+    "w": ("wordprocessingml", "main"),
+    "a": ("drawingml", "main"),
+    "c": ("drawingml", "chart"),
+    "p": ("presentationml", "main"),
+    "x": ("spreadsheetml", "main"),
+}
 #: The prefixes of short names, by namespace. Elements of other namespaces have none.
 _PREFIXES = {
-    f"{_MICROSOFT}/wordprocessingml/2006/main": "w",
-    f"{_STRICT}/wordprocessingml/main": "w",
-    f"{_MICROSOFT}/drawingml/2006/main": "a",
-    f"{_STRICT}/drawingml/main": "a",
-    f"{_MICROSOFT}/drawingml/2006/chart": "c",
-    f"{_STRICT}/drawingml/chart": "c",
-    f"{_MICROSOFT}/presentationml/2006/main": "p",
-    f"{_STRICT}/presentationml/main": "p",
-    f"{_MICROSOFT}/spreadsheetml/2006/main": "x",
-    f"{_STRICT}/spreadsheetml/main": "x",
+    **{f"{_MICROSOFT}/{x}/2006/{part}": p for p, (x, part) in _FAMILIES.items()},
+    **{f"{_STRICT}/{x}/{part}": p for p, (x, part) in _FAMILIES.items()},
+    **{f"{_OASIS}:{x}:1.0": x for x in "office text table style manifest".split()},
+    f"{_OASIS}:drawing:1.0": "draw",
+    f"{_OASIS}:container": "container",
     f"{_MICROSOFT}/package/2006/content-types": "types",
     "http://purl.org/dc/elements/1.1/": "dc",
-    f"{_OASIS}:office:1.0": "office",
-    f"{_OASIS}:text:1.0": "text",
-    f"{_OASIS}:table:1.0": "table",
-    f"{_OASIS}:drawing:1.0": "draw",
-    f"{_OASIS}:style:1.0": "style",
-    f"{_OASIS}:manifest:1.0": "manifest",
-    f"{_OASIS}:container": "container",
     "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0": "loext",
     "http://www.idpf.org/2007/opf": "opf",
     "http://www.w3.org/1999/xhtml": "h",
@@ -75,6 +71,11 @@ def attribute(element: etree._Element, name: str) -> str:
 def beside(element: etree._Element, local: str) -> str:
     """The full name of what has this local name and an element's namespace."""
     return etree.QName(etree.QName(element).namespace, local).text
+
+
+def find(element: etree._Element, name: str | None) -> etree._Element | None:
+    """The first child with a short name."""
+    return next((child for child in element if name_of(child) == name), None)
 
 
 def describe(element: etree._Element) -> tuple[object, ...]:
@@ -122,7 +123,8 @@ class Slot:
     """A text of a document, and what puts its translation in its place."""
 
     text: str
-    write: Callable[[str, LanguagePair], None]
+    #: Gets the translation and its language.
+    write: Callable[[str, str], None]
 
 
 class Joiner:
@@ -141,12 +143,12 @@ class Joiner:
             self.add_span(part)
         elif isinstance(part, Atom):
             if not isinstance(last, _Atoms):
-                self._groups.append(last := _Atoms([]))
-            last.elements.extend(part.elements)
+                self._groups.append(last := _Atoms())
+            last.extend(part.elements)
         elif part:
             if not isinstance(last, _Texts):
-                self._groups.append(last := _Texts([]))
-            last.pieces.append(part)
+                self._groups.append(last := _Texts())
+            last.append(part)
 
     def add_span(self, span: Span, key: object = None) -> None:
         """Adds a span. Its parts go into the one before it if both have the same key."""
@@ -164,7 +166,7 @@ class Joiner:
         if isinstance(last, _Spans):
             last.open(self._tidy).add(text)
         elif isinstance(last, _Texts):
-            last.pieces.append(text)
+            last.append(text)
         return isinstance(last, _Spans | _Texts)
 
     def finish(self) -> list[Part]:
@@ -173,20 +175,16 @@ class Joiner:
 
     def _finish(self, group: _Texts | _Atoms | _Spans) -> Part:
         if isinstance(group, _Texts):
-            return self._tidy("".join(group.pieces))
-        if isinstance(group, _Atoms):
-            return Atom(tuple(group.elements))
-        return group.finish()
+            return self._tidy("".join(group))
+        return Atom(tuple(group)) if isinstance(group, _Atoms) else group.finish()
 
 
-@dataclass(frozen=True)
-class _Texts:
-    pieces: list[str]
+class _Texts(list[str]):
+    pass
 
 
-@dataclass(frozen=True)
-class _Atoms:
-    elements: list[tuple[Element, object]]
+class _Atoms(list[tuple[Element, object]]):
+    pass
 
 
 @dataclass
@@ -196,7 +194,6 @@ class _Spans:
     joiner: Joiner | None = None
 
     def open(self, tidy: Callable[[str], str]) -> Joiner:
-        """Open a span and return the list for its parts."""
         if self.joiner is None:
             self.joiner = Joiner(tidy)
             for part in self.first.parts:
@@ -218,18 +215,6 @@ def make_parser() -> etree.XMLParser[Element]:
         huge_tree=False,
         strip_cdata=False,
     )
-
-
-def trim(
-    parts: Sequence[Part],
-) -> tuple[Sequence[Part], Sequence[Part], Sequence[Part]]:
-    """Divide into the parts before the first text, those with text, and those after the
-    last."""
-    filled = [n for n, part in enumerate(parts) if has_text([part])]
-    if not filled:
-        return parts, (), ()
-    start, end = filled[0], filled[-1] + 1
-    return parts[:start], parts[start:end], parts[end:]
 
 
 def has_text(parts: Sequence[Part]) -> bool:
@@ -323,13 +308,14 @@ def _read(
 ) -> list[Part]:
     read: list[Part] = [element.text] if element.text else []
     for child in element:
-        number = _number_of(child)
-        mark = marks.get(number)
+        said = child.get("id") or ""
+        number = int(said) if said.isascii() and said.isdigit() else 0
+        mark, is_empty = marks.get(number), len(child) == 0 and not child.text
         found.append(number)
         if child.tag == "g" and isinstance(mark, Span):
             inner = _read(child, marks, found)
             read.append(Span(mark.shell, inner, mark.is_container))
-        elif child.tag == "x" and isinstance(mark, Atom) and _is_empty(child):
+        elif child.tag == "x" and isinstance(mark, Atom) and is_empty:
             read.append(mark)
         else:
             raise LostMarkup(
@@ -338,15 +324,6 @@ def _read(
         if child.tail:
             read.append(child.tail)
     return read
-
-
-def _number_of(element: Element) -> int:
-    number = element.get("id") or ""
-    return int(number) if number.isascii() and number.isdigit() else 0
-
-
-def _is_empty(element: Element) -> bool:
-    return len(element) == 0 and not element.text
 
 
 def _place_containers(parts: Sequence[Part]) -> set[tuple[int, int]]:
@@ -365,29 +342,42 @@ def _place_containers(parts: Sequence[Part]) -> set[tuple[int, int]]:
     return placed
 
 
-def make_slot(
-    parts: Sequence[Part], build: Callable[[Sequence[Part], LanguagePair], None]
-) -> Slot | None:
-    """The slot of a sentence; None if it has no letter or is only an address. `build` gets
-    all parts again.
+def make_slots(
+    parts: Sequence[Part], build: Callable[[Sequence[Part], str], None]
+) -> list[Slot]:
+    """The slot of a sentence, or none if it has no letter or is only an address. `build` gets
+    all parts again, and their language.
 
     What stands before and after the text, and a format around all of it, is outside of
     the fragment.
     """
-    before, middle, after = trim(parts)
+    filled = [n for n, part in enumerate(parts) if has_text([part])]
+    if not filled:
+        return []
+    start, end = filled[0], filled[-1] + 1
+    before, middle, after = parts[:start], parts[start:end], parts[end:]
     if len(middle) == 1 and isinstance(middle[0], Span):
         span = middle[0]
-        return make_slot(
+        return make_slots(
             span.parts,
-            lambda inner, languages: build(
-                [*before, Span(span.shell, inner, span.is_container), *after], languages
+            lambda inner, language: build(
+                [*before, Span(span.shell, inner, span.is_container), *after], language
             ),
         )
     text = "".join(list_texts(middle))
-    if not any(map(str.isalpha, text)) or _ADDRESS.fullmatch(text.strip()):
-        return None
+    if not has_letter(text) or _ADDRESS.fullmatch(text.strip()):
+        return []
 
-    def write(translation: str, languages: LanguagePair) -> None:
-        build([*before, *read_fragment(translation, middle), *after], languages)
+    def write(translation: str, language: str) -> None:
+        build([*before, *read_fragment(translation, middle), *after], language)
 
-    return Slot(write_fragment(middle), write)
+    return [Slot(write_fragment(middle), write)]
+
+
+def find_plain_slots(element: Element) -> list[Slot]:
+    """The text of an element that has nothing else."""
+
+    def build(parts: Sequence[Part], language: str) -> None:
+        element.text = "".join(part for part in parts if isinstance(part, str))
+
+    return make_slots([element.text or ""], build) if len(element) == 0 else []

@@ -18,8 +18,7 @@ from babel.plural import to_gettext
 
 from contract.languages import normalize_language
 from documents.errors import DamagedDocument
-from documents.formats.format import Edit, LanguagePair, make_format
-from documents.formats.prose import is_prose
+from documents.formats.format import Edit, is_prose, make_format, split_edges
 
 _DECLARATION = re.compile(rb"Content-Type:[^\n\"]*charset=([\w.:-]+)", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
@@ -36,15 +35,7 @@ _HEADER_LINE = re.compile(
 #: The joint at which the text goes on in the next line, or ends.
 _JOINT = re.compile(r'(\\.)|"\s*"?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
-_CHARACTERS = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "v": "\v",
-}
+_CHARACTERS = dict(zip("ntrabfv", "\n\t\r\a\b\f\v", strict=True))
 #: A character without a letter of its own is written as its number.
 _SIGNS = {
     **{code: f"\\{code:03o}" for code in range(32)},
@@ -272,47 +263,45 @@ class _Writer:
         start = self.entry.translations[0].start
         end = self.entry.translations[-1].end
         if self.entry.is_header:
-            yield Edit(
-                start, end, (), lambda _, languages: self._write_header(languages)
-            )
+            yield Edit(start, end, (), self._write_header)
         elif all(is_prose(form.text) for form in forms):
             texts = tuple(form.text.strip() for form in forms)
             if self.entry.flags:
                 first, last, _ = self.entry.flags
-                yield Edit(first, last, (), lambda _, languages: self._flag(languages))
+                yield Edit(first, last, (), self._write_flags)
             yield Edit(
                 *(start, end, texts, self._write),
                 is_in_place=False,
                 is_done=self._is_done,
             )
 
-    def _write_header(self, languages: LanguagePair) -> str:
+    def _write_header(self, _: Sequence[str], language: str) -> str:
         old = self.entry.translations[0]
         raw = self.content[old.start : old.end]
-        return self.header.write(raw, languages.target, self.line_end)
+        return self.header.write(raw, language, self.line_end)
 
-    def _is_done(self, target: str) -> bool:
+    def _is_done(self, language: str) -> bool:
         done = all(each.text for each in self.entry.translations)
-        return done and self.header.is_in(target)
+        return done and self.header.is_in(language)
 
-    def _flag(self, languages: LanguagePair) -> str:
+    def _write_flags(self, _: Sequence[str], language: str) -> str:
         """The line of flags. `fuzzy` belongs to a translation that is replaced."""
         first, last, raw = self.entry.flags or (0, 0, "")
         flags = [flag.strip() for flag in raw[2:].split(",")]
-        if "fuzzy" not in flags or self._is_done(languages.target):
+        if "fuzzy" not in flags or self._is_done(language):
             return self.content[first:last]
         others = ", ".join(flag for flag in flags if flag != "fuzzy")
         return f"#, {others}{self.line_end}" if others else ""
 
-    def _write(self, new: Sequence[str], languages: LanguagePair) -> str:
+    def _write(self, new: Sequence[str], language: str) -> str:
         old = self.entry.translations
         fields = self.entry.fields
         written = [_surround(fields["msgid"].text, new[0])]
         if "msgid_plural" not in fields:
             return self._format("msgstr", written[0], fields["msgid"])
         written.append(_surround(fields["msgid_plural"].text, new[1]))
-        plural = self.header.find_plural(languages.target)
-        is_kept = self.header.is_in(languages.target)
+        plural = self.header.find_plural(language)
+        is_kept = self.header.is_in(language)
         kept = {each.keyword: each.text for each in old if is_kept}
         lines = []
         for index in range(plural.number):
@@ -336,8 +325,8 @@ class _Writer:
 
 def _surround(model: str, text: str) -> str:
     """A text with the white space around the model: gettext checks it."""
-    start = len(model) - len(model.lstrip())
-    return model[:start] + text + model[len(model.rstrip()) :]
+    before, _, after = split_edges(model)
+    return before + text + after
 
 
 def _break(line: str) -> Iterator[str]:

@@ -9,9 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from contract.languages import normalize_language
 from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, unescape
-from documents.formats.format import Edit, LanguagePair, has_letter, make_format
+from documents.formats.format import (
+    Edit,
+    has_letter,
+    make_format,
+    name_language,
+    split_edges,
+)
 from documents.formats.inline import (
     InlinePiece,
     PieceRole,
@@ -54,9 +59,12 @@ class _Attribute:
         return '"{}"'.format(value.replace('"', "&quot;"))
 
     def make_edit(self) -> Edit:
-        return Edit(
-            self.start, self.end, (self.text,), lambda new, _: self.write(new[0])
-        )
+        texts = (self.text,)
+        return Edit(self.start, self.end, texts, lambda new, _: self.write(new[0]))
+
+    def make_language_edit(self) -> Edit:
+        old = self.text
+        return Edit(self.start, self.end, (), lambda _, new: name_language(old, new))
 
 
 @dataclass
@@ -77,8 +85,7 @@ class _Sentences:
             self.attributes[start] = attributes
 
     def add_text(self, start: int, raw: str) -> None:
-        piece = InlinePiece(_SPACE.sub(" ", unescape(raw)))
-        self.pieces.append((start, start + len(raw), piece))
+        self.pieces.append((start, start + len(raw), _read_text(raw)))
 
     def make_edits(self) -> Iterator[Edit]:
         """The edits of what is here, which is then empty."""
@@ -89,7 +96,7 @@ class _Sentences:
             yield from (attribute.make_edit() for attribute in attributes)
             return
 
-        def write(new: Sequence[str], _: LanguagePair) -> str:
+        def write(new: Sequence[str], _: str) -> str:
             values = iter(new[1:])
             written = [
                 self._insert(start, end, piece, zip(owned[start], values, strict=False))
@@ -112,13 +119,12 @@ class _Sentences:
             if not pieces or pieces[index][2].role is not PieceRole.TEXT:
                 continue
             start, end, _ = pieces[index]
-            raw = self.page[start:end]
-            kept = raw.lstrip() if index == 0 else raw.rstrip()
+            before, _, after = split_edges(self.page[start:end])
             if index == 0:
-                start = end - len(kept)
+                start += len(before)
             else:
-                end = start + len(kept)
-            pieces[index] = start, end, InlinePiece(_SPACE.sub(" ", unescape(kept)))
+                end -= len(after)
+            pieces[index] = start, end, _read_text(self.page[start:end])
         return pieces
 
     def _insert(
@@ -138,13 +144,18 @@ class _Sentences:
         )
 
 
+def _read_text(raw: str) -> InlinePiece:
+    return InlinePiece(_SPACE.sub(" ", unescape(raw)))
+
+
 def find_edits(page: str) -> Iterator[Edit]:
     """The edits of a page, in order."""
     sentences = _Sentences(page)
     tokens, place = scan(page), 0
     for token in tokens:
         start = place
-        raw = _read_element(token, tokens)
+        is_whole = token.is_kept and token.name not in VOID
+        raw = take_element(token, tokens) if is_whole else token.raw
         place += len(raw)
         if token.is_text:
             sentences.add_text(start, raw)
@@ -158,13 +169,6 @@ def find_edits(page: str) -> Iterator[Edit]:
             yield from _find_language(token, start)
             yield from (attribute.make_edit() for attribute in attributes)
     yield from sentences.make_edits()
-
-
-def _read_element(token: Token, rest: Iterator[Token]) -> str:
-    """A token, or the whole of an element that is kept."""
-    if token.is_kept and token.name not in VOID:
-        return take_element(token, rest)
-    return token.raw
 
 
 def _find_role(token: Token) -> PieceRole:
@@ -210,18 +214,7 @@ def _find_language(token: Token, start: int) -> Iterator[Edit]:
         return
     for name, attribute in _read_attributes(token, start):
         if name in ("lang", "xml:lang"):
-            yield Edit(attribute.start, attribute.end, (), _Language(attribute.text))
-
-
-@dataclass(frozen=True)
-class _Language:
-    """Writes the translation's language in place of `old`."""
-
-    old: str
-
-    def __call__(self, _: Sequence[str], languages: LanguagePair) -> str:
-        is_same = normalize_language(self.old) == languages.target
-        return self.old if is_same else languages.target
+            yield attribute.make_language_edit()
 
 
 def _escape(text: str) -> str:

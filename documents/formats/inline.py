@@ -14,6 +14,7 @@ from enum import Enum, auto
 
 from contract.markup import unescape
 from documents.errors import LostMarkup
+from documents.formats.format import has_letter
 
 _ELEMENT = re.compile(r'<g id="(\d+)">|<x id="(\d+)" ?/>|(</g>)|<')
 
@@ -39,9 +40,7 @@ class InlinePiece:
 
 def has_text(pieces: Sequence[InlinePiece]) -> bool:
     """Whether there is a letter in the pieces' text."""
-    return any(
-        p.role is PieceRole.TEXT and any(map(str.isalpha, p.raw)) for p in pieces
-    )
+    return any(p.role is PieceRole.TEXT and has_letter(p.raw) for p in pieces)
 
 
 def write_fragment(pieces: Sequence[InlinePiece]) -> str:

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from documents.errors import DamagedDocument, RefusedContent
-from documents.formats.format import Edit, make_format
-from documents.formats.prose import is_prose
+from documents.formats.format import Edit, is_prose, make_format, split_edges
 
 #: Deeper than any file that people write.
 _MAX_DEPTH = 200
@@ -87,31 +86,15 @@ def _name(token: re.Match[str]) -> str:
 
 
 def _find_edit(raw: str, start: int, is_escaped: bool) -> Iterator[Edit]:
-    text: str = json.loads(raw)
-    if is_prose(text) and not _HALF.search(text):
-        before, after = _measure_space(text)
-        escape = _make_escape(is_escaped, "\\/" in raw)
-        inner = text[len(before) : len(text) - len(after)]
-        yield Edit(
-            start,
-            start + len(raw),
-            (inner,),
-            lambda new, _: f'"{escape(before + new[0] + after)}"',
-        )
+    value: str = json.loads(raw)
+    before, text, after = split_edges(value)
 
+    def write(new: Sequence[str], _: str) -> str:
+        written = json.dumps(before + new[0] + after, ensure_ascii=is_escaped)
+        return written.replace("/", "\\/") if "\\/" in raw else written
 
-def _measure_space(text: str) -> tuple[str, str]:
-    """The white space before and after a text."""
-    start = len(text) - len(text.lstrip())
-    return text[:start], text[len(text.rstrip()) :]
-
-
-def _make_escape(is_ascii: bool, has_slashes: bool) -> Callable[[str], str]:
-    def escape(text: str) -> str:
-        written = json.dumps(text, ensure_ascii=is_ascii)[1:-1]
-        return written.replace("/", "\\/") if has_slashes else written
-
-    return escape
+    if is_prose(value) and not _HALF.search(value):
+        yield Edit(start, start + len(raw), (text,), write)
 
 
 def _where(content: str, place: int) -> str:

@@ -21,7 +21,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from documents.errors import DocumentTooLarge
-from documents.formats.format import Edit, LanguagePair, make_format
+from documents.formats.format import Edit, has_letter, make_format
 from documents.formats.inline import (
     InlinePiece,
     PieceRole,
@@ -333,7 +333,7 @@ class _Block:
         texts = (write_fragment(pieces), *labels) if has_sentence else labels
         special = self._find_special()
 
-        def write(new: Sequence[str], _: LanguagePair) -> str:
+        def write(new: Sequence[str], _: str) -> str:
             own = list(pieces)
             translated = new[1:] if has_sentence else new
             for (index, mark), label in zip(images, translated, strict=True):
@@ -393,7 +393,7 @@ class _Block:
         """Return the place of an image's text, if it has one that can be replaced."""
         start, end = token.meta.get("image_text", (0, 0))
         label = self.text[start:end]
-        is_plain = _PLAIN.fullmatch(label) and any(map(str.isalpha, label))
+        is_plain = _PLAIN.fullmatch(label) and has_letter(label)
         return (start, end) if is_plain else None
 
     def _make_piece(

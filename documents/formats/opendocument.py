@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
-from documents.formats.blocks import Attributes, ElementNames
+from documents.formats.blocks import TITLE, Attributes, ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
-from documents.formats.format import Format, LanguagePair
+from documents.formats.format import Format
 from documents.formats.fragments import (
     Element,
     Slot,
@@ -19,7 +19,6 @@ from documents.formats.fragments import (
     shorten,
 )
 from documents.formats.packages import Package, Plan, make_package_format
-from documents.formats.runs import find_plain_slot
 
 _MEDIA_TYPE = "application/vnd.oasis.opendocument."
 _MANIFEST = "META-INF/manifest.xml"
@@ -27,8 +26,11 @@ _PARAGRAPHS = frozenset({"text:p", "text:h"})
 _STYLES, _CELL = "office:automatic-styles", "table:table-cell"
 _SKIPPED = frozenset({"text:tracked-changes", "table:tracked-changes"})
 _CONTAINERS = frozenset({"text:a", "text:meta", "loext:content-control"})
-_CLEAR = frozenset({"text:ruby", "text:ruby-base"})
-_STALE = frozenset({"text:soft-page-break", "text:ruby-text"})
+_ROLES = {
+    **dict.fromkeys(_CONTAINERS, ElementRole.SPAN),
+    **dict.fromkeys(("text:ruby", "text:ruby-base"), ElementRole.CLEAR),
+    **dict.fromkeys(("text:soft-page-break", "text:ruby-text"), ElementRole.STALE),
+}
 
 
 class _Texts:
@@ -54,7 +56,7 @@ class _Texts:
             for slot in self._flow.find_slots(paragraph)
         ]
 
-    def finish(self, wrapper: Element, languages: LanguagePair) -> bool:
+    def finish(self, wrapper: Element, language: str) -> bool:
         """See Vocabulary."""
         self._flow.finish()
         return False
@@ -72,18 +74,11 @@ class _Texts:
 
     def _classify(self, element: Element) -> ElementKind:
         name = name_of(element)
-        if name in _CONTAINERS:
-            return ElementKind(ElementRole.SPAN)
         if name != "text:span":
-            role = ElementRole.STALE if name in _STALE else ElementRole.ATOM
-            return ElementKind(ElementRole.CLEAR if name in _CLEAR else role)
+            return ElementKind(_ROLES.get(name, ElementRole.ATOM))
         style = attribute(element, "text:style-name")
         look = self._looks.get(style, style)
-        return (
-            ElementKind(ElementRole.SPAN, look)
-            if look
-            else ElementKind(ElementRole.CLEAR)
-        )
+        return ElementKind(ElementRole.SPAN if look else ElementRole.CLEAR, look)
 
 
 def _make_value_follow(
@@ -98,8 +93,8 @@ def _make_value_follow(
         names = map(str, cell.attrib)
         copies[cell] = [n for n in names if shorten(n) == "office:string-value"]
 
-    def write(translation: str, languages: LanguagePair) -> None:
-        slot.write(translation, languages)
+    def write(translation: str, language: str) -> None:
+        slot.write(translation, language)
         for name in copies[cell]:
             cell.attrib.pop(name, None)
 
@@ -117,11 +112,6 @@ def _find_look(properties: Element) -> tuple[object, ...]:
     return (str(properties.tag), *look) if look else ()
 
 
-def _find_title(wrapper: Element) -> list[Slot]:
-    slot = find_plain_slot(wrapper[0])
-    return [slot] if slot else []
-
-
 def _is_skipped(name: str, attributes: Attributes) -> bool:
     """Deleted texts, results of formulas, and cells with numbers or dates."""
     if name != _CELL:
@@ -134,7 +124,7 @@ def _is_skipped(name: str, attributes: Attributes) -> bool:
 def _make_plan(kind: str) -> Plan:
     def plan(package: Package) -> Mapping[str, ElementNames]:
         _check(package, kind)
-        vocabularies = {"meta.xml": ElementNames(frozenset({"dc:title"}), _find_title)}
+        vocabularies = {"meta.xml": TITLE}
         for member in package.members:
             folder, _, name = member.filename.rpartition("/")
             is_part = name == "content.xml" or (name == "styles.xml" and not folder)
@@ -157,9 +147,7 @@ def _check(package: Package, kind: str) -> None:
         raise DamagedDocument(f"Not what its name says: its mimetype is not {expected}")
     for entry in package.list_elements(_MANIFEST, "manifest:file-entry"):
         if any(name_of(child) == "manifest:encryption-data" for child in entry):
-            raise EncryptedDocument(
-                "The document is encrypted: save it without password"
-            )
+            raise EncryptedDocument
     for member in package.members:
         if member.filename.startswith(("Basic/", "Scripts/")):
             raise RefusedContent("The document has macros: save it without")

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO, TypeAlias
 
@@ -22,7 +23,7 @@ from documents.errors import (
     RefusedContent,
 )
 from documents.formats.blocks import Block, ElementNames, split
-from documents.formats.format import Format, LanguagePair, check_none_left, take
+from documents.formats.format import Format, check_none_left, take
 from documents.formats.fragments import Element, Slot
 
 #: A presentation of 500 slides has 3,000, a book with many pictures 10,000.
@@ -165,9 +166,7 @@ def _check_start(file: BinaryIO) -> None:
         raise DamagedDocument("Not an office document: it is no zip file")
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content.find("EncryptedPackage".encode("utf-16-le")) >= 0:
-            raise EncryptedDocument(
-                "The document is encrypted: save it without password"
-            )
+            raise EncryptedDocument
     raise DamagedDocument(
         "A binary document as Office wrote it before 2007: save it as .docx, .xlsx or .pptx"
     )
@@ -235,7 +234,7 @@ def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
     if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
         raise RefusedContent("The zip file has a member outside of its folder")
     if member.flag_bits & _IS_ENCRYPTED:
-        raise EncryptedDocument("The document is encrypted: save it without password")
+        raise EncryptedDocument
     if member.header_offset < 0:
         raise DamagedDocument(f"The zip file is damaged: {name} is nowhere")
     if member.compress_type not in _METHODS:
@@ -265,65 +264,67 @@ def make_package_format(suffix: str, media_type: str, plan: Plan) -> Format:
         with open_package(path) as package:
             vocabularies = plan(package)
             for member in package.members:
-                vocabulary = vocabularies.get(member.filename)
-                if vocabulary:
+                if vocabulary := vocabularies.get(member.filename):
                     yield from _read_texts(package, member.filename, vocabulary)
 
     def write(
-        source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
+        source: Path, translations: Iterator[str], target: Path, language: str
     ) -> None:
         with open_package(source) as package, ExitStack() as undo:
             vocabularies = plan(package)
             with zipfile.ZipFile(target, "x") as out:
                 undo.callback(target.unlink)
-                writer = _Writer(package, out, translations, languages)
-                writer.write(vocabularies)
+                _write(
+                    package,
+                    out,
+                    vocabularies,
+                    partial(_translate, translations, language),
+                )
+            check_none_left(translations)
             undo.pop_all()
 
     return Format((suffix,), media_type, "xml", read, write)
 
 
-@dataclass
-class _Writer:
-    package: Package
-    out: zipfile.ZipFile
-    translations: Iterator[str]
-    languages: LanguagePair
+def _write(
+    package: Package,
+    out: zipfile.ZipFile,
+    vocabularies: Mapping[str, ElementNames],
+    translate: Callable[[ElementNames, bytes | Block], bytes],
+) -> None:
+    out.comment = package.zip_file.comment
+    unpacked = sum(member.file_size for member in package.members)
+    left = min(_MIN_WRITTEN_BYTES + _MAX_GROWTH * unpacked, MAX_UNPACKED_BYTES)
+    for member in package.members:
+        vocabulary = vocabularies.get(member.filename)
+        if vocabulary is None:
+            package.copy(member, out)
+            continue
+        described = _describe(member)
+        with out.open(described, "w") as part:
+            for piece in package.split(member.filename, vocabulary):
+                left -= part.write(translate(vocabulary, piece))
+                _check_room(left)
+        # Without attributes, zipfile gives it those of a new file.
+        described.external_attr = member.external_attr
 
-    def write(self, vocabularies: Mapping[str, ElementNames]) -> None:
-        self.out.comment = self.package.zip_file.comment
-        unpacked = sum(member.file_size for member in self.package.members)
-        allowed = _MIN_WRITTEN_BYTES + _MAX_GROWTH * unpacked
-        left = min(allowed, MAX_UNPACKED_BYTES)
-        for member in self.package.members:
-            vocabulary = vocabularies.get(member.filename)
-            if vocabulary is None:
-                self.package.copy(member, self.out)
-                continue
-            described = _describe(member)
-            with self.out.open(described, "w") as part:
-                for piece in self.package.split(member.filename, vocabulary):
-                    left -= part.write(self._translate(piece, vocabulary))
-                    _check_room(left)
-            # Without attributes, zipfile gives it those of a new file.
-            described.external_attr = member.external_attr
-        check_none_left(self.translations)
 
-    def _translate(self, piece: bytes | Block, vocabulary: ElementNames) -> bytes:
-        if isinstance(piece, bytes):
-            return piece
-        wrapper = piece.parse()
-        slots = _group(vocabulary.find_slots(wrapper))
-        is_changed = False
-        for text, same in slots.items():
-            translation = take(self.translations)
-            if translation == text:
-                continue
+def _translate(
+    translations: Iterator[str],
+    language: str,
+    vocabulary: ElementNames,
+    piece: bytes | Block,
+) -> bytes:
+    if isinstance(piece, bytes):
+        return piece
+    wrapper, is_changed = piece.parse(), False
+    for text, same in _group(vocabulary.find_slots(wrapper)).items():
+        translation = take(translations)
+        for slot in same if translation != text else ():
             is_changed = True
-            for slot in same:
-                slot.write(translation, self.languages)
-        is_changed |= vocabulary.finish(wrapper, self.languages)
-        return piece.serialize(wrapper) if is_changed else piece.raw
+            slot.write(translation, language)
+    is_changed |= vocabulary.finish(wrapper, language)
+    return piece.serialize(wrapper) if is_changed else piece.raw
 
 
 def _check_room(left: int) -> None:

@@ -12,9 +12,8 @@ from functools import cached_property
 
 from lxml import etree
 
-from contract.languages import SCRIPTS
 from documents.errors import DocumentTooLarge
-from documents.formats.format import LanguagePair
+from documents.formats.format import is_right_to_left
 from documents.formats.fragments import (
     Atom,
     Element,
@@ -24,14 +23,12 @@ from documents.formats.fragments import (
     Span,
     beside,
     describe,
+    find,
     list_spans,
     list_texts,
-    make_slot,
+    make_slots,
     name_of,
 )
-
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-
 
 #: The most bytes of formatting that a block's translation repeats: each piece of a run has
 #: all of it.
@@ -87,24 +84,16 @@ class Text:
     style: Style | None
 
 
-def is_right_to_left(language: str) -> bool:
-    """Whether a language of ours is written from right to left."""
-    return SCRIPTS.get(language, ("",))[0] in ("Arabic", "Hebrew")
-
-
-def find(element: Element, name: str) -> Element | None:
-    """The first child with a short name."""
-    return next((child for child in element if name_of(child) == name), None)
-
-
 class Runs:
     """Reads and writes paragraphs; a subclass knows the names of one vocabulary."""
 
     #: Short names.
     run, properties, text = "", "", ""
-    #: Children of a paragraph that stay first or last.
-    first: frozenset[str] = frozenset()
-    last: frozenset[str] = frozenset()
+    #: The child of a paragraph that has its direction and stays first, and one that stays last.
+    first: str | None = None
+    last: str | None = None
+    #: Elements that are about the text as it was. A translation has none.
+    stale: frozenset[str] = frozenset()
     #: Properties that do not change how a run looks.
     invisible: frozenset[str] = frozenset()
 
@@ -112,14 +101,14 @@ class Runs:
         self._copies = copies
         self._keys: dict[tuple[object, ...], int] = {}
 
-    def find_slot(self, paragraph: Element) -> Slot | None:
-        """The text of a paragraph, without those in its text boxes."""
+    def find_slots(self, paragraph: Element) -> list[Slot]:
+        """The text of a paragraph, if it has one, without those in its text boxes."""
         base, parts = self.join(self.read(paragraph))
 
-        def build(parts: Sequence[Part], languages: LanguagePair) -> None:
-            self.build(paragraph, base, parts, languages)
+        def build(parts: Sequence[Part], language: str) -> None:
+            self._build(paragraph, base, parts, language)
 
-        return make_slot(parts, build)
+        return make_slots(parts, build)
 
     def read(self, paragraph: Element) -> Iterator[Text | Atom | Span]:
         """Yield the parts of a paragraph in order."""
@@ -127,7 +116,9 @@ class Runs:
             name = name_of(child)
             if name == self.run:
                 yield from self.read_run(child)
-            elif name not in self.first and name not in self.last:
+            elif name == self.text:
+                yield Text(child.text or "", None)
+            elif name not in (self.first, self.last, *self.stale):
                 yield Atom(((child, None),))
 
     def read_run(self, run: Element) -> Iterator[Text | Atom]:
@@ -144,7 +135,7 @@ class Runs:
         """The style of a run."""
         properties = find(run, self.properties)
         if properties is None:
-            return Style(self._find_key(()), run, None)
+            return Style(self._keys.setdefault((), len(self._keys)), run, None)
         attributes = sorted(
             (str(name), str(value))
             for name, value in properties.attrib.items()
@@ -155,10 +146,9 @@ class Runs:
             for child in properties
             if name_of(child) not in self.invisible
         )
-        return Style(self._find_key((*attributes, *children)), run, properties)
-
-    def _find_key(self, look: tuple[object, ...]) -> int:
-        return self._keys.setdefault(look, len(self._keys))
+        look = (*attributes, *children)
+        key = self._keys.setdefault(look, len(self._keys))
+        return Style(key, run, properties)
 
     def join(
         self, items: Iterable[Text | Atom | Span]
@@ -172,7 +162,10 @@ class Runs:
             if not isinstance(item, Text):
                 joiner.add(item)
             elif item.text.strip() or not joiner.add_blank(item.text):
-                _add_text(joiner, item)
+                if item.style is None:
+                    joiner.add(item.text)
+                else:
+                    joiner.add_span(Span(item.style, [item.text]), item.style.key)
         parts = joiner.finish()
         base = _find_base(parts)
         key = base.key if base else None
@@ -186,33 +179,41 @@ class Runs:
         )
         return base, [part for inner in flat for part in inner]
 
-    def build(
+    def _build(
         self,
         paragraph: Element,
         base: Style | None,
         parts: Sequence[Part],
-        languages: LanguagePair,
+        language: str,
     ) -> None:
         """Puts new parts in the place of all that a paragraph consists of."""
         for span in list_spans(parts):
             if isinstance(span.shell, Container):
                 span.shell.inner[:] = []
-        first = [child for child in paragraph if name_of(child) in self.first]
-        last = [child for child in paragraph if name_of(child) in self.last]
+        first = [child for child in paragraph if name_of(child) == self.first]
+        last = [child for child in paragraph if name_of(child) == self.last]
+        is_rtl = is_right_to_left(language)
+        if self.first and not first and is_rtl:
+            first = [paragraph.makeelement(beside(paragraph, self.first[2:]))]
         paragraph[:] = first
-        self._fill(paragraph, base, parts, languages)
+        self._fill(paragraph, base, parts, language)
         paragraph.extend(last)
+        for properties in first[:1]:
+            self.turn(properties, is_rtl)
+
+    def turn(self, properties: Element, is_rtl: bool) -> None:
+        """Says in a paragraph's properties whether it is written from right to left."""
 
     def _fill(
         self,
         paragraph: Element,
         style: Style | None,
         parts: Sequence[Part],
-        languages: LanguagePair,
+        language: str,
     ) -> None:
         for part in parts:
             if isinstance(part, str):
-                self.add_run(paragraph, part, style, languages)
+                self.add_run(paragraph, part, style, language)
             elif isinstance(part, Atom):
                 for element, own in part.elements:
                     is_in_run = isinstance(own, Style)
@@ -221,9 +222,9 @@ class Runs:
             elif isinstance(part.shell, Container):
                 shell = part.shell
                 paragraph.append(shell.outer)
-                self._fill(shell.inner, shell.base, part.parts, languages)
+                self._fill(shell.inner, shell.base, part.parts, language)
             elif isinstance(part.shell, Style):
-                self._fill(paragraph, part.shell, part.parts, languages)
+                self._fill(paragraph, part.shell, part.parts, language)
 
     def open_run(self, paragraph: Element, style: object) -> Element:
         """A new run at the end of a paragraph, in a style or none."""
@@ -236,15 +237,11 @@ class Runs:
         return run
 
     def add_run(
-        self,
-        paragraph: Element,
-        text: str,
-        style: Style | None,
-        languages: LanguagePair,
+        self, paragraph: Element, text: str, style: Style | None, language: str
     ) -> None:
         """A run with text at the end of a paragraph."""
         run = self.open_run(paragraph, style)
-        self.mark(run, languages)
+        self.mark(run, language)
         self.add_text(run, text)
 
     def add_text(self, owner: Element, text: str) -> None:
@@ -252,7 +249,7 @@ class Runs:
         added = etree.SubElement(owner, beside(owner, self.text[2:]))
         added.text = text
 
-    def mark(self, run: Element, languages: LanguagePair) -> None:
+    def mark(self, run: Element, language: str) -> None:
         """Says in a run which language its text is in."""
 
     def open_properties(self, run: Element) -> Element:
@@ -262,29 +259,6 @@ class Runs:
             found = etree.Element(beside(run, self.properties[2:]))
             run.insert(0, found)
         return found
-
-
-def keep_spaces(element: Element) -> None:
-    """White space at both ends of a text is kept by the program that opens it."""
-    text = element.text or ""
-    if text != text.strip():
-        element.set(_SPACE, "preserve")
-
-
-def find_plain_slot(element: Element) -> Slot | None:
-    """The text of an element that has nothing else."""
-
-    def build(parts: Sequence[Part], languages: LanguagePair) -> None:
-        element.text = "".join(part for part in parts if isinstance(part, str))
-
-    return make_slot([element.text or ""], build) if len(element) == 0 else None
-
-
-def _add_text(joiner: Joiner, text: Text) -> None:
-    if text.style is None:
-        joiner.add(text.text)
-    else:
-        joiner.add_span(Span(text.style, [text.text]), text.style.key)
 
 
 def _find_base(parts: Sequence[Part]) -> Style | None:

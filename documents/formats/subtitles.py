@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from operator import add
 
 from contract.markup import unescape
 from documents.errors import DamagedDocument
@@ -110,20 +112,14 @@ class _Dialect:
         self, content: str, lines: Sequence[_Line], pieces: Sequence[InlinePiece]
     ) -> Edit:
         lengths = [len(_TAG.sub("", line.raw)) for line in lines]
-        gaps = [
-            content[line.end : after.start]
-            for line, after in zip(lines, lines[1:], strict=False)
-        ]
+        gaps = [content[line.end : after.start] for line, after in pairwise(lines)]
 
-        def write(new: str) -> str:
-            shares = divide(read_fragment(new, pieces, self.escape), lengths)
-            return "".join(
-                share + gap for share, gap in zip(shares, [*gaps, ""], strict=True)
-            )
+        def write(new: Sequence[str], _: str) -> str:
+            shares = divide(read_fragment(new[0], pieces, self.escape), lengths)
+            return "".join(map(add, shares, [*gaps, ""]))
 
-        text = write_fragment(pieces)
-        start, end = lines[0].start, lines[-1].end
-        return Edit(start, end, (text,), lambda new, _: write(new[0]))
+        texts = (write_fragment(pieces),)
+        return Edit(lines[0].start, lines[-1].end, texts, write)
 
 
 def divide(text: str, lengths: Sequence[int]) -> list[str]:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from documents.formats.encoding import find_encoding, stream_lines
-from documents.formats.format import Edit, has_letter, make_stream_format
+from documents.formats.format import Edit, has_letter, make_stream_format, split_edges
 
 #: The widths at which people break lines, in characters.
 _LEAST_WIDTH, _MOST_WIDTH = 40, 100
@@ -21,9 +21,8 @@ _END = re.compile(r"(?:[.!?:;…।۔؟。！？：；][\"'»”’)\]」』]*|\
 _ITEM = re.compile(r"\s*(?:[-*+•–—>#|=]|\d{1,3}[.)])\s")
 
 
-def find_edits(block: str) -> Iterator[Edit]:
+def _find_edits(lines: Sequence[str]) -> Iterator[Edit]:
     """The edits of lines that follow each other, in order."""
-    lines = _split(block)
     width = max((len(line.rstrip()) for line in lines), default=0)
     start = index = 0
     while index < len(lines):
@@ -32,9 +31,7 @@ def find_edits(block: str) -> Iterator[Edit]:
             last += 1
         taken = lines[index : last + 1]
         if has_letter(text := join([line.strip() for line in taken])):
-            first = start + len(taken[0]) - len(taken[0].lstrip())
-            end = start + len("".join(taken).rstrip())
-            yield _make_edit(first, end, text, taken, width=width)
+            yield _make_edit(start, text, taken, width)
         start += sum(map(len, taken))
         index = last + 1
 
@@ -52,11 +49,6 @@ def _is_dense(character: str) -> bool:
     return "\u2e80" <= character <= "\ua4cf" or "\uff00" <= character <= "\uffef"
 
 
-def _split(block: str) -> list[str]:
-    """Lines as editors show them; Python's own method knows further ends."""
-    return re.findall(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]+", block)
-
-
 def _goes_on(line: str, following: str, width: int) -> bool:
     """Whether a line was broken because the next word did not fit."""
     line, words = line.rstrip(), following.split(maxsplit=1)
@@ -70,28 +62,26 @@ def _goes_on(line: str, following: str, width: int) -> bool:
     )
 
 
-def _make_edit(
-    start: int, end: int, text: str, lines: list[str], *, width: int
-) -> Edit:
-    if len(lines) == 1:
-        return Edit(start, end, (text,), lambda new, _: new[0])
-    first, second = lines[:2]
-    ends = first[len(first.rstrip("\r\n")) :]
-    indent = second[: len(second) - len(second.lstrip())]
-    before = " " * (len(first) - len(first.lstrip()))
+def _make_edit(start: int, text: str, lines: Sequence[str], width: int) -> Edit:
+    before, inner, _ = split_edges("".join(lines))
+    indent = split_edges(lines[1])[0] if len(lines) > 1 else ""
+    ends = lines[0][len(lines[0].rstrip("\r\n")) :]
 
-    def write(new: str) -> str:
+    def write(new: Sequence[str], _: str) -> str:
+        if len(lines) == 1:
+            return new[0]
         broken = textwrap.wrap(
-            new,
+            new[0],
             width,
-            initial_indent=before,
+            initial_indent=" " * len(before),
             subsequent_indent=indent,
-            break_long_words=any(map(_is_dense, new)),
+            break_long_words=any(map(_is_dense, new[0])),
             break_on_hyphens=False,
         )
         return ends.join(broken)[len(before) :]
 
-    return Edit(start, end, (text,), lambda new, _: write(new[0]))
+    start += len(before)
+    return Edit(start, start + len(inner), (text,), write)
 
 
 def _find_blocks(path: Path) -> Iterator[tuple[str, Iterable[Edit]]]:
@@ -102,9 +92,9 @@ def _find_blocks(path: Path) -> Iterator[tuple[str, Iterable[Edit]]]:
         block.append(line)
         left -= len(line)
         if not line.strip() or len(block) == _MAX_LINES or left < 0:
-            yield (text := "".join(block)), find_edits(text)
+            yield "".join(block), _find_edits(block)
             block, left = [], _MAX_CHARACTERS
-    yield (text := "".join(block)), find_edits(text)
+    yield "".join(block), _find_edits(block)
 
 
 FORMAT = make_stream_format((".txt", ".text"), "text/plain", "text", _find_blocks)

@@ -12,7 +12,7 @@ from xml.parsers import expat
 from contract.languages import normalize_language
 from contract.markup import ATTRIBUTE, Token, scan, take_element, unescape
 from documents.errors import DamagedDocument, RefusedContent
-from documents.formats.format import Edit, LanguagePair, make_format
+from documents.formats.format import Edit, make_format, name_language, split_edges
 from documents.formats.inline import (
     InlinePiece,
     PieceRole,
@@ -127,11 +127,11 @@ class _Reader:
             old = given[group]
             self.target_language = normalize_language(old)
             first, last = (start + place for place in given.span(group))
-            yield Edit(first, last, (), lambda _, languages: _name(old, languages))
+            yield Edit(first, last, (), lambda _, new: name_language(old, new))
         elif given := places.get(source):
             self.target_language = ""
             end = start + given.end()
-            yield Edit(end, end, (), lambda _, new: f' {target}="{new.target}"')
+            yield Edit(end, end, (), lambda _, new: f' {target}="{new}"')
 
     def _read_content(
         self, token: Token, start: int, rest: Iterator[Token], before: str
@@ -172,10 +172,10 @@ class _Reader:
             is_ours = language in ("", target)
             return bool(raw_target.strip()) and is_ours and not is_open
 
-        def write(new: Sequence[str], _: LanguagePair) -> str:
+        def write(new: Sequence[str], _: str) -> str:
             if not new:
                 return self._write_target(unit, raw_source)
-            before, after = _measure_space(raw_source)
+            before, _, after = split_edges(raw_source, _SPACE)
             inner = read_fragment(new[0], pieces, escape)
             return self._write_target(unit, before + inner + after)
 
@@ -254,16 +254,6 @@ def _read_piece(token: Token, rest: Iterator[Token]) -> InlinePiece:
     if name in _PAIRS and not token.is_kept and not is_protected:
         return InlinePiece(token.raw, PieceRole.OPENING, token.name)
     return InlinePiece(take_element(token, rest, is_xml=True), PieceRole.ALONE)
-
-
-def _measure_space(text: str) -> tuple[str, str]:
-    start = len(text) - len(text.lstrip(_SPACE))
-    return text[:start], text[len(text.rstrip(_SPACE)) :]
-
-
-def _name(old: str, languages: LanguagePair) -> str:
-    """The target language, unless the file names a country of it."""
-    return old if normalize_language(old) == languages.target else languages.target
 
 
 FORMAT = make_format(

@@ -12,7 +12,7 @@ import pytest
 from contract import variables
 from documents import worker
 from documents.errors import DamagedDocument
-from documents.formats.format import Format, LanguagePair
+from documents.formats.format import Format
 from documents.gateway import Gateway
 from documents.sandbox import Allowance, Sandbox
 from documents.storage import (
@@ -38,11 +38,11 @@ def read_lines(source: Path, _: str) -> Iterator[str]:
 
 
 def write_lines(
-    source: Path, translations: Iterator[str], target: Path, languages: LanguagePair
+    source: Path, translations: Iterator[str], target: Path, language: str
 ) -> None:
-    count = len(list(read_lines(source, languages.target)))
+    count = len(list(read_lines(source, language)))
     with target.open("x") as file:
-        file.write(f"{languages.source} {languages.target}\n")
+        file.write(f"{language}\n")
         for _ in range(count):
             file.write(f"{next(translations)}\n")
     assert next(translations, None) is None

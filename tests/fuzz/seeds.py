@@ -7,16 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from documents.formats import SUFFIXES
-from tests.documents.formats.packing import unpack
+from tests.documents.formats.packing import pack_docx, pack_pptx, pack_xlsx, unpack
 from tests.documents.formats.paragraphs import BOLD, CONTROL, LINK, RUBY, TWICE
 from tests.documents.formats.paragraphs import field as word_field
 from tests.documents.formats.paragraphs import run as word_run
+from tests.documents.formats.paragraphs import shape as slide_run
 from tests.documents.formats.test_epub import pack_epub
 from tests.documents.formats.test_opendocument import NOTE, pack_odf, span
-from tests.documents.formats.test_presentation import pack_pptx
-from tests.documents.formats.test_presentation import run as slide_run
-from tests.documents.formats.test_spreadsheet import pack_xlsx
-from tests.documents.formats.test_word import pack_docx
 
 #: The name of the only part of a document that is no zip file.
 WHOLE = ""

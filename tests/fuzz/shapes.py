@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.documents.formats.paragraphs import W
+from tests.documents.formats.packing import A, W
 from tests.documents.formats.test_epub import CHAPTER, OPF
-from tests.documents.formats.test_presentation import A
 from tests.fuzz.mutations import pack_parts
 from tests.fuzz.seeds import make_seed
 from tests.fuzz.trials import find_most_bytes

@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 
 from documents.errors import DocumentError, LostMarkup
 from documents.formats import find_format
-from documents.formats.format import LanguagePair
 from tests.documents.formats.packing import mark
 
 #: The largest file that is tried. A quarter for Markdown: its library takes up to 30
@@ -56,9 +55,9 @@ def read_and_write(source: Path, content: bytes) -> None:
     try:
         texts = list(form.read(source, "de"))
         marked = map(mark, form.read(source, "ar"))
-        form.write(source, marked, target, LanguagePair("en", "ar"))
+        form.write(source, marked, target, "ar")
         target.unlink()
-        form.write(source, iter(texts), target, LanguagePair("en", "de"))
+        form.write(source, iter(texts), target, "de")
     except LostMarkup:
         raise
     except DocumentError:

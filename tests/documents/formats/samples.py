@@ -17,7 +17,8 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-from tests.documents.formats.paragraphs import CASES, W
+from tests.documents.formats.packing import W
+from tests.documents.formats.paragraphs import CASES
 
 #: Samples that need no other part.
 RICH = """bold inside a sentence|mostly bold|a break in one run|a content control

@@ -11,7 +11,6 @@ from lxml import etree
 from documents.errors import DamagedDocument, EncryptedDocument
 from documents.formats.blocks import Block, ElementNames
 from documents.formats.epub import FORMAT
-from documents.formats.format import LanguagePair
 from documents.formats.packages import Package
 from tests.documents.formats.packing import mark, pack, translate, unpack
 from tests.documents.formats.work import assert_linear
@@ -123,7 +122,7 @@ def test_only_the_texts_of_a_chapter_change(tmp_path: Path):
 )
 def test_a_book_says_its_language(tmp_path: Path, target: str, attributes: str):
     source = pack_epub(tmp_path, "<p>12</p>", ' lang="en-GB"')
-    written = unpack(translate(FORMAT, source, str, LanguagePair("en", target)))
+    written = unpack(translate(FORMAT, source, str, target))
     said = "en-GB" if target == "en" else target
     assert f"<dc:language>{said}</dc:language>" in written["OPS/a.opf"].decode()
     assert f'xhtml"{attributes}>' in written[CHAPTER].decode()

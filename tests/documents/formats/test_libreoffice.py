@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from deploy.programs import OFFICE
-from documents.formats import opendocument, presentation, spreadsheet, word
+from documents.formats import opendocument, openxml
 from documents.formats.fragments import name_of
 from tests.documents.formats.packing import mark, translate
 from tests.documents.formats.samples import MAKERS
@@ -19,10 +19,7 @@ from tests.programs import find_or_skip, run
 
 FORMATS = {
     suffix: form
-    for form in (
-        *(word.FORMAT, presentation.FORMAT, spreadsheet.FORMAT),
-        *opendocument.FORMATS,
-    )
+    for form in (*openxml.FORMATS, *opendocument.FORMATS)
     for suffix in form.suffixes
 }
 #: The formats into which LibreOffice converts each of the libraries' documents.

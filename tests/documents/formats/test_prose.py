@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from documents.formats.prose import is_prose
+from documents.formats.format import is_prose
 
 PROSE = """
 Save|Good morning|Yes/No|e-mail|can't|Hello, {name}!|%d files|Done.|OK|well-known|

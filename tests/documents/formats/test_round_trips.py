@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from documents.errors import DocumentError, LostMarkup
 from documents.formats import FORMATS, encoding, find_format
-from documents.formats.format import LanguagePair
 from tests.documents.formats.translating import keep, read, shout, translate
 
 #: Formats that are zip files, in which any byte may be.
@@ -214,9 +213,7 @@ def test_another_number_of_translations_is_an_error(name, new, fault, tmp_path):
     source = tmp_path / name
     source.write_bytes(b"one thing\n\nanother thing\n")
     with pytest.raises(LostMarkup, match=fault):
-        find_format(name).write(
-            source, iter(new), tmp_path / "new", LanguagePair("en", "de")
-        )
+        find_format(name).write(source, iter(new), tmp_path / "new", "de")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
@@ -227,9 +224,7 @@ def test_a_long_file_is_read_and_written_in_parts(name, tmp_path, monkeypatch):
     format = find_format(name)
     tracemalloc.start()
     try:
-        format.write(
-            source, format.read(source, "de"), target, LanguagePair("en", "de")
-        )
+        format.write(source, format.read(source, "de"), target, "de")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from documents.formats import find_format
-from documents.formats.format import LanguagePair
 
 _TAGS = re.compile(r"(<[^>]*>|&\w+;)")
 
@@ -33,7 +32,7 @@ def translate(
         source.write_bytes(content)
         texts = list(format.read(source, target))
         new = (translate(text) for text in texts)
-        format.write(source, new, written, LanguagePair("en", target))
+        format.write(source, new, written, target)
         return written.read_bytes()
 
 

@@ -1,0 +1,270 @@
+"""Office Open XML: what is a text of a paragraph, and where its translation is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from documents.errors import DocumentTooLarge
+from tests.documents.formats.packing import (
+    DOCX,
+    LAYOUT,
+    PPTX,
+    XLSX,
+    W,
+    mark,
+    pack_docx,
+    pack_pptx,
+    pack_xlsx,
+    translate,
+    unpack,
+)
+from tests.documents.formats.paragraphs import (
+    BOLD,
+    CASES,
+    LINK,
+    SHAPE_LINK,
+    SHAPES,
+    TWICE,
+    run,
+    shape,
+)
+from tests.documents.formats.samples import make_xlsx
+from tests.documents.formats.work import assert_linear
+
+STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
+
+
+PARAGRAPHS = [
+    *(
+        pytest.param(DOCX, pack_docx, *case, id=f"docx: {n}")
+        for n, case in CASES.items()
+    ),
+    *(
+        pytest.param(PPTX, pack_pptx, f"<a:p>{paragraph}</a:p>", texts, id=f"pptx: {n}")
+        for n, (paragraph, texts) in SHAPES.items()
+    ),
+]
+
+
+@pytest.mark.parametrize(("form", "pack", "paragraph", "texts"), PARAGRAPHS)
+def test_a_paragraph_is_one_text(tmp_path: Path, form, pack, paragraph, texts):
+    source = pack(tmp_path, paragraph)
+    assert list(form.read(source, "de")) == texts
+    written = translate(form, source, mark)
+    assert list(form.read(written, "de")) == [mark(text) for text in texts]
+    assert unpack(translate(form, source, str, "ar")) == unpack(source)
+
+
+def test_a_box_for_old_and_new_programs_has_the_same_translation(tmp_path: Path):
+    written = translate(DOCX, pack_docx(tmp_path, TWICE), mark)
+    assert unpack(written)["word/document.xml"].count(b"IN A BOX") == 2
+
+
+def write_paragraph(folder: Path, paragraph: str, text: str, target: str = "en") -> str:
+    """The paragraph after one translation."""
+    source = pack_docx(folder, paragraph)
+    written = translate(DOCX, source, lambda _: text, target)
+    document = unpack(written)["word/document.xml"].decode()
+    return document.split("<w:body>")[1].split("</w:body>")[0].replace(PRESERVE, "")
+
+
+PRESERVE = ' xml:space="preserve"'
+
+
+def test_words_change_places_and_keep_their_formats(tmp_path: Path):
+    paragraph = run("Press ", "<w:i/>") + run("Go", BOLD) + LINK
+    written = write_paragraph(
+        tmp_path, paragraph, '<g id="2">La page</g> : <g id="1">Va</g> !', "fr"
+    )
+    lang = '<w:lang w:val="fr"/>'
+    assert written == (
+        '<w:p><w:hyperlink r:id="r1">'
+        f"<w:r><w:rPr><w:u/>{lang}</w:rPr><w:t>La page</w:t></w:r></w:hyperlink>"
+        f"<w:r><w:rPr><w:i/>{lang}</w:rPr><w:t> : </w:t></w:r>"
+        f"<w:r><w:rPr><w:b/>{lang}</w:rPr><w:t>Va</w:t></w:r>"
+        f"<w:r><w:rPr><w:i/>{lang}</w:rPr><w:t> !</w:t></w:r></w:p>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "properties"),
+    [
+        ("de", '<w:lang w:val="de" w:bidi="x"/>'),
+        ("ja", '<w:lang w:val="en-US" w:bidi="x" w:eastAsia="ja"/>'),
+        ("he", '<w:rtl/><w:lang w:val="en-US" w:bidi="he"/>'),
+    ],
+)
+def test_a_run_says_its_language_and_its_direction(
+    tmp_path: Path, target: str, properties: str
+):
+    paragraph = run("Hello", '<w:lang w:val="en-US" w:bidi="x"/>')
+    written = write_paragraph(tmp_path, paragraph, "T", target)
+    direction = "<w:pPr><w:bidi/></w:pPr>" if target == "he" else ""
+    expected = f"{direction}<w:r><w:rPr>{properties}</w:rPr><w:t>T</w:t></w:r>"
+    assert written == f"<w:p>{expected}</w:p>"
+
+
+def test_a_paragraph_loses_the_direction_of_its_old_language(tmp_path: Path):
+    paragraph = f"<w:pPr><w:bidi/><w:jc/></w:pPr>{run('Hello', '<w:rtl/>')}"
+    written = write_paragraph(tmp_path, paragraph, "T", "en")
+    assert "w:bidi" not in written
+    assert "w:rtl" not in written
+
+
+def test_the_direction_has_the_place_that_the_schema_gives_it(tmp_path: Path):
+    paragraph = f"<w:pPr><w:keepNext/><w:jc/></w:pPr>{run('Hello')}"
+    written = write_paragraph(tmp_path, paragraph, "T", "ar")
+    assert "<w:pPr><w:keepNext/><w:bidi/><w:jc/></w:pPr>" in written
+
+
+def test_a_strict_document_is_read_and_stays_strict(tmp_path: Path):
+    source = pack_docx(tmp_path, run("Hello"), STRICT)
+    written = unpack(translate(DOCX, source, mark))["word/document.xml"].decode()
+    assert "HELLO" in written
+    assert W not in written
+
+
+FIELDS = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
+INSTRUCTION = "<w:r><w:instrText>{}</w:instrText></w:r>"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(
+            lambda n: FIELDS.format("begin") * n + run("Hi") * n, id="open fields"
+        ),
+        pytest.param(
+            lambda n: (
+                FIELDS.format("begin")
+                + INSTRUCTION.format("abc") * n
+                + FIELDS.format("separate") * n
+            ),
+            id="instructions",
+        ),
+        pytest.param(
+            lambda n: f"<w:r>{'<w:t>a b</w:t><w:tab/>' * n}</w:r>", id="pieces of a run"
+        ),
+        pytest.param(
+            lambda n: (
+                "<w:ins>" * min(n, 160)
+                + run(" ")
+                + run("a b")
+                + "</w:ins>" * min(n, 160)
+            ),
+            id="containers in each other",
+        ),
+    ],
+)
+def test_a_paragraph_costs_what_it_is_long(tmp_path: Path, write):
+    assert_linear(lambda n: translate(DOCX, pack_docx(tmp_path, write(n)), mark), 40)
+
+
+def test_an_instruction_may_be_in_pieces_and_long(tmp_path: Path):
+    instruction = "".join(
+        map(INSTRUCTION.format, [" ", " HYPER", "LINK ", "u" * 90, " TOC"])
+    )
+    field = FIELDS.format("begin") + instruction + FIELDS.format("separate")
+    source = pack_docx(tmp_path, field + run("the page") + FIELDS.format("end"))
+    assert list(DOCX.read(source, "de")) == ["the page"]
+
+
+def test_formatting_is_not_repeated_without_end(tmp_path: Path):
+    """2 KB become 200 MB where each piece of a run has all of its formatting."""
+    looks = "".join(f'<w:b w:val="{n}"/>' for n in range(5_000))
+    paragraph = f"<w:r><w:rPr>{looks}</w:rPr>{'<w:t>a b</w:t><w:tab/>' * 2_000}</w:r>"
+    with pytest.raises(DocumentTooLarge, match="formatting"):
+        translate(DOCX, pack_docx(tmp_path, paragraph), mark)
+
+
+@pytest.mark.parametrize(
+    ("target", "properties"),
+    [
+        pytest.param("de", '<a:pPr lvl="1"/>', id="to the right"),
+        pytest.param("ar", '<a:pPr lvl="1" rtl="1"/>', id="to the left"),
+    ],
+)
+def test_what_is_written_says_its_language_and_direction(
+    tmp_path: Path, target: str, properties: str
+):
+    old = '<a:pPr rtl="0" lvl="1"/>' + shape("Hello", SHAPE_LINK) + "<a:endParaRPr/>"
+    source = pack_pptx(tmp_path, f"<a:p>{old}</a:p>")
+    written = translate(PPTX, source, lambda _: "T", target)
+    link = SHAPE_LINK.replace("en-US", target)
+    new = f"<a:p>{properties}{shape('T', link)}<a:endParaRPr/></a:p>"
+    written_slide = unpack(written)["ppt/a.xml"].decode()
+    assert new in written_slide.replace('rtl="1" lvl="1"', 'lvl="1" rtl="1"')
+
+
+def test_a_layout_has_fixed_texts_and_prompts(tmp_path: Path):
+    shapes = (
+        f"<p:sp><p:nvPr><p:ph/></p:nvPr><a:p>{shape('Click to edit')}</a:p></p:sp>"
+        f"<p:sp><p:nvPr/><a:p>{shape('For internal use')}</a:p></p:sp>"
+    )
+    assert list(PPTX.read(pack_pptx(tmp_path, shapes, LAYOUT), "de")) == [
+        "For internal use"
+    ]
+
+
+CELL_BOLD = "<rPr><b/></rPr>"
+CELLS = {
+    "plain": ("<t>Hello</t>", ["Hello"], "<t>HELLO</t>"),
+    "with spaces": ("<t> a </t>", [" a "], '<t xml:space="preserve"> A </t>'),
+    "runs": (
+        f"<r><t>Press </t></r><r>{CELL_BOLD}<t>Go</t></r>",
+        ['Press <g id="1">Go</g>'],
+        f'<r><t xml:space="preserve">PRESS </t></r><r>{CELL_BOLD}<t>GO</t></r>',
+    ),
+    "runs that look the same": (
+        f"<r>{CELL_BOLD}<t>Hel</t></r><r>{CELL_BOLD}<t>lo</t></r>",
+        ["Hello"],
+        f"<r>{CELL_BOLD}<t>HELLO</t></r>",
+    ),
+    "with its reading": (
+        '<t>漢a</t><rPh sb="0" eb="1"><t>kan</t></rPh><phoneticPr fontId="1"/>',
+        ["漢a"],
+        "<t>漢A</t>",
+    ),
+    "a number": ("<t>12</t>", [], "<t>12</t>"),
+    "empty": ("", [], None),
+}
+
+
+@pytest.mark.parametrize(("inner", "texts", "written"), CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize("place", ["strings", "sheet"])
+def test_a_cell_is_one_text(
+    tmp_path: Path, inner: str, texts: list[str], written: str | None, place: str
+):
+    name = "si" if place == "strings" else "is"
+    source = pack_xlsx(tmp_path, **{place: f"<{name}>{inner}</{name}>"})
+    assert list(XLSX.read(source, "de")) == texts
+    assert unpack(translate(XLSX, source, str)) == unpack(source)
+    after = unpack(translate(XLSX, source, mark))[f"{place}.xml"].decode()
+    assert f"<{name}>{inner if written is None else written}</{name}>" in after
+
+
+def test_formulas_and_their_results_stay(tmp_path: Path):
+    cells = '<c t="str"><f>IF(A1="Yes","a","b")</f><v>a text</v></c>'
+    assert list(XLSX.read(pack_xlsx(tmp_path, sheet=cells), "de")) == []
+
+
+def test_the_headings_of_tables_stay(tmp_path: Path):
+    columns = '<tableColumn name="Net_x000a_price"/><tableColumn name="Name"/>'
+    names = "<si><t>Name</t></si><si><t>Net\nprice</t></si><si><t>Names</t></si>"
+    source = pack_xlsx(tmp_path, strings=names, table=columns)
+    assert list(XLSX.read(source, "de")) == ["Names"]
+
+
+def test_only_the_parts_with_texts_change(tmp_path: Path):
+    source = make_xlsx(tmp_path / "a.xlsx")
+    before, after = unpack(source), unpack(translate(XLSX, source, mark))
+    assert list(after) == list(before)
+    assert {name for name in before if before[name] != after[name]} == {
+        "xl/sharedStrings.xml",
+        "xl/comments1.xml",
+        "xl/charts/chart1.xml",
+        "xl/drawings/drawing1.xml",
+        "docProps/core.xml",
+    }
