@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,6 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
         Path(told).write_text(json.dumps([os.getpid(), os.getppid()]))
     deed = _DEEDS[request["deed"]]
     return {"answer": deed(request)}
-
-
-def _answer(request: Mapping[str, Any]) -> Any:
-    return request["what"]
 
 
 def _take_memory(_: Mapping[str, Any]) -> None:
@@ -44,10 +40,6 @@ def _match_forever(_: Mapping[str, Any]) -> None:
     re.match(r"(?:a|a)*b", "a" * 60)
 
 
-def _sleep(_: Mapping[str, Any]) -> None:
-    time.sleep(600)
-
-
 def _write(request: Mapping[str, Any]) -> None:
     with Path(request["file"]).open("wb") as file:
         while True:
@@ -60,32 +52,20 @@ def _write_many_files(request: Mapping[str, Any]) -> None:
         Path(request["file"]).write_bytes(b"x" * (1 << 16))
 
 
-def _stand_still(_: Mapping[str, Any]) -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def _end(_: Mapping[str, Any]) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def _fail(_: Mapping[str, Any]) -> None:
     raise ValueError("what the document says")
 
 
-def _look_around(_: Mapping[str, Any]) -> Any:
-    return [dict(os.environ), "urllib3" in sys.modules]
-
-
-_DEEDS = {
-    "answer": _answer,
+_DEEDS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "answer": lambda request: request["what"],
     "take memory": _take_memory,
     "hide memory": _hide_memory,
     "match forever": _match_forever,
-    "sleep": _sleep,
+    "sleep": lambda _: time.sleep(600),
     "write": _write,
     "write many files": _write_many_files,
-    "stand still": _stand_still,
-    "end": _end,
+    "stand still": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
+    "end": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "fail": _fail,
-    "look around": _look_around,
+    "look around": lambda _: [dict(os.environ), "urllib3" in sys.modules],
 }

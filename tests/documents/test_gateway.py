@@ -109,17 +109,18 @@ def test_the_place_of_a_sentence_is_that_of_its_text(translator, gateway):
     assert caught.value.index == 2
 
 
-def test_a_gateway_that_starts_again_for_an_hour_is_waited_for(
-    translator, gateway, waits
+@pytest.mark.parametrize(("failure", "hours"), [(NOT_READY, 1), (FULL, 0.5)])
+def test_a_gateway_that_is_busy_or_starts_again_is_waited_for(
+    translator, gateway, waits, failure, hours
 ):
-    gateway.judge = lambda texts: NOT_READY if waits.seconds < 3_600 else None
+    gateway.judge = lambda _: failure if waits.seconds < 3_600 * hours else None
+    assert translator.translate(["One.", "Two."], WANTED) == ["ONE.", "TWO."]
+
+
+@pytest.mark.parametrize("failure", [Failure(500, "internal"), Failure(502), LATE])
+def test_a_gateway_that_fails_now_and_then_is_asked_again(translator, gateway, failure):
+    gateway.failures.extend([failure] * 2)
     assert translator.translate(["one"], WANTED) == ["ONE"]
-
-
-def test_a_busy_gateway_is_waited_for(translator, gateway, waits):
-    gateway.judge = lambda texts: FULL if waits.seconds < 1_800 else None
-    texts = ["One.", "Two."]
-    assert translator.translate(texts, WANTED) == ["ONE.", "TWO."]
 
 
 def test_a_program_that_is_no_gateway_is_waited_for(translator, gateway, waits):

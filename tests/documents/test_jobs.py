@@ -129,40 +129,6 @@ def stop(program: subprocess.Popen[bytes]) -> None:
     assert program.wait(LIMIT_S) == 0
 
 
-@pytest.mark.faults
-def test_however_programs_end_they_lose_and_double_nothing(
-    add_text, start, storage, gateway
-):
-    documents = [add_text(*MANY) for _ in range(4)]
-    for end in (kill, kill, stop):
-        is_full = answer_only(5, gateway)
-        program = start()
-        wait_until(is_full, limit_s=LIMIT_S)
-        end(program)
-        assert storage.list_unfinished()
-    gateway.judge = lambda _: None
-    start()
-    wait_for(documents)
-    check_results(documents)
-    wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
-
-
-@pytest.mark.faults
-def test_processes_that_read_and_write_may_be_killed(add_text, start, gateway):
-    documents = [add_text(*MANY) for _ in range(3)]
-    is_full = answer_only(2, gateway)
-    program = start()
-    wait_until(is_full, limit_s=LIMIT_S)
-    children = psutil.Process(program.pid).children(recursive=True)
-    assert children
-    for child in children:
-        child.kill()
-    gateway.judge = lambda _: None
-    wait_for(documents)
-    check_results(documents)
-    stop(program)
-
-
 def test_what_is_old_goes_and_what_nobody_can_read_stops_no_document(
     add_text, start, storage
 ):

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -121,22 +122,6 @@ def test_a_worker_that_nobody_waits_for_ends(hostile, tmp_path, deed):
     assert are_gone(read_processes(told))
 
 
-def in_thread(act: Callable[[], object]) -> list[type[Exception]]:
-    """Run an act in a thread and return the error that it raises."""
-    raised: list[type[Exception]] = []
-
-    def run() -> None:
-        try:
-            act()
-        except Exception as error:
-            raised.append(type(error))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    wait_until(lambda: not thread.is_alive(), limit_s=LIMIT_S)
-    return raised
-
-
 @pytest.mark.parametrize("victim", [0, 1], ids=["worker", "keeper"])
 def test_a_worker_is_told_to_be_gone_that_is_killed(hostile, tmp_path, victim):
     told = tmp_path / "told"
@@ -201,12 +186,10 @@ def test_workers_run_at_the_same_time(hostile):
         if release.is_set():
             raise Enough
 
-    slow = threading.Thread(
-        target=lambda: in_thread(
-            lambda: hostile.run({"deed": "match forever"}, AMPLE, check)
-        )
-    )
-    slow.start()
-    assert [ask(hostile, "answer", what=n) for n in range(5)] == list(range(5))
-    release.set()
-    slow.join(LIMIT_S)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(hostile.run, {"deed": "match forever"}, AMPLE, check)
+        try:
+            assert [ask(hostile, "answer", what=n) for n in range(5)] == list(range(5))
+        finally:
+            release.set()
+        assert isinstance(slow.exception(LIMIT_S), Enough)

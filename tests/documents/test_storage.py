@@ -60,40 +60,39 @@ def test_names_are_those_of_files(given, name):
     ("limits", "is_own"), [(DocumentLimits(3, 9), False), (DocumentLimits(9, 3), True)]
 )
 def test_waiting_documents_are_bounded(storage, limits, is_own):
-    for _ in range(3):
-        storage.reserve(NOBODY, "somebody", limits)
+    places = [storage.reserve(NOBODY, "somebody", limits) for _ in range(3)]
     with pytest.raises(TooManyWaiting) as caught:
         storage.reserve(NOBODY, "somebody", limits)
     assert (caught.value.limit, caught.value.is_own) == (3, is_own)
     assert len(storage.list_unfinished()) == 3
     if is_own:
-        storage.reserve(NOBODY, "another", limits)
-
-
-def test_what_is_finished_makes_room(storage):
-    limits = DocumentLimits(1, 1)
-    place = storage.reserve(NOBODY, "somebody", limits)
-    place.drop()
-    storage.finish(storage.reserve(NOBODY, "somebody", limits).job)
+        storage.finish(storage.reserve(NOBODY, "another", limits).job)
+    places[0].drop()
     storage.reserve(NOBODY, "somebody", limits)
 
 
 @pytest.mark.parametrize(
-    ("room", "is_own"),
-    [(DiskLimits(of_all=4 * MIB), False), (DiskLimits(of_one=4 * MIB), True)],
-    ids=["of all", "of one"],
+    ("room", "is_own", "size"),
+    [
+        (DiskLimits(of_all=4 * MIB), False, MIB),
+        (DiskLimits(of_one=4 * MIB), True, MIB),
+        (DiskLimits(of_one=4 * MIB), True, 1),
+    ],
+    ids=["of all", "of one", "of many small ones"],
 )
-def test_the_bytes_of_documents_are_bounded(storage, room, is_own):
-    limits = DocumentLimits(9, 9, room)
-    places = [storage.reserve(KEY, KEY, limits, MIB) for _ in range(2)]
+def test_the_bytes_of_documents_are_bounded(storage, room, is_own, size):
+    limits = DocumentLimits(99, 99, room)
+    # A small document counts 64 KiB, and others twice.
+    count = 2 if size == MIB else 64
+    places = [storage.reserve(KEY, KEY, limits, size) for _ in range(count)]
     with pytest.raises(NoRoom) as refused:
         storage.reserve(KEY, KEY, limits, 1)
     assert (refused.value.limit, refused.value.is_own) == (4 * MIB, is_own)
-    assert len(storage.list_unfinished()) == 2
+    assert len(storage.list_unfinished()) == count
     if is_own:
-        storage.reserve(NOBODY, "another", limits, MIB)
+        storage.reserve(NOBODY, "another", limits, size)
     places[0].drop()
-    storage.reserve(KEY, KEY, limits, MIB)
+    storage.reserve(KEY, KEY, limits, size)
 
 
 def test_a_document_counts_what_it_takes(storage):
@@ -111,14 +110,6 @@ def test_a_document_counts_what_it_takes(storage):
         storage.reserve(KEY, KEY, limits, MIB)
     storage.delete(document)
     assert measure(storage) == 0
-
-
-def test_small_documents_count_as_well(storage):
-    limits = DocumentLimits(99, 99, DiskLimits(of_one=MIB))
-    for _ in range(16):
-        storage.reserve(KEY, KEY, limits, 1)
-    with pytest.raises(NoRoom):
-        storage.reserve(KEY, KEY, limits, 1)
 
 
 def test_a_part_of_the_disk_stays_free(storage):
@@ -205,29 +196,21 @@ def test_fields_of_a_later_version_are_left_out(add, storage):
     assert (found.order, found.read_state()) == (document.order, State(texts=3))
 
 
-def damage(content: str) -> Callable[[DocumentFolder], None]:
-    def write(document: DocumentFolder) -> None:
-        (document.folder / "document.json").write_text(content)
-
-    return write
-
-
-def make_folder(document: DocumentFolder) -> None:
-    (document.folder / "document.json").unlink()
-    (document.folder / "document.json").mkdir()
-
-
-def lose(document: DocumentFolder) -> None:
-    (document.folder / "document.json").unlink()
+def damage(content: str) -> Callable[[Path], int]:
+    return lambda path: path.write_text(content)
 
 
 @pytest.mark.parametrize(
     "spoil",
-    [damage(""), damage('{"id": "'), damage("[]"), damage("{}"), make_folder, lose],
+    [
+        *map(damage, ("", '{"id": "', "[]", "{}")),
+        lambda path: (path.unlink(), path.mkdir()),
+        Path.unlink,
+    ],
 )
 def test_a_document_that_nobody_can_read_is_put_aside_once(add, storage, caplog, spoil):
     bad, good = add("one"), add("two")
-    spoil(bad)
+    spoil(bad.folder / "document.json")
     with pytest.raises(Gone):
         storage.find(NOBODY, bad.order.id)
     assert list_orders(storage, NOBODY) == [good.order]
@@ -263,7 +246,7 @@ def test_strangers_among_documents_harm_nobody(add, storage):
 
 def test_what_may_not_be_moved_is_told_once(add, storage, caplog, monkeypatch):
     bad, good = add("one"), add("two")
-    damage("")(bad)
+    (bad.folder / "document.json").write_text("")
     good.write_state(State(status="done", expires_at=100.0))
     rename = durable.rename
 
@@ -325,14 +308,6 @@ def test_a_document_that_has_got_more_time_stays(add, storage, state, is_swept):
     document.write_state(State(status="done", expires_at=100.0))
     document.write_state(state)
     assert bool(storage.sweep(101.0)) is is_swept
-
-
-def test_a_document_is_swept_when_its_time_has_come(add, storage):
-    document, other = add("one"), add("two")
-    document.write_state(State(status="done", expires_at=100.0))
-    assert storage.sweep(99.0) == []
-    assert storage.sweep(101.0) == [document.order.id]
-    assert list_orders(storage, NOBODY) == [other.order]
 
 
 def test_one_document_is_locked_by_one(add):

@@ -43,13 +43,9 @@ def test_a_document_is_translated_in_its_order(add, run_one, gateway):
     assert state.characters == sum(map(len, MANY))
     assert state.media_type == "text/x-lines"
     assert sorted(gateway.texts) == sorted(MANY)
-
-
-def test_only_the_result_is_kept(add, run_one):
-    document = add(*MANY)
-    run_one(document)
+    assert time.time() < state.expires_at <= time.time() + KEPT_S
     names = {path.name for path in document.folder.iterdir()}
-    assert names == {"document.json", "state.json", "result.lines", "lock"} - {"lock"}
+    assert names == {"document.json", "state.json", "result.lines"}
 
 
 def test_a_document_without_texts_asks_for_nothing(add, run_one, gateway):
@@ -81,32 +77,6 @@ def test_a_language_that_is_not_named_is_identified_once(add, run_one, gateway):
     first, *others = gateway.asked
     assert (first.path, first.body["src_text"][:13]) == ("/identify", "text 0 text 1")
     assert {asked.body["src_lang"] for asked in others} == {"en"}
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
-        Failure(429, "queue-full", headers={"Retry-After": "0"}),
-        Failure(503, "not-ready"),
-        Failure(502),
-        Failure(504, "deadline"),
-        Failure(500, "internal"),
-    ],
-    ids=lambda failure: str(failure.status),
-)
-def test_a_busy_gateway_is_asked_again(add, run_one, gateway, failure):
-    gateway.failures.extend([failure] * 2)
-    document = add(*MANY)
-    assert run_one(document).status == "done"
-    assert read_result(document)[1] == [text.upper() for text in MANY]
-
-
-def test_a_request_that_is_too_much_is_divided(add, run_one, gateway):
-    too_much = Failure(413, "too-many-rows")
-    gateway.judge = lambda texts: too_much if len(texts) > 3 else None
-    document = add(*MANY)
-    assert run_one(document).status == "done"
-    assert read_result(document)[1] == [text.upper() for text in MANY]
 
 
 @pytest.mark.parametrize(
@@ -284,21 +254,6 @@ def test_a_document_that_ends_its_programs_is_given_up(add, run_one, monkeypatch
     assert "has ended 5 times" in state.error["detail"]
 
 
-def test_waiting_for_the_gateway_is_no_attempt(add, run_one, gateway, stopping):
-    document = add(*MANY)
-    for _ in range(7):
-        gateway.failures.extend([Failure(503)] * 100)
-        stopping.clear()
-        gateway.asked.clear()
-        stop_after(gateway, 3, stopping.set)
-        with pytest.raises(WorkerStopped):
-            run_one(document)
-    gateway.failures.clear()
-    gateway.pause = lambda: None
-    stopping.clear()
-    assert run_one(document).status == "done"
-
-
 def test_a_clean_stop_is_no_attempt(add, run_one, gateway, stopping):
     document = add(*MANY)
     stopping.set()
@@ -315,8 +270,3 @@ def test_what_is_over_stays_over(add, run_one, gateway):
     gateway.asked.clear()
     assert run_one(document) == done
     assert gateway.asked == []
-
-
-def test_the_end_of_the_time_is_told(add, run_one):
-    state = run_one(add("one"))
-    assert time.time() < state.expires_at <= time.time() + KEPT_S

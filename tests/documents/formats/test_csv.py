@@ -89,13 +89,6 @@ def test_a_table_takes_the_memory_of_a_row(tmp_path):
     assert peak < 4_000_000
 
 
-def test_only_so_much_is_read_to_find_the_delimiter(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv, "_SAMPLE_CHARACTERS", 1_000)
-    path = tmp_path / "a.csv"
-    path.write_text(("a b," * 100 + "\n") * 40)
-    assert len(list(csv._sample(path, ","))) == 3
-
-
 def test_a_row_of_too_many_cells_is_an_error(monkeypatch):
     monkeypatch.setattr(csv, "_MAX_CELLS", 100)
     assert read("a.csv", b"a1,b1\n" + b"," * 99) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lxml import etree
 
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
 from documents.formats import opendocument
@@ -173,19 +172,3 @@ def test_the_attributes_of_a_cell_are_looked_at_once(
     assert len(list(ODT.read(pack_odf(tmp_path, cell), "de"))) == 100
     # To skip the cell or not, and for its paragraphs.
     assert len(calls.asked) <= 2 * 100 + 20
-
-
-def test_styles_that_look_the_same_are_one_number():
-    """Whole looks are compared once, and not for each two spans."""
-    texts = opendocument._Texts()
-    style = '<style:style style:name="{}" style:family="text"><style:a a="{}"/></style:style>'
-    declared = " ".join(
-        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
-        for name in ("office", "style")
-    )
-    styles = style.format("x", 1) + style.format("y", 1) + style.format("z", 2)
-    wrapper = (
-        f"<b {declared}><office:automatic-styles>{styles}</office:automatic-styles></b>"
-    )
-    texts.find_slots(etree.fromstring(wrapper))
-    assert texts._looks == {"x": 1, "y": 1, "z": 2}
