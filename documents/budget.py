@@ -21,13 +21,17 @@ _COPIES = 2
 _STRAY_S = 3600.0
 
 
-class NoRoom(Exception):
-    """The documents of a caller, or of all, take as many bytes as they may."""
+class LimitReached(Exception):
+    """The documents of a caller (`is_own`), or of all, have reached a limit."""
 
     def __init__(self, limit: int, *, is_own: bool) -> None:
         super().__init__(limit, is_own)
         self.limit = limit
         self.is_own = is_own
+
+
+class NoRoom(LimitReached):
+    """The documents take as many bytes as they may."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pydantic import TypeAdapter
 
 from contract import durable
-from documents.budget import DiskLimits, DocumentBudget
+from documents.budget import DiskLimits, DocumentBudget, LimitReached
 
 log = logging.getLogger(__name__)
 
@@ -56,13 +56,8 @@ _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError, Permission
 Status: TypeAlias = Literal["queued", "translating", "done", "failed"]
 
 
-class TooManyWaiting(Exception):
+class TooManyWaiting(LimitReached):
     """There are as many unfinished documents as there may be."""
-
-    def __init__(self, limit: int, *, is_own: bool) -> None:
-        super().__init__(limit, is_own)
-        self.limit = limit
-        self.is_own = is_own
 
 
 class Gone(Exception):
@@ -164,15 +159,6 @@ def _read_age(path: Path, now: float) -> float:
         return now - path.stat().st_ctime
     except FileNotFoundError:
         return 0.0
-
-
-def _remove(path: Path) -> None:
-    """Deletes a file or a folder as far as that can be done."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
 
 
 class DocumentFolder:
@@ -330,13 +316,13 @@ class DocumentStorage:
         self._find_mark(job).unlink(missing_ok=True)
         self.budget.settle(job, self._find(job.owner, job.id))
 
+    def _find_mark(self, job: UnfinishedDocument) -> Path:
+        return self.folder / "unfinished" / "~".join(job)
+
     def _mark(self, job: UnfinishedDocument) -> None:
         mark = self._find_mark(job)
         mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark.touch()
-
-    def _find_mark(self, job: UnfinishedDocument) -> Path:
-        return self.folder / "unfinished" / "~".join(job)
 
     def delete(self, document: DocumentFolder) -> None:
         """Deletes a document, also one that is being translated."""
@@ -381,7 +367,9 @@ class DocumentStorage:
         for folder, kept_s in _KEPT_S.items():
             for path in (self.folder / folder).glob("*"):
                 if _read_age(path, now) > kept_s:
-                    _remove(path)
+                    shutil.rmtree(path, ignore_errors=True)
+                    with suppress(OSError):  # a file or a link
+                        path.unlink()
         for job in self.list_unfinished():
             with self._guard(mark := self._find_mark(job)):
                 if _read_age(mark, now) > _UPLOAD_S and not self.is_complete(job):

@@ -166,7 +166,10 @@ def find_edits(page: str) -> Iterator[Edit]:
             sentences.add_tag(start, piece, attributes)
         else:
             yield from sentences.make_edits()
-            yield from _find_language(token, start)
+            is_page = token.name == "html" and token.is_start
+            named = _read_attributes(token, start) if is_page else ()
+            said = (each for name, each in named if name in ("lang", "xml:lang"))
+            yield from (attribute.make_language_edit() for attribute in said)
             yield from (attribute.make_edit() for attribute in attributes)
     yield from sentences.make_edits()
 
@@ -206,15 +209,6 @@ def _read_attributes(token: Token, start: int) -> Iterator[tuple[str, _Attribute
             first = start + found.start(group) + found[group].find(value)
             text = unescape(value)
             yield found[1].lower(), _Attribute(first, first + len(value), text, quote)
-
-
-def _find_language(token: Token, start: int) -> Iterator[Edit]:
-    """The page's language becomes that of the translation, unless it names a country of it."""
-    if token.name != "html" or not token.is_start:
-        return
-    for name, attribute in _read_attributes(token, start):
-        if name in ("lang", "xml:lang"):
-            yield attribute.make_language_edit()
 
 
 def _escape(text: str) -> str:

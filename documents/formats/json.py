@@ -68,7 +68,8 @@ def find_edits(content: str) -> Iterator[Edit]:
         token = _TOKEN.match(content, place)
         kind = token.lastgroup if token else None
         is_value = grammar.expected.startswith("value")
-        if not token or (kind != "space" and not grammar.take(_name(token))):
+        name = content[place] if kind == "sign" else str(kind)
+        if not token or (kind != "space" and not grammar.take(name)):
             raise _refuse(content, place, grammar.expected)
         if len(grammar.opened) > _MAX_DEPTH:
             raise RefusedContent(
@@ -79,10 +80,6 @@ def find_edits(content: str) -> Iterator[Edit]:
         place = token.end()
     if grammar.expected != _AFTER_VALUE[""]:
         raise _refuse(content, place, grammar.expected)
-
-
-def _name(token: re.Match[str]) -> str:
-    return token[0] if token.lastgroup == "sign" else str(token.lastgroup)
 
 
 def _find_edit(raw: str, start: int, is_escaped: bool) -> Iterator[Edit]:

@@ -162,16 +162,12 @@ def make_parser() -> MarkdownIt:
     parser.core.ruler.disable(["inline", "text_join"])
     for name in parser.inline.ruler.get_active_rules():
         rule = next(r.fn for r in parser.inline.ruler.__rules__ if r.name == name)
-        bound = _BOUNDS.get(name, _leave)
-        parser.inline.ruler.at(name, _locate(name, bound(rule)))
+        rule = _BOUNDS[name](rule) if name in _BOUNDS else rule
+        parser.inline.ruler.at(name, _locate(name, rule))
     for block in parser.block.ruler.__rules__:
         if block.name in _BLOCK_BOUNDS:
             block.fn = _BLOCK_BOUNDS[block.name](block.fn)
     return parser
-
-
-def _leave(rule: Rule) -> Rule:
-    return rule
 
 
 def _bound_label(rule: Rule) -> Rule:
@@ -272,7 +268,7 @@ class _Mark:
     start: int
     end: int
     piece: InlinePiece
-    #: The place of an image's text.
+    #: The place of an image's text, if it has one that can be replaced.
     label: tuple[int, int] | None = None
 
 
@@ -280,8 +276,7 @@ def find_edits(content: str) -> Iterator[Edit]:
     """The edits of a document, in order."""
     locator, parser = Locator(content), make_parser()
     env: dict[str, object] = {}
-    tokens = parser.parse(content, env)
-    for parent, block in pairwise(tokens):
+    for parent, block in pairwise(parser.parse(content, env)):
         if block.type == "inline" and (places := locator.locate(block, parent)):
             is_cell = parent.type in ("th_open", "td_open")
             children: list[Token] = []
@@ -302,14 +297,11 @@ class _Block:
 
     def find_edits(self) -> Iterator[Edit]:
         """The edit of the block, or none if it has no text."""
-        text = self.text
-        task = _TASK.match(text)
-        start = task.end() if task else 0
-        marks = sorted(self._find_marks(), key=lambda mark: mark.start)
+        text, task = self.text, _TASK.match(self.text)
+        place = start = task.end() if task else 0
         pieces: list[InlinePiece] = []
         images: list[tuple[int, _Mark]] = []
-        place = start
-        for mark in marks:
+        for mark in sorted(self._find_marks(), key=lambda mark: mark.start):
             if mark.start < place:
                 continue
             pieces.append(InlinePiece(text[place : mark.start]))
@@ -331,7 +323,10 @@ class _Block:
         has_sentence = has_text(pieces)
         labels = tuple(self.text[slice(*(m.label or ()))] for _, m in images)
         texts = (write_fragment(pieces), *labels) if has_sentence else labels
-        special = self._find_special()
+        # The signs that the block writes with a backslash or as an entity.
+        escaped = (t.content for t in self.children if t.type == "text_special")
+        special = set(string.punctuation).intersection(escaped)
+        special |= {"|"} if self.is_cell else set()
 
         def write(new: Sequence[str], _: str) -> str:
             own = list(pieces)
@@ -341,24 +336,18 @@ class _Block:
             fragment = new[0] if has_sentence else write_fragment(own)
             fragment = _INNER_SPACE.sub(r"\2\1\4\3", fragment)
             written = read_fragment(fragment, own, lambda text: _escape(text, special))
-            return _guard(written)
+            # A backslash keeps it from being a list, a heading or a quotation.
+            found = _START.match(written)
+            end = found.end() if found else 0
+            return f"{written[:end]}\\{written[end:]}" if found else written
 
         if texts:
             yield Edit(start, end, texts, write)
 
-    def _find_special(self) -> frozenset[str]:
-        """The signs that the block writes with a backslash or as an entity."""
-        written = {
-            token.content
-            for token in self.children
-            if token.type == "text_special" and token.content in string.punctuation
-        }
-        return frozenset(written | ({"|"} if self.is_cell else set()))
-
     def _raw(self, start: int, end: int) -> str:
         return self.content[self.places.find(start) : self.places.find(end - 1) + 1]
 
-    def _relabel(self, mark: _Mark, label: str, special: frozenset[str]) -> InlinePiece:
+    def _relabel(self, mark: _Mark, label: str, special: set[str]) -> InlinePiece:
         first, last = mark.label or (0, 0)
         before, after = self._raw(mark.start, first), self._raw(last, mark.end)
         escaped = _escape(label, special.union("[]\\"))
@@ -382,19 +371,11 @@ class _Block:
                     start -= 1
             last = end
             label = opened.pop() if token.type == "link_close" and opened else 0
-            yield _Mark(
-                start,
-                end,
-                self._make_piece(token, start, end, label),
-                self._label(token),
-            )
-
-    def _label(self, token: Token) -> tuple[int, int] | None:
-        """Return the place of an image's text, if it has one that can be replaced."""
-        start, end = token.meta.get("image_text", (0, 0))
-        label = self.text[start:end]
-        is_plain = _PLAIN.fullmatch(label) and has_letter(label)
-        return (start, end) if is_plain else None
+            image = token.meta.get("image_text", (0, 0))
+            shown = self.text[slice(*image)]
+            is_plain = _PLAIN.fullmatch(shown) and has_letter(shown)
+            piece = self._make_piece(token, start, end, label)
+            yield _Mark(start, end, piece, image if is_plain else None)
 
     def _make_piece(
         self, token: Token, start: int, end: int, label: int
@@ -427,16 +408,10 @@ def _read_tag(raw: str) -> InlinePiece:
     return InlinePiece(raw, role, f"<{tag[1].lower()}>")
 
 
-def _escape(text: str, special: frozenset[str]) -> str:
+def _escape(text: str, special: set[str]) -> str:
     """Text on one line, with a backslash before the signs that the block escapes."""
     text = " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
     return "".join(f"\\{c}" if c in special else c for c in text)
-
-
-def _guard(text: str) -> str:
-    """Text that does not begin a list, a heading or a quotation."""
-    found = _START.match(text)
-    return f"{text[: found.end()]}\\{text[found.end() :]}" if found else text
 
 
 FORMAT = make_format(

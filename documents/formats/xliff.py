@@ -86,7 +86,8 @@ class _Reader:
             name = _shorten(token)
             if token.is_start:
                 yield from self._find_language(token, start)
-                if self._is_content(name):
+                is_inside = self.unit is not None and self.names[-1] in _UNITS
+                if is_inside and name in ("source", "seg-source", "target"):
                     place = self._read_content(token, start, tokens, before)
                 elif not token.is_empty:
                     self._enter(name, token)
@@ -113,10 +114,6 @@ class _Reader:
             self.unit = None
         if name in _SCOPES:
             self.scopes.pop()
-
-    def _is_content(self, name: str) -> bool:
-        is_inside = self.unit is not None and self.names[-1] in _UNITS
-        return is_inside and name in ("source", "seg-source", "target")
 
     def _find_language(self, token: Token, start: int) -> Iterator[Edit]:
         """Find the place of the file's target language."""
@@ -215,20 +212,18 @@ def _check(content: str) -> None:
         nonlocal depth
         depth -= 1
 
+    def refuse(name: str, *_: object) -> None:
+        said = f"The file has the entity {name[:40]!r}, expected only XML's own"
+        raise RefusedContent(said)
+
     parser.StartElementHandler, parser.EndElementHandler = enter, leave
-    parser.EntityDeclHandler = parser.SkippedEntityHandler = _refuse_entity
+    parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse
     try:
         parser.Parse(content.encode(), True)
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         where = f"line {error.lineno}, column {error.offset + 1}"
         raise DamagedDocument(f"No well-formed XML at {where}: {reason}") from error
-
-
-def _refuse_entity(name: str, *_: object) -> None:
-    raise RefusedContent(
-        f"The file has the entity {name[:40]!r}, expected only XML's own"
-    )
 
 
 def _shorten(token: Token) -> str:

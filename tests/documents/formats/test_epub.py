@@ -114,11 +114,7 @@ def test_only_the_texts_of_a_chapter_change(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("target", "attributes"),
-    [
-        pytest.param("en", ' lang="en-GB"', id="the same"),
-        pytest.param("fr", ' lang="fr"', id="another"),
-        pytest.param("he", ' lang="he" dir="rtl"', id="to the left"),
-    ],
+    [("en", ' lang="en-GB"'), ("fr", ' lang="fr"'), ("he", ' lang="he" dir="rtl"')],
 )
 def test_a_book_says_its_language(tmp_path: Path, target: str, attributes: str):
     source = pack_epub(tmp_path, "<p>12</p>", ' lang="en-GB"')
@@ -140,33 +136,26 @@ def test_hidden_fonts_do_not_protect_a_book(tmp_path: Path):
     assert list(FORMAT.read(pack_epub(tmp_path, "", **fonts), "de")) == AROUND
 
 
-@pytest.mark.parametrize(
-    ("more", "error", "said"),
-    [
-        pytest.param(
-            {HIDDEN: ENC.format("http://www.w3.org/2001/04/xmlenc#aes256-cbc")},
-            EncryptedDocument,
-            "protected",
-            id="protected",
-        ),
-        pytest.param({"mimetype": "a"}, DamagedDocument, "Not what", id="kind"),
-        pytest.param(
-            {"META-INF/container.xml": "<a/>"}, DamagedDocument, "no book", id="no book"
-        ),
-        pytest.param(
-            {"META-INF/container.xml": CONTAINER.replace("a.opf", "b.opf")},
-            DamagedDocument,
-            "OPS/b.opf is missing",
-            id="missing",
-        ),
-        pytest.param(
-            {CHAPTER: "<html><p>a<br></p></html>"},
-            DamagedDocument,
-            "a b.xhtml, line 1",
-            id="HTML that is not XML",
-        ),
-    ],
-)
+AES = "http://www.w3.org/2001/04/xmlenc#aes256-cbc"
+INDEX = "META-INF/container.xml"
+REFUSED = {
+    "protected": ({HIDDEN: ENC.format(AES)}, EncryptedDocument, "protected"),
+    "kind": ({"mimetype": "a"}, DamagedDocument, "Not what"),
+    "no book": ({INDEX: "<a/>"}, DamagedDocument, "no book"),
+    "missing": (
+        {INDEX: CONTAINER.replace("a.opf", "b.opf")},
+        DamagedDocument,
+        "OPS/b.opf is missing",
+    ),
+    "HTML that is not XML": (
+        {CHAPTER: "<html><p>a<br></p></html>"},
+        DamagedDocument,
+        "a b.xhtml, line 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("more", "error", "said"), REFUSED.values(), ids=REFUSED)
 def test_what_is_not_translated_is_told(
     tmp_path: Path, more: dict[str, str], error: type[Exception], said: str
 ):

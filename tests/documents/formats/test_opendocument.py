@@ -119,13 +119,12 @@ def test_deleted_texts_are_not_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("attributes", "texts"),
     [
-        pytest.param('office:value-type="string"', ["Hello"], id="text"),
-        pytest.param("", ["Hello"], id="no type"),
-        pytest.param('office:value-type="date"', [], id="date"),
-        pytest.param(
-            'table:formula="of:=A1" office:value-type="string"', [], id="formula"
-        ),
+        ('office:value-type="string"', ["Hello"]),
+        ("", ["Hello"]),
+        ('office:value-type="date"', []),
+        ('table:formula="of:=A1" office:value-type="string"', []),
     ],
+    ids=["text", "no type", "date", "formula"],
 )
 def test_cells_with_results_stay(tmp_path: Path, attributes: str, texts: list[str]):
     cell = f"<table:table-cell {attributes}><text:p>Hello</text:p></table:table-cell>"
@@ -139,20 +138,12 @@ ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
 @pytest.mark.parametrize(
     ("more", "error", "said"),
     [
-        pytest.param(
-            {"META-INF/manifest.xml": ENCRYPTED},
-            EncryptedDocument,
-            "without password",
-            id="encrypted",
-        ),
-        pytest.param(
-            {"Basic/Standard/a.xml": ""}, RefusedContent, "macros", id="Basic"
-        ),
-        pytest.param({"Scripts/a.py": ""}, RefusedContent, "macros", id="Python"),
-        pytest.param(
-            {"mimetype": "text/plain"}, DamagedDocument, "Not what its name", id="kind"
-        ),
+        ({"META-INF/manifest.xml": ENCRYPTED}, EncryptedDocument, "without password"),
+        ({"Basic/Standard/a.xml": ""}, RefusedContent, "macros"),
+        ({"Scripts/a.py": ""}, RefusedContent, "macros"),
+        ({"mimetype": "text/plain"}, DamagedDocument, "Not what its name"),
     ],
+    ids=["encrypted", "Basic", "Python", "kind"],
 )
 def test_what_is_not_translated_is_told(
     tmp_path: Path, more: dict[str, str], error: type[Exception], said: str
