@@ -82,7 +82,6 @@ class DocumentBudget:
                 self._find(mark).unlink(missing_ok=True)
 
     def _add_up(self, caller: str) -> tuple[int, int]:
-        """The bytes of a caller, and of all."""
         own = total = 0
         for entry in self._list():
             size = _measure(entry)

@@ -238,7 +238,6 @@ class DocumentTranslator:
 
 
 def _count_pieces(texts: Sequence[str], options: TranslationOptions) -> int:
-    """Count the parts into which texts can be divided."""
     if len(texts) > 1:
         return len(texts)
     return len(divide(texts[0], options.source, options.format, 1))

@@ -113,7 +113,10 @@ class DocumentJournal:
     def append(self, pieces: Iterable[TextPiece], translations: Iterable[str]) -> None:
         """Writes translations before it returns, all or none. Raises OSError."""
         pairs = zip(pieces, translations, strict=True)
-        self._log.append_lines([_write_entry(*pair) for pair in pairs])
+        self._log.append_lines(
+            [_sum(piece), text, *([] if piece.gap is None else [piece.gap])]
+            for piece, text in pairs
+        )
 
 
 def read_journal(path: Path) -> Iterator[TextPiece]:
@@ -125,13 +128,7 @@ def read_journal(path: Path) -> Iterator[TextPiece]:
         yield found[1]
 
 
-def _write_entry(piece: TextPiece, translation: str) -> list[int | str]:
-    whole: list[int | str] = [_sum(piece), translation]
-    return whole if piece.gap is None else [*whole, piece.gap]
-
-
 def _read_entry(content: Any) -> tuple[int, TextPiece] | None:
-    """The checksum of a piece, and its translation."""
     match content:
         case [int(checksum), str(translation)]:
             return checksum, TextPiece(translation)

@@ -472,7 +472,6 @@ def read_page(
 
 
 def _list_places(folder: Path) -> Iterator[str]:
-    """List when each document was made, and its id."""
     for order in folder.glob("*/document.json"):
         with suppress(FileNotFoundError):
             yield f"{order.stat().st_mtime_ns:016x}-{order.parent.name}"

@@ -211,7 +211,6 @@ class DocumentTranslation:
         wanted: TranslationOptions,
         journal: DocumentJournal,
     ) -> None:
-        """Translates texts into the journal, in their order."""
         chunks = _cut(pieces)
         watch = CancellationWatch(self._document, self._watch.stopping)
         sent: deque[_Sent] = deque()
@@ -285,7 +284,6 @@ def _cut(pieces: Iterator[TextPiece]) -> Iterator[list[TextPiece]]:
 
 
 def _count_texts(pieces: Iterable[TextPiece]) -> int:
-    """Count the texts that end in these pieces."""
     return sum(piece.gap is None for piece in pieces)
 
 
@@ -302,7 +300,6 @@ def _place(
 
 
 def _allow(document: DocumentFolder) -> Allowance:
-    """Return a worker's limits, by the size of the document and its translations."""
     files = (document.source, document.journal)
     size = sum(path.stat().st_size for path in files if path.exists())
     cpu_s = min(_MOST_CPU_S, _CPU_S + (size * _CPU_S_PER_MB >> 20))
@@ -311,7 +308,6 @@ def _allow(document: DocumentFolder) -> Allowance:
 
 
 def _describe(error: LimitExceeded, step: str, allowance: Allowance) -> DocumentError:
-    """Describe a limit to the owner."""
     told = {
         "memory": f"{allowance.memory_bytes >> 20:,} MB of memory",
         "bytes": f"{allowance.written_bytes >> 20:,} MB in its files",

@@ -185,7 +185,6 @@ class _Splitter:
             self._refuse(said, DocumentTooLarge)
 
     def flush(self, end: int) -> None:
-        """Bytes up to a number are ready as they are."""
         if end > self.start:
             self.ready.append(self._cut(end))
 

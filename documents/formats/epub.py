@@ -46,7 +46,6 @@ class _Chapters:
         self._flow = TextFlow(self._classify, links=frozenset({"h:a"}))
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
-        """See Vocabulary."""
         elements = list(wrapper.iter())
         self._holders.clear()
         for element in elements:

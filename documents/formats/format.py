@@ -120,7 +120,6 @@ def make_stream_format(
 def _splice(
     content: str, edits: Iterable[Edit], translations: Iterator[str], language: str
 ) -> Iterator[str]:
-    """The parts of a document with its translations."""
     place = 0
     for edit in edits:
         if edit.is_done(language):

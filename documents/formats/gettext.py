@@ -111,7 +111,6 @@ class _Header:
 
     @cached_property
     def language(self) -> str:
-        """The catalog's language; empty if it does not say."""
         return normalize_language(self._fields.get("Language", ""))
 
     @cached_property
@@ -257,7 +256,6 @@ class _Writer:
     line_end: str
 
     def find_edits(self) -> Iterator[Edit]:
-        """The edits of the entry."""
         fields = self.entry.fields
         forms = [fields[k] for k in ("msgid", "msgid_plural") if k in fields]
         start = self.entry.translations[0].start
@@ -330,7 +328,6 @@ def _surround(model: str, text: str) -> str:
 
 
 def _break(line: str) -> Iterator[str]:
-    """A long line as several, cut after spaces."""
     part = ""
     for word in re.findall(r"\S+\s*|\s+", line):
         if part and len(part) + len(word) > _WIDTH:

@@ -111,7 +111,6 @@ class _Sentences:
         yield Edit(pieces[0][0], pieces[-1][1], texts, write)
 
     def _strip(self) -> list[tuple[int, int, InlinePiece]]:
-        """The pieces without the white space around them."""
         pieces = list(self.pieces)
         for index in (0, -1):
             while pieces and pieces[index][2].raw.isspace():
@@ -134,7 +133,6 @@ class _Sentences:
         piece: InlinePiece,
         values: Iterable[tuple[_Attribute, str]],
     ) -> InlinePiece:
-        """A tag with other values."""
         written, place = [], start
         for attribute, value in values:
             written += [self.page[place : attribute.start], attribute.write(value)]
@@ -181,7 +179,6 @@ def _find_role(token: Token) -> PieceRole:
 
 
 def _find_attributes(token: Token, start: int) -> list[_Attribute]:
-    """The attributes of a tag that are translated."""
     if not token.is_start or (token.is_kept and token.name != "textarea"):
         return []
     found = list(_read_attributes(token, start))

@@ -97,7 +97,6 @@ class _Elements:
         self._opened: list[int] = []
 
     def take(self, found: re.Match[str]) -> str:
-        """The markup of an element's tag."""
         if found[3]:
             if not self._opened:
                 raise _report("has an end without a beginning")
@@ -110,7 +109,6 @@ class _Elements:
         return self._pieces[index].raw
 
     def check_end(self) -> None:
-        """Raises LostMarkup if an element is missing or not closed."""
         if self._left or self._opened:
             numbers = ", ".join(self._left) or "its last one's end"
             raise _report(f"lacks an element: {numbers}")

@@ -287,8 +287,6 @@ def find_edits(content: str) -> Iterator[Edit]:
 
 @dataclass(frozen=True)
 class _Block:
-    """Makes the edit of a paragraph, a heading or a cell."""
-
     content: str
     text: str
     children: Sequence[Token]
@@ -296,7 +294,6 @@ class _Block:
     is_cell: bool
 
     def find_edits(self) -> Iterator[Edit]:
-        """The edit of the block, or none if it has no text."""
         text, task = self.text, _TASK.match(self.text)
         place = start = task.end() if task else 0
         pieces: list[InlinePiece] = []

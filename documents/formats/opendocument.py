@@ -44,7 +44,6 @@ class _Texts:
         self._flow = TextFlow(self._classify, links=_CONTAINERS)
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
-        """See Vocabulary."""
         if name_of(wrapper[0]) == _STYLES:
             self._learn(wrapper[0])
             return []
@@ -57,7 +56,6 @@ class _Texts:
         ]
 
     def finish(self, wrapper: Element, language: str) -> bool:
-        """See Vocabulary."""
         self._flow.finish()
         return False
 

@@ -114,7 +114,6 @@ class _WordRuns(_SpacedRuns):
             yield from self.read_run(run)
 
     def _open_container(self, child: Element, name: str) -> Element | None:
-        """Open the container of runs."""
         if name == "w:sdt":
             return find(child, "w:sdtContent")
         if name == "w:fldSimple":

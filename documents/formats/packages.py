@@ -108,14 +108,11 @@ class Package:
         copied = _describe(member)
         copied.CRC = member.CRC
         copied.compress_size, copied.file_size = member.compress_size, member.file_size
-        self._append(copied, target)
-
-    def _append(self, member: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
-        """zipfile can only compress again: this is what its `writestr` does to the file."""
+        # zipfile can only compress again: this is what its `writestr` does to the file.
         out = target.fp
         assert out is not None
-        member.header_offset = out.tell()
-        out.write(member.FileHeader(zip64=False))
+        copied.header_offset = out.tell()
+        out.write(copied.FileHeader(zip64=False))
         left = member.compress_size
         while left:
             chunk = self.file.read(min(left, _COPY_BYTES))
@@ -124,8 +121,8 @@ class Package:
             out.write(chunk)
             left -= len(chunk)
         target.start_dir = out.tell()
-        target.filelist.append(member)
-        target.NameToInfo[member.filename] = member
+        target.filelist.append(copied)
+        target.NameToInfo[copied.filename] = copied
 
 
 def _describe(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
@@ -274,12 +271,8 @@ def make_package_format(suffix: str, media_type: str, plan: Plan) -> Format:
             vocabularies = plan(package)
             with zipfile.ZipFile(target, "x") as out:
                 undo.callback(target.unlink)
-                _write(
-                    package,
-                    out,
-                    vocabularies,
-                    partial(_translate, translations, language),
-                )
+                translate = partial(_translate, translations, language)
+                _write(package, out, vocabularies, translate)
             check_none_left(translations)
             undo.pop_all()
 

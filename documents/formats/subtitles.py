@@ -50,8 +50,6 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Dialect:
-    """The differences between the two formats."""
-
     is_webvtt: bool
 
     def unescape(self, text: str) -> str:

@@ -22,7 +22,6 @@ _ITEM = re.compile(r"\s*(?:[-*+•–—>#|=]|\d{1,3}[.)])\s")
 
 
 def _find_edits(lines: Sequence[str]) -> Iterator[Edit]:
-    """The edits of lines that follow each other, in order."""
     width = max((len(line.rstrip()) for line in lines), default=0)
     start = index = 0
     while index < len(lines):

@@ -116,7 +116,6 @@ class _Reader:
             self.scopes.pop()
 
     def _find_language(self, token: Token, start: int) -> Iterator[Edit]:
-        """Find the place of the file's target language."""
         source, target = _LANGUAGES.get(_shorten(token), ("", ""))
         attributes = ATTRIBUTE.finditer(token.raw, len(token.name) + 1)
         places = {found[1]: found for found in attributes}

@@ -94,19 +94,3 @@ def test_a_row_of_too_many_cells_is_an_error(monkeypatch):
     assert read("a.csv", b"a1,b1\n" + b"," * 99) == []
     with pytest.raises(DocumentTooLarge, match="Row 2 has more than 100 cells"):
         read("a.csv", b"a1,b1\n" + b"," * 100)
-
-
-def test_each_line_of_a_row_is_copied_once(monkeypatch):
-    """Each line closes the quote of the one before it, and opens another."""
-    content, copied = 'a,b\n"x' + '\n",x","' * 500 + '\n"\n', 0
-    complete = csv._complete
-
-    def count(rest, *more):
-        nonlocal copied
-        copied += len(whole := complete(rest, *more))
-        return whole
-
-    monkeypatch.setattr(csv, "_complete", count)
-    read("a.csv", content.encode())
-    # The delimiters are tried before.
-    assert copied < 20 * len(content)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from lxml import etree
 
 from documents.errors import DamagedDocument, EncryptedDocument
-from documents.formats.blocks import Block, ElementNames
 from documents.formats.epub import FORMAT
-from documents.formats.packages import Package
 from tests.documents.formats.packing import mark, pack, translate, unpack
-from tests.documents.formats.work import assert_linear
 
 CONTAINER = (
     '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
@@ -161,39 +157,3 @@ def test_what_is_not_translated_is_told(
 ):
     with pytest.raises(error, match=said):
         list(FORMAT.read(pack_epub(tmp_path, "", **more), "de"))
-
-
-def test_each_part_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A book may name the same package and the same chapter again and again."""
-    names, split = [], Package.split
-
-    def note(
-        self: Package, name: str, vocabulary: ElementNames
-    ) -> Iterator[bytes | Block]:
-        names.append(name)
-        return split(self, name, vocabulary)
-
-    monkeypatch.setattr(Package, "split", note)
-    root = '<rootfile full-path="OPS/a.opf"/>'
-    item = '<item href="text/a%20b.xhtml" media-type="application/xhtml+xml"/>'
-    members = unpack(pack_epub(tmp_path, "<p>One</p>"))
-    members["META-INF/container.xml"] = CONTAINER.replace(root, root * 50).encode()
-    members["OPS/a.opf"] = OPF.replace(item, item * 50).encode()
-    texts = list(FORMAT.read(pack(tmp_path / "b.epub", members), "de"))
-    assert sorted(texts) == ["Chapter one", "It", "One", "The book"]
-    # The package is read for its list and for its texts.
-    assert sorted(names) == sorted(
-        ["META-INF/container.xml", "OPS/a.opf", "OPS/a.opf", "toc.ncx", CHAPTER]
-    )
-
-
-@pytest.mark.parametrize(
-    "unit", ["<b>{}</b>", "<div>a b{}</div>"], ids=["spans", "blocks"]
-)
-def test_elements_in_each_other_cost_what_they_are_long(tmp_path: Path, unit: str):
-    def work(depth: int) -> None:
-        before, after = unit.split("{}")
-        body = before * depth + "<br/> " * 500 + "a b" + after * depth
-        translate(FORMAT, pack_epub(tmp_path, body), mark)
-
-    assert_linear(work, 40)

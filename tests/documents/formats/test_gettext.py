@@ -7,9 +7,7 @@ from babel.messages.pofile import read_po
 
 from contract.languages import LANGUAGES
 from documents.errors import DamagedDocument
-from documents.formats import gettext
 from tests.documents.formats.translating import keep, read, shout, translate
-from tests.documents.formats.work import Calls, assert_linear
 
 HEADER = r"""# A title
 msgid ""
@@ -159,13 +157,6 @@ def test_what_is_no_catalog_is_an_error(content, fault):
         read("a.po", content.encode())
 
 
-def test_a_header_of_many_lines_is_written_line_by_line():
-    """A search from each line to the header's end would take hours."""
-    lines = '"Language:"\n' * 200_000
-    new = translate("a.po", f'msgid ""\nmsgstr ""\n{lines}'.encode(), keep).decode()
-    assert new.startswith('msgid ""\nmsgstr ""\n"Language: de\\n"\n')
-
-
 @pytest.mark.parametrize(
     ("header", "new"),
     [
@@ -181,22 +172,6 @@ def test_a_line_of_the_header_may_be_anywhere(header, new):
     expected = f'msgid ""\nmsgstr "{new or header}"\n"'.encode()
     assert written.startswith(expected)
     assert written.count(b"Language: de") == 1
-
-
-def test_the_header_is_read_once(monkeypatch):
-    calls = Calls(str.lower)
-    monkeypatch.setattr(gettext, "normalize_language", calls)
-    entries = '\nmsgid "a b"\nmsgid_plural "c d"\nmsgstr[0] ""\n' * 50
-    translate("a.po", make(entries), keep)
-    assert len(calls.asked) <= 2  # reading and writing
-
-
-def test_an_entry_costs_what_it_is_long():
-    def work(number: int) -> None:
-        forms = "".join(f'msgstr[{n}] ""\n' for n in range(number))
-        translate("a.po", f'msgid "a b"\nmsgid_plural "c d"\n{forms}'.encode(), shout)
-
-    assert_linear(work, 200)
 
 
 @pytest.mark.parametrize("plural", ["n%0", "1/0", "n", "n+", "n*" * 600 + "1"])

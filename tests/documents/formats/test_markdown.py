@@ -6,7 +6,6 @@ import pytest
 
 from documents.errors import DocumentTooLarge
 from tests.documents.formats.translating import keep, read, shout, translate
-from tests.documents.formats.work import assert_linear
 
 TABLE = "| Name | A \\| b |\n|:--|--:|\n| `x` y | **z** |\n\n"
 
@@ -83,38 +82,6 @@ def test_everything_else_stays(content, new):
 def test_a_translation_brings_no_markup_of_its_own(content, translation, new):
     written = translate("a.md", content.encode(), lambda _: translation)
     assert written.decode() == new
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        pytest.param(lambda n: "a " + "![b c](d) " * n, id="images"),
-        pytest.param(
-            lambda n: "[^x]: note\n\na " + "[^a" * n, id="labels of footnotes"
-        ),
-        pytest.param(lambda n: "|a b|c|\n|-|-|\n" + "|d e|f|\n" * n, id="rows"),
-        pytest.param(lambda n: "|a b|c|\n|-|-|\n|" + "d " * n + "|\n", id="a cell"),
-    ],
-)
-def test_a_document_costs_what_it_is_long(write):
-    assert_linear(lambda n: translate("a.md", write(n).encode(), shout), 100)
-
-
-@pytest.mark.parametrize(
-    ("before", "unit", "after"),
-    [
-        ("a ", "<!-- b", " ---->"),
-        ('[a]: b "', "\nx", ""),
-        ("a <", "b", ' c=">">'),
-        ("a ", "*_", "b c"),
-    ],
-    ids=["comments", "a title", "a name of a tag", "emphasis"],
-)
-@pytest.mark.faults
-def test_a_long_text_is_searched_once(before, unit, after):
-    """A search from each place to the text's end takes minutes."""
-    content = (before + unit * 30_000 + after).encode()
-    assert translate("a.md", content, keep) == content
 
 
 def test_short_rows_do_not_fill_the_memory():

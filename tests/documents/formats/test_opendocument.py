@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
-from documents.formats import opendocument
-from documents.formats.fragments import shorten
 from documents.formats.opendocument import FORMATS
 from tests.documents.formats.packing import mark, pack, translate, unpack
-from tests.documents.formats.work import Calls
 
 ODT, ODS, ODP = FORMATS
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
@@ -150,16 +147,3 @@ def test_what_is_not_translated_is_told(
 ):
     with pytest.raises(error, match=said):
         list(ODT.read(pack_odf(tmp_path, "", **more), "de"))
-
-
-def test_the_attributes_of_a_cell_are_looked_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    calls = Calls(shorten)
-    monkeypatch.setattr(opendocument, "shorten", calls)
-    attributes = "".join(f' a{n}=""' for n in range(100))
-    texts = "".join(f"<text:p>Hi {n}</text:p>" for n in range(100))
-    cell = f"<table:table-cell{attributes}>{texts}</table:table-cell>"
-    assert len(list(ODT.read(pack_odf(tmp_path, cell), "de"))) == 100
-    # To skip the cell or not, and for its paragraphs.
-    assert len(calls.asked) <= 2 * 100 + 20

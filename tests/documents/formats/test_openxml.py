@@ -31,7 +31,6 @@ from tests.documents.formats.paragraphs import (
     shape,
 )
 from tests.documents.formats.samples import make_xlsx
-from tests.documents.formats.work import assert_linear
 
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
 
@@ -128,38 +127,6 @@ def test_a_strict_document_is_read_and_stays_strict(tmp_path: Path):
 
 FIELDS = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
 INSTRUCTION = "<w:r><w:instrText>{}</w:instrText></w:r>"
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        pytest.param(
-            lambda n: FIELDS.format("begin") * n + run("Hi") * n, id="open fields"
-        ),
-        pytest.param(
-            lambda n: (
-                FIELDS.format("begin")
-                + INSTRUCTION.format("abc") * n
-                + FIELDS.format("separate") * n
-            ),
-            id="instructions",
-        ),
-        pytest.param(
-            lambda n: f"<w:r>{'<w:t>a b</w:t><w:tab/>' * n}</w:r>", id="pieces of a run"
-        ),
-        pytest.param(
-            lambda n: (
-                "<w:ins>" * min(n, 160)
-                + run(" ")
-                + run("a b")
-                + "</w:ins>" * min(n, 160)
-            ),
-            id="containers in each other",
-        ),
-    ],
-)
-def test_a_paragraph_costs_what_it_is_long(tmp_path: Path, write):
-    assert_linear(lambda n: translate(DOCX, pack_docx(tmp_path, write(n)), mark), 40)
 
 
 def test_an_instruction_may_be_in_pieces_and_long(tmp_path: Path):

@@ -88,13 +88,6 @@ def build_object(texts: list[str]) -> str:
     return json.dumps({f"key {n}": [n, text] for n, text in enumerate(texts)}, indent=1)
 
 
-def build_catalog(texts: list[str]) -> str:
-    header = 'msgid ""\nmsgstr "Language: de\\n"\n\n'
-    return header + "".join(
-        f'msgid "a {n}"\nmsgstr "{t}"\n\n' for n, t in enumerate(texts)
-    )
-
-
 def build_notes(texts: list[str]) -> str:
     return "".join(f"* {text} `code`\n\n      code\n\n" for text in texts)
 
@@ -117,12 +110,6 @@ def test_exactly_the_texts_change(name, build, fixed, texts):
     for word in fixed:
         new = new.replace(word, word.upper())
     assert translate(name, build(texts).encode(), shout) == new.encode()
-
-
-@given(texts=st.lists(TEXTS, min_size=1, max_size=6))
-def test_a_catalog_in_the_target_language_stays(texts):
-    content = build_catalog(texts).encode()
-    assert translate("a.po", content, shout) == content
 
 
 @pytest.mark.parametrize(

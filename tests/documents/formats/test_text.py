@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 
-from documents.formats import text
 from tests.documents.formats.translating import read, shout, translate
 
 WRAPPED = """\
@@ -56,15 +53,3 @@ def test_a_text_without_spaces_is_broken_as_well():
 def test_lines_keep_their_ends():
     content = b"one\r\ntwo\rthree\nfour"
     assert translate("a.txt", content, shout) == content.upper()
-
-
-def test_long_lines_are_in_memory_one_by_one(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text(("word " * 20_000 + "\n") * 100)
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in text.FORMAT.read(path, "de")) == 100
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < path.stat().st_size

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from documents.errors import DamagedDocument, RefusedContent
-from documents.formats import xliff
 from tests.documents.formats.translating import read, shout, translate
-from tests.documents.formats.work import Calls
 
 OLD = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
@@ -177,13 +175,6 @@ def test_names_with_a_prefix_are_read():
 def test_what_is_no_xliff_or_is_hostile_is_an_error(content, error, fault):
     with pytest.raises(error, match=fault):
         read("a.xlf", content.encode())
-
-
-def test_the_files_language_is_read_once(monkeypatch):
-    calls = Calls(str.lower)
-    monkeypatch.setattr(xliff, "normalize_language", calls)
-    read("a.xlf", OLD.format("fr", UNIT.format(DONE) * 50).encode())
-    assert calls.asked == ["fr"]
 
 
 @pytest.mark.parametrize(

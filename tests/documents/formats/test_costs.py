@@ -1,0 +1,45 @@
+"""Documents that are made to take more than their size cost what they are long."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from types import FrameType
+
+import pytest
+
+from documents.errors import DocumentError
+from tests.documents.formats.translating import keep, translate
+from tests.fuzz.shapes import SHAPES, Shape
+
+#: Quadratic work costs sixteen times as much for four times the length.
+SIZE, TIMES, MOST = 6_000, 4, 6.0
+
+
+def count_calls(shape: Shape, size: int) -> int:
+    """The calls of functions in Python and in C. The garbage collector waits: it would call
+    what belongs to other tests."""
+    calls, content = 0, shape.write(size)
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    gc.disable()
+    sys.setprofile(count)
+    try:
+        translate(f"a{shape.ending}", content, keep)
+    except DocumentError:
+        pass
+    finally:
+        sys.setprofile(before)
+        gc.enable()
+    return calls
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda each: f"{each.ending} {each.name}")
+def test_a_document_costs_what_it_is_long(shape: Shape):
+    count_calls(shape, 1)  # what is made once
+    small, large = (count_calls(shape, size) for size in (SIZE, TIMES * SIZE))
+    assert large <= MOST * small, f"{small} calls became {large}"
