@@ -100,18 +100,10 @@ def _translate(settings: DocumentSettings) -> None:
     folder = find_documents(settings.documents)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     gateway = Gateway(settings.gateway, read_secret())
-    with (
-        closing(Sandbox("documents.worker")) as sandbox,
-        closing(
-            Jobs(
-                DocumentStorage(folder),
-                gateway,
-                sandbox,
-                kept_s=settings.kept_s,
-                at_once=settings.at_once,
-            )
-        ) as jobs,
-    ):
+    storage, sandbox = DocumentStorage(folder), Sandbox("documents.worker")
+    at_once, kept_s = settings.at_once, settings.kept_s
+    jobs = Jobs(storage, gateway, sandbox, kept_s=kept_s, at_once=at_once)
+    with closing(sandbox), closing(jobs):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: jobs.stop())
         log.info("waiting for documents")

@@ -46,13 +46,7 @@ _MOST_FAILURES, _WEIGHT = 20, 4
 #: there.
 _LONGEST_BUSY_S, _LONGEST_GONE_S = 3_600.0, 86_400.0
 
-_BUSY = frozenset(
-    {
-        *(HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS),
-        *(HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE),
-        HTTPStatus.GATEWAY_TIMEOUT,
-    }
-)
+_BUSY = frozenset({408, 429, 502, 503, 504})
 _OVERLOADED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.GATEWAY_TIMEOUT})
 _OUT_OF_MEMORY = "urn:babelgate:out-of-memory"
 _SILENT = write_problem("deadline", 504, "The gateway was silent.")
@@ -238,6 +232,5 @@ class DocumentTranslator:
 
 
 def _count_pieces(texts: Sequence[str], options: TranslationOptions) -> int:
-    if len(texts) > 1:
-        return len(texts)
-    return len(divide(texts[0], options.source, options.format, 1))
+    is_one = len(texts) == 1
+    return len(divide(texts[0], options.source, options.format, 1) if is_one else texts)

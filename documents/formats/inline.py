@@ -66,52 +66,36 @@ def read_fragment(
     """A translated fragment with the markup of `pieces`; `escape_text` writes the document's
     text. Raises LostMarkup unless every element is there once, and well formed."""
     partners = _find_partners(pieces)
-    left = _Elements(pieces, partners)
+    starts = (
+        index
+        for index, piece in enumerate(pieces)
+        if piece.role is not PieceRole.TEXT and partners.get(index, index) >= index
+    )
+    left = {str(number): index for number, index in enumerate(starts, 1)}
+    opened: list[int] = []
     written, place = [], 0
     for found in _ELEMENT.finditer(fragment):
         written.append(escape_text(unescape(fragment[place : found.start()])))
-        written.append(left.take(found))
+        if found[3]:
+            if not opened:
+                raise _report("has an end without a beginning")
+            index = partners[opened.pop()]
+        else:
+            index = left.pop(found[1] or found[2] or "", -1)
+            if index < 0 or (index in partners) is not bool(found[1]):
+                raise _report(f"has an element too many, {found[0]!r}")
+            opened += [index] if found[1] else []
+        written.append(pieces[index].raw)
         place = found.end()
-    written.append(escape_text(unescape(fragment[place:])))
-    left.check_end()
-    return "".join(written)
+    if left or opened:
+        numbers = ", ".join(left) or "its last one's end"
+        raise _report(f"lacks an element: {numbers}")
+    return "".join([*written, escape_text(unescape(fragment[place:]))])
 
 
 def escape(text: str) -> str:
     """Text in the form that XML needs."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-class _Elements:
-    """The elements that a translation must still have."""
-
-    def __init__(self, pieces: Sequence[InlinePiece], partners: dict[int, int]) -> None:
-        self._pieces = pieces
-        self._partners = partners
-        starts = (
-            index
-            for index, piece in enumerate(pieces)
-            if piece.role is not PieceRole.TEXT and partners.get(index, index) >= index
-        )
-        self._left = {str(number): index for number, index in enumerate(starts, 1)}
-        self._opened: list[int] = []
-
-    def take(self, found: re.Match[str]) -> str:
-        if found[3]:
-            if not self._opened:
-                raise _report("has an end without a beginning")
-            return self._pieces[self._partners[self._opened.pop()]].raw
-        index = self._left.pop(found[1] or found[2] or "", None)
-        if index is None or (index in self._partners) is not bool(found[1]):
-            raise _report(f"has an element too many, {found[0]!r}")
-        if found[1]:
-            self._opened.append(index)
-        return self._pieces[index].raw
-
-    def check_end(self) -> None:
-        if self._left or self._opened:
-            numbers = ", ".join(self._left) or "its last one's end"
-            raise _report(f"lacks an element: {numbers}")
 
 
 def _report(fault: str) -> LostMarkup:
@@ -128,17 +112,9 @@ def _find_partners(pieces: Sequence[InlinePiece]) -> dict[int, int]:
             opened.append(index)
             names[piece.name] += 1
         elif piece.role is PieceRole.CLOSING and names[piece.name]:
-            partner = _pop(piece.name, opened, names, pieces)
+            # Those that were opened after its partner have none.
+            while pieces[partner := opened.pop()].name != piece.name:
+                names[pieces[partner].name] -= 1
+            names[piece.name] -= 1
             partners |= {partner: index, index: partner}
     return partners
-
-
-def _pop(
-    name: str, opened: list[int], names: Counter[str], pieces: Sequence[InlinePiece]
-) -> int:
-    """The last opened piece of a name; those opened after it have no partner."""
-    while True:
-        index = opened.pop()
-        names[pieces[index].name] -= 1
-        if pieces[index].name == name:
-            return index

@@ -9,6 +9,7 @@ import string
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
@@ -162,66 +163,54 @@ def make_parser() -> MarkdownIt:
     parser.core.ruler.disable(["inline", "text_join"])
     for name in parser.inline.ruler.get_active_rules():
         rule = next(r.fn for r in parser.inline.ruler.__rules__ if r.name == name)
-        rule = _BOUNDS[name](rule) if name in _BOUNDS else rule
-        parser.inline.ruler.at(name, _locate(name, rule))
+        rule = partial(_BOUNDS[name], rule) if name in _BOUNDS else rule
+        parser.inline.ruler.at(name, partial(_locate, name, rule))
     for block in parser.block.ruler.__rules__:
         if block.name in _BLOCK_BOUNDS:
-            block.fn = _BLOCK_BOUNDS[block.name](block.fn)
+            block.fn = partial(_BLOCK_BOUNDS[block.name], block.fn)
     return parser
 
 
-def _bound_label(rule: Rule) -> Rule:
+def _bound_label(rule: Rule, state: StateInline, silent: bool) -> bool:
     """The rule for references to footnotes looks for the end of each in the whole text."""
-
-    def bounded(state: StateInline, silent: bool) -> bool:
-        is_label = _LABEL.match(state.src, state.pos) is not None
-        return is_label and rule(state, silent)
-
-    return bounded
+    is_label = _LABEL.match(state.src, state.pos) is not None
+    return is_label and rule(state, silent)
 
 
-def _bound_comment(rule: Rule) -> Rule:
+def _bound_comment(rule: Rule, state: StateInline, silent: bool) -> bool:
     """The rule for HTML tries many ends of each comment; it ends at the first."""
-
-    def bounded(state: StateInline, silent: bool) -> bool:
-        if not state.src.startswith("<!--", state.pos):
-            return rule(state, silent)
-        start, last = state.pos, state.html_terminator_last("-->")
-        end = state.src.find("-->", start + 2) + 3 if last >= start + 2 else 0
-        if not start < end <= state.posMax:
-            return False
-        if not silent:
-            state.push("html_inline", "", 0).content = state.src[start:end]
-        state.pos = end
-        return True
-
-    return bounded
+    if not state.src.startswith("<!--", state.pos):
+        return rule(state, silent)
+    start, last = state.pos, state.html_terminator_last("-->")
+    end = state.src.find("-->", start + 2) + 3 if last >= start + 2 else 0
+    if not start < end <= state.posMax:
+        return False
+    if not silent:
+        state.push("html_inline", "", 0).content = state.src[start:end]
+    state.pos = end
+    return True
 
 
-def _bound_reference(rule: BlockRule) -> BlockRule:
+def _bound_reference(
+    rule: BlockRule, state: StateBlock, line: int, end: int, silent: bool
+) -> bool:
     """The rule for the addresses of links joins all lines that may be their titles."""
-
-    def bounded(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-        last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
-        try:
-            return rule(state, line, end, silent)
-        finally:
-            state.lineMax = last
-
-    return bounded
+    last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
+    try:
+        return rule(state, line, end, silent)
+    finally:
+        state.lineMax = last
 
 
-def _bound_table(rule: BlockRule) -> BlockRule:
+def _bound_table(
+    rule: BlockRule, state: StateBlock, line: int, end: int, silent: bool
+) -> bool:
     """The rule for tables adds cells to short rows: 2 KB become a hundred MB."""
-
-    def bounded(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-        is_table = rule(state, line, end, silent)
-        most = _MIN_TOKENS + len(state.src) // 4
-        if len(state.tokens) > most:
-            raise DocumentTooLarge(f"The tables have more than {most // 3:,} cells")
-        return is_table
-
-    return bounded
+    is_table = rule(state, line, end, silent)
+    most = _MIN_TOKENS + len(state.src) // 4
+    if len(state.tokens) > most:
+        raise DocumentTooLarge(f"The tables have more than {most // 3:,} cells")
+    return is_table
 
 
 #: Rules that would take more than time and memory in proportion to the document.
@@ -229,17 +218,13 @@ _BOUNDS = {"footnote_ref": _bound_label, "html_inline": _bound_comment}
 _BLOCK_BOUNDS = {"reference": _bound_reference, "table": _bound_table}
 
 
-def _locate(name: str, rule: Rule) -> Rule:
-    """A rule that also notes where its tokens are."""
-
-    def located(state: StateInline, silent: bool) -> bool:
-        start, count = state.pos, len(state.tokens)
-        is_found = rule(state, silent)
-        if is_found and not silent and name != "text":
-            _note(name, state, count, start)
-        return is_found
-
-    return located
+def _locate(name: str, rule: Rule, state: StateInline, silent: bool) -> bool:
+    """Follows a rule and notes where its tokens are."""
+    start, count = state.pos, len(state.tokens)
+    is_found = rule(state, silent)
+    if is_found and not silent and name != "text":
+        _note(name, state, count, start)
+    return is_found
 
 
 def _note(name: str, state: StateInline, count: int, start: int) -> None:

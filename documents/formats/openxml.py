@@ -4,7 +4,7 @@ texts in their drawings, charts and diagrams, and what is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lxml import etree
@@ -246,11 +246,11 @@ _SHAPES = ElementNames(frozenset({"a:p", "c:strCache", "p:text"}), _find_in_shap
 _LAYOUT = ElementNames(frozenset({"p:sp"}), _find_in_layout)
 
 
-def _name_cells(package: Package) -> ElementNames:
+def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
     """The texts of cells. Headings of tables stay, as formulas name them: a cell with another
     text than its column's name makes the file a damaged one for Excel."""
     table = f"{_DOCUMENT}.spreadsheetml.table+xml"
-    tables = (name for name, kind in _list_types(package).items() if kind == table)
+    tables = (name for name, kind in types.items() if kind == table)
     headings = {
         (column.get("name") or "").replace("_x000a_", "\n")
         for table in tables
@@ -319,10 +319,12 @@ def _make_format(
     suffix: str,
     name: str,
     main: str,
-    find_parts: Callable[[Package], Mapping[str, ElementNames]],
+    parts: Mapping[str, ElementNames],
+    *,
+    cells: tuple[str, ...] = (),
 ) -> Format:
-    """The format of one kind of document. `find_parts` returns those with texts, by the last
-    words of their types; `main` is the one that the document must have."""
+    """The format of one kind of document. `parts` are those with texts, and `cells` those with
+    cells, by the last words of their types; `main` is the one that the document must have."""
     family = name.partition(".")[0]
     prefix = f"{_DOCUMENT}.{family}."
 
@@ -332,30 +334,15 @@ def _make_format(
             raise DamagedDocument(
                 f"Not what its name says: no part is a {family} {main}"
             )
-        parts = find_parts(package).items()
-        known = {**_SHARED, **{f"{prefix}{name}+xml": part for name, part in parts}}
+        found = dict.fromkeys(cells, _name_cells(package, types)) if cells else parts
+        known = {f"{prefix}{name}+xml": part for name, part in found.items()} | _SHARED
         return {name: known[kind] for name, kind in types.items() if kind in known}
 
     return make_package_format(suffix, f"{_DOCUMENT}.{name}", plan)
 
 
 FORMATS = (
-    _make_format(
-        ".docx",
-        "wordprocessingml.document",
-        "document.main",
-        lambda package: _WORD_PARTS,
-    ),
-    _make_format(
-        ".pptx",
-        "presentationml.presentation",
-        "presentation.main",
-        lambda package: _SLIDES,
-    ),
-    _make_format(
-        ".xlsx",
-        "spreadsheetml.sheet",
-        "sheet.main",
-        lambda package: dict.fromkeys(_SHEETS, _name_cells(package)),
-    ),
+    _make_format(".docx", "wordprocessingml.document", "document.main", _WORD_PARTS),
+    _make_format(".pptx", "presentationml.presentation", "presentation.main", _SLIDES),
+    _make_format(".xlsx", "spreadsheetml.sheet", "sheet.main", {}, cells=_SHEETS),
 )

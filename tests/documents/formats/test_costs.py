@@ -13,7 +13,8 @@ from tests.documents.formats.translating import keep, translate
 from tests.fuzz.shapes import SHAPES, Shape
 
 #: Quadratic work costs sixteen times as much for four times the length.
-SIZE, TIMES, MOST = 6_000, 4, 6.0
+SIZE, TIMES, MOST = 2_000, 4, 6.0
+pytestmark = pytest.mark.slow
 
 
 def count_calls(shape: Shape, size: int) -> int:
