@@ -26,19 +26,21 @@ class Failing(InProcess):
 
 
 @pytest.mark.parametrize(
-    ("resource", "slug", "words"),
+    ("end", "slug", "words"),
     [
-        ("memory", "document-too-large", "more than 512 MB of memory"),
-        ("bytes", "document-too-large", "more than 32 MB in its files"),
-        ("cpu", "document-too-slow", "more than 30 s of a processor's time"),
+        (LimitExceeded("memory"), "document-too-large", "more than 512 MB of memory"),
+        (LimitExceeded("bytes"), "document-too-large", "more than 32 MB in its files"),
+        (LimitExceeded("cpu"), "document-too-slow", "30 s of a processor's time"),
+        (LimitExceeded("time"), "document-too-slow", "more than 120 s,"),
+        (WorkerEnded(), "damaged-document", "have ended 3 times"),
     ],
+    ids=["memory", "bytes", "cpu", "time", "killed"],
 )
-def test_the_limit_that_a_document_exceeds_is_told(
-    add, asking, stopping, gateway, resource, slug, words
+def test_the_reason_for_which_a_document_is_given_up_is_told(
+    add, asking, stopping, gateway, end, slug, words
 ):
     document = add(*MANY)
-    failing = Failing(LimitExceeded(resource))
-    DocumentTranslation(document, asking, failing, stopping).run(KEPT_S)
+    DocumentTranslation(document, asking, Failing(end, end, end), stopping).run(KEPT_S)
     error = document.read_state().error or {}
     assert error["type"] == f"urn:babelgate:{slug}"
     assert words in error["detail"]
@@ -52,26 +54,8 @@ def test_a_worker_that_is_killed_or_stands_still_is_replaced(
 ):
     document = add(*MANY)
     DocumentTranslation(document, asking, Failing(end, end), stopping).run(KEPT_S)
-    assert document.result.read_text().splitlines()[1:] == [
-        text.upper() for text in MANY
-    ]
-
-
-@pytest.mark.parametrize(
-    ("end", "slug", "words"),
-    [
-        (WorkerEnded(), "damaged-document", "have ended 3 times"),
-        (LimitExceeded("time"), "document-too-slow", "more than 120 s,"),
-    ],
-)
-def test_a_document_that_ends_its_workers_is_given_up(
-    add, asking, stopping, end, slug, words
-):
-    document = add(*MANY)
-    DocumentTranslation(document, asking, Failing(end, end, end), stopping).run(KEPT_S)
-    error = document.read_state().error or {}
-    assert error["type"] == f"urn:babelgate:{slug}"
-    assert words in error["detail"]
+    lines = document.result.read_text().splitlines()
+    assert lines[1:] == [text.upper() for text in MANY]
 
 
 def test_a_worker_that_writes_is_replaced_as_well(add, asking, stopping):

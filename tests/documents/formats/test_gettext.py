@@ -189,5 +189,5 @@ def test_signs_that_a_file_cannot_have_are_written_as_numbers():
 
 
 def test_a_long_text_of_spaces_is_broken():
-    entry = 'msgid "a b\\n"\n"' + " " * 500_000 + '"\nmsgstr ""\n'
+    entry = 'msgid "a b\\n"\n"' + " " * 500 + '"\nmsgstr ""\n'
     assert b'msgstr ""\n"A B\\n"\n"  ' in translate("a.po", make(entry), shout)
