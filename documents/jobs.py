@@ -82,19 +82,25 @@ class Jobs:
         many seconds to leave it alone if it is still there."""
         began = time.monotonic()
         with _told(f"document {job.id}"), suppress(WorkerStopped):
-            try:
-                document = self._storage.find(job.owner, job.id)
-                with document.lock() as is_ours:
-                    if not is_ours:
-                        return _LOCKED_S
-                    work = (document, self._gateway, self._sandbox, self._stopping)
-                    DocumentTranslation(*work).run(self._kept_s)
-            except Gone:
-                self._storage.put_aside(job.owner, job.id)
+            if not self._translate_alone(job):
+                return _LOCKED_S
             self._storage.finish(job)
             seconds = time.monotonic() - began
             log.info("document %s: ended after %.1f s", job.id, seconds)
         return _FAILED_S
+
+    def _translate_alone(self, job: UnfinishedDocument) -> bool:
+        """Returns False where another program translates it."""
+        try:
+            document = self._storage.find(job.owner, job.id)
+            with document.lock() as is_ours:
+                if is_ours:
+                    work = (document, self._gateway, self._sandbox, self._stopping)
+                    DocumentTranslation(*work).run(self._kept_s)
+                return is_ours
+        except Gone:
+            self._storage.put_aside(job.owner, job.id)
+            return True
 
     def _scan(self) -> None:
         """Begins the documents that wait, as many as may be, and looks at a few others."""

@@ -264,7 +264,7 @@ class DocumentStorage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.budget = DocumentBudget(folder)
-        #: What is skipped, and the log has told so.
+        #: The paths that are skipped and that the log has named.
         self._told: set[Path] = set()
 
     def reserve(
@@ -364,12 +364,16 @@ class DocumentStorage:
         """Deletes what is due, and what killed programs left. Returns documents' ids."""
         due = islice(_list_due(self.folder / _EXPIRING, now), _MOST_SWEPT)
         deleted = [each[-1] for each in due if self._expire(*each, now=now)]
-        for folder, kept_s in _KEPT_S.items():
-            for path in (self.folder / folder).glob("*"):
-                if _read_age(path, now) > kept_s:
-                    shutil.rmtree(path, ignore_errors=True)
-                    with suppress(OSError):  # a file or a link
-                        path.unlink()
+        old = (
+            path
+            for folder, kept_s in _KEPT_S.items()
+            for path in (self.folder / folder).glob("*")
+            if _read_age(path, now) > kept_s
+        )
+        for path in old:
+            shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):  # a file or a link
+                path.unlink()
         for job in self.list_unfinished():
             with self._guard(mark := self._find_mark(job)):
                 if _read_age(mark, now) > _UPLOAD_S and not self.is_complete(job):

@@ -234,10 +234,7 @@ class DocumentTranslation:
                     sent.popleft()
                     self._look()
             except WorkerStopped:
-                # What has been answered is written down.
-                with suppress(WorkerStopped, Gone, TranslationRefused):
-                    for chunk, answer in sent:
-                        journal.append(chunk, answer.result())
+                _save(sent, journal)
                 raise
             finally:
                 watch.ended.set()
@@ -285,6 +282,13 @@ def _cut(pieces: Iterator[TextPiece]) -> Iterator[list[TextPiece]]:
 
 def _count_texts(pieces: Iterable[TextPiece]) -> int:
     return sum(piece.gap is None for piece in pieces)
+
+
+def _save(sent: Iterable[_Sent], journal: DocumentJournal) -> None:
+    """Writes down what has been answered when the program is told to end."""
+    with suppress(WorkerStopped, Gone, TranslationRefused):
+        for chunk, answer in sent:
+            journal.append(chunk, answer.result())
 
 
 def _place(

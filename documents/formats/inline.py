@@ -112,7 +112,7 @@ def _find_partners(pieces: Sequence[InlinePiece]) -> dict[int, int]:
             opened.append(index)
             names[piece.name] += 1
         elif piece.role is PieceRole.CLOSING and names[piece.name]:
-            # Those that were opened after its partner have none.
+            # A piece that opened after its partner gets no partner.
             while pieces[partner := opened.pop()].name != piece.name:
                 names[pieces[partner].name] -= 1
             names[piece.name] -= 1

@@ -167,7 +167,7 @@ def make_parser() -> MarkdownIt:
         parser.inline.ruler.at(name, partial(_locate, name, rule))
     for block in parser.block.ruler.__rules__:
         if block.name in _BLOCK_BOUNDS:
-            block.fn = partial(_BLOCK_BOUNDS[block.name], block.fn)
+            block.fn = _BLOCK_BOUNDS[block.name](block.fn)
     return parser
 
 
@@ -191,26 +191,30 @@ def _bound_comment(rule: Rule, state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _bound_reference(
-    rule: BlockRule, state: StateBlock, line: int, end: int, silent: bool
-) -> bool:
+def _bound_reference(rule: BlockRule) -> BlockRule:
     """The rule for the addresses of links joins all lines that may be their titles."""
-    last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
-    try:
-        return rule(state, line, end, silent)
-    finally:
-        state.lineMax = last
+
+    def bounded(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
+        try:
+            return rule(state, line, end, silent)
+        finally:
+            state.lineMax = last
+
+    return bounded
 
 
-def _bound_table(
-    rule: BlockRule, state: StateBlock, line: int, end: int, silent: bool
-) -> bool:
+def _bound_table(rule: BlockRule) -> BlockRule:
     """The rule for tables adds cells to short rows: 2 KB become a hundred MB."""
-    is_table = rule(state, line, end, silent)
-    most = _MIN_TOKENS + len(state.src) // 4
-    if len(state.tokens) > most:
-        raise DocumentTooLarge(f"The tables have more than {most // 3:,} cells")
-    return is_table
+
+    def bounded(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        is_table = rule(state, line, end, silent)
+        most = _MIN_TOKENS + len(state.src) // 4
+        if len(state.tokens) > most:
+            raise DocumentTooLarge(f"The tables have more than {most // 3:,} cells")
+        return is_table
+
+    return bounded
 
 
 #: Rules that would take more than time and memory in proportion to the document.
