@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import psutil
 import requests
 
-from benchmarks.instruments.namespaces import Host, Network, lay_network
+from benchmarks.instruments.namespaces import Host, lay_network
 from catalog import Catalog
 from deploy.stack import ROOT
 from ray_backend import nodes
@@ -43,9 +44,9 @@ class ClusterError(RuntimeError):
 
 @dataclass
 class NamespaceCluster:
-    """The hosts of a network with Ray on them. The first is the head."""
+    """Hosts with Ray on them. The first is the head."""
 
-    network: Network
+    hosts: tuple[Host, ...]
     folder: Path
     #: More options of each host's `ray start`, in the order of the hosts.
     options: Sequence[str] = ()
@@ -57,12 +58,12 @@ class NamespaceCluster:
 
     @property
     def head(self) -> Host:
-        return self.network.hosts[0]
+        return self.hosts[0]
 
     @property
     def urls(self) -> list[str]:
         """The ingress of every host."""
-        return [name_ingress(host.address) for host in self.network.hosts]
+        return [name_ingress(host.address) for host in self.hosts]
 
     @property
     def models(self) -> dict[str, str]:
@@ -94,14 +95,14 @@ class NamespaceCluster:
 
     def find_host(self, replica: ReplicaStatus) -> Host:
         """Find the host of a replica."""
-        return next(h for h in self.network.hosts if h.address == replica.node_ip)
+        return next(h for h in self.hosts if h.address == replica.node_ip)
 
     def start(self, host: Host) -> None:
         """Starts Ray on a host. Returns before it is ready."""
         node = self.find_node(host)
         # Ray on another host of this machine would be taken for what is left of this one's.
         (node.sessions / "ray_current_cluster").unlink(missing_ok=True)
-        options = dict(zip_longest(self.network.hosts, self.options, fillvalue=""))
+        options = dict(zip_longest(self.hosts, self.options, fillvalue=""))
         command = nodes.write_command(node, f"{_OPTIONS} {options[host]}")
         with (self.folder / f"{host.name}.log").open("ab") as log:
             started = subprocess.Popen(
@@ -123,7 +124,7 @@ class NamespaceCluster:
 
     def end(self) -> None:
         """Kills all that runs on the hosts, and removes what is outside of the folder."""
-        for host in self.network.hosts:
+        for host in self.hosts:
             host.kill()
             self.find_node(host).link.unlink(missing_ok=True)
         for process in self._started:
@@ -155,7 +156,11 @@ class NamespaceCluster:
         """List the replicas that run: the head may take a dead one for alive for a while.
         Raises DashboardError."""
         found = self.dashboard.list_applications()[model].replicas
-        return [each for each in found if each.is_running and _find(each)]
+        return [
+            each
+            for each in found
+            if each.is_running and each.pid is not None and psutil.pid_exists(each.pid)
+        ]
 
     def list_pids(self) -> dict[str, set[int]]:
         """The processes of each model. Raises DashboardError."""
@@ -168,8 +173,8 @@ class NamespaceCluster:
         """Until every host is there, every model has all its replicas, and every ingress
         leads to it. Raises ClusterError."""
         wait_until(
-            lambda: len(self.dashboard.list_machines()) == len(self.network.hosts),
-            f"{len(self.network.hosts)} hosts; see {self.folder}/*.log",
+            lambda: len(self.dashboard.list_machines()) == len(self.hosts),
+            f"{len(self.hosts)} hosts; see {self.folder}/*.log",
         )
         wait_until(self._is_running, "every model has all its replicas")
         wait_until(self._is_reached, "every ingress leads to every model")
@@ -186,22 +191,13 @@ class NamespaceCluster:
         """Ray has an ingress on the head, and where there is a replica."""
         replicas = [r for name in self.models for r in self.list_replicas(name)]
         hosts = {self.head, *map(self.find_host, replicas)}
-        return all(
-            self.ask_state(name_ingress(host.address), path).ok
+        urls = [
+            f"{name_ingress(host.address)}{path}"
             for host in hosts
             for path in self.models.values()
-        )
-
-    def ask_state(self, url: str, path: str) -> requests.Response:
-        """Return the state that a model's replica gives through an ingress."""
-        return requests.get(f"{url}{path}", headers=self.headers, timeout=_ANSWER_S)
-
-    def ask(self, url: str, model: str, row: Mapping[str, Any]) -> requests.Response:
-        """Return a model's answer to a row through an ingress."""
-        path = self.models[model]
-        return requests.post(
-            f"{url}{path}", json=row, headers=self.headers, timeout=_ANSWER_S
-        )
+        ]
+        ask = partial(requests.get, headers=self.headers, timeout=_ANSWER_S)
+        return all(ask(url).ok for url in urls)
 
 
 def name_ingress(address: str) -> str:
@@ -219,11 +215,11 @@ def start_cluster(
 ) -> Iterator[NamespaceCluster]:
     """`count` hosts with Ray while the block lasts, each with its own of the `options`. Raises
     NoNamespaces and ClusterError."""
-    with lay_network(count) as network:
-        cluster = NamespaceCluster(network, folder, options, environment or {})
+    with lay_network(count) as hosts:
+        cluster = NamespaceCluster(hosts, folder, options, environment or {})
         try:
             _prepare(cluster)
-            for host in network.hosts:
+            for host in hosts:
                 cluster.start(host)
                 wait_until(cluster.dashboard.list_machines, "the dashboard answers")
             yield cluster
@@ -234,7 +230,7 @@ def start_cluster(
 def _prepare(cluster: NamespaceCluster) -> None:
     """The files of every node; all share the head's secrets."""
     head = cluster.find_node(cluster.head)
-    for host in cluster.network.hosts:
+    for host in cluster.hosts:
         node = cluster.find_node(host)
         (node.sessions / "ha").mkdir(parents=True)
         node.link.symlink_to(node.sessions)
@@ -252,18 +248,10 @@ def wait_until(
 ) -> None:
     """Waits for it; a server that does not answer yet is no error. Raises ClusterError."""
     give_up_at = time.monotonic() + limit_s
-    while not _holds(condition):
+    while True:
+        with suppress(requests.RequestException, DashboardError):
+            if condition():
+                return
         if time.monotonic() > give_up_at:
             raise ClusterError(f"not within {limit_s:.0f} s: {goal}")
         time.sleep(_LOOK_S)
-
-
-def _holds(condition: Callable[[], object]) -> bool:
-    with suppress(requests.RequestException, DashboardError):
-        return bool(condition())
-    return False
-
-
-def _find(replica: ReplicaStatus) -> bool:
-    """Whether its process is there."""
-    return replica.pid is not None and psutil.pid_exists(replica.pid)

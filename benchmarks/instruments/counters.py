@@ -18,17 +18,15 @@ _PREFIX, _RAY_PREFIX = "Babelgate", "ray_"
 _TIMEOUT_S = 10
 
 
-def _list_names() -> dict[str, str]:
-    """The declared counters without their prefix, by their names in small letters, which
-    Ray writes."""
-    text = (ROOT / "torchserve_backend" / "metrics.yaml").read_text("utf-8")
-    counters = yaml.safe_load(text)["model_metrics"]["counter"]
-    return {
-        each["name"].lower(): each["name"].removeprefix(_PREFIX) for each in counters
-    }
-
-
-_NAMES = _list_names()
+_DECLARED = yaml.safe_load(
+    (ROOT / "torchserve_backend/metrics.yaml").read_text("utf-8")
+)
+#: The declared counters without their prefix, by their names in small letters, which Ray
+#: writes.
+_NAMES = {
+    each["name"].lower(): each["name"].removeprefix(_PREFIX)
+    for each in _DECLARED["model_metrics"]["counter"]
+}
 
 
 @dataclass(frozen=True)

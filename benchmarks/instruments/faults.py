@@ -21,7 +21,7 @@ from benchmarks.instruments.generator import (
     ask_within,
 )
 from benchmarks.instruments.namespaces import Host, end
-from benchmarks.report import percentile
+from benchmarks.report import summarize_latencies
 
 CLIENTS = 16
 #: Before a client's next request. Without it the clients alone would fill the cores, and
@@ -40,10 +40,6 @@ class Asked:
     def failed(self) -> Mapping[str, int]:
         """The number of requests not answered with 200, by what they got."""
         return Counter(one.status for one in self.replies if not one.is_good)
-
-    @property
-    def slowest_s(self) -> float:
-        return max((one.latency_s - one.lag_s for one in self.replies), default=0.0)
 
 
 @contextmanager
@@ -77,12 +73,8 @@ _BEFORE_S, _AFTER_S = 1.0, 2.0
 _REDEPLOY_S = 240.0
 
 
-@dataclass(frozen=True)
-class ClusterFault:
-    """Something that happens to a cluster. `happen` returns when the cluster is whole."""
-
-    name: str
-    happen: Callable[[NamespaceCluster], None]
+#: Something that happens to a cluster. It returns when the cluster is whole.
+ClusterFault = Callable[[NamespaceCluster], None]
 
 
 @dataclass(frozen=True)
@@ -100,25 +92,18 @@ class FaultOutcome:
 
 
 def suffer(
-    cluster: NamespaceCluster, target: Target, fault: ClusterFault
+    cluster: NamespaceCluster, target: Target, happen: ClusterFault, name: str = ""
 ) -> FaultOutcome:
     """Lets a fault happen under load. Raises ClusterError if the cluster does not heal."""
     with keep_asking(target, ask_within(LIMIT_MS), clients=CLIENTS) as asked:
         time.sleep(_BEFORE_S)
         began = time.monotonic()
-        fault.happen(cluster)
+        happen(cluster)
         healed_s = time.monotonic() - began
         time.sleep(_AFTER_S)
     latencies = [one.latency_s - one.lag_s for one in asked.replies]
-    p50_s = percentile(latencies, 0.5)
-    return FaultOutcome(
-        fault.name,
-        len(asked.replies),
-        asked.failed,
-        p50_s and p50_s * 1000,
-        asked.slowest_s,
-        healed_s,
-    )
+    p50_ms, slowest_s = summarize_latencies(latencies).p50_ms, max(latencies, default=0)
+    return FaultOutcome(name, len(latencies), asked.failed, p50_ms, slowest_s, healed_s)
 
 
 def kill_replica(cluster: NamespaceCluster) -> None:
@@ -185,7 +170,7 @@ def _find_victim(cluster: NamespaceCluster) -> Host:
         for model in cluster.models
         for replica in cluster.list_replicas(model)
     ]
-    return max(cluster.network.hosts[1:], key=placed.count)
+    return max(cluster.hosts[1:], key=placed.count)
 
 
 def _revive(cluster: NamespaceCluster, host: Host) -> None:

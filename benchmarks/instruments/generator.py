@@ -160,7 +160,9 @@ class Generator:
     ) -> None:
         """Sends a request at each of the arrivals, in seconds from now, and whenever
         `keep` says so. Returns when the last reply has been kept."""
-        allow_many_files()
+        # Each connection is a file.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._keep = keep
         self._due = sorted(arrivals)
         self._began = time.monotonic()
@@ -178,7 +180,8 @@ class Generator:
         looked_s = 0.0
         while self._due or self._waiting:
             self._send_due()
-            for fd, events in self._epoll.poll(self._find_pause()):
+            pause_s = max(0.0, min(_LOOK_S, self._find_due() - self._now()))
+            for fd, events in self._epoll.poll(pause_s):
                 if events & select.EPOLLOUT:
                     self._write(self._open[fd])
                 if events & ~select.EPOLLOUT and fd in self._open:
@@ -186,14 +189,11 @@ class Generator:
             self._end_overdue()
             if self._now() - looked_s >= _LOOK_S:
                 looked_s = self._now()
-                self._close_unused(looked_s)
+                for unused in [c for c in self._idle if c.sent_s < looked_s - _IDLE_S]:
+                    self._close(unused)
 
     def _now(self) -> float:
         return time.monotonic() - self._began
-
-    def _find_pause(self) -> float:
-        """Seconds until there is something to do."""
-        return max(0.0, min(_LOOK_S, self._find_due() - self._now()))
 
     def _find_due(self) -> float:
         """Find the time at which the next request may be sent."""
@@ -207,33 +207,28 @@ class Generator:
             self._ask(heapq.heappop(self._due))
 
     def _ask(self, planned_s: float) -> None:
+        number, self._number = self._number, self._number + 1
         try:
-            connection = self._idle.pop() if self._idle else self._connect()
+            connection = self._idle.pop() if self._idle else self._connect(number)
         except OSError as error:
-            self._fail(planned_s, _name(error))
+            late_s = self._now() - planned_s
+            self._tell(LoadReply(number, _name(error), self._now(), late_s, late_s))
             return
-        connection.number = self._number
+        connection.number = number
         connection.planned_s = planned_s
-        connection.unsent = self._messages[self._number % len(self._messages)]
+        connection.unsent = self._messages[number % len(self._messages)]
         connection.received = b""
-        self._number += 1
         self._waiting[connection.socket.fileno()] = connection
         connection.sent_s = self._now()
         self._write(connection)
 
-    def _fail(self, planned_s: float, status: str) -> None:
-        """Reports a request that found no connection."""
-        late_s = self._now() - planned_s
-        self._number += 1
-        self._tell(LoadReply(self._number - 1, status, self._now(), late_s, late_s))
-
-    def _connect(self) -> _Connection:
+    def _connect(self, number: int) -> _Connection:
         opened = TimedSocket()
         opened.setblocking(False)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             if self._manner.addresses > 1:
-                opened.bind((name_address(self._number % self._manner.addresses), 0))
+                opened.bind((name_address(number % self._manner.addresses), 0))
             with suppress(BlockingIOError):
                 opened.connect(self._address)
         except OSError:
@@ -308,10 +303,6 @@ class Generator:
             if self._waiting.get(oldest.socket.fileno()) is oldest:
                 self._finish(oldest, TIMEOUT)
 
-    def _close_unused(self, now: float) -> None:
-        for connection in [c for c in self._idle if c.sent_s < now - _IDLE_S]:
-            self._close(connection)
-
     def _close(self, connection: _Connection) -> None:
         if connection in self._idle:
             self._idle.remove(connection)
@@ -362,12 +353,6 @@ def read_status(received: bytes) -> str:
 def name_address(number: int) -> str:
     """One of this machine's own addresses; the first is the usual one."""
     return f"127.0.{number // 250}.{number % 250 + 1}"
-
-
-def allow_many_files() -> None:
-    """Lets this process open as many files as the system allows: each connection is one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _name(error: OSError) -> str:

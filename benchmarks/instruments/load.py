@@ -47,12 +47,8 @@ def measure_closed(
     target: generator.Target, *, clients: int, seconds: float
 ) -> LoadFigures:
     """Asks with `clients` for `seconds`. Requests that are then under way still count."""
-
-    def ask() -> list[generator.LoadReply]:
-        return generator.ask_again(
-            target, generator.Manner(), clients=clients, seconds=seconds
-        )
-
+    manner = generator.Manner()
+    ask = partial(generator.ask_again, target, manner, clients=clients, seconds=seconds)
     return _measure(ask, target, CLOSED, clients, seconds=0.0)
 
 
@@ -68,13 +64,8 @@ def measure_open(
     planned arrival: otherwise the wait for a free connection would be hidden."""
     arrivals = generator.draw_arrivals(rate, seconds, seed)
     manner = generator.Manner(connections=connections)
-    return _measure(
-        lambda: generator.ask_at(target, arrivals, manner),
-        target,
-        OPEN,
-        rate,
-        seconds=seconds,
-    )
+    ask = partial(generator.ask_at, target, arrivals, manner)
+    return _measure(ask, target, OPEN, rate, seconds=seconds)
 
 
 def _measure(

@@ -61,15 +61,6 @@ class Host:
         _run("ip", "link", "set", self.name, "master", _name_bridge(self.name))
 
 
-@dataclass(frozen=True)
-class Network:
-    """Hosts that reach each other and this machine."""
-
-    hosts: tuple[Host, ...]
-    #: This machine's own address among them.
-    address: str
-
-
 def find_obstacle() -> str | None:
     """Find the reason why no network can be made here; None if it can."""
     if os.geteuid() != 0:
@@ -85,9 +76,10 @@ def find_obstacle() -> str | None:
 
 
 @contextmanager
-def lay_network(count: int) -> Iterator[Network]:
-    """`count` hosts while the block lasts. Then all that runs on them is killed, and they
-    are removed, also if this process is killed before. Raises NoNamespaces."""
+def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
+    """`count` hosts that reach each other and this machine while the block lasts. Then all
+    that runs on them is killed, and they are removed, also if this process is killed before.
+    Raises NoNamespaces."""
     if obstacle := find_obstacle():
         raise NoNamespaces(obstacle)
     number = _add_bridge()
@@ -109,7 +101,7 @@ def lay_network(count: int) -> Iterator[Network]:
         _run("ip", "link", "set", f"bg{number}", "up")
         for host in hosts:
             _add(host)
-        yield Network(hosts, address)
+        yield hosts
     finally:
         _, complaint = guard.communicate(timeout=_LIMIT_S * (count + 1))
         if guard.returncode != 0:

@@ -127,30 +127,19 @@ def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
         for program, leader in leaders.items()
     }
     if family := families.get(_TORCHSERVE):
-        workers = families[_WORKERS] = _find_workers(family)
+        java = [process for process in family if process.name() == "java"]
+        workers = [child for one in java for child in one.children(recursive=True)]
         families[_TORCHSERVE] = [one for one in family if one not in workers]
+        families[_WORKERS] = workers
     return families
-
-
-def _find_workers(family: Iterable[psutil.Process]) -> list[psutil.Process]:
-    return [
-        child
-        for process in family
-        if process.name() == "java"
-        for child in process.children(recursive=True)
-    ]
 
 
 def _read_clock(leaders: Leaders) -> Clock:
     families = _find_families(leaders) | {CLIENT: [psutil.Process()]}
-    return {
-        program: {process.pid: _read_cpu(process) for process in family}
-        for program, family in families.items()
-    }
-
-
-def _read_cpu(process: psutil.Process) -> float:
-    with suppress(psutil.NoSuchProcess):
-        times = process.cpu_times()
-        return float(times.user + times.system)
-    return 0.0
+    clock: dict[str, dict[int, float]] = {program: {} for program in families}
+    for program, family in families.items():
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                clock[program][process.pid] = times.user + times.system
+    return clock

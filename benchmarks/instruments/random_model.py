@@ -79,7 +79,10 @@ def build(directory: Path, config: transformers.M2M100Config | None = None) -> P
     config.dtype = torch.float16
     directory.mkdir(parents=True, exist_ok=True)
     config.save_pretrained(directory)
-    _write_tokenizer(directory, config.vocab_size - len(LANGUAGES) - _UNUSED_ROWS)
+    for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
+        shutil.copy(phrasebook.MODEL / name, directory / name)
+    ids = invent_vocabulary(config.vocab_size - len(LANGUAGES) - _UNUSED_ROWS)
+    (directory / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
     save_file(
         _draw_weights(config),
         directory / "model.safetensors",
@@ -115,29 +118,19 @@ def _invent_pieces() -> Iterator[str]:
         yield "▁" + "".join(next(words))
 
 
-def _write_tokenizer(directory: Path, size: int) -> None:
-    for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
-        shutil.copy(phrasebook.MODEL / name, directory / name)
-    ids = invent_vocabulary(size)
-    (directory / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
-
-
 def _draw_weights(config: transformers.M2M100Config) -> dict[str, torch.Tensor]:
     """Random matrices, neutral biases and norms; nothing is initialised twice."""
     with torch.device("meta"):
         shapes = transformers.M2M100ForConditionalGeneration(config).state_dict()
-    tied = ("embed_tokens.weight", "lm_head.weight")
     generator = torch.Generator().manual_seed(0)
-    return {
-        name: _draw(name, weight.shape, generator)
-        for name, weight in shapes.items()
-        if not name.endswith(tied)
-    }
-
-
-def _draw(name: str, shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    if len(shape) == 1:
-        value = 0.0 if name.endswith("bias") else 1.0
-        return torch.full(shape, value, dtype=torch.float16)
-    weight = torch.empty(shape, dtype=torch.float16)
-    return weight.uniform_(-_SPREAD, _SPREAD, generator=generator)
+    weights = {}
+    for name, shaped in shapes.items():
+        # The output layer has the weights of the embedding, too.
+        if name.endswith(("embed_tokens.weight", "lm_head.weight")):
+            continue
+        weight = weights[name] = torch.empty(shaped.shape, dtype=torch.float16)
+        if len(shaped.shape) == 1:
+            weight.fill_(0.0 if name.endswith("bias") else 1.0)
+        else:
+            weight.uniform_(-_SPREAD, _SPREAD, generator=generator)
+    return weights

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from deploy.supervision import Supervision
 from torchserve_backend.management import ManagementError, read_key
 
 START_S = 900
-_STOP_S, _LOOK_S = 30, 0.1
+_STOP_S, _LOOK_S = 180, 0.1
 _TAIL_LINES = 20
 
 
@@ -58,25 +59,22 @@ def wait_until_ready(
     is_ready: Callable[[], bool],
     name: str,
     leaders: Mapping[Path, psutil.Popen],
-    limit_s: float = START_S,
 ) -> None:
     """Waits while the programs run; one that does not answer yet is no error. Raises
     StackError with the ends of the programs' logs, which `leaders` names."""
-    give_up_at = time.monotonic() + limit_s
-    while not _holds(is_ready):
+    give_up_at = time.monotonic() + START_S
+    while True:
+        with suppress(requests.RequestException, ManagementError):
+            if is_ready():
+                return
         has_ended = any(leader.poll() is not None for leader in leaders.values())
         if has_ended or time.monotonic() > give_up_at:
-            lines = [f"{name} does not come up:"]
-            for log in leaders:
-                lines += log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-            raise StackError("\n".join(lines))
+            break
         time.sleep(_LOOK_S)
-
-
-def _holds(is_ready: Callable[[], bool]) -> bool:
-    with suppress(requests.RequestException, ManagementError):
-        return is_ready()
-    return False
+    lines = [f"{name} does not come up:"]
+    for log in leaders:
+        lines += log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+    raise StackError("\n".join(lines))
 
 
 def _end(leader: psutil.Popen) -> None:
@@ -94,16 +92,12 @@ def _end(leader: psutil.Popen) -> None:
 
 
 def _find_session(number: int) -> list[psutil.Process]:
-    return [p for p in psutil.process_iter() if _read_session(p.pid) == number]
-
-
-def _read_session(pid: int) -> int | None:
-    with suppress(ProcessLookupError):
-        return os.getsid(pid)
-    return None
-
-
-_STOP_S = 180
+    found = []
+    for process in psutil.process_iter():
+        with suppress(ProcessLookupError):
+            if os.getsid(process.pid) == number:
+                found.append(process)
+    return found
 
 
 @dataclass(frozen=True)
@@ -175,23 +169,20 @@ def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running
         )
 
 
-@contextmanager
 def start_embedded(
     run: Path, map_path: Path, model: Path | None = None
-) -> Iterator[Running]:
+) -> AbstractContextManager[Running]:
     """A gateway with the map's models in its own process. `model` replaces the map's model
     for translation. Raises StackError."""
     settings = {"GATEWAY_BACKEND": "embedded", variables.MAP.name: str(map_path)}
     if model:
         settings[variables.MODEL.name] = str(model)
-    with _start_gunicorn(run, settings) as running:
-        yield running
+    return _start_gunicorn(run, settings)
 
 
-@contextmanager
 def start_before_cluster(
     run: Path, map_path: Path, *, urls: Sequence[str], key_file: Path
-) -> Iterator[Running]:
+) -> AbstractContextManager[Running]:
     """A gateway with one process that asks these ingress addresses of a cluster, which need
     not have all of the map's models. Raises StackError."""
     settings = {
@@ -202,8 +193,7 @@ def start_before_cluster(
         variables.RAY_URLS.name: ",".join(urls),
         variables.RAY_KEY_FILE.name: str(key_file),
     }
-    with _start_gunicorn(run, settings, "/healthz") as running:
-        yield running
+    return _start_gunicorn(run, settings, "/healthz")
 
 
 @contextmanager
@@ -216,12 +206,9 @@ def start_gateway(
     key_file = run / "keys.json"
     keys = dict.fromkeys(("inference", "management"), {"key": "any"})
     key_file.write_text(json.dumps(keys), "utf-8")
+    command = [sys.executable, "-m", "benchmarks.instruments.instant"]
     with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.instruments.instant"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as instant:
         try:
             assert instant.stdout
@@ -253,11 +240,8 @@ def _start_gunicorn(
     environment = {**settings, "BABELGATE_GATEWAY_BIND": bind}
     command = [str(gunicorn), *config]
     with run_program(command, log, folder=ROOT, environment=environment) as process:
-        wait_until_ready(
-            lambda: requests.get(url + page, timeout=5).ok,
-            "the gateway",
-            {log: process},
-        )
+        ask = partial(requests.get, url + page, timeout=5)
+        wait_until_ready(lambda: ask().ok, "the gateway", {log: process})
         yield Running(url, {"gateway": process})
 
 
@@ -285,25 +269,19 @@ def write_map(
     shipped = json.loads(catalog.MAP.read_text("utf-8"))
     content = {task: shipped.get(task, {}) | dict(settings)}
     if task == TRANSLATION:
-        content |= {"cuda_id": _choose_languages(shipped["cuda_id"], languages, device)}
+        known = shipped["cuda_id"]
+        if missing := set(languages) - set(known):
+            raise ValueError(f"not in the map: {', '.join(sorted(missing))}")
+        content["cuda_id"] = {
+            language: device or own
+            for language, own in known.items()
+            if not languages or language in languages
+        }
     elif device:
         content[task]["devices"] = device
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2), "utf-8")
     return path
-
-
-def _choose_languages(
-    shipped: Mapping[str, Any], languages: Collection[str], device: Any
-) -> dict[str, Any]:
-    missing = set(languages) - set(shipped)
-    if missing:
-        raise ValueError(f"not in the map: {', '.join(sorted(missing))}")
-    return {
-        language: device or own
-        for language, own in shipped.items()
-        if not languages or language in languages
-    }
 
 
 def _deploy(command: str, run: Path, *options: str, timeout_s: float) -> None:

@@ -9,7 +9,7 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Literal
@@ -17,7 +17,6 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
-from benchmarks.instruments import workload
 from benchmarks.instruments.generator import Request
 from contract.tasks import CAPTIONING, PATHS, TRANSLATION
 from handlers.engine.translation.m2m100 import Sentence, Tokenizer
@@ -83,7 +82,9 @@ def _draw_phrases(
 ) -> tuple[Sentence, ...]:
     sentences: dict[Sentence, None] = {}
     for _ in range(_ATTEMPTS * count):
-        sentence = _draw_sentence(rng, targets)
+        pair = _load_corpus().draw(rng)
+        target = rng.choice(sorted(targets)) if targets else pair.target_language
+        sentence = Sentence(pair.source, pair.source_language, target)
         # A mask stands for what the gateway has taken out of a text; it is no text.
         if sentence.source != sentence.target and "{" not in sentence.text:
             sentences[sentence] = None
@@ -97,29 +98,19 @@ def _join(
 ) -> Sentence:
     """The text with the nearest length, out of several."""
     first = rng.choice(pools[rng.choice(list(pools))])
-    texts = (
-        _lengthen(rng, first, pools[first.source], tokens) for _ in range(_CANDIDATES)
-    )
-    encode = _load_tokenizer().encode
-    text = min(texts, key=lambda text: abs(len(encode(text, first.source)) - tokens))
-    return replace(first, text=text)
+    pool = pools[first.source]
 
+    def count(text: str) -> int:
+        return len(_load_tokenizer().encode(text, first.source))
 
-def _lengthen(
-    rng: random.Random, sentence: Sentence, pool: Sequence[Sentence], tokens: float
-) -> str:
-    encode = _load_tokenizer().encode
-    text = rng.choice(pool).text
-    while len(encode(text, sentence.source)) < _NEAR * tokens:
-        text = f"{text.rstrip(_FINAL_MARKS)}, {rng.choice(pool).text}"
-    return text
+    def lengthen() -> str:
+        text = rng.choice(pool).text
+        while count(text) < _NEAR * tokens:
+            text = f"{text.rstrip(_FINAL_MARKS)}, {rng.choice(pool).text}"
+        return text
 
-
-def _draw_sentence(rng: random.Random, targets: Collection[str]) -> Sentence:
-    """A sentence in the phrasebook's own direction, unless others are wanted."""
-    pair = _load_corpus().draw(rng)
-    target = rng.choice(sorted(targets)) if targets else pair.target_language
-    return Sentence(pair.source, pair.source_language, target)
+    texts = (lengthen() for _ in range(_CANDIDATES))
+    return replace(first, text=min(texts, key=lambda text: abs(count(text) - tokens)))
 
 
 @cache
@@ -148,20 +139,16 @@ def draw_requests(
     targets: Collection[str] = (),
     tokens: tuple[int, int] | None = None,
 ) -> list[Request]:
-    """The same requests in every run; `targets` and `tokens` are those of `workload.draw`."""
+    """The same requests in every run, frames as arrays and images as JPEG; `targets` and
+    `tokens` are those of `draw`."""
     if task == TRANSLATION:
-        drawn = workload.draw(count, targets, tokens=tokens)
-        return [workload.write_request(sentence) for sentence in drawn]
-    bodies = list(_draw_bodies(task, min(count, _PICTURES)))
-    return [Request(bodies[i % len(bodies)], PATHS[task]) for i in range(count)]
-
-
-def _draw_bodies(task: str, count: int) -> Iterator[bytes]:
-    """Draw the bodies of requests: frames as arrays, images as JPEG."""
-    for sample in samples.held_out(samples.ShapesTask(task), count):
+        return list(map(write_request, draw(count, targets, tokens=tokens)))
+    requests = []
+    for sample in samples.held_out(samples.ShapesTask(task), min(count, _PICTURES)):
         stream = io.BytesIO()
         if task == CAPTIONING:
             np.save(stream, sample.picture)
         else:
             Image.fromarray(sample.picture).save(stream, "JPEG", quality=90)
-        yield stream.getvalue()
+        requests.append(Request(stream.getvalue(), PATHS[task]))
+    return list(itertools.islice(itertools.cycle(requests), count))

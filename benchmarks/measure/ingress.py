@@ -202,9 +202,9 @@ class _Bench:
             self._stand_before(cluster, map_path) as gateway,
         ):
             target = gateway.aim(_write_requests("/translate"))
-            for fault in list_faults(absent_s):
-                say(fault.name)
-                yield suffer(cluster, target, fault)
+            for name, happen in list_faults(absent_s).items():
+                say(name)
+                yield suffer(cluster, target, happen, name)
 
     def _measure_door(self, name: str, cluster: NamespaceCluster) -> ClusterLoad:
         """Rows as the gateway sends them, to an ingress without any gateway."""
@@ -272,19 +272,18 @@ class _Bench:
         )
 
 
-def list_faults(absent_s: float) -> list[ClusterFault]:
+def list_faults(absent_s: float) -> dict[str, ClusterFault]:
     """Return all faults. The head is lost first, on which Ray may place a lost replica."""
-    return [
-        ClusterFault(
-            f"the head is gone for {absent_s:g} s",
-            partial(faults.lose_head, seconds=absent_s),
+    return {
+        f"the head is gone for {absent_s:g} s": partial(
+            faults.lose_head, seconds=absent_s
         ),
-        ClusterFault("a replica is killed", faults.kill_replica),
-        ClusterFault("Ray is killed on a machine", faults.kill_raylet),
-        ClusterFault("a machine is gone", faults.kill_node),
-        ClusterFault("a link is cut for 30 s", partial(faults.cut_link, seconds=30)),
-        ClusterFault("the model is deployed again", faults.redeploy),
-    ]
+        "a replica is killed": faults.kill_replica,
+        "Ray is killed on a machine": faults.kill_raylet,
+        "a machine is gone": faults.kill_node,
+        "a link is cut for 30 s": partial(faults.cut_link, seconds=30),
+        "the model is deployed again": faults.redeploy,
+    }
 
 
 def _write_requests(path: str = "/") -> list[Request]:
@@ -311,10 +310,7 @@ def _find_leaders(cluster: NamespaceCluster) -> Leaders:
 
 def _name_pages(cluster: NamespaceCluster) -> list[str]:
     """Name the pages with each machine's counters."""
-    return [
-        f"http://{host.address}:{PORTS.metrics}/metrics"
-        for host in cluster.network.hosts
-    ]
+    return [f"http://{host.address}:{PORTS.metrics}/metrics" for host in cluster.hosts]
 
 
 def _count(pages: Sequence[str]) -> Counter[str]:

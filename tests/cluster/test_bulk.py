@@ -110,7 +110,7 @@ def find_workers(cluster: NamespaceCluster) -> dict[Host, list[psutil.Process]]:
     """The processes with the model of all runs, by machine."""
     found = {
         host: [each for each in host.processes() if WORKER in show(each)]
-        for host in cluster.network.hosts
+        for host in cluster.hosts
     }
     return {host: workers for host, workers in found.items() if workers}
 
@@ -151,7 +151,7 @@ def test_a_killed_machine_and_a_killed_run_lose_and_double_nothing(
 def test_a_run_waits_for_room_and_ctrl_c_makes_some(
     cluster: NamespaceCluster, place: Place, tmp_path: Path
 ):
-    hosts = sorted(host.address for host in cluster.network.hosts)
+    hosts = sorted(host.address for host in cluster.hosts)
     wait_until(
         lambda: sorted(m.node_ip for m in cluster.dashboard.list_machines()) == hosts,
         "all machines are there",

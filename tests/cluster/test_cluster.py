@@ -15,7 +15,7 @@ import catalog
 from benchmarks.instruments import faults
 from benchmarks.instruments.cluster import NamespaceCluster, wait_until
 from benchmarks.instruments.echo import write_map, write_model
-from benchmarks.instruments.faults import ClusterFault, suffer
+from benchmarks.instruments.faults import suffer
 from benchmarks.instruments.generator import Target
 from benchmarks.instruments.namespaces import Host
 from contract.problems import CONTENT_TYPE
@@ -53,7 +53,7 @@ def test_no_machine_has_more_replicas_of_a_model_than_the_map_says(
 def test_nothing_listens_but_what_the_docs_list(cluster: NamespaceCluster):
     table = (ROOT / "docs/scaling.md").read_text("utf-8").partition("## Ports")[2]
     listed = _read_ports(table.partition("\n## ")[0])
-    for host in cluster.network.hosts:
+    for host in cluster.hosts:
         open_ports = {port for _, port in list_listening(host) if port < _EPHEMERAL}
         assert open_ports
         assert open_ports <= listed
@@ -62,7 +62,7 @@ def test_nothing_listens_but_what_the_docs_list(cluster: NamespaceCluster):
 def test_haproxy_and_the_dashboard_listen_on_the_clusters_address_only(
     cluster: NamespaceCluster,
 ):
-    for host in cluster.network.hosts:
+    for host in cluster.hosts:
         own = {
             address
             for address, port in list_listening(host)
@@ -109,7 +109,7 @@ def test_replicas_want_the_key(cluster: NamespaceCluster):
     ],
 )
 def test_clients_notice_nothing_of(happen, cluster: NamespaceCluster, target: Target):
-    outcome = suffer(cluster, target, ClusterFault("", happen))
+    outcome = suffer(cluster, target, happen)
     assert outcome.failed == {}
     assert outcome.answers > 0
 
@@ -118,7 +118,7 @@ def test_no_request_outlives_its_deadline_because_a_link_is_cut(
     cluster: NamespaceCluster, target: Target
 ):
     happen = partial(faults.cut_link, seconds=_ABSENT_S)
-    outcome = suffer(cluster, target, ClusterFault("", happen))
+    outcome = suffer(cluster, target, happen)
     assert outcome.answers > 0
     assert outcome.failed.keys() <= {"429", "504"}
 
@@ -127,7 +127,7 @@ def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(
     cluster: NamespaceCluster, target: Target
 ):
     before = cluster.list_pids()
-    outcome = suffer(cluster, target, ClusterFault("", faults.redeploy))
+    outcome = suffer(cluster, target, faults.redeploy)
     after = cluster.list_pids()
     assert outcome.failed == {}
     assert before.pop("fr").isdisjoint(after.pop("fr"))
