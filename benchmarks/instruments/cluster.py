@@ -234,13 +234,12 @@ def _prepare(cluster: NamespaceCluster) -> None:
         node = cluster.find_node(host)
         (node.sessions / "ha").mkdir(parents=True)
         node.link.symlink_to(node.sessions)
-        for mine, shared in (
-            (node.token_file, head.token_file),
-            (node.key_file, head.key_file),
-        ):
-            nodes.make_secret(shared)
-            if mine != shared:
-                shutil.copy(shared, mine)
+        if host == cluster.head:
+            nodes.make_secret(head.token_file)
+            nodes.make_secret(head.key_file)
+        else:
+            shutil.copy(head.token_file, node.token_file)
+            shutil.copy(head.key_file, node.key_file)
 
 
 def wait_until(

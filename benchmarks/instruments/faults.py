@@ -54,9 +54,8 @@ def keep_asking(
         asked.replies.append(reply)
         return None if stop.is_set() else reply.ended_s + _PAUSE_S
 
-    thread = threading.Thread(
-        target=Generator(target, manner).run, args=([0.0] * clients, keep), daemon=True
-    )
+    run, arguments = Generator(target, manner).run, ([0.0] * clients, keep)
+    thread = threading.Thread(target=run, args=arguments, daemon=True)
     thread.start()
     try:
         yield asked

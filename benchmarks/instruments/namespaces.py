@@ -34,6 +34,10 @@ class Host:
     name: str
     address: str
 
+    @property
+    def bridge(self) -> str:
+        return self.name.partition("-")[0]
+
     def enter(self, *command: object) -> list[str]:
         """The command line that runs `command` on the host."""
         return ["ip", "netns", "exec", self.name, *map(str, command)]
@@ -58,7 +62,7 @@ class Host:
 
     def mend(self) -> None:
         """Plugs the cable in again."""
-        _run("ip", "link", "set", self.name, "master", _name_bridge(self.name))
+        _run("ip", "link", "set", self.name, "master", self.bridge)
 
 
 def find_obstacle() -> str | None:
@@ -130,18 +134,11 @@ def _add(host: Host) -> None:
     _run("ip", "netns", "add", host.name)
     ends = ("type", "veth", "peer", "name", "eth0", "netns", host.name)
     _run("ip", "link", "add", host.name, *ends)
-    _run("ip", "link", "set", host.name, "master", _name_bridge(host.name), "up")
+    _run("ip", "link", "set", host.name, "master", host.bridge, "up")
     inside = ("ip", "-netns", host.name)
     _run(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
     for device in ("lo", "eth0"):
         _run(*inside, "link", "set", device, "up")
-
-
-def _guard(names: Sequence[str]) -> None:
-    """Removes hosts when the program that made them closes our input, or ends and so closes
-    it."""
-    sys.stdin.read()
-    _remove([Host(name, "") for name in names])
 
 
 def _remove(hosts: Sequence[Host]) -> None:
@@ -152,7 +149,7 @@ def _remove(hosts: Sequence[Host]) -> None:
             _empty(host)
             _run("ip", "netns", "del", host.name)
     # A namespace takes its cable along, but later.
-    for name in (_name_bridge(hosts[0].name), *(host.name for host in hosts)):
+    for name in (hosts[0].bridge, *(host.name for host in hosts)):
         subprocess.run(["ip", "link", "del", name], capture_output=True)
 
 
@@ -166,10 +163,6 @@ def _empty(host: Host) -> None:
         time.sleep(_LOOK_S)
 
 
-def _name_bridge(host: str) -> str:
-    return host.partition("-")[0]
-
-
 def _run(*command: str) -> str:
     """Run a command and return its output. Raises NoNamespaces with its complaint."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
@@ -179,4 +172,6 @@ def _run(*command: str) -> str:
 
 
 if __name__ == "__main__":
-    _guard(sys.argv[1:])
+    # The program that made the hosts closes our input, or ends and so closes it.
+    sys.stdin.read()
+    _remove([Host(name, "") for name in sys.argv[1:]])

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -103,7 +102,7 @@ class Measurement:
     ms_per_batch: Spread
     ms_per_item: float
     #: The most that the process held while it ran this batch size, model included.
-    memory_mb: float
+    memory_mb: float = 0.0
     #: Memory of the whole device.
     gpu_memory_mb: float | None = None
 
@@ -158,39 +157,31 @@ def measure(plan: PassPlan, batch: int) -> Measurement:
         done = _repeat(_runners[0], plan, batch)
     except MemoryEnds as error:
         raise MemoryEnds(f"memory ends before batches of {batch}: {error}") from error
-    return summarize(
-        plan.subject.label,
-        batches=plan.divide(batch),
-        seconds=[one.seconds for one in done],
-        tokens=done[-1].tokens,
-        memory_mb=_read_peak_mb(),
-        gpu_memory_mb=_read_gpu_mb(plan.subject.device),
-    )
+    gpu_memory_mb = None
+    if plan.subject.device != "cpu":
+        import torch
+
+        free, total = torch.cuda.mem_get_info()
+        gpu_memory_mb = (total - free) / 1e6
+    found = summarize(plan.subject.label, plan.divide(batch), done)
+    return replace(found, memory_mb=_read_peak_mb(), gpu_memory_mb=gpu_memory_mb)
 
 
 def summarize(
-    label: tuple[str, ...],
-    *,
-    batches: list[tuple[Any, ...]],
-    seconds: list[float],
-    tokens: int,
-    memory_mb: float,
-    gpu_memory_mb: float | None = None,
+    label: tuple[str, ...], batches: list[tuple[Any, ...]], done: Sequence[Pass]
 ) -> Measurement:
-    """The figures of passes over `batches` with this many tokens."""
+    """The figures of passes over `batches`, without memory."""
     items = sum(map(len, batches))
-    rates = spread(items / s for s in seconds)
+    rates = spread(items / one.seconds for one in done)
     return Measurement(
         label=label,
         batch=len(batches[0]),
         items=items,
-        repetitions=len(seconds),
+        repetitions=len(done),
         items_per_s=rates,
-        tokens_per_s=rates.median * tokens / items,
-        ms_per_batch=spread(s * 1000 / len(batches) for s in seconds),
+        tokens_per_s=rates.median * done[-1].tokens / items,
+        ms_per_batch=spread(one.seconds * 1000 / len(batches) for one in done),
         ms_per_item=1000 / rates.median,
-        memory_mb=memory_mb,
-        gpu_memory_mb=gpu_memory_mb,
     )
 
 
@@ -221,15 +212,6 @@ def _read_peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def _read_gpu_mb(device: str) -> float | None:
-    if device == "cpu":
-        return None
-    import torch
-
-    free, total = torch.cuda.mem_get_info()
-    return float(total - free) / 1e6
-
-
 #: Tokens in a pack; the map's default.
 MAX_TOKENS = catalog.TranslationSection().max_batch_tokens
 RANDOM = "418M"
@@ -253,36 +235,32 @@ class EngineSubject:
         """The directory to load, converted into `cache` if necessary. Raises Unsupported."""
         if self.engine not in ENGINES:
             raise Unsupported(f"there is no engine {self.engine!r}")
-        if (
-            self.engine == "transformers"
-            and self.compute_type not in _TRANSFORMERS_TYPES
-        ):
-            raise Unsupported(f"Transformers has no {self.compute_type}")
+        kind = self.compute_type
+        if self.engine == "transformers" and kind not in _TRANSFORMERS_TYPES:
+            raise Unsupported(f"Transformers has no {kind}")
         if self.engine != "ctranslate2":
             return self.model
         import ctranslate2
 
         from handlers.engine.translation.conversion import convert
 
-        known = ctranslate2.get_supported_compute_types(self.device)
-        if self.compute_type not in known:
-            raise Unsupported(
-                f"CTranslate2 has no {self.compute_type} on this {self.device}"
-            )
-        return convert(self.model, cache / "ctranslate2", self.compute_type)
+        if kind not in ctranslate2.get_supported_compute_types(self.device):
+            raise Unsupported(f"CTranslate2 has no {kind} on this {self.device}")
+        return convert(self.model, cache / "ctranslate2", kind)
 
     def load(self, directory: Path) -> Runner:
         """Load the engine on all its translators, with what `prepare` gave."""
         device, kind = self.device, self.compute_type
         engine = load_engine(self.engine, directory, device=device, compute_type=kind)
-        return partial(_run_engine, engine)
+        tokenize = engine.tokenizer.tokenize
 
+        def run(batches: Sequence[Sequence[Sentence]]) -> Pass:
+            """Time the batches. Tokens are counted afterwards."""
+            seconds = translate(engine, batches)
+            tokens = (len(s.tokens) for one in batches for s in tokenize(one))
+            return Pass(seconds, sum(tokens))
 
-def _run_engine(engine: Engine, batches: Sequence[Sequence[Sentence]]) -> Pass:
-    """Time the batches. Tokens are counted afterwards."""
-    seconds = translate(engine, batches)
-    tokenize = engine.tokenizer.tokenize
-    return Pass(seconds, sum(len(s.tokens) for one in batches for s in tokenize(one)))
+        return run
 
 
 def find_model(name: str) -> Path:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 
 from handlers.engine.directories import SETTINGS_FILE
 from tests.random_m2m100 import build_tiny
+from tests.scripted_server import ClosingServer, QuietHandler
 
 
 @dataclass
@@ -31,28 +30,17 @@ def server() -> Iterator[Server]:
     """An HTTP server on a free port."""
     state = Server()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            state.asked.append((self.path, json.loads(body)))
-            answer = b'{"translated": "Hallo"}'
-            self.send_response(state.statuses.pop(0) if state.statuses else 200)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            state.asked.append((self.path, json.loads(self.read_body())))
+            status = state.statuses.pop(0) if state.statuses else 200
+            self.reply(status, b'{"translated": "Hallo"}')
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http_server:
-        state.url = f"http://127.0.0.1:{http_server.server_port}"
-        thread = threading.Thread(target=http_server.serve_forever)
-        thread.start()
-        yield state
-        http_server.shutdown()
-        thread.join()
+    http_server = ClosingServer(("127.0.0.1", 0), Handler)
+    state.url = http_server.url
+    http_server.start()
+    yield state
+    http_server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -109,27 +109,21 @@ def test_without_matplotlib_nothing_is_measured(
     assert "make .venv/ready-dev" in done.output
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_every_command_explains_itself(name: str):
-    done = CliRunner().invoke(app, [name, "--help"])
-    assert done.exit_code == 0
-    assert "--out" in done.output
-
-
-def test_every_question_and_option_is_used():
+def test_every_command_explains_itself_and_every_option_is_used():
     listed = plan_file.read(driver.QUESTIONS, driver.QuestionList)
     assert listed.questions.keys() == ANSWERS.keys()
     used = {"out", "plot"}
     for name, answer in ANSWERS.items():
+        done = CliRunner().invoke(app, [name, "--help"])
+        assert (done.exit_code, "--out" in done.output) == (0, True), name
         own = set(inspect.signature(answer).parameters)
         assert listed.questions[name].defaults.keys() <= own
         used |= own | {f"{name}.{key}" for key in own}
     assert listed.options.keys() - used == set()
 
 
-@pytest.mark.parametrize("command", ["stack", "fairness", "documents", "captioning"])
-def test_a_stack_that_is_not_running_is_said(tmp_path: Path, command: str):
-    done = CliRunner().invoke(app, [command, "--run-dir", str(tmp_path)])
+def test_a_stack_that_is_not_running_is_said(tmp_path: Path):
+    done = CliRunner().invoke(app, ["stack", "--run-dir", str(tmp_path)])
     assert done.exit_code == 1
     assert "The stack is not running" in done.output
 
@@ -192,32 +186,54 @@ def test_the_tables_of_the_page_are_those_of_the_figures():
         report.write_tables(page, {"none": [["a"]]})
 
 
-@pytest.mark.parametrize("text", ["", "0", "1,-2"])
-def test_numbers_are_checked(text: str):
-    with pytest.raises(ValueError, match="expected whole numbers from 1"):
-        driver.read_numbers(text)
+def test_a_percentile_is_a_value_that_was_measured():
+    values = range(100, 0, -1)
+    for share, expected in ((0.0, 1), (0.5, 50), (0.95, 95), (0.951, 96), (1.0, 100)):
+        assert report.percentile(values, share) == expected
+    assert report.summarize_latencies([]) == report.Latencies(None, None, None)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "inf", "nan"])
-def test_rates_are_checked(text: str):
-    assert driver.read_rates("0.5,20") == [0.5, 20]
-    assert driver.read_rates("") == []
-    with pytest.raises(ValueError, match="above 0"):
-        driver.read_rates(text)
+def test_ratios_are_taken_in_rounds_that_have_both_figures():
+    # The machine was half as fast in the second round, for both.
+    assert report.find_ratio([200, 100], [100, 50]) == Spread(2, 2, 2)
+    assert report.find_ratio([4, None, 9], [2, 5, 0]) == Spread(2, 2, 2)
+    assert report.find_ratio([None], [1]) is None
 
 
-@pytest.mark.parametrize("text", ["3", "a-b", "9-3", "-3"])
-def test_a_range_is_two_numbers(text: str):
-    assert driver.read_range("3-200") == (3, 200)
-    assert driver.read_range("") is None
-    with pytest.raises(ValueError, match="expected LEAST-MOST"):
-        driver.read_range(text)
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (9.994, "9.99"),
+        (9.996, "10.0"),
+        (99.96, "100"),
+        (12345.6, "12,346"),
+    ],
+)
+def test_figures_are_shown_with_three_digits(value: float | None, expected: str):
+    assert report.show(value) == expected
 
 
-def test_settings_are_words_and_numbers():
-    assert driver.read_settings(["placement=device", "max_batch_delay=5"]) == {
-        "placement": "device",
-        "max_batch_delay": 5,
-    }
-    with pytest.raises(ValueError, match="expected KEY=VALUE"):
-        driver.read_settings(["placement"])
+@pytest.mark.parametrize(
+    ("read", "right", "value", "wrong", "said"),
+    [
+        (driver.read_numbers, "1,64", [1, 64], ("", "0", "1,-2"), "numbers from 1"),
+        (driver.read_rates, "0.5,20", [0.5, 20], ("0", "-1", "inf", "nan"), "above 0"),
+        (
+            *(driver.read_range, "3-200", (3, 200)),
+            *(("3", "a-b", "9-3", "-3"), "expected LEAST-MOST"),
+        ),
+        (
+            *(driver.read_settings, ["placement=device", "size=5"]),
+            *({"placement": "device", "size": 5}, (["placement"],), "KEY=VALUE"),
+        ),
+    ],
+    ids=["numbers", "rates", "range", "settings"],
+)
+def test_options_are_checked(read, right, value, wrong, said: str):
+    assert read(right) == value
+    for text in wrong:
+        with pytest.raises(ValueError, match=said):
+            read(text)
+    assert (driver.read_rates(""), driver.read_range("")) == ([], None)

@@ -56,25 +56,13 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
         return {"translated": output}
 
 
-def main() -> None:
-    """Serves until it is told to end."""
-    options = translator.read_options()
+if __name__ == "__main__":
+    given = translator.read_options()
+    api = TranslationApi(given)
     server = litserve.LitServer(
-        TranslationApi(options),
-        accelerator="cpu",
-        devices=1,
-        timeout=_ANSWER_S,
-        fast_queue=True,
+        api, accelerator="cpu", devices=1, timeout=_ANSWER_S, fast_queue=True
     )
     # LitServe takes its workers along at Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    server.run(
-        host=options.host,
-        port=options.port,
-        log_level="warning",
-        generate_client_file=False,
-    )
-
-
-if __name__ == "__main__":
-    main()
+    address = {"host": given.host, "port": given.port}
+    server.run(**address, log_level="warning", generate_client_file=False)

@@ -14,26 +14,14 @@ from models.phrasebook_recipe import phrasebook
 SIZE = 128_004
 
 
-@pytest.fixture(scope="module")
-def vocabulary() -> dict[str, int]:
-    return invent_vocabulary(SIZE)
-
-
-def test_every_id_has_a_piece_and_the_phrasebooks_come_first(
-    vocabulary: dict[str, int],
-):
+def test_the_phrasebooks_pieces_come_first_and_a_language_uses_a_part():
+    vocabulary = invent_vocabulary(SIZE)
     assert sorted(vocabulary.values()) == list(range(SIZE))
     own = json.loads((phrasebook.MODEL / "vocab.json").read_text("utf-8"))
     assert own.items() <= vocabulary.items()
-
-
-def test_a_language_uses_a_part_of_the_vocabulary(vocabulary: dict[str, int]):
     french, japanese = (
         len(list_pieces(vocabulary, [language])) / SIZE for language in ("fr", "ja")
     )
     assert 0.35 < japanese < french < 0.6
-
-
-def test_a_vocabulary_without_the_phrasebooks_pieces_is_refused():
     with pytest.raises(ValueError, match="alone has 16001 tokens, not 9"):
         invent_vocabulary(9)

@@ -1,17 +1,15 @@
-"""A timed socket tells a client that reads late from a server that answers late."""
+"""The time at which the kernel had what a client reads."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from benchmarks.instruments.timed_socket import TimedSocket
 from tests.e2e.real_stack import wait_until
-
-Pair = tuple[TimedSocket, socket.socket]
 
 
 def read_into(client: TimedSocket) -> bytes:
@@ -25,36 +23,21 @@ READS: dict[str, Callable[[TimedSocket], bytes]] = {
 }
 
 
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    """A client's end of a connection, and the server's."""
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_an_answer_arrives_before_it_is_read_and_the_end_is_no_arrival(read):
     with socket.create_server(("127.0.0.1", 0)) as listening, TimedSocket() as client:
         client.connect(listening.getsockname())
         server, _ = listening.accept()
+
+        def is_timed() -> bool:
+            """The kernel begins to note times soon after the first who asks for them."""
+            server.sendall(b"answer")
+            sent_at = time.monotonic()
+            assert read(client) == b"answer"
+            return 0 < client.arrived_at <= sent_at
+
         with server:
-            yield client, server
-
-
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_an_answer_has_arrived_before_it_is_read(pair: Pair, read):
-    client, server = pair
-
-    def is_timed() -> bool:
-        """The kernel begins to note times soon after the first who asks for them."""
-        server.sendall(b"answer")
-        sent_at = time.monotonic()
-        assert read(client) == b"answer"
-        return 0 < client.arrived_at <= sent_at
-
-    wait_until(is_timed)
-
-
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_the_end_of_a_connection_is_no_arrival(pair: Pair, read):
-    client, server = pair
-    server.sendall(b"answer")
-    assert read(client) == b"answer"
-    arrived_at = client.arrived_at
-    server.close()
-    assert read(client) == b""
-    assert client.arrived_at == arrived_at
+            wait_until(is_timed)
+            arrived_at = client.arrived_at
+        assert read(client) == b""
+        assert client.arrived_at == arrived_at

@@ -95,9 +95,8 @@ def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
 
 def test_passes_become_figures():
     batches = [draw(4)[:2], draw(4)[2:]]
-    found = passes.summarize(
-        ("int8",), batches=batches, seconds=[2.0, 1.0, 4.0], tokens=40, memory_mb=100
-    )
+    done = [Pass(seconds, 40) for seconds in (2.0, 1.0, 4.0)]
+    found = passes.summarize(("int8",), batches, done)
     assert found.items_per_s == Spread(2, 1, 4)
     assert found.tokens_per_s == pytest.approx(20)
     assert found.ms_per_batch == Spread(1000, 500, 2000)
