@@ -1,9 +1,10 @@
 """A cluster for one measurement or for tests: a machine of Ray in each network namespace, and
-what its dashboard says of it.
+faults that happen to it while clients ask.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import subprocess
@@ -19,7 +20,9 @@ from typing import Any
 import psutil
 import requests
 
-from benchmarks.instruments.namespaces import Host, lay_network
+from benchmarks.instruments.generator import Target, ask_within, keep_asking
+from benchmarks.instruments.namespaces import Host, end, lay_network
+from benchmarks.report import summarize_latencies
 from catalog import Catalog
 from deploy.stack import ROOT
 from ray_backend import nodes
@@ -254,3 +257,118 @@ def wait_until(
         if time.monotonic() > give_up_at:
             raise ClusterError(f"not within {limit_s:.0f} s: {goal}")
         time.sleep(_LOOK_S)
+
+
+#: The time limit of each request.
+LIMIT_MS = 10_000
+#: The load before a fault, and after its end.
+_BEFORE_S, _AFTER_S = 1.0, 2.0
+#: Each of its replicas first gives away what it has taken.
+_REDEPLOY_S = 240.0
+
+
+#: Something that happens to a cluster. It returns when the cluster is whole.
+ClusterFault = Callable[[NamespaceCluster], None]
+
+
+@dataclass(frozen=True)
+class FaultOutcome:
+    """The answers that clients got before, during and after a fault."""
+
+    fault: str
+    answers: int
+    #: The number of requests not answered with 200, by what they got.
+    failed: Mapping[str, int]
+    p50_ms: float | None
+    slowest_s: float
+    #: From the fault until the cluster was whole again.
+    healed_s: float
+
+
+def suffer(
+    cluster: NamespaceCluster, target: Target, happen: ClusterFault, name: str = ""
+) -> FaultOutcome:
+    """Lets a fault happen under load. Raises ClusterError if the cluster does not heal."""
+    with keep_asking(target, ask_within(LIMIT_MS)) as asked:
+        time.sleep(_BEFORE_S)
+        began = time.monotonic()
+        happen(cluster)
+        healed_s = time.monotonic() - began
+        time.sleep(_AFTER_S)
+    latencies = [one.latency_s - one.lag_s for one in asked.replies]
+    p50_ms, slowest_s = summarize_latencies(latencies).p50_ms, max(latencies, default=0)
+    return FaultOutcome(name, len(latencies), asked.failed, p50_ms, slowest_s, healed_s)
+
+
+def kill_replica(cluster: NamespaceCluster) -> None:
+    """A replica ends as if it had run out of memory."""
+    model = next(iter(cluster.models))
+    end([psutil.Process(cluster.list_replicas(model)[0].pid)])
+    cluster.wait_until_whole()
+
+
+def kill_raylet(cluster: NamespaceCluster) -> None:
+    """Ray ends on a host, and its supervisor starts it again."""
+    host = _find_victim(cluster)
+    end([process for process in host.processes() if process.name() == "raylet"])
+    wait_until(
+        lambda: all(process.name() != "ray" for process in host.processes()),
+        "`ray start` ends without its raylet",
+    )
+    _revive(cluster, host)
+
+
+def kill_node(cluster: NamespaceCluster) -> None:
+    """A host loses its power, and comes back."""
+    host = _find_victim(cluster)
+    host.kill()
+    _revive(cluster, host)
+
+
+def cut_link(cluster: NamespaceCluster, seconds: float) -> None:
+    """A host is alive but cannot be reached for a while."""
+    host = _find_victim(cluster)
+    host.cut()
+    time.sleep(seconds)
+    host.mend()
+    cluster.wait_until_whole()
+
+
+def lose_head(cluster: NamespaceCluster, seconds: float) -> None:
+    """The head's host loses its power for a while."""
+    cluster.head.kill()
+    time.sleep(seconds)
+    _revive(cluster, cluster.head)
+
+
+def redeploy(cluster: NamespaceCluster) -> None:
+    """A model's settings change, so all its replicas are replaced, one after the other."""
+    model = next(iter(cluster.models))
+    old = cluster.list_pids()[model]
+    config = copy.deepcopy(cluster.config)
+    config["applications"][0]["args"]["settings"]["max_batch_delay"] += 1
+    cluster.put(config)
+    wait_until(
+        lambda: old.isdisjoint(cluster.list_pids()[model]),
+        "all replicas are new",
+        _REDEPLOY_S,
+    )
+    cluster.wait_until_whole()
+
+
+def _find_victim(cluster: NamespaceCluster) -> Host:
+    """The host with the most replicas, but not the head. The map lets no model have all of
+    its replicas on one machine, or else nobody could answer."""
+    placed = [
+        cluster.find_host(replica)
+        for model in cluster.models
+        for replica in cluster.list_replicas(model)
+    ]
+    return max(cluster.hosts[1:], key=placed.count)
+
+
+def _revive(cluster: NamespaceCluster, host: Host) -> None:
+    """Start a host again, after ending what is left on it."""
+    host.kill()
+    cluster.start(host)
+    cluster.wait_until_whole()

@@ -11,16 +11,19 @@ import re
 import resource
 import select
 import socket
+import struct
+import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from typing_extensions import Buffer
+
 from benchmarks.instruments.processes import Leaders
-from benchmarks.instruments.timed_socket import TimedSocket
 
 #: The time that a client waits beyond its limit.
 GRACE_S = 1.0
@@ -123,6 +126,58 @@ def ask_again(
 
     Generator(target, manner).run([0.0] * clients, keep)
     return replies
+
+
+#: Linux's SO_TIMESTAMPNS, for which Python has no name. It gives what is read the time of its
+#: last bytes' arrival, by the clock that shows the date.
+_OPTION = 35
+_STAMP = struct.Struct("@qq")
+_SPACE = socket.CMSG_SPACE(_STAMP.size)
+
+
+class TimedSocket(socket.socket):
+    """A TCP socket that knows when a request was sent and when the kernel had its answer: a
+    client that gets no CPU reads late, and that is no fault of its server's. Times are of the
+    monotonic clock, and 0 at first."""
+
+    #: The time at which it last began to send.
+    sent_at = 0.0
+    #: The time at which the kernel had all bytes that have been read.
+    arrived_at = 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setsockopt(socket.SOL_SOCKET, _OPTION, 1)
+
+    def sendall(self, data: Buffer, flags: int = 0, /) -> None:
+        """Notes when it begins to send."""
+        self.sent_at = time.monotonic()
+        super().sendall(data, flags)
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        """Notes when what it reads has arrived."""
+        data, ancillary, *_ = self.recvmsg(bufsize, _SPACE, flags)
+        self._note(ancillary, len(data))
+        return data
+
+    def recv_into(self, buffer: Buffer, nbytes: int = 0, flags: int = 0) -> int:
+        """Notes when what it reads has arrived."""
+        place = memoryview(buffer)
+        count, ancillary, *_ = self.recvmsg_into(
+            [place[: nbytes or len(place)]], _SPACE, flags
+        )
+        self._note(ancillary, count)
+        return count
+
+    def _note(self, ancillary: Iterable[tuple[int, int, bytes]], count: int) -> None:
+        """The end of a connection has no time, nor what came before the kernel noted any."""
+        if not count:
+            return
+        now, age_s = time.monotonic(), 0.0
+        for _, _, data in ancillary:
+            seconds, nanoseconds = _STAMP.unpack(data)
+            age_s = max(0.0, time.time() - seconds - nanoseconds / 1e9)
+        self.arrived_at = now - age_s
 
 
 @dataclass(slots=True, eq=False)
@@ -308,6 +363,47 @@ class Generator:
             self._idle.remove(connection)
         if self._open.pop(connection.socket.fileno(), None):
             connection.socket.close()
+
+
+#: The clients of `keep_asking`, and the time before a client's next request. Without it the
+#: clients alone would fill the cores, and what fails would fail for that.
+CLIENTS = 16
+_PAUSE_S = 0.05
+_JOIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The answers that the clients got, complete once they have stopped."""
+
+    replies: list[LoadReply] = field(default_factory=list)
+
+    @property
+    def failed(self) -> Mapping[str, int]:
+        """The number of requests not answered with 200, by what they got."""
+        return Counter(one.status for one in self.replies if not one.is_good)
+
+
+@contextmanager
+def keep_asking(
+    target: Target, manner: Manner, *, clients: int = CLIENTS
+) -> Iterator[Asked]:
+    """`clients` of them ask during the block, each with a pause after its answer."""
+    asked = Asked()
+    stop = threading.Event()
+
+    def keep(reply: LoadReply) -> float | None:
+        asked.replies.append(reply)
+        return None if stop.is_set() else reply.ended_s + _PAUSE_S
+
+    run, arguments = Generator(target, manner).run, ([0.0] * clients, keep)
+    thread = threading.Thread(target=run, args=arguments, daemon=True)
+    thread.start()
+    try:
+        yield asked
+    finally:
+        stop.set()
+        thread.join(_JOIN_S)
 
 
 def draw_arrivals(rate: float, seconds: float, seed: int) -> list[float]:

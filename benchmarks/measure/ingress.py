@@ -19,16 +19,19 @@ import psutil
 
 import catalog
 from benchmarks.driver import read_words, say
-from benchmarks.instruments import faults, running
+from benchmarks.instruments import cluster as rig
+from benchmarks.instruments import running
 from benchmarks.instruments.cluster import (
     ClusterError,
+    ClusterFault,
+    FaultOutcome,
     NamespaceCluster,
     start_cluster,
+    suffer,
     wait_until,
 )
 from benchmarks.instruments.counters import describe, read_counters
 from benchmarks.instruments.echo import write_map, write_model
-from benchmarks.instruments.faults import ClusterFault, FaultOutcome, suffer
 from benchmarks.instruments.generator import Request
 from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.namespaces import NoNamespaces
@@ -276,13 +279,13 @@ def list_faults(absent_s: float) -> dict[str, ClusterFault]:
     """Return all faults. The head is lost first, on which Ray may place a lost replica."""
     return {
         f"the head is gone for {absent_s:g} s": partial(
-            faults.lose_head, seconds=absent_s
+            rig.lose_head, seconds=absent_s
         ),
-        "a replica is killed": faults.kill_replica,
-        "Ray is killed on a machine": faults.kill_raylet,
-        "a machine is gone": faults.kill_node,
-        "a link is cut for 30 s": partial(faults.cut_link, seconds=30),
-        "the model is deployed again": faults.redeploy,
+        "a replica is killed": rig.kill_replica,
+        "Ray is killed on a machine": rig.kill_raylet,
+        "a machine is gone": rig.kill_node,
+        "a link is cut for 30 s": partial(rig.cut_link, seconds=30),
+        "the model is deployed again": rig.redeploy,
     }
 
 

@@ -6,7 +6,9 @@ import datetime as dt
 import random
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from pathlib import Path
 
+import yaml
 from babel import Locale, dates, numbers, units
 
 from models.phrasebook_recipe.items import LANGUAGES, Item, clean
@@ -14,32 +16,12 @@ from models.phrasebook_recipe.items import LANGUAGES, Item, clean
 #: A value's key, and how it is written in a language.
 _Value = tuple[str, Callable[[str], str]]
 
-CURRENCIES = ("USD", "EUR", "GBP", "JPY", "KRW", "CNY", "INR", "BRL", "RUB")
-UNITS = """
-    length-kilometer length-meter length-centimeter mass-kilogram mass-gram volume-liter
-    temperature-celsius duration-year duration-month duration-week duration-day
-    duration-hour duration-minute duration-second
-""".split()
-SPANS = ("year", "month", "week", "day", "hour", "minute", "second")
-CURRENCY_NAMES = """
-    USD EUR GBP JPY KRW CNY INR BRL RUB AED ARS AUD BDT CAD CHF CLP COP CZK DKK EGP
-    HKD HUF IDR ILS IQD KES KWD MAD MXN MYR NGN NOK NZD PEN PHP PKR PLN QAR RON SAR
-    SEK SGD THB TND TRY TWD UAH VND ZAR
-""".split()
-LANGUAGE_NAMES = """
-    am ar az be bg bn bs ca cs cy da de el en es et eu fa fi fil fr ga gl gu ha he hi
-    hr hu hy id is it ja ka kk km kn ko ky la lo lt lv mk ml mn mr ms my ne nl pa pl
-    ps pt ro ru si sk sl so sq sr sv sw ta te th tr uk ur uz vi xh yi yo zh zu
-""".split()
-TERRITORIES = """
-    AD AE AF AL AM AO AR AT AU AZ BA BB BD BE BF BG BH BI BJ BN BO BR BS BT BW BY BZ
-    CA CF CH CI CL CM CN CO CR CU CV CY CZ DE DJ DK DO DZ EC EE EG ER ES ET FI FJ FR
-    GA GB GE GH GM GN GQ GR GT GW GY HN HR HT HU ID IE IL IN IQ IR IS IT JM JO JP KE
-    KG KH KM KP KR KW KZ LA LB LI LK LR LS LT LU LV LY MA MC MD ME MG MK ML MM MN MR
-    MT MU MV MW MX MY MZ NA NE NG NI NL NO NP NZ OM PA PE PG PH PK PL PT PY QA RO RS
-    RU RW SA SB SC SD SE SG SI SK SL SM SN SO SR SV SY SZ TD TG TH TJ TM TN TO TR TT
-    TW TZ UA UG US UY UZ VN VU WS YE ZA ZM ZW
-""".split()
+_CODES: dict[str, list[str]] = {
+    name: codes.split()
+    for name, codes in yaml.safe_load(
+        Path(__file__).with_name("cldr.yaml").read_text("utf-8")
+    ).items()
+}
 
 
 def _draw_date(rng: random.Random) -> _Value:
@@ -64,7 +46,7 @@ def _draw_time(rng: random.Random) -> _Value:
 
 def _draw_relative_time(rng: random.Random) -> _Value:
     """ "in 3 days", "2 hours ago"."""
-    unit, count = rng.choice(SPANS), rng.randrange(1, 100)
+    unit, count = rng.choice(_CODES["spans"]), rng.randrange(1, 100)
     sign = rng.choice((1, -1))
 
     def render(language: str) -> str:
@@ -79,7 +61,7 @@ def _draw_relative_time(rng: random.Random) -> _Value:
 
 def _draw_unit(rng: random.Random) -> _Value:
     """A measure: "5 kilometers", "1.5 kilograms"."""
-    unit = rng.choice(UNITS)
+    unit = rng.choice(_CODES["units"])
     can_be_split = not unit.startswith("duration")
     is_split = can_be_split and rng.random() < 0.3
     count = rng.randrange(1, 1000) / 10 if is_split else rng.randrange(1, 500)
@@ -100,7 +82,7 @@ def _format_unit(unit: str, count: float, language: str) -> str:
 
 def _draw_price(rng: random.Random) -> _Value:
     """An amount of money up to 10,000, most of them below 100."""
-    currency = rng.choice(CURRENCIES)
+    currency = rng.choice(_CODES["currencies of prices"])
     cents = rng.randrange(50, int(10 ** rng.uniform(2.5, 6)))
     is_whole = currency in ("JPY", "KRW") or rng.random() < 0.3
     amount = round(cents / 100) if is_whole else cents / 100
@@ -174,23 +156,23 @@ def _make_item(category: str, key: str | None, render: Callable[[str], str]) -> 
 def list_names() -> dict[str, list[Item]]:
     """The finite categories: every weekday, month, country, language and currency."""
     renderers: dict[str, list[Callable[[str], str]]] = {
-        "weekdays": [partial(_weekday, day) for day in range(7)],
-        "months": [partial(_month, month) for month in range(1, 13)],
-        "countries": [partial(_name, "territories", code) for code in TERRITORIES],
-        "languages": [partial(_name, "languages", code) for code in LANGUAGE_NAMES],
-        "currencies": [partial(_name, "currencies", code) for code in CURRENCY_NAMES],
+        "weekdays": [partial(_name_weekday, day) for day in range(7)],
+        "months": [partial(_name_month, month) for month in range(1, 13)],
     }
+    for category in ("countries", "languages", "currencies"):
+        kind = "territories" if category == "countries" else category
+        renderers[category] = [partial(_name, kind, code) for code in _CODES[kind]]
     return {
         category: [_make_item(category, None, render) for render in renders]
         for category, renders in renderers.items()
     }
 
 
-def _weekday(day: int, language: str) -> str:
+def _name_weekday(day: int, language: str) -> str:
     return str(Locale.parse(language).days["format"]["wide"][day])
 
 
-def _month(month: int, language: str) -> str:
+def _name_month(month: int, language: str) -> str:
     """The stand-alone name; where Babel resolves its alias wrongly it answers in
     Chinese, and there the name inside a date is the same word."""
     locale = Locale.parse(language)

@@ -13,8 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.instruments.generator import Request, Target, write_messages
-from benchmarks.instruments.timed_socket import TimedSocket
+from benchmarks.instruments.generator import (
+    Request,
+    Target,
+    TimedSocket,
+    write_messages,
+)
 
 CLIENTS = 8
 #: Before the next request: after a right answer, and after anything else.

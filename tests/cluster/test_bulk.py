@@ -17,10 +17,14 @@ import psutil
 import pytest
 
 import catalog
-from benchmarks.instruments.cluster import NamespaceCluster, start_cluster, wait_until
+from benchmarks.instruments.cluster import (
+    LIMIT_MS,
+    NamespaceCluster,
+    start_cluster,
+    wait_until,
+)
 from benchmarks.instruments.echo import write_map, write_model
-from benchmarks.instruments.faults import LIMIT_MS, keep_asking
-from benchmarks.instruments.generator import Target, ask_within
+from benchmarks.instruments.generator import Target, ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host, find_obstacle
 from deploy.stack import ROOT
 from ray_backend.bulk.executor import STOPPED

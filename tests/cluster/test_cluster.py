@@ -12,10 +12,9 @@ import pytest
 import requests
 
 import catalog
-from benchmarks.instruments import faults
-from benchmarks.instruments.cluster import NamespaceCluster, wait_until
+from benchmarks.instruments import cluster as rig
+from benchmarks.instruments.cluster import NamespaceCluster, suffer, wait_until
 from benchmarks.instruments.echo import write_map, write_model
-from benchmarks.instruments.faults import suffer
 from benchmarks.instruments.generator import Target
 from benchmarks.instruments.namespaces import Host
 from contract.problems import CONTENT_TYPE
@@ -103,9 +102,9 @@ def test_replicas_want_the_key(cluster: NamespaceCluster):
     "happen",
     [
         # First: Ray may place a lost replica on the head again.
-        pytest.param(partial(faults.lose_head, seconds=_ABSENT_S), id="head"),
-        pytest.param(faults.kill_replica, id="replica"),
-        pytest.param(faults.kill_node, id="node"),
+        pytest.param(partial(rig.lose_head, seconds=_ABSENT_S), id="head"),
+        pytest.param(rig.kill_replica, id="replica"),
+        pytest.param(rig.kill_node, id="node"),
     ],
 )
 def test_clients_notice_nothing_of(happen, cluster: NamespaceCluster, target: Target):
@@ -117,7 +116,7 @@ def test_clients_notice_nothing_of(happen, cluster: NamespaceCluster, target: Ta
 def test_no_request_outlives_its_deadline_because_a_link_is_cut(
     cluster: NamespaceCluster, target: Target
 ):
-    happen = partial(faults.cut_link, seconds=_ABSENT_S)
+    happen = partial(rig.cut_link, seconds=_ABSENT_S)
     outcome = suffer(cluster, target, happen)
     assert outcome.answers > 0
     assert outcome.failed.keys() <= {"429", "504"}
@@ -127,7 +126,7 @@ def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(
     cluster: NamespaceCluster, target: Target
 ):
     before = cluster.list_pids()
-    outcome = suffer(cluster, target, faults.redeploy)
+    outcome = suffer(cluster, target, rig.redeploy)
     after = cluster.list_pids()
     assert outcome.failed == {}
     assert before.pop("fr").isdisjoint(after.pop("fr"))

@@ -9,8 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.instruments.faults import Asked, keep_asking
-from benchmarks.instruments.generator import Request, Target, ask_within
+from benchmarks.instruments.generator import (
+    Asked,
+    Request,
+    Target,
+    ask_within,
+    keep_asking,
+)
 from deploy.stack import Stack
 from tests.e2e.real_stack import is_ready, kill, wait_until
 

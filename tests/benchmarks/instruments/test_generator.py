@@ -7,8 +7,9 @@ import math
 import socket
 import statistics
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
 import pytest
@@ -19,6 +20,7 @@ from benchmarks.instruments.generator import (
     Manner,
     Request,
     Target,
+    TimedSocket,
     ask_again,
     ask_at,
     ask_once,
@@ -28,6 +30,7 @@ from benchmarks.instruments.generator import (
 )
 from benchmarks.instruments.load import measure_open, summarize
 from tests.benchmarks.conftest import Server
+from tests.e2e.real_stack import wait_until
 
 REQUESTS = [Request(b'{"number": %d}' % number) for number in range(3)]
 HEAD = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n"
@@ -166,3 +169,36 @@ def test_errors_have_no_part_in_latencies_and_lateness_only_in_an_open_loop():
     assert (opened.errors, opened.requests_per_s, opened.lag_p99_ms) == (2, 0.5, 500)
     assert opened.latencies.p50_ms == opened.latencies.p99_ms == 1000
     assert closed.latencies.p50_ms == 500
+
+
+def read_into(client: TimedSocket) -> bytes:
+    place = bytearray(9)
+    return bytes(place[: client.recv_into(place)])
+
+
+READS: dict[str, Callable[[TimedSocket], bytes]] = {
+    "recv": lambda client: client.recv(9),
+    "recv_into": read_into,
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_an_answer_arrives_before_it_is_read_and_the_end_is_no_arrival(
+    read, listening: socket.socket
+):
+    with TimedSocket() as client:
+        client.connect(listening.getsockname())
+        server, _ = listening.accept()
+
+        def is_timed() -> bool:
+            """The kernel begins to note times soon after the first who asks for them."""
+            server.sendall(b"answer")
+            sent_at = time.monotonic()
+            assert read(client) == b"answer"
+            return 0 < client.arrived_at <= sent_at
+
+        with server:
+            wait_until(is_timed)
+            arrived_at = client.arrived_at
+        assert read(client) == b""
+        assert client.arrived_at == arrived_at
