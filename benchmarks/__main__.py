@@ -6,49 +6,15 @@ import json
 import signal
 
 try:
-    from benchmarks.compare import comparison
-    from benchmarks.driver import Answer, make_app
-    from benchmarks.measure import (
-        batches,
-        captioning,
-        gateway,
-        hostile,
-        ingress,
-        overload,
-        page,
-        soak,
-        stack,
-    )
+    from benchmarks.driver import make_app
     from benchmarks.report import write_tables
-    from benchmarks.simulate import command as simulate
-    from benchmarks.tune import search as tune
     from deploy.stack import ROOT
+
+    app = make_app()
 except ModuleNotFoundError as error:
     raise SystemExit(f"{error}: `make .venv/ready-dev` installs it.") from error
 
-ANSWERS: dict[str, Answer] = {
-    "engine": batches.measure_engines,
-    "study": batches.study,
-    "stack": stack.answer,
-    "overload": overload.answer,
-    "soak": soak.answer,
-    "fairness": stack.measure_fairness,
-    "hostile": hostile.answer,
-    "dialects": gateway.compare_dialects,
-    "profile": gateway.profile,
-    "documents": stack.compare_with_lists,
-    "page": page.answer,
-    "compare": comparison.answer,
-    "simulate": simulate.answer,
-    "captioning": captioning.answer,
-    "microbatching": gateway.compare_batching,
-    "keys": gateway.compare_keys,
-    "bulk": batches.measure_bulk,
-    "ingress": ingress.answer,
-    "tune": tune.answer,
-}
 DOCS = ROOT / "docs"
-app = make_app(ANSWERS, "Measure on this machine what docs/performance.md reports.")
 
 
 @app.callback()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from subprocess import SubprocessError
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -44,6 +45,8 @@ class OptionEntry(PlanEntry):
 class QuestionEntry(PlanEntry):
     """A command. An option without a default is required."""
 
+    #: Its function, as `module:name`.
+    answer: str
     defaults: Mapping[str, Any] = {}
     has_charts: bool = False
 
@@ -55,12 +58,12 @@ class QuestionList(PlanEntry):
     questions: Mapping[str, QuestionEntry]
 
 
-def make_app(answers: Mapping[str, Answer], purpose: str) -> typer.Typer:
-    """Return the command line with a command for each answer. Raises PlanError."""
-    app = typer.Typer(add_completion=False, no_args_is_help=True, help=purpose)
+def make_app() -> typer.Typer:
+    """Return the command line with a command for each question. Raises PlanError."""
+    app = typer.Typer(add_completion=False, no_args_is_help=True)
     questions = plan_file.read(QUESTIONS, QuestionList)
-    for name, answer in answers.items():
-        register(app, name, answer, questions)
+    for name, question in questions.questions.items():
+        register(app, name, resolve_name(question.answer), questions)
     return app
 
 

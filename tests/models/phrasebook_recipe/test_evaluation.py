@@ -55,7 +55,7 @@ def test_a_language_that_is_not_known_is_seen(report: PhrasebookReport):
     assert report.outside_warned == 1
 
 
-def test_spaces_and_invisible_marks_are_no_mistake(corpus: Corpus):
+def test_spaces_and_invisible_marks_are_no_mistake():
     engine = FakeEngine(says={"5 km": "5\u202fkm\u200e", "6 km": "6km"})
     pairs = [TextPair("units", "en", "ar", text, text) for text in ("5 km", "6 km")]
     assert [j.is_right for j in evaluation.judge(engine, pairs)] == [True, False]
