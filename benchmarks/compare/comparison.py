@@ -85,16 +85,6 @@ def choose(names: Sequence[str]) -> tuple[Contender, ...]:
     return (OURS, *(OTHERS[name] for name in dict.fromkeys(names)))
 
 
-def prepare(contenders: Sequence[Contender], workload: Workload) -> None:
-    """Installs packages and converts the model, so that no first start is slower."""
-    for contender in contenders:
-        say(f"preparing {contender.name}")
-        contender.prepare()
-    map_path = _write_map(workload, "prepared", {})
-    for model in running.read_map(map_path, workload.model).models:
-        checkpoint.prepare(model, checkpoint.default_cache())
-
-
 def _make_stack(
     name: str,
     start: running.Start,
@@ -256,8 +246,14 @@ def answer(
         languages=tuple(served),
         settings=driver.read_settings(setting),
     )
-    prepare(contenders, workload)
-    ways = {one.name: lambda _, one=one: one.take_turn(workload) for one in contenders}
+    # Packages are installed and the model is converted, so that no first start is slower.
+    for contender in contenders:
+        say(f"preparing {contender.name}")
+        contender.prepare()
+    map_path = _write_map(workload, "prepared", {})
+    for one in running.read_map(map_path, workload.model).models:
+        checkpoint.prepare(one, checkpoint.default_cache())
+    ways = {it.name: lambda _, it=it: it.take_turn(workload) for it in contenders}
     return describe(driver.take_turns(ways, rounds))
 
 

@@ -98,9 +98,8 @@ def compare(
         converted = conversion.convert(out, Path(cache), "int8")
         ours = evaluation.judge(CTranslate2Engine(converted), pairs)
     reference = evaluation.judge(TransformersEngine(out), pairs)
-    differing = [
-        (a, b) for a, b in zip(ours, reference, strict=True) if a.text != b.text
-    ]
+    both = zip(ours, reference, strict=True)
+    differing = [(a, b) for a, b in both if a.text != b.text]
     for a, b in differing:
         typer.echo(
             f"{a.pair.source_language}>{a.pair.target_language} {a.pair.source}\n"

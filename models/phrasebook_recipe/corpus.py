@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
 from models.phrasebook_recipe import cldr, phrasebook
 from models.phrasebook_recipe.items import LANGUAGES, Item
-
-Source = Callable[[random.Random], tuple[Item, frozenset[str]]]
 
 #: Share of each kind in the training mix.
 MIX = {"phrases": 0.7, "masks": 0.06, "names": 0.17, "values": 0.07}
@@ -52,28 +50,20 @@ class Corpus:
         self.phrases = phrases
         self.names = cldr.list_names()
         self._slotted = [p for p in phrases if p.slots and p.domain != phrasebook.WORDS]
-        self._phrase_weights = list(accumulate(map(_weigh, phrases)))
+        self._weights = list(accumulate(map(_weigh, phrases)))
 
     def draw(self, rng: random.Random, *, held_out: bool = False) -> TextPair:
         """A random pair; training pairs vary the source's capital and final mark."""
-        kind = rng.choices(list(MIX), list(MIX.values()))[0]
+        kind = _choose(rng, MIX)
         item, ambiguous_in = self._draw_item(kind, rng, held_out)
         languages = [lang for lang in LANGUAGES if lang not in ambiguous_in]
-        source_language = rng.choice(languages)
-        target_language = rng.choice(
-            [lang for lang in LANGUAGES if lang != source_language]
-        )
-        wordings = item.wordings(source_language)
+        given = rng.choice(languages)
+        target = rng.choice([lang for lang in LANGUAGES if lang != given])
+        wordings = item.wordings(given)
         source = wordings[0] if held_out or rng.random() < 0.6 else rng.choice(wordings)
         if not held_out and kind != "values":
             source = vary(source, rng)
-        return TextPair(
-            item.category,
-            source_language,
-            target_language,
-            source,
-            item.text(target_language),
-        )
+        return TextPair(item.category, given, target, source, item.text(target))
 
     def held_out(self, count: int, seed: int = 1) -> list[TextPair]:
         """Pairs of items that training never draws."""
@@ -106,25 +96,24 @@ class Corpus:
         if kind == "names" and held_out:
             kind = "values"
         while True:
-            item, ambiguous_in = getattr(self, f"_draw_{kind}")(rng)
+            ambiguous_in: frozenset[str] = frozenset()
+            match kind:
+                case "phrases":
+                    (phrase,) = rng.choices(self.phrases, cum_weights=self._weights)
+                    item, ambiguous_in = phrase.draw(rng), phrase.ambiguous_in
+                case "masks":
+                    phrase = rng.choice(self._slotted)
+                    item, ambiguous_in = phrase.draw_masked(rng), phrase.ambiguous_in
+                case "names":
+                    item = rng.choice(self.names[_choose(rng, _NAME_WEIGHTS)])
+                case _:
+                    item = cldr.draw(_choose(rng, _VALUE_WEIGHTS), rng)
             if item.is_held_out == held_out:
                 return item, ambiguous_in
 
-    def _draw_phrases(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
-        phrase = rng.choices(self.phrases, cum_weights=self._phrase_weights)[0]
-        return phrase.draw(rng), phrase.ambiguous_in
 
-    def _draw_masks(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
-        phrase = rng.choice(self._slotted)
-        return phrase.draw_masked(rng), phrase.ambiguous_in
-
-    def _draw_names(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
-        category = rng.choices(list(_NAME_WEIGHTS), list(_NAME_WEIGHTS.values()))[0]
-        return rng.choice(self.names[category]), frozenset()
-
-    def _draw_values(self, rng: random.Random) -> tuple[Item, frozenset[str]]:
-        category = rng.choices(list(_VALUE_WEIGHTS), list(_VALUE_WEIGHTS.values()))[0]
-        return cldr.draw(category, rng), frozenset()
+def _choose(rng: random.Random, weights: Mapping[str, float]) -> str:
+    return rng.choices(list(weights), list(weights.values()))[0]
 
 
 def _weigh(phrase: phrasebook.Phrase) -> int:

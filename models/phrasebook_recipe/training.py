@@ -125,7 +125,7 @@ class PhrasebookRecipe:
     seed: int = 0
 
 
-def make_config(vocabulary: Vocabulary) -> M2M100Config:
+def _make_config(vocabulary: Vocabulary) -> M2M100Config:
     """Three layers on each side, width 256."""
     return M2M100Config(
         vocab_size=vocabulary.size,
@@ -160,7 +160,7 @@ class PhrasebookTrainer(Training):
         self.vocabulary = vocabulary
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(recipe.seed)
-        model = M2M100ForConditionalGeneration(make_config(vocabulary)).to(self.device)
+        model = M2M100ForConditionalGeneration(_make_config(vocabulary)).to(self.device)
         # For short sentences on a CPU PyTorch's fused attention is the slower one.
         model.set_attn_implementation("eager")
         options = {"lr": recipe.learning_rate, "weight_decay": 0.01, "fused": True}

@@ -190,7 +190,7 @@ def test_figures_are_shown_with_three_digits():
     assert list(map(report.show, values)) == shown
 
 
-#: What reads an option, a right text, its value, wrong texts, and what is said to them.
+#: A reader of an option, a right text, its value, wrong texts, and what it says to them.
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "numbers": (driver.read_numbers, "1,64", [1, 64], ("", "0", "1,-2"), "from 1"),
     "rates": (driver.read_rates, "0.5,2", [0.5, 2], ("0", "-1", "inf"), "above 0"),
