@@ -1,11 +1,13 @@
-"""The driver of all benchmarks. `questions.yaml` has the options of each command."""
+"""The driver of all benchmarks. `questions.yaml` has the options of each command. Errors in a
+plan in YAML name the line and what was expected.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
@@ -14,11 +16,12 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import psutil
 import typer
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import plan_file, report
-from benchmarks.plan_file import PlanEntry
+from benchmarks import report
 from benchmarks.report import Findings
 from deploy.stack import ROOT, StackError
 
@@ -30,6 +33,81 @@ _WIDEST = 400
 Turn = TypeVar("Turn")
 #: Measures something. Its parameters are the command's options, but for `--out` and `--plot`.
 Answer = Callable[..., Findings | Iterator[Findings] | None]
+
+
+Plan = TypeVar("Plan", bound=BaseModel)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
+
+
+class PlanEntry(BaseModel):
+    """A part of a plan: each key is known and of its kind."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PlanError(ValueError):
+    """A plan that cannot be followed; the message names the line and what was expected."""
+
+
+def load_plan(path: Path, kind: type[Plan]) -> Plan:
+    """A plan of this kind from a file. Raises PlanError."""
+    try:
+        text = path.read_text("utf-8")
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PlanError(f"{path}: {error}") from error
+    if not isinstance(root, yaml.MappingNode):
+        needed = [key for key, f in kind.model_fields.items() if f.is_required()]
+        raise PlanError(f"{path}: expected a mapping with {', '.join(needed)}")
+    _refuse_duplicates(path, root)
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        faults = (_describe(path, root, fault) for fault in error.errors())
+        raise PlanError("\n".join(faults)) from error
+
+
+def _describe(path: Path, root: yaml.Node, fault: Any) -> str:
+    place = fault["loc"]
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if not place:
+        return f"{path}: {message}"
+    message = message.removeprefix(f"{place[-1]}: ")
+    name = ".".join(map(str, place))
+    return f"{path}:{_find_line(root, place)}: {name}: {message}"
+
+
+def _find_line(node: yaml.Node, place: Sequence[str | int]) -> int:
+    """The line of the value at `place`, or of its nearest existing parent."""
+    line = node.start_mark.line + 1
+    for part in place:
+        pairs = {}
+        if isinstance(node, yaml.MappingNode):
+            pairs = {key.value: (key, value) for key, value in node.value}
+        elif isinstance(node, yaml.SequenceNode):
+            pairs = {str(i): (value, value) for i, value in enumerate(node.value)}
+        if str(part) not in pairs:
+            break
+        key, node = pairs[str(part)]
+        line = key.start_mark.line + 1
+    return line
+
+
+def _refuse_duplicates(path: Path, node: yaml.Node) -> None:
+    """Raises PlanError for a key that is there twice: YAML's reader keeps the last one."""
+    if isinstance(node, yaml.SequenceNode):
+        for child in node.value:
+            _refuse_duplicates(path, child)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[str] = set()
+    for key, value in node.value:
+        if key.value in seen:
+            line = key.start_mark.line + 1
+            raise PlanError(f"{path}:{line}: {key.value}: is there twice")
+        seen.add(key.value)
+        _refuse_duplicates(path, value)
 
 
 class OptionEntry(PlanEntry):
@@ -61,7 +139,7 @@ class QuestionList(PlanEntry):
 def make_app() -> typer.Typer:
     """Return the command line with a command for each question. Raises PlanError."""
     app = typer.Typer(add_completion=False, no_args_is_help=True)
-    questions = plan_file.read(QUESTIONS, QuestionList)
+    questions = load_plan(QUESTIONS, QuestionList)
     for name, question in questions.questions.items():
         register(app, name, resolve_name(question.answer), questions)
     return app

@@ -1,4 +1,6 @@
-"""Measures load by clients that wait (closed loop), or by requests that do not (open loop)."""
+"""Measures load by clients that wait (closed loop), or by requests that do not (open loop), and
+reads the workers' counters from the metrics page of TorchServe or Ray.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import requests
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
 from benchmarks.instruments import generator, processes
 from benchmarks.report import Columns, Latencies, percentile, summarize_latencies
+from deploy.stack import ROOT
 
 OPEN, CLOSED = "open", "closed"
 
@@ -153,3 +160,67 @@ def split_by_level(
         }
         for place, load in enumerate(first)
     }
+
+
+_PREFIX, _RAY_PREFIX = "Babelgate", "ray_"
+_TIMEOUT_S = 10
+
+
+_DECLARED = yaml.safe_load(
+    (ROOT / "torchserve_backend/metrics.yaml").read_text("utf-8")
+)
+#: The declared counters without their prefix, by their names in small letters, which Ray
+#: writes.
+_NAMES = {
+    each["name"].lower(): each["name"].removeprefix(_PREFIX)
+    for each in _DECLARED["model_metrics"]["counter"]
+}
+
+
+@dataclass(frozen=True)
+class WorkerFigures:
+    """Figures of all workers together; None if no batch came."""
+
+    batches: int = 0
+    #: Rows of a batch.
+    batch_fill: float | None = None
+    #: From the gateway's sending of a row to its batch's start.
+    queue_ms: float | None = None
+    #: The duration of a batch in the handler.
+    handler_ms: float | None = None
+    padding_share: float | None = None
+    tokens: int = 0
+
+
+def read_counters(url: str) -> Counter[str]:
+    """The handlers' counters, added up over the models. Raises RequestException."""
+    page = requests.get(url, timeout=_TIMEOUT_S)
+    page.raise_for_status()
+    counters: Counter[str] = Counter()
+    for family in text_string_to_metric_families(page.text):
+        for sample in family.samples:
+            name = sample.name.removeprefix(_RAY_PREFIX).removesuffix("_total")
+            if declared := _NAMES.get(name.lower()):
+                counters[declared] += round(sample.value)
+    return counters
+
+
+def describe_workers(
+    before: Mapping[str, int], after: Mapping[str, int]
+) -> WorkerFigures:
+    """Describe the counts between two readings."""
+    counted = Counter(after)
+    counted.subtract(before)
+    read = counted["Tokens"] + counted["PaddingTokens"]
+    return WorkerFigures(
+        batches=counted["Batches"],
+        batch_fill=_divide(counted["Rows"], counted["Batches"]),
+        queue_ms=_divide(counted["QueueMs"], counted["Rows"]),
+        handler_ms=_divide(counted["ComputeMs"], counted["Batches"]),
+        padding_share=_divide(counted["PaddingTokens"], read),
+        tokens=counted["Tokens"],
+    )
+
+
+def _divide(dividend: int, divisor: int) -> float | None:
+    return dividend / divisor if divisor else None

@@ -30,10 +30,14 @@ from benchmarks.instruments.cluster import (
     suffer,
     wait_until,
 )
-from benchmarks.instruments.counters import describe, read_counters
 from benchmarks.instruments.echo import write_map, write_model
 from benchmarks.instruments.generator import Request
-from benchmarks.instruments.load import LoadFigures, measure_closed
+from benchmarks.instruments.load import (
+    LoadFigures,
+    describe_workers,
+    measure_closed,
+    read_counters,
+)
 from benchmarks.instruments.namespaces import NoNamespaces
 from benchmarks.instruments.processes import Leaders
 from benchmarks.instruments.running import Running
@@ -231,7 +235,7 @@ class _Bench:
             "all rows are counted",
             _COUNTED_S,
         )
-        fill = describe(before, _count(pages)).batch_fill
+        fill = describe_workers(before, _count(pages)).batch_fill
         return ClusterLoad(name, load, fill, fill and self._time_handler(round(fill)))
 
     def _time_handler(self, rows_each: int) -> float:

@@ -12,8 +12,7 @@ import numpy as np
 import pydantic
 import yaml
 
-from benchmarks import plan_file
-from benchmarks.plan_file import PlanEntry, Positive
+from benchmarks.driver import PlanEntry, Positive, load_plan
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -269,7 +268,7 @@ def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:
 
 def read_scenario(path: Path) -> Scenario:
     """Reads a scenario; its `file` is looked for beside it. Raises PlanError."""
-    scenario = plan_file.read(path, Scenario)
+    scenario = load_plan(path, Scenario)
     entry = scenario.replica.service
     if entry.file is None:
         return scenario

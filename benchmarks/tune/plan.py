@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from benchmarks import plan_file
+from benchmarks.driver import PlanEntry, Positive, load_plan
 from benchmarks.instruments.workload import MeasuredTask
-from benchmarks.plan_file import PlanEntry, Positive
 from catalog.map import SECTIONS, check
 from contract.tasks import TRANSLATION
 
@@ -191,4 +190,4 @@ class TuningPlan(PlanEntry):
 
 def read_plan(path: Path) -> TuningPlan:
     """Reads a plan from a file. Raises PlanError."""
-    return plan_file.read(path, TuningPlan)
+    return load_plan(path, TuningPlan)

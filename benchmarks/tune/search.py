@@ -18,19 +18,20 @@ from pydantic import TypeAdapter
 from requests import RequestException
 
 from benchmarks import report
-from benchmarks.driver import console, read_range, say
+from benchmarks.driver import PlanError, console, read_range, say
 from benchmarks.instruments import running
-from benchmarks.instruments.counters import WorkerFigures, describe, read_counters
 from benchmarks.instruments.load import (
     OPEN,
     LoadFigures,
+    WorkerFigures,
+    describe_workers,
     measure_closed,
     measure_open,
+    read_counters,
     sum_cpu,
     sum_memory,
 )
 from benchmarks.instruments.workload import REQUESTS, draw_requests
-from benchmarks.plan_file import PlanError
 from benchmarks.report import Chart, show
 from benchmarks.tune.plan import KNOBS, Combination, SlaEntry, TuningPlan, read_plan
 from catalog.map import SECTIONS
@@ -323,7 +324,7 @@ def run_trial(
                 say(f"{combination.name}, {levels[number]:g} {plan.load.unit}")
                 before = read_counters(stack.metrics_url)
                 load = ask(levels[number], seconds)
-                workers = describe(before, read_counters(stack.metrics_url))
+                workers = describe_workers(before, read_counters(stack.metrics_url))
                 points.append(TrialPoint(load, workers, keeps(load, plan.sla)))
                 return points[-1].is_kept
 

@@ -23,8 +23,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 from torch.nn.functional import cross_entropy
 
-from models.shapes_recipe.precision import FoundBox, measure_ap50
-from models.shapes_recipe.rendering import FigureBox, boxes
+from models.shapes_recipe.rendering import FigureBox, FoundBox, boxes, measure_ap50
 from models.shapes_recipe.samples import Sample, ShapesTask, draw_batch, held_out
 from models.shapes_recipe.scenes import (
     COLOURS,

@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchmarks import driver, plan_file, report
+from benchmarks import driver, report
 from benchmarks.__main__ import app
 from benchmarks.report import (
     ADDED,
@@ -32,7 +32,7 @@ TABLE = FigureTable(("clients", "requests/s"), (("1", "9.00"), ("64", "180")))
 
 def run(answer: driver.Answer, folder: Path, *options: str, **question: Any):
     """Runs an answer as the command `stack`, whose options are explained."""
-    shipped = plan_file.read(driver.QUESTIONS, driver.QuestionList)
+    shipped = driver.load_plan(driver.QUESTIONS, driver.QuestionList)
     entry = driver.QuestionEntry.model_validate({"answer": "", **question})
     questions = shipped.model_copy(update={"questions": {"stack": entry}})
     command_line = typer.Typer()
@@ -102,7 +102,7 @@ def test_without_matplotlib_nothing_is_measured(
 
 
 def test_every_command_explains_itself_and_every_option_is_used():
-    listed = plan_file.read(driver.QUESTIONS, driver.QuestionList)
+    listed = driver.load_plan(driver.QUESTIONS, driver.QuestionList)
     used = {"out", "plot"}
     for name, question in listed.questions.items():
         done = CliRunner().invoke(app, [name, "--help"])

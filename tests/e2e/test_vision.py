@@ -19,7 +19,6 @@ from PIL import Image
 from benchmarks.measure.captioning import find_video, list_captions
 from deploy.stack import ROOT, Stack
 from models.shapes_recipe import rendering
-from models.shapes_recipe.precision import measure_overlap
 from models.shapes_recipe.samples import Sample, ShapesTask, held_out
 from models.shapes_recipe.scenes import classify
 from tests.e2e.real_stack import wait_until
@@ -150,7 +149,7 @@ def test_objects_are_found_in_images_of_many_sizes_at_once(vision: Stack):
 
 def _is_same(box: rendering.FigureBox, thing: dict[str, Any]) -> bool:
     at = rendering.FigureBox(thing["label"], **thing["box"])
-    return box.label == at.label and measure_overlap(box, at) >= 0.5
+    return box.label == at.label and rendering.measure_overlap(box, at) >= 0.5
 
 
 BAD = [

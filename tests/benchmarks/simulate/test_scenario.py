@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.plan_file import PlanError
+from benchmarks.driver import PlanError
 from benchmarks.simulate.scenario import (
     HOUR_S,
     TrafficEntry,

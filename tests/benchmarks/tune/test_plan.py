@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import catalog
-from benchmarks.plan_file import PlanError
+from benchmarks.driver import PlanError
 from benchmarks.tune.plan import TuningPlan, read_plan
 from benchmarks.tune.search import write_map
 

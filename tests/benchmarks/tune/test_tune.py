@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.instruments.counters import WorkerFigures
-from benchmarks.instruments.load import LoadFigures
+from benchmarks.instruments.load import LoadFigures, WorkerFigures
 from benchmarks.report import Latencies
 from benchmarks.tune import search as tune
 from benchmarks.tune.plan import Combination, SlaEntry, TuningPlan
