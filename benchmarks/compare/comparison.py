@@ -68,8 +68,6 @@ class Contender:
     name: str
     #: Measures a load per number of clients.
     take_turn: Callable[[Workload], Sequence[LoadFigures]]
-    #: Installs what it needs, before the first turn.
-    prepare: Callable[[], object] = lambda: None
 
 
 def choose(names: Sequence[str]) -> tuple[Contender, ...]:
@@ -85,13 +83,7 @@ def choose(names: Sequence[str]) -> tuple[Contender, ...]:
     return (OURS, *(OTHERS[name] for name in dict.fromkeys(names)))
 
 
-def _make_stack(
-    name: str,
-    start: running.Start,
-    *,
-    prepare: Callable[[], object] = lambda: None,
-    **settings: Any,
-) -> Contender:
+def _make_stack(name: str, start: running.Start, **settings: Any) -> Contender:
     """Starts a stack with these settings of the map."""
 
     def take_turn(workload: Workload) -> list[LoadFigures]:
@@ -112,7 +104,7 @@ def _make_stack(
             ]
         return [replace(load, cold_start_s=cold_start_s) for load in loads]
 
-    return Contender(name, take_turn, prepare)
+    return Contender(name, take_turn)
 
 
 def _run_engine(
@@ -168,22 +160,17 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
     )
 
 
-#: The ways in which ours runs.
 OURS = _make_stack("babelgate", running.start)
-_INTERACTIVE = _make_stack(
-    "interactive", running.start, **_read_differences("interactive.json")
-)
-_EMBEDDED = _make_stack("embedded", running.start_embedded)
-OWN = (OURS.name, _INTERACTIVE.name, _EMBEDDED.name)
+#: The ways in which ours runs.
+OWN = (OURS.name, "interactive", "embedded")
 #: The contenders that ours is compared with, by their names for `--against`.
 OTHERS: Mapping[str, Contender] = {
     "baseline": _make_stack("baseline", launch.start),
-    "interactive": _INTERACTIVE,
-    "embedded": _EMBEDDED,
-    **{
-        name: _make_stack(name, peer.start, prepare=peer.prepare)
-        for name, peer in PEERS.items()
-    },
+    "interactive": _make_stack(
+        "interactive", running.start, **_read_differences("interactive.json")
+    ),
+    "embedded": _make_stack("embedded", running.start_embedded),
+    **{name: _make_stack(name, peer.start) for name, peer in PEERS.items()},
     "engine": Contender("engine", _run_engine),
     "thread": Contender("engine-thread", partial(_run_engine, threads=1)),
     "sentence": Contender("engine-sentence", partial(_run_engine, threads=1, size=1)),
@@ -247,9 +234,9 @@ def answer(
         settings=driver.read_settings(setting),
     )
     # Packages are installed and the model is converted, so that no first start is slower.
-    for contender in contenders:
-        say(f"preparing {contender.name}")
-        contender.prepare()
+    for name in PEERS.keys() & set(names):
+        say(f"preparing {name}")
+        PEERS[name].prepare()
     map_path = _write_map(workload, "prepared", {})
     for one in running.read_map(map_path, workload.model).models:
         checkpoint.prepare(one, checkpoint.default_cache())
