@@ -7,7 +7,6 @@ import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 import yaml
 
 from benchmarks.compare.baseline import launch
@@ -19,9 +18,7 @@ from tests.random_m2m100 import PHRASEBOOK
 ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
 
 
-@pytest.fixture(scope="module")
-def handler() -> BaselineHandler:
-    """For German, with the model that ships."""
+def test_the_handler_translates_a_batch_of_several_languages():
     handler = BaselineHandler()
     handler.initialize(
         SimpleNamespace(
@@ -30,10 +27,6 @@ def handler() -> BaselineHandler:
             model_name="de",
         )
     )
-    return handler
-
-
-def test_the_handler_translates_a_batch_of_several_languages(handler: BaselineHandler):
     french = {"src_lang": "fr", "src_text": "Merci.", "tgt_lang": "de"}
     answers = handler.handle([{"body": ROW}, {"body": french}], None)
     texts = [answer["translated"].rstrip(".") for answer in answers]

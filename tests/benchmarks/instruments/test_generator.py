@@ -47,15 +47,6 @@ def aim(listening: socket.socket) -> Target:
     return Target(f"http://127.0.0.1:{listening.getsockname()[1]}", REQUESTS)
 
 
-def test_an_open_loop_asks_once_per_arrival_and_in_order(server: Server):
-    target = Target(server.url, REQUESTS)
-    replies = ask_at(target, [0.0, 0.01, 0.02], ask_within(5000))
-    assert [reply.status for reply in replies] == ["200"] * 3
-    assert sorted(reply.number for reply in replies) == [0, 1, 2]
-    assert sorted(body["number"] for _, body in server.asked) == [0, 1, 2]
-    assert all(reply.latency_s >= reply.lag_s >= 0 for reply in replies)
-
-
 def test_an_open_loop_does_not_wait_for_answers(listening: socket.socket):
     replies = ask_at(aim(listening), [0.0] * 50, ask_within(1))
     assert Counter(reply.status for reply in replies) == {"timeout": 50}
@@ -124,19 +115,10 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(
     assert all(reply.ended_s < 60 for reply in replies)
 
 
-@pytest.mark.parametrize(
-    ("received", "status"),
-    [
-        pytest.param(HEAD + b"{", "", id="its body is coming"),
-        pytest.param(HEAD[:-2], "", id="its head is coming"),
-        pytest.param(HEAD.lower() + b"{}", "429", id="small letters"),
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "200", id="chunks"
-        ),
-    ],
-)
-def test_an_answer_has_a_status_when_it_is_complete(received: bytes, status: str):
-    assert read_status(received) == status
+def test_an_answer_has_a_status_when_it_is_complete():
+    assert read_status(HEAD + b"{") == read_status(HEAD[:-2]) == ""
+    assert read_status(HEAD.lower() + b"{}") == "429"
+    assert read_status(b"HTTP/1.1 200 OK\r\n\r\n2\r\n{}\r\n0\r\n\r\n") == "200"
 
 
 def test_arrivals_are_a_poisson_process_and_alike_for_a_seed():
@@ -155,6 +137,7 @@ def test_an_open_loop_sends_a_request_per_arrival_and_counts_statuses(server: Se
     target = Target(server.url, REQUESTS)
     load = measure_open(target, rate=100, seconds=0.5, connections=4, seed=3)
     assert load.answers == len(server.asked) == len(draw_arrivals(100, 0.5, 3))
+    assert {body["number"] for _, body in server.asked} == {0, 1, 2}
     assert (load.loop, load.errors) == ("open", 2)
     assert load.statuses == {"200": load.answers - 2, "429": 1, "503": 1}
 

@@ -42,11 +42,9 @@ def test_a_tokenizer_knows_every_character_of_its_corpus(
     corpus.names = {}
     training.train_tokenizer(corpus, tmp_path, lines=0)
     vocabulary = Vocabulary(tmp_path)
-    assert {path.name for path in tmp_path.glob("*[!l]")} >= {"vocab.json"}
     for pair in corpus.finite():
-        assert vocabulary.unk not in vocabulary.encode(
-            pair.source, pair.source_language
-        )
+        ids = vocabulary.encode(pair.source, pair.source_language)
+        assert vocabulary.unk not in ids
 
 
 def test_batches_are_full_padded_and_hold_no_more_than_they_may(
@@ -99,9 +97,8 @@ def test_a_stopped_training_has_learnt_and_remembers_it(
     assert last < first
     trainer.spent_s = 60.0
     trainer.run(print)
-    again = PhrasebookTrainer(
-        trainer.corpus, trainer.vocabulary, trainer.recipe, tmp_path
-    )
+    parts = trainer.corpus, trainer.vocabulary, trainer.recipe
+    again = PhrasebookTrainer(*parts, tmp_path)
     assert (again.step, again.spent_s) == (3, 60.0)
     for name, expected in trainer.model.state_dict().items():
         assert torch.equal(again.model.state_dict()[name], expected), name

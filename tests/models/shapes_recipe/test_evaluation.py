@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,18 +18,18 @@ from models.shapes_recipe.evaluation import SHIPPED
 from models.shapes_recipe.samples import ShapesTask, held_out
 
 
-@pytest.mark.parametrize("is_clip", [False, True], ids=["pictures", "a clip"])
-def test_what_is_drawn_can_be_looked_at(tmp_path: Path, is_clip: bool):
-    options = ["--out", str(tmp_path / "drawn"), "--count", "3"]
-    command = ["draw", "detection", *options, *(["--clip"] if is_clip else [])]
+def draw(out: Path, *options: str) -> list[Any]:
+    command = ["draw", "detection", "--out", str(out), "--count", "3", *options]
     assert CliRunner().invoke(app, command).exit_code == 0
-    drawn = [np.array(Image.open(p)) for p in sorted((tmp_path / "drawn").iterdir())]
-    assert len(drawn) == 3
-    if is_clip:
-        assert {frame.shape for frame in drawn} == {(270, 480, 3)}
-    else:
-        for frame, sample in zip(drawn, held_out(ShapesTask.DETECTION, 3), strict=True):
-            np.testing.assert_array_equal(frame, sample.picture)
+    return [np.array(Image.open(path)) for path in sorted(out.iterdir())]
+
+
+def test_what_is_drawn_can_be_looked_at(tmp_path: Path):
+    drawn = draw(tmp_path / "pictures")
+    for frame, sample in zip(drawn, held_out(ShapesTask.DETECTION, 3), strict=True):
+        np.testing.assert_array_equal(frame, sample.picture)
+    clip = draw(tmp_path / "clip", "--clip")
+    assert [frame.shape for frame in clip] == [(270, 480, 3)] * 3
 
 
 @pytest.mark.slow

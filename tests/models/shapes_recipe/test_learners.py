@@ -16,16 +16,7 @@ from transformers import AutoImageProcessor
 
 from models.shapes_recipe.evaluation import SHIPPED
 from models.shapes_recipe.learners import LEARNERS, Learner, ShapesTrainer
-from models.shapes_recipe.rendering import render
-from models.shapes_recipe.samples import (
-    Sample,
-    ShapesTask,
-    draw_batch,
-    held_out,
-    held_out_at,
-    plan_clip,
-)
-from models.shapes_recipe.scenes import is_clear
+from models.shapes_recipe.samples import ShapesTask, draw_batch, held_out, held_out_at
 
 pytestmark = pytest.mark.slow
 
@@ -128,13 +119,6 @@ def test_held_out_pictures_and_large_frames_are_answered_rightly(shipped, task):
     assert shipped[task].judge(list(held_out(task, 40, seed=2))) >= LEAST[task]
     large = list(held_out_at(task, 15, width=1920, height=1080, seed=2))
     assert shipped[task].judge(large) >= LEAST[task]
-
-
-def test_the_frames_of_a_clip_are_captioned_rightly(shipped):
-    plan = [scene for scene in list(plan_clip(1, 450))[::15] if is_clear(scene)]
-    samples = [Sample(scene, render(scene, 320, 180)) for scene in plan]
-    assert len(samples) > 25
-    assert shipped[CAPTIONING].judge(samples) >= LEAST[CAPTIONING]
 
 
 def test_a_caption_is_the_same_alone_and_in_a_batch(shipped):

@@ -79,7 +79,6 @@ def test_overlap_is_intersection_over_union():
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        pytest.param([(HERE, 0.9)], 0.5, id="one missed"),
         pytest.param([], 0.0, id="nothing found"),
         pytest.param(
             [(HERE, 0.9), (THERE, 0.8), (FAR, 0.1)], 1.0, id="the least sure is false"
