@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from models.phrasebook_recipe import cldr, phrasebook
+from models.phrasebook_recipe import items, phrasebook
 from models.phrasebook_recipe.items import LANGUAGES, Item
 
 #: Share of each kind in the training mix.
@@ -48,7 +48,7 @@ class Corpus:
 
     def __init__(self, phrases: list[phrasebook.Phrase]) -> None:
         self.phrases = phrases
-        self.names = cldr.list_names()
+        self.names = items.list_names()
         self._slotted = [p for p in phrases if p.slots and p.domain != phrasebook.WORDS]
         self._weights = list(accumulate(map(_weigh, phrases)))
 
@@ -75,15 +75,14 @@ class Corpus:
 
     def finite(self) -> list[TextPair]:
         """Every phrase without slots and every name, in all 182 directions."""
-        items = [(p.fill({}), p.ambiguous_in) for p in self.phrases if not p.slots]
-        items += [
-            (item, frozenset()) for group in self.names.values() for item in group
-        ]
+        finite = [(p.fill({}), p.ambiguous_in) for p in self.phrases if not p.slots]
+        for group in self.names.values():
+            finite += [(item, frozenset()) for item in group]
         return [
             TextPair(
                 item.category, source, target, item.text(source), item.text(target)
             )
-            for item, ambiguous_in in items
+            for item, ambiguous_in in finite
             for source in LANGUAGES
             if source not in ambiguous_in
             for target in LANGUAGES
@@ -107,7 +106,7 @@ class Corpus:
                 case "names":
                     item = rng.choice(self.names[_choose(rng, _NAME_WEIGHTS)])
                 case _:
-                    item = cldr.draw(_choose(rng, _VALUE_WEIGHTS), rng)
+                    item = items.draw(_choose(rng, _VALUE_WEIGHTS), rng)
             if item.is_held_out == held_out:
                 return item, ambiguous_in
 

@@ -1,18 +1,33 @@
-"""A training item: one meaning, written in any of the 14 languages."""
+"""Training items: one meaning each, written in any of the 14 languages. Those from CLDR are
+dates, times, units, prices, numbers and names, read through Babel.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
+import random
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import yaml
+from babel import Locale, dates, numbers, units
 
 LANGUAGES = tuple("en ko zh es fr ru id ja vi de it hi ar pt".split())
 
 _SPACES = re.compile(r"[\u00a0\u2009\u202f]")
 _INVISIBLE = re.compile(r"[\u061c\u200e\u200f]")
 _HELD_OUT_SHARE = 10
+#: A value's key, and how it is written in a language.
+_Value = tuple[str, Callable[[str], str]]
+
+_TEXT = Path(__file__).with_name("cldr.yaml").read_text("utf-8")
+#: The codes of CLDR's names, in the order in which training knows them.
+_CODES = {name: codes.split() for name, codes in yaml.safe_load(_TEXT).items()}
 
 
 @dataclass(frozen=True)
@@ -40,3 +55,167 @@ def clean(text: str) -> str:
     """NFC, ordinary spaces, no direction marks: CLDR uses them unevenly."""
     text = _INVISIBLE.sub("", _SPACES.sub(" ", text))
     return unicodedata.normalize("NFC", text).strip()
+
+
+def _draw_date(rng: random.Random) -> _Value:
+    """A day between 1950 and 2059, in one of four formats."""
+    day = dt.date(1950, 1, 1) + dt.timedelta(days=rng.randrange(110 * 365))
+    form = rng.choice(("full", "long", "long", "MMMMd", "yMMMM"))
+    key = day.strftime({"MMMMd": "%m-%d", "yMMMM": "%Y-%m"}.get(form, "%Y-%m-%d"))
+    return f"{form} {key}", partial(_format_date, day, form)
+
+
+def _format_date(day: dt.date, form: str, language: str) -> str:
+    if form in ("full", "long"):
+        return dates.format_date(day, form, locale=language)
+    return dates.format_skeleton(form, day, locale=language)
+
+
+def _draw_time(rng: random.Random) -> _Value:
+    """A time of day to the minute, as the language's short format writes it."""
+    time = dt.time(rng.randrange(24), rng.randrange(60))
+    return f"{time:%H:%M}", lambda lang: dates.format_time(time, "short", locale=lang)
+
+
+def _draw_relative_time(rng: random.Random) -> _Value:
+    """ "in 3 days", "2 hours ago"."""
+    unit, count = rng.choice(_CODES["spans"]), rng.randrange(1, 100)
+    sign = rng.choice((1, -1))
+
+    def render(language: str) -> str:
+        locale = Locale.parse(language)
+        fields = locale._data["date_fields"][unit]
+        patterns = fields["future" if sign > 0 else "past"]
+        pattern = patterns.get(locale.plural_form(count)) or patterns["other"]
+        return str(pattern).replace("{0}", str(count))
+
+    return f"{unit} {sign * count}", render
+
+
+def _draw_unit(rng: random.Random) -> _Value:
+    """A measure: "5 kilometers", "1.5 kilograms"."""
+    unit = rng.choice(_CODES["units"])
+    can_be_split = not unit.startswith("duration")
+    is_split = can_be_split and rng.random() < 0.3
+    count = rng.randrange(1, 1000) / 10 if is_split else rng.randrange(1, 500)
+    return f"{unit} {count:g}", partial(_format_unit, unit, count)
+
+
+@cache
+def _unit_length(unit: str, language: str) -> str:
+    """`long`, or `short` where Babel lacks the long pattern and would print the id."""
+    is_missing = unit in units.format_unit(2, unit, "long", locale=language)
+    return "short" if is_missing else "long"
+
+
+def _format_unit(unit: str, count: float, language: str) -> str:
+    length = _unit_length(unit, language)
+    return units.format_unit(count, unit, length, locale=language)  # type: ignore[arg-type]
+
+
+def _draw_price(rng: random.Random) -> _Value:
+    """An amount of money up to 10,000, most of them below 100."""
+    currency = rng.choice(_CODES["currencies of prices"])
+    cents = rng.randrange(50, int(10 ** rng.uniform(2.5, 6)))
+    is_whole = currency in ("JPY", "KRW") or rng.random() < 0.3
+    amount = round(cents / 100) if is_whole else cents / 100
+    return f"{currency} {amount}", lambda language: numbers.format_currency(
+        max(amount, 1), currency, locale=language
+    )
+
+
+def _draw_number(rng: random.Random) -> _Value:
+    """A number of up to seven digits, some with decimals."""
+    digits = rng.randrange(1, 8)
+    value = rng.randrange(10 ** (digits - 1), 10**digits)
+    number = value / 100 if rng.random() < 0.3 else value
+    return f"{number}", lambda lang: numbers.format_decimal(number, locale=lang)
+
+
+def _draw_percent(rng: random.Random) -> _Value:
+    """A whole percentage."""
+    share = rng.randrange(1, 201) / 100
+    return f"{share}", lambda lang: numbers.format_percent(share, locale=lang)
+
+
+def _draw_long_date(rng: random.Random) -> _Value:
+    day = dt.date(2020, 1, 1) + dt.timedelta(days=rng.randrange(16 * 365))
+    return f"{day}", partial(_format_date, day, "long")
+
+
+def _draw_clock(rng: random.Random) -> _Value:
+    hour = rng.choice((0, *range(2, 24)))  # 01:xx would be singular in es, it and pt
+    clock = f"{hour:02}:{rng.choice((0, 5, 10, 15, 20, 30, 40, 45, 50, rng.randrange(60))):02}"
+    return clock, lambda _: clock
+
+
+def _draw_label(rng: random.Random) -> _Value:
+    label = str(rng.randrange(2, 10 ** rng.randrange(1, 4) + 3))
+    return label, lambda _: label
+
+
+DRAWS: Mapping[str, Callable[[random.Random], _Value]] = {
+    "dates": _draw_date,
+    "times": _draw_time,
+    "relative times": _draw_relative_time,
+    "units": _draw_unit,
+    "prices": _draw_price,
+    "numbers": _draw_number,
+    "percents": _draw_percent,
+}
+SLOTS: Mapping[str, Callable[[random.Random], _Value]] = {
+    "date": _draw_long_date,
+    "time": _draw_clock,
+    "price": _draw_price,
+    "number": _draw_label,
+}
+
+
+def draw(category: str, rng: random.Random) -> Item:
+    """A random value of a category of `DRAWS`."""
+    return _make_item(category, *DRAWS[category](rng))
+
+
+def fill_slot(slot: str, rng: random.Random) -> Mapping[str, str]:
+    """A random value for a slot of `SLOTS`, in each language."""
+    item = _make_item(slot, *SLOTS[slot](rng))
+    return {language: item.text(language) for language in LANGUAGES}
+
+
+def _make_item(category: str, key: str | None, render: Callable[[str], str]) -> Item:
+    return Item(category, key, lambda language: (clean(render(language)),))
+
+
+def list_names() -> dict[str, list[Item]]:
+    """The finite categories: every weekday, month, country, language and currency."""
+    renderers: dict[str, list[Callable[[str], str]]] = {
+        "weekdays": [partial(_name_weekday, day) for day in range(7)],
+        "months": [partial(_name_month, month) for month in range(1, 13)],
+    }
+    for category in ("countries", "languages", "currencies"):
+        kind = "territories" if category == "countries" else category
+        renderers[category] = [partial(_name, kind, code) for code in _CODES[kind]]
+    return {
+        category: [_make_item(category, None, render) for render in renders]
+        for category, renders in renderers.items()
+    }
+
+
+def _name_weekday(day: int, language: str) -> str:
+    return str(Locale.parse(language).days["format"]["wide"][day])
+
+
+def _name_month(month: int, language: str) -> str:
+    """The stand-alone name; where Babel resolves its alias wrongly it answers in
+    Chinese, and there the name inside a date is the same word."""
+    locale = Locale.parse(language)
+    alone = str(locale.months["stand-alone"]["wide"][month])
+    is_wrong = (
+        language != "zh"
+        and alone == Locale.parse("zh").months["stand-alone"]["wide"][month]
+    )
+    return str(locale.months["format"]["wide"][month]) if is_wrong else alone
+
+
+def _name(kind: str, code: str, language: str) -> str:
+    return str(getattr(Locale.parse(language), kind)[code])

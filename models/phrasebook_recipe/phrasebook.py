@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from models.phrasebook_recipe import cldr
+from models.phrasebook_recipe import items
 from models.phrasebook_recipe.items import LANGUAGES, Item
 
 FOLDER = Path(__file__).parent / "phrases"
@@ -84,7 +84,7 @@ class Phrase:
     def _draw_value(self, slot: str, rng: random.Random) -> Value:
         if slot in self.values:
             return rng.choice(self.values[slot])
-        return cldr.fill_slot(slot, rng)
+        return items.fill_slot(slot, rng)
 
 
 def load(folder: Path = FOLDER) -> list[Phrase]:
@@ -157,7 +157,7 @@ def _read_phrase(
                 raise PhrasebookError(
                     f"{where}: {language} has other slots than en: {text!r}"
                 )
-    if unknown := set(slots) - values.keys() - cldr.SLOTS.keys():
+    if unknown := set(slots) - values.keys() - items.SLOTS.keys():
         raise PhrasebookError(
             f"{where}: no slot {unknown.pop()!r} in this file or in {SHARED}.yaml"
         )

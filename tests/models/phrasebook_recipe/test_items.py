@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from models.phrasebook_recipe import cldr
+from models.phrasebook_recipe import items
 from models.phrasebook_recipe.items import LANGUAGES, clean
 
 ENGLISH = {
@@ -21,11 +21,11 @@ ENGLISH = {
 }
 
 
-@pytest.mark.parametrize("category", cldr.DRAWS)
+@pytest.mark.parametrize("category", items.DRAWS)
 def test_a_value_is_written_in_every_language(category: str):
     rng = random.Random(1)
     for _ in range(30):
-        item = cldr.draw(category, rng)
+        item = items.draw(category, rng)
         assert (item.category, bool(item.key)) == (category, True)
         assert re.fullmatch(ENGLISH[category], item.text("en")), item.text("en")
         for language in LANGUAGES:
@@ -37,16 +37,16 @@ def test_a_value_is_written_in_every_language(category: str):
 def test_no_clock_is_singular():
     """In Spanish, Italian and Portuguese one o'clock takes another article."""
     rng = random.Random(3)
-    hours = {cldr.fill_slot("time", rng)["es"][:2] for _ in range(500)}
+    hours = {items.fill_slot("time", rng)["es"][:2] for _ in range(500)}
     assert hours == {f"{hour:02}" for hour in range(24)} - {"01"}
 
 
 def test_names_are_in_every_language_and_no_two_alike():
-    names = cldr.list_names()
+    names = items.list_names()
     assert [len(names[kind]) for kind in ("weekdays", "months")] == [7, 12]
-    for kind, items in names.items():
+    for kind, some in names.items():
         for language in LANGUAGES:
-            texts = [item.text(language) for item in items]
+            texts = [item.text(language) for item in some]
             assert all(texts)
             assert len(set(texts)) == len(texts), (kind, language)
     monday, january = names["weekdays"][0], names["months"][0]
