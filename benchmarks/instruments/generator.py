@@ -21,10 +21,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import psutil
 from typing_extensions import Buffer
 
-from benchmarks.instruments.processes import Leaders
-
+#: Each program's main process, from which all others descend.
+Leaders = Mapping[str, psutil.Process]
 #: The time that a client waits beyond its limit.
 GRACE_S = 1.0
 #: The client's words for a request without an answer; the last is its own fault: it has

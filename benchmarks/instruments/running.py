@@ -18,9 +18,9 @@ import psutil
 import requests
 
 import catalog
-from benchmarks.instruments.generator import Request, Target
+from benchmarks.instruments.generator import Leaders, Request, Target
+from benchmarks.instruments.load import find_leaders
 from benchmarks.instruments.ports import claim_port_offset
-from benchmarks.instruments.processes import Leaders, find_leaders
 from catalog.devices import count_gpus
 from contract import variables
 from contract.rows import prediction_path

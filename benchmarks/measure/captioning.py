@@ -15,8 +15,7 @@ from av.video.frame import VideoFrame
 
 from benchmarks import driver
 from benchmarks.instruments.keeping import keep
-from benchmarks.instruments.load import list_cpu
-from benchmarks.instruments.processes import deal_cores, divide, measure_cpu
+from benchmarks.instruments.load import deal_cores, divide, list_cpu, measure_cpu
 from benchmarks.instruments.running import Running, find_running
 from benchmarks.report import Findings, compare_turns, find_ratio
 from catalog import checkpoint

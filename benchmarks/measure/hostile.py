@@ -29,7 +29,7 @@ from benchmarks.instruments.generator import (
     ask_again,
     ask_once,
 )
-from benchmarks.instruments.processes import measure_cpu
+from benchmarks.instruments.load import measure_cpu
 from benchmarks.instruments.running import (
     Running,
     find_running,

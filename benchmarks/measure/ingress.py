@@ -31,7 +31,7 @@ from benchmarks.instruments.cluster import (
     wait_until,
 )
 from benchmarks.instruments.echo import write_map, write_model
-from benchmarks.instruments.generator import Request
+from benchmarks.instruments.generator import Leaders, Request
 from benchmarks.instruments.load import (
     LoadFigures,
     describe_workers,
@@ -39,7 +39,6 @@ from benchmarks.instruments.load import (
     read_counters,
 )
 from benchmarks.instruments.namespaces import NoNamespaces
-from benchmarks.instruments.processes import Leaders
 from benchmarks.instruments.running import Running
 from benchmarks.report import Columns, Findings, list_counts, tabulate
 from catalog import checkpoint

@@ -17,8 +17,7 @@ import numpy as np
 from benchmarks import driver, report
 from benchmarks.compare.peers.launch import PEERS
 from benchmarks.instruments import generator, passes, running
-from benchmarks.instruments.load import read_counters
-from benchmarks.instruments.processes import CLIENT, measure_cpu
+from benchmarks.instruments.load import CLIENT, measure_cpu, read_counters
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
 from catalog import checkpoint

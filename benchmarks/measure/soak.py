@@ -25,7 +25,7 @@ import psutil
 from benchmarks import driver
 from benchmarks.instruments import generator, passes, running
 from benchmarks.instruments.generator import Request, Target, write_messages
-from benchmarks.instruments.processes import (
+from benchmarks.instruments.load import (
     ProcessUsage,
     find_leaders,
     measure_holdings,

@@ -13,7 +13,7 @@ from subprocess import SubprocessError
 import psutil
 
 from benchmarks.instruments.generator import Target, ask_again, ask_within
-from benchmarks.instruments.processes import find_leaders, measure_memory
+from benchmarks.instruments.load import find_leaders, measure_memory
 from deploy.stack import Stack
 from tests.chaos import traces
 from tests.chaos.faults import FAULTS, flood, write_flood

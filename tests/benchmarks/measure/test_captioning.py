@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.instruments.processes import deal_cores
+from benchmarks.instruments.load import deal_cores
 from benchmarks.measure import captioning
 from benchmarks.measure.captioning import find_video, list_captions
 from clients.decoding import FrameReader

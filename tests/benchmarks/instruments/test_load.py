@@ -10,7 +10,7 @@ import psutil
 import pytest
 import requests
 
-from benchmarks.instruments import processes
+from benchmarks.instruments import load
 from benchmarks.instruments.load import WorkerFigures, describe_workers, read_counters
 
 
@@ -27,15 +27,15 @@ def idle() -> Iterator[psutil.Process]:
 def test_cpu_is_what_came_since():
     before = {"gateway": {1: 10.0, 2: 5.0}}
     after = {"gateway": {1: 11.0, 2: 5.5, 3: 0.25}}
-    assert processes.subtract(after, before) == {"gateway": 1.75}
+    assert load.subtract(after, before) == {"gateway": 1.75}
 
 
 def test_the_cost_is_that_of_each_program_and_the_cpu_of_their_client(
     idle: psutil.Process,
 ):
-    result, spent = processes.measure_cpu({"gateway": idle}, lambda: "result")
+    result, spent = load.measure_cpu({"gateway": idle}, lambda: "result")
     assert (result, set(spent)) == ("result", {"gateway", "client"})
-    assert processes.measure_memory({"gateway": idle})["gateway"] > 0
+    assert load.measure_memory({"gateway": idle})["gateway"] > 0
 
 
 def test_figures_are_of_what_was_counted_in_between():
