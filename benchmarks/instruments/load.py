@@ -18,8 +18,15 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.instruments import generator
-from benchmarks.instruments.generator import Leaders
+from benchmarks.instruments.generator import (
+    Leaders,
+    LoadReply,
+    Manner,
+    Target,
+    ask_again,
+    ask_at,
+    draw_arrivals,
+)
 from benchmarks.report import Columns, Latencies, percentile, summarize_latencies
 from deploy.stack import ROOT, Stack
 
@@ -55,34 +62,25 @@ class LoadFigures:
     cold_start_s: float | None = None
 
 
-def measure_closed(
-    target: generator.Target, *, clients: int, seconds: float
-) -> LoadFigures:
+def measure_closed(target: Target, *, clients: int, seconds: float) -> LoadFigures:
     """Asks with `clients` for `seconds`. Requests that are then under way still count."""
-    manner = generator.Manner()
-    ask = partial(generator.ask_again, target, manner, clients=clients, seconds=seconds)
+    ask = partial(ask_again, target, Manner(), clients=clients, seconds=seconds)
     return _measure(ask, target, CLOSED, clients, seconds=0.0)
 
 
 def measure_open(
-    target: generator.Target,
-    *,
-    rate: float,
-    seconds: float,
-    connections: int,
-    seed: int = 0,
+    target: Target, *, rate: float, seconds: float, connections: int
 ) -> LoadFigures:
     """Requests arrive at random, whatever happens to the others. Times count from the
     planned arrival: otherwise the wait for a free connection would be hidden."""
-    arrivals = generator.draw_arrivals(rate, seconds, seed)
-    manner = generator.Manner(connections=connections)
-    ask = partial(generator.ask_at, target, arrivals, manner)
+    arrivals = draw_arrivals(rate, seconds, 0)
+    ask = partial(ask_at, target, arrivals, Manner(connections=connections))
     return _measure(ask, target, OPEN, rate, seconds=seconds)
 
 
 def _measure(
-    ask: Callable[[], list[generator.LoadReply]],
-    target: generator.Target,
+    ask: Callable[[], list[LoadReply]],
+    target: Target,
     loop: str,
     level: float,
     *,
@@ -98,7 +96,7 @@ def _measure(
 
 
 def summarize(
-    loop: str, level: float, seconds: float, replies: Sequence[generator.LoadReply]
+    loop: str, level: float, seconds: float, replies: Sequence[LoadReply]
 ) -> LoadFigures:
     """The figures of a loop's replies."""
     is_open = loop == OPEN
@@ -133,13 +131,12 @@ LOAD_COLUMNS: Columns[LoadFigures] = {
 
 def list_cpu(turns: Iterable[Any]) -> Columns[Any]:
     """A column for the CPU of each program that was counted in some turn, in `cpu_ms`."""
+
+    def read(program: str, turn: Any) -> Any:
+        return turn.cpu_ms.get(program)
+
     programs = dict.fromkeys(name for turn in turns for name in turn.cpu_ms)
-    return {f"{name} CPU ms": partial(_read_cpu, name) for name in programs}
-
-
-def _read_cpu(program: str, turn: Any) -> float | None:
-    spent: float | None = turn.cpu_ms.get(program)
-    return spent
+    return {f"{name} CPU ms": partial(read, name) for name in programs}
 
 
 def sum_cpu(load: LoadFigures) -> float | None:
