@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -184,7 +184,10 @@ class TaskHandler(ABC, Generic[Item]):
 
     def initialize(self, context: Context) -> None:
         """Called by TorchServe in a new worker; READY when it returns."""
-        _log_to_stderr()
+        if (
+            logging.lastResort
+        ):  # TorchServe drops what it reads from stdout, so to stderr
+            logging.getLogger("handlers").addHandler(logging.lastResort)
         options = context.model_yaml_config["handler"]
         gpu = context.system_properties.get("gpu_id")
         actual = "cpu" if gpu is None else str(gpu)
@@ -266,7 +269,7 @@ class TaskHandler(ABC, Generic[Item]):
         except DeviceFault as error:
             first_line = str(error).partition("\n")[0]
             log.critical("the device failed, this worker ends: %s", first_line)
-            _end_worker()
+            os._exit(1)  # TorchServe starts another worker only when this one is gone
         except Exception as error:
             log.error(
                 "a batch of %d rows failed with %s", len(items), type(error).__name__
@@ -335,17 +338,6 @@ def _validate(
 
 def _internal(detail: str) -> TaskError:
     return TaskError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
-
-
-def _log_to_stderr() -> None:
-    """TorchServe logs a worker's stdout as information and drops it, so errors go to stderr."""
-    if logging.lastResort:
-        logging.getLogger("handlers").addHandler(logging.lastResort)
-
-
-def _end_worker() -> NoReturn:
-    """TorchServe starts another worker only when this process is gone."""
-    os._exit(1)
 
 
 def _count_rows(rows: Sequence[Row]) -> dict[str, int]:

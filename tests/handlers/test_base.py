@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-import subprocess
-import sys
+import os
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -17,7 +16,6 @@ import pytest
 
 from contract import rows
 from contract.problems import title
-from handlers import base
 from handlers.base import ModelConfig, Outcome, Result, Row, TaskError, TaskHandler
 from handlers.engine.errors import DeviceFault
 from tests.handlers.fakes import Answer, FakeMetrics, ask, make_context
@@ -191,10 +189,11 @@ class Ended(BaseException):
 def mortal(doubling: Doubling, monkeypatch: pytest.MonkeyPatch) -> Doubling:
     """Raises Ended if a worker would end."""
 
-    def end() -> NoReturn:
+    def end(status: int) -> NoReturn:
+        assert status == 1
         raise Ended
 
-    monkeypatch.setattr(base, "_end_worker", end)
+    monkeypatch.setattr(os, "_exit", end)
     return doubling
 
 
@@ -208,15 +207,6 @@ def test_a_device_that_fails_ends_the_worker(
     assert caplog.messages == [
         "the device failed, this worker ends: CUDA error: an illegal address"
     ]
-
-
-def test_a_worker_ends_at_once():
-    """Nothing that waits for a broken device, or for a thread, can hold it."""
-    script = (
-        "from handlers import base\ntry: base._end_worker()\nfinally: print('alive')"
-    )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True)
-    assert (ended.returncode, ended.stdout) == (1, b"")
 
 
 def test_what_a_worker_logs_goes_where_torchserve_keeps_it(

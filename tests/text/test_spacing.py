@@ -9,22 +9,7 @@ from hypothesis import strategies as st
 from tests.text.test_document import identity, read
 from text.document import take_apart
 from text.options import HTML_TAGS
-from text.spacing import Spacing, compare, separate
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "expected"),
-    [
-        ("ja", "fr", Spacing.ADD),
-        ("zh", "ko", Spacing.ADD),
-        ("es", "zh", Spacing.DROP),
-        ("ja", "zh", Spacing.KEEP),
-        ("en", "ko", Spacing.KEEP),
-        ("", "en", Spacing.KEEP),
-    ],
-)
-def test_two_kinds_of_writing_need_other_separators(source, target, expected):
-    assert compare(source, target) is expected
+from text.spacing import Spacing, separate
 
 
 @pytest.mark.parametrize(

@@ -66,27 +66,23 @@ class CTranslate2Engine:
         """One translation per sentence, in order, as Transformers' beam search finds them."""
         decoding = common_decoding(sentences)
         sentences = self.tokenizer.tokenize(sentences)
+        groups: dict[bool, list[int]] = {}
+        for row, sentence in enumerate(sentences):
+            groups.setdefault(self._is_listed(sentence), []).append(row)
         answers: dict[int, Translation] = {}
-        for is_listed, rows in self._group(sentences, decoding).items():
+        for is_listed, rows in groups.items():
             chosen = [sentences[row] for row in rows]
             found = self._search(chosen, decoding, is_listed=is_listed)
             answers.update(zip(rows, found, strict=True))
         return [answers[row] for row in range(len(sentences))]
 
-    def _group(
-        self, sentences: Sequence[Sentence], decoding: Decoding
-    ) -> dict[bool, list[int]]:
-        """Group rows into those translated with the output vocabulary's list, and those
-        without. A second attempt has all pieces."""
-        groups: dict[bool, list[int]] = {}
-        for row, sentence in enumerate(sentences):
-            is_listed = (
-                self._vocabulary is not None
-                and not decoding.is_careful
-                and suits(self._vocabulary, sentence.tokens[1:-1], sentence.source)
-            )
-            groups.setdefault(is_listed, []).append(row)
-        return groups
+    def _is_listed(self, sentence: Sentence) -> bool:
+        """Whether the output vocabulary's list suits. A second attempt has all pieces."""
+        return (
+            self._vocabulary is not None
+            and not sentence.decoding.is_careful
+            and suits(self._vocabulary, sentence.tokens[1:-1], sentence.source)
+        )
 
     def _search(
         self, sentences: Sequence[Sentence], decoding: Decoding, *, is_listed: bool

@@ -115,24 +115,16 @@ def read_beams(
         for hypotheses in beams
     ]
     texts = iter(tokenizer.decode([tokens for beam in ranked for tokens, _ in beam]))
-    return [
-        _choose_texts(
-            zip(islice(texts, len(beam)), (score for _, score in beam), strict=True),
-            decoding,
-        )
-        for beam in ranked
-    ]
-
-
-def _choose_texts(
-    ranked: Iterable[tuple[str, float]], decoding: Decoding
-) -> Translation:
-    scores: dict[str, float] = {}
-    for text, score in ranked:
-        scores.setdefault(text, score)
-    best, *others = (Translation(text, score) for text, score in scores.items())
-    others = [other for other in others if other.text][: decoding.alternatives]
-    return replace(best, alternatives=tuple(others))
+    answers = []
+    for beam in ranked:
+        scores: dict[str, float] = {}
+        for text, (_, score) in zip(islice(texts, len(beam)), beam, strict=True):
+            scores.setdefault(text, score)
+        best, *rest = scores.items()
+        others = [Translation(*other) for other in rest if other[0]]
+        chosen = tuple(others[: decoding.alternatives])
+        answers.append(Translation(*best, alternatives=chosen))
+    return answers
 
 
 def common_decoding(sentences: Sequence[Sentence]) -> Decoding:

@@ -82,6 +82,14 @@ class TransformersEngine:
         longest = max(map(len, rows))
         inputs = torch.tensor([row + [_PAD_ID] * (longest - len(row)) for row in rows])
         kept = decoding.beams if decoding.alternatives else 1
+        processors = LogitsProcessorList()
+        if decoding.repetition_penalty != 1:
+            # The first start token is the end token, whose first use is no repetition.
+            processors.append(
+                RepetitionPenaltyLogitsProcessor(
+                    decoding.repetition_penalty, prompt_ignore_length=1
+                )
+            )
         output = self._model.generate(
             input_ids=inputs.to(self._device),
             attention_mask=(inputs != _PAD_ID).long().to(self._device),
@@ -90,7 +98,7 @@ class TransformersEngine:
             num_return_sequences=kept,
             early_stopping=False,
             no_repeat_ngram_size=decoding.no_repeat_ngram_size,
-            logits_processor=_penalties(decoding),
+            logits_processor=processors,
             forced_bos_token_id=None,
             # The first of the two start tokens is not scored.
             max_length=1 + longest_answer(longest, self.max_tokens),
@@ -119,16 +127,3 @@ class TransformersEngine:
         is_token = tokens != _PAD_ID
         means = (steps * is_token).sum(1) / is_token.sum(1)
         return list(means.tolist())
-
-
-def _penalties(decoding: Decoding) -> LogitsProcessorList:
-    """The first start token is the end token, whose first use must not count as repeated."""
-    if decoding.repetition_penalty == 1:
-        return LogitsProcessorList()
-    return LogitsProcessorList(
-        [
-            RepetitionPenaltyLogitsProcessor(
-                decoding.repetition_penalty, prompt_ignore_length=1
-            )
-        ]
-    )

@@ -47,7 +47,8 @@ class Preprocessor:
         )
         self._device, self._dtype = device, dtype
         self._is_usual = _is_usual(self.processor)
-        is_scaled = self._is_usual and _only_scales(self.processor)
+        has_size = bool(self.processor.size and self.processor.size.get("height"))
+        is_scaled = self._is_usual and has_size and not self.processor.do_center_crop
         #: Frames of this shape need no scaling.
         self._shape = (*read_input_size(directory), 3) if is_scaled else None
         self._factor, self._shift = (
@@ -135,12 +136,6 @@ def _is_usual(processor: Any) -> bool:
     """Whether the processor only multiplies and shifts each pixel."""
     kind = type(processor)
     return kind.rescale is PilBackend.rescale and kind.normalize is PilBackend.normalize
-
-
-def _only_scales(processor: Any) -> bool:
-    """Whether the processor scales every image to one size and does not crop."""
-    size = processor.size
-    return bool(size and size.get("height") and not processor.do_center_crop)
 
 
 def _read_colours(processor: Any) -> tuple[torch.Tensor, torch.Tensor]:

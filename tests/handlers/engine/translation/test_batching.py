@@ -14,7 +14,6 @@ from handlers.engine.translation.batching import (
     Answer,
     Batcher,
     pack,
-    split,
     spread,
 )
 from handlers.engine.translation.guard import Fault
@@ -256,20 +255,3 @@ def test_every_row_is_in_one_pack_by_length_and_within_the_budget(
     packs = spread(lengths, max_tokens=max_tokens, translators=translators)
     check(packs, lengths, max_tokens)
     assert least <= len(packs) < least + translators
-
-
-@given(LENGTHS, BUDGET)
-def test_a_pack_is_closed_only_when_it_is_full(lengths: list[int], max_tokens: int):
-    packs = pack(lengths, max_tokens=max_tokens)
-    for packed, following in zip(packs, packs[1:], strict=False):
-        assert cost([*packed, following[0]], lengths) > max_tokens
-
-
-@given(st.integers(0, 100), TRANSLATORS)
-def test_a_split_keeps_the_order_and_has_a_piece_per_translator(
-    rows: int, translators: int
-):
-    pieces = split(rows, translators=translators)
-    assert [row for piece in pieces for row in piece] == list(range(rows))
-    assert all(pieces)
-    assert len(pieces) <= translators

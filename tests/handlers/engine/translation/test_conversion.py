@@ -19,7 +19,6 @@ from handlers.engine.directories import Digests, ModelError, find_damage
 from handlers.engine.translation import conversion
 from handlers.engine.translation.conversion import convert, converted_path
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
-from handlers.engine.translation.m2m100 import Sentence
 
 
 @pytest.fixture(scope="module")
@@ -77,16 +76,6 @@ def test_however_the_weights_are_stored_the_result_is_the_same(
     (model / "model.safetensors").unlink()
     again = convert(model, tmp_path / "cache", "int8")
     assert (again / "model.bin").read_bytes() == (converted / "model.bin").read_bytes()
-
-
-def test_the_result_holds_all_that_the_engine_needs(converted: Path, tmp_path: Path):
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    for file in converted.iterdir():
-        (moved / file.name).write_bytes(file.read_bytes())
-    engine = CTranslate2Engine(moved)
-    assert engine.max_tokens == 256
-    assert len(engine.translate([Sentence("1", "en", "de")])) == 1
 
 
 def cut_short(path: Path) -> None:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.languages import LANGUAGES
-from handlers.engine.translation import guard
 from handlers.engine.translation.guard import Fault, find_fault
 from models.phrasebook_recipe.corpus import TextPair
 
@@ -91,10 +90,3 @@ def test_a_text_that_goes_round_and_round_is_a_loop(unit: str, times: int):
     if len(set(letters)) > 1 and times * len(letters) >= 8:
         fault = find_fault("Where is the nearest hospital?", letters * times, "xx")
         assert fault is Fault.LOOP
-
-
-def test_what_is_kept_in_mind_of_characters_is_bounded():
-    text = "".join(chr(code) for code in range(0x8000) if chr(code).isalpha())
-    find_fault(text, text, "fr")
-    for cached in (guard._script, guard._weight):
-        assert cached.cache_info().currsize <= 1 << 13
