@@ -166,7 +166,9 @@ def parse_xml(source: str, tags: Tags) -> list[Run]:
         if token.is_text:
             _add_text(builder, token.raw)
             continue
-        raw, role = token.raw, _find_role(token)
+        raw, role = token.raw, Role.OPENING if token.is_start else Role.CLOSING
+        if not token.name or token.is_empty:
+            role = Role.LOOSE
         if token.is_start and (token.is_kept or token.name in tags.ignored):
             role = Role.WORD
             if not token.is_empty:
@@ -177,12 +179,6 @@ def parse_xml(source: str, tags: Tags) -> list[Run]:
         else:
             builder.add_markup(raw)
     return builder.finish()
-
-
-def _find_role(token: Token) -> Role:
-    if not token.name or token.is_empty:
-        return Role.LOOSE
-    return Role.OPENING if token.is_start else Role.CLOSING
 
 
 def _add_text(builder: RunBuilder, raw: str) -> None:
