@@ -45,18 +45,12 @@ class ReplicaStatus(_Found):
         return self.state == _RUNNING
 
 
-class DeploymentOptions(_Found):
-    """The options of a deployment."""
-
-    max_replicas_per_node: int | None = None
-
-
 class Deployment(_Found):
     """The replicas of an application."""
 
     status: str
     message: str = ""
-    deployment_config: DeploymentOptions = DeploymentOptions()
+    deployment_config: dict[str, Any] = Field({})
     target_num_replicas: int
     #: The resources of each replica, such as `{"CPU": 0.1, "GPU": 0.5}`.
     required_resources: dict[str, float] = Field({})
@@ -97,7 +91,7 @@ class Application(_Found):
     def most_per_machine(self) -> int | None:
         """The most replicas on one machine, if the map says it."""
         options = (each.deployment_config for each in self.deployments.values())
-        return next((each.max_replicas_per_node for each in options), None)
+        return next(options, {}).get("max_replicas_per_node")
 
     @property
     def needs(self) -> dict[str, float]:
