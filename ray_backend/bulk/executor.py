@@ -261,8 +261,9 @@ class RayExecutor:
         self, load: Callable[[], Answerer], chunks: Iterator[Chunk]
     ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
         """Execute a job. Raises ClientError."""
+        self._load = load
         for number in [*range(self._pool.size)] * _CHUNKS_AT_ONCE:
-            self._place(number, load)
+            self._place(number)
         requests = map(_Request, chunks)
         waiting = deque(islice(requests, 1))
         while waiting or any(call.request for call in self._calls.values()):
@@ -274,12 +275,12 @@ class RayExecutor:
                 actor = self._actors[number]
                 asked = actor.answer.remote(request.items)
                 self._calls[asked] = _Call(number, actor, request)
-            elif answered := self._finish_call(load):
+            elif answered := self._finish_call():
                 waiting.appendleft(answered)
             if not waiting:
                 waiting.extend(islice(requests, 1))
 
-    def _place(self, number: int, load: Callable[[], Answerer]) -> None:
+    def _place(self, number: int) -> None:
         """Asks whether a worker has its place on a machine. Starts it if it is not there."""
         import ray
 
@@ -291,12 +292,12 @@ class RayExecutor:
                 "max_concurrency": _CHUNKS_AT_ONCE,
             }
             actor = ray.remote(BulkWorker).options(**options)
-            self._actors[number] = actor.remote(load, self._pool.cpus)
+            self._actors[number] = actor.remote(self._load, self._pool.cpus)
         actor = self._actors[number]
         asked = actor.__ray_ready__.remote()
         self._calls[asked] = _Call(number, actor, is_placed=False)
 
-    def _finish_call(self, load: Callable[[], Answerer]) -> _Request | None:
+    def _finish_call(self) -> _Request | None:
         """Waits for a call. Its request, with the answers if the worker has not ended."""
         import ray
         from ray import exceptions
@@ -310,7 +311,7 @@ class RayExecutor:
         try:
             answers = ray.get(asked[0])
         except (exceptions.RayActorError, exceptions.ObjectLostError) as error:
-            self._replace(call, load, error)
+            self._replace(call, error)
         except exceptions.RayError as error:
             raise ClientError(_explain(error)) from error
         else:
@@ -323,9 +324,7 @@ class RayExecutor:
                 call.request.go_on(answers)
         return call.request
 
-    def _replace(
-        self, call: _Call, load: Callable[[], Answerer], error: Exception
-    ) -> None:
+    def _replace(self, call: _Call, error: Exception) -> None:
         """Starts another worker for one that has ended."""
         import ray
 
@@ -339,8 +338,8 @@ class RayExecutor:
             ray.kill(self._actors.pop(call.number))
             for _ in range(self._free.count(call.number)):
                 self._free.remove(call.number)
-                self._place(call.number, load)
-        self._place(call.number, load)
+                self._place(call.number)
+        self._place(call.number)
 
     def _look(self) -> None:
         """Finds out why nothing is answered."""

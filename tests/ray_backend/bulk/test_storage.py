@@ -20,7 +20,7 @@ from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find, open_stor
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
 from tests.ray_backend.bulk.conftest import Bench, Stop, check, fill
-from tests.ray_backend.bulk.test_videos import Reader, make_answerer, make_job
+from tests.ray_backend.bulk.test_job import Reader, make_answerer, make_job
 
 BUCKET = "bulk-tests"
 numbers = count()
