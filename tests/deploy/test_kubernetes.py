@@ -1,5 +1,5 @@
-"""The Kubernetes manifests, rendered and judged by the schemas of Kubernetes, by a model of
-KubeRay's fields, and against each other.
+"""The Kubernetes manifests, rendered and judged by the schemas of Kubernetes, by the fields
+that operators know, and against each other.
 """
 
 from __future__ import annotations
@@ -23,18 +23,11 @@ from deploy.manifests import OVERLAYS
 from deploy.stack import ROOT, Stack
 from documents.translation import MEMORY_BYTES
 from gateway.settings import Settings, name_variable
-from tests.deploy import kustomize
-from tests.deploy.kuberay import PodMonitor, RayService, ServiceMonitor
+from tests.deploy import kuberay, kustomize
 from tests.deploy.kustomize import Resource
 from tests.programs import run
 
 KUBERNETES = "1.37.0"
-#: Resources of operators, which Kubernetes' own schemas do not know.
-OPERATORS = {
-    "RayService": RayService,
-    "ServiceMonitor": ServiceMonitor,
-    "PodMonitor": PodMonitor,
-}
 BOTH = pytest.mark.parametrize("overlay", ["cpu", "gpu"])
 
 
@@ -143,16 +136,16 @@ def read_serve(overlay: str) -> dict[str, Any]:
 @BOTH
 def test_kubernetes_accepts_every_resource(overlay):
     for resource in render(overlay):
-        if resource["kind"] not in OPERATORS:
+        if resource["kind"] not in kuberay.FIELDS:
             kubernetes_validate.validate(resource, KUBERNETES, strict=True)
 
 
 @BOTH
 def test_operators_accept_their_resources(overlay):
-    found = [r for r in render(overlay) if r["kind"] in OPERATORS]
-    assert {resource["kind"] for resource in found} == OPERATORS.keys()
+    found = [r for r in render(overlay) if r["kind"] in kuberay.FIELDS]
+    assert {resource["kind"] for resource in found} == kuberay.FIELDS.keys()
     for resource in found:
-        OPERATORS[resource["kind"]].model_validate(resource)
+        kuberay.check(resource)
 
 
 @BOTH

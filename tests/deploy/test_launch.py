@@ -68,36 +68,29 @@ def test_what_an_earlier_life_has_left_is_ended(
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("run", "change"),
     [
-        pytest.param({"boot": "another"}, id="of another boot"),
-        pytest.param({"start": 1}, id="whose leader had the same number"),
+        pytest.param("", {"boot": "another"}, id="of another boot"),
+        pytest.param("", {"start": 1}, id="whose leader had the same number"),
+        pytest.param("another", {}, id="of another run directory"),
+        pytest.param(None, {}, id="of no run directory"),
     ],
 )
-def test_a_group_that_has_come_round_again_is_left_alone(
-    tmp_path: Path, start_leader: StartLeader, change: dict[str, object]
+def test_a_group_that_is_not_ours_is_left_alone(
+    tmp_path: Path,
+    start_leader: StartLeader,
+    run: str | None,
+    change: dict[str, object],
 ):
-    leader, record = start_leader(tmp_path)
+    leader, record = start_leader(None if run is None else tmp_path / run)
     end(tmp_path, record | change)
     assert leader.poll() is None
 
 
-@pytest.mark.parametrize("other", [None, "another"], ids=["none", "another"])
-def test_a_process_without_our_run_directory_is_left_alone(
-    tmp_path: Path, start_leader: StartLeader, other: str | None
-):
-    leader, record = start_leader(tmp_path / other if other else None)
-    end(tmp_path, record)
-    assert leader.poll() is None
-
-
-@pytest.mark.parametrize("torn", ["", '{"boot": "', "[]", '{"group": 1}', "null"])
-def test_a_torn_record_ends_nothing_and_stops_nobody(tmp_path: Path, torn: str):
-    end(tmp_path, torn)
-
-
-def test_without_a_record_there_is_nothing_to_end(tmp_path: Path):
+def test_a_torn_or_missing_record_ends_nothing_and_stops_nobody(tmp_path: Path):
     launch.end_recorded(tmp_path / "nginx.group")
+    end(tmp_path, '{"boot": "')
+    end(tmp_path, '{"group": 1}')
 
 
 def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
@@ -123,29 +116,19 @@ def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
     assert not any(map(launch.is_alive, workers))
 
 
-def test_a_programs_output_goes_to_its_own_log(tmp_path: Path):
-    (tmp_path / "logs").mkdir()
-    said = "echo one; echo two >&2"
-    launch_it = (
-        sys.executable,
-        "-m",
-        "deploy.launch",
-        "gateway",
-        "/bin/sh",
-        "-c",
-        said,
-    )
-    run(*launch_it, env=os.environ | {"BABELGATE_RUN_DIR": str(tmp_path)})
-    assert (tmp_path / "logs/gateway.log").read_text() == "one\ntwo\n"
-
-
 @pytest.mark.parametrize(("name", "gives_way"), [("nginx", False), ("gateway", True)])
-def test_every_program_but_nginx_gives_way(tmp_path: Path, name: str, gives_way: bool):
+def test_a_program_has_its_own_log_and_all_but_nginx_give_way(
+    tmp_path: Path, name: str, gives_way: bool
+):
     (tmp_path / "logs").mkdir()
-    launch_it = (sys.executable, "-m", "deploy.launch", name, "/usr/bin/env", "nice")
-    run(*launch_it, env=os.environ | {"BABELGATE_RUN_DIR": str(tmp_path)})
-    found = int((tmp_path / f"logs/{name}.log").read_text())
-    assert (found > os.nice(0)) == gives_way
+    program = ("/bin/sh", "-c", "nice; echo more >&2")
+    run(
+        *(sys.executable, "-m", "deploy.launch", name, *program),
+        env=os.environ | {"BABELGATE_RUN_DIR": str(tmp_path)},
+    )
+    found, more = (tmp_path / f"logs/{name}.log").read_text().splitlines()
+    assert (int(found) > os.nice(0)) == gives_way
+    assert more == "more"
 
 
 WRITE = """
@@ -161,10 +144,7 @@ pathlib.Path(sys.argv[1]).write_text("")
     [
         ("gateway", ["BABELGATE_DATABASE_URL", "BABELGATE_LIMITS_URL"]),
         ("documents", []),
-        ("nginx", []),
         ("torchserve", []),
-        ("ray", []),
-        ("registrar", []),
     ],
 )
 def test_a_program_knows_no_secret_of_others_and_writes_for_its_owner_only(

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import yaml
 
 from deploy import monitoring
 from deploy.monitoring import MONITORING
-from deploy.stack import DOOR, EXPORTER, METRICS, ROOT, Stack, StackError
+from deploy.stack import ROOT, Backend, Stack, StackError
 from tests.gateway.test_metrics import read
 from tests.programs import run
 
@@ -74,25 +73,27 @@ def test_every_alert_has_a_unit_test_in_which_it_fires():
     assert fired == quiet == alerts
 
 
-def test_the_files_are_for_the_usual_ports():
-    assert read_targets(MONITORING / "prometheus.yml") == {
-        "gateway": f"127.0.0.1:{DOOR}",
-        "registrar": f"127.0.0.1:{EXPORTER}",
-        "torchserve": f"127.0.0.1:{METRICS}",
-        "ray": f"../../run/ray/sessions/{MACHINES}",
-    }
-
-
-def test_a_cluster_is_scraped_wherever_its_machines_are(tmp_path: Path, promtool: Path):
-    stack = Stack(tmp_path, tmp_path, None, 2000, backend="ray")
-    configuration = monitoring.write_configuration(stack)
-    found = read_targets(configuration)
-    assert found == {
+@pytest.mark.parametrize(
+    ("backend", "models"),
+    [
+        ("torchserve", "127.0.0.1:10082"),
+        ("ray", f"../ray/sessions/{MACHINES}"),
+    ],
+)
+def test_a_moved_stack_is_scraped_where_it_is(
+    tmp_path: Path, promtool: Path, backend: Backend, models: str
+):
+    moved = Stack(tmp_path, tmp_path, None, 2000, backend=backend)
+    command = monitoring.make_command(moved, promtool.with_name("prometheus"), 11090)
+    configuration = tmp_path / "prometheus/prometheus.yml"
+    assert f"--config.file={configuration}" in command
+    assert "--web.listen-address=127.0.0.1:11090" in command
+    assert read_targets(configuration) == {
         "gateway": "127.0.0.1:9777",
         "registrar": "127.0.0.1:10083",
-        "ray": f"../ray/sessions/{MACHINES}",
+        backend: models,
     }
-    assert "SUCCESS" in run(promtool, "check", "config", configuration)
+    assert "1 rule files found" in run(promtool, "check", "config", configuration)
 
 
 def test_rays_names_become_torchserves():
@@ -109,21 +110,6 @@ def test_rays_names_become_torchserves():
     assert renamed == {f"ray_{name.lower()}_total": name for name in ours}
 
 
-def test_a_moved_stack_is_scraped_where_it_is(tmp_path: Path, promtool: Path):
-    moved = Stack(tmp_path, tmp_path, None, 2000)
-    command = monitoring.make_command(moved, promtool.with_name("prometheus"), 11090)
-    configuration = tmp_path / "prometheus/prometheus.yml"
-    assert f"--config.file={configuration}" in command
-    assert "--web.listen-address=127.0.0.1:11090" in command
-    assert read_targets(configuration) == {
-        "gateway": "127.0.0.1:9777",
-        "registrar": "127.0.0.1:10083",
-        "torchserve": "127.0.0.1:10082",
-    }
-    said = run(promtool, "check", "config", configuration)
-    assert "1 rule files found" in said
-
-
 def test_the_dashboard_asks_the_prometheus_that_is_chosen_in_it():
     (variable,) = DASHBOARD["templating"]["list"]
     assert (variable["type"], variable["query"]) == ("datasource", "prometheus")
@@ -133,30 +119,6 @@ def test_the_dashboard_asks_the_prometheus_that_is_chosen_in_it():
         assert {target["datasource"]["uid"] for target in panel["targets"]} == {
             wanted["uid"]
         }
-
-
-def test_panels_have_their_own_places_and_numbers():
-    panels = DASHBOARD["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    for panel in panels:
-        place = panel["gridPos"]
-        assert place["x"] + place["w"] <= 24
-        letters = [target["refId"] for target in panel["targets"]]
-        assert len(set(letters)) == len(letters)
-    for one, other in combinations(panels, 2):
-        assert not overlap(one["gridPos"], other["gridPos"]), (
-            one["title"],
-            other["title"],
-        )
-
-
-def overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two places on the dashboard have a cell in common."""
-    return all(
-        one[start] < other[start] + other[size]
-        and other[start] < one[start] + one[size]
-        for start, size in (("x", "w"), ("y", "h"))
-    )
 
 
 Read = Callable[[], dict[tuple[str, ...], float]]

@@ -136,17 +136,8 @@ def test_the_counters_of_one_machine_are_all_that_there_are(
 
 
 @pytest.mark.usefixtures("_hurried")
-@pytest.mark.parametrize(
-    "looks",
-    [
-        pytest.param([(MACHINE,)], id="at once"),
-        pytest.param([DashboardError("away"), (), (MACHINE,)], id="after a while"),
-    ],
-)
-def test_ray_is_waited_for_until_this_machine_is_there(
-    looks: list[tuple[Machine, ...] | Exception],
-):
-    dashboard = FakeDashboard(*looks)
+def test_ray_is_waited_for_until_this_machine_is_there():
+    dashboard = FakeDashboard(DashboardError("away"), (), (MACHINE,))
     serving.wait_for_ray(FakeSupervision(), dashboard, "10.0.0.2")
     assert dashboard.looks == [(MACHINE,)]
 
@@ -177,9 +168,6 @@ def test_a_ray_that_does_not_start_says_why(
 def test_addresses_that_do_not_do_are_refused(read, text: str, fault: str):
     with pytest.raises(StackError, match=fault):
         read(text)
-
-
-def test_an_address_that_is_not_said_is_none():
     assert serving.read_address("") is None
 
 
@@ -235,17 +223,12 @@ class SlowManagement(FakeManagement):
 
 
 @pytest.mark.usefixtures("_hurried")
-def test_torchserve_is_waited_for_until_it_answers():
+def test_torchserve_is_waited_for_until_it_answers_or_was_given_up():
     management = SlowManagement()
-    supervision = FakeSupervision("STARTING")
-    serving.wait_for_torchserve(supervision, management)
+    serving.wait_for_torchserve(FakeSupervision("STARTING"), management)
     assert len(management.calls) == 3
-
-
-def test_a_torchserve_that_was_given_up_is_not_waited_for():
-    supervision = FakeSupervision("FATAL")
     with pytest.raises(TimeoutError, match="TorchServe did not start"):
-        serving.wait_for_torchserve(supervision, SlowManagement())
+        serving.wait_for_torchserve(FakeSupervision("FATAL"), SlowManagement())
 
 
 def make_model(name: str) -> Model:

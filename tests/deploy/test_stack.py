@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from deploy import stack
 from deploy.stack import Stack
 
 
-@pytest.mark.parametrize("torn", ["", "{", '{"map": ', "[1]", "null", "\0\0\0"])
+@pytest.mark.parametrize("torn", ["", '{"map": ', "[1]"])
 def test_a_torn_file_is_absent(tmp_path: Path, torn: str):
     (tmp_path / "stack.json").write_text(torn)
     assert stack.read_object(tmp_path / "stack.json") == {}
@@ -40,3 +41,4 @@ def test_a_stack_is_read_as_it_was_written(tmp_path: Path):
     assert stack.read(tmp_path) == written
     assert written.url.startswith("https://")
     assert written.frozen_map.read_text() == "{}"
+    assert stat.S_IMODE((tmp_path / "stack.json").stat().st_mode) == 0o600

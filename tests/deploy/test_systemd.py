@@ -32,9 +32,8 @@ def printed(tmp_path: Path) -> str:
         "--map",
         str(tmp_path / "a map.json"),
     ]
-    result = CliRunner().invoke(
-        app, ["unit", *options, "--model", "50%", "--port-offset", "1000"]
-    )
+    options += ["--model", "50%", "--port-offset", "1000"]
+    result = CliRunner().invoke(app, ["unit", *options])
     assert result.exit_code == 0
     return result.stdout
 
@@ -45,7 +44,8 @@ def test_systemd_accepts_the_unit(
     systemd_analyze: Path, tmp_path: Path, manager: str, user: str
 ):
     unit = tmp_path / "babelgate.service"
-    unit.write_text(render_unit(Stack(ROOT / "run", ROOT / "map.json"), user))
+    text = render_unit(Stack(ROOT / "run", ROOT / "map.json"), user)
+    unit.write_text(text)
     done = subprocess.run(
         [systemd_analyze, "verify", manager, "--man=no", unit],
         env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
@@ -54,6 +54,7 @@ def test_systemd_accepts_the_unit(
     )
     assert "babelgate.service" not in done.stderr, done.stderr
     assert done.returncode == 0, done.stderr
+    assert re.findall(r"\[Service\]\nUser=(.*)\n", text) == [user] * bool(user)
 
 
 def test_the_unit_has_this_clones_paths_and_the_stacks_options(
@@ -93,9 +94,3 @@ def test_the_unit_of_a_cluster_has_its_addresses(options: list[str], command: st
     (line,) = re.findall(r"(?m)^ExecStart=(.*)$", result.stdout)
     given = f'"--run-dir" "{ROOT}/run"'
     assert line == f'"{sys.executable}" {command.format(given)}'
-
-
-def test_a_system_service_runs_as_its_user():
-    stack = Stack(ROOT / "run", ROOT / "map.json")
-    assert "[Service]\nUser=babelgate\n" in render_unit(stack, "babelgate")
-    assert "User=" not in render_unit(stack)

@@ -35,24 +35,19 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
             tls.read_option(given)
 
 
-def test_without_a_certificate_nothing_speaks_tls(tmp_path):
-    text = Stack(tmp_path, tmp_path).write_nginx(tmp_path / "nginx").read_text()
-    listening = [line for line in text.splitlines() if "listen " in line]
-    assert [line.split("#")[0].strip() for line in listening] == [
-        "listen 7777 backlog=4096;",
-        "",
+def list_listening(stack, folder):
+    text = stack.write_nginx(folder).read_text()
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return [line for line in lines if line.startswith(("listen ", "include tls"))]
+
+
+def test_nothing_speaks_tls_without_a_certificate_and_all_with_one(pair, tmp_path):
+    assert list_listening(Stack(tmp_path, tmp_path), tmp_path / "nginx") == [
+        "listen 7777 backlog=4096;"
     ]
-
-
-def test_with_one_nothing_speaks_plain_http(pair, tmp_path):
     stack = Stack(tmp_path, tmp_path, None, 10_000, pair)
-    text = stack.write_nginx(tmp_path / "nginx").read_text()
-    listening = [line.strip() for line in text.splitlines() if "listen " in line]
-    assert listening == ["listen 17777 ssl http2 backlog=4096;"]
-    assert "include tls.conf;" in text
-
-
-def test_prometheus_asks_by_https_then(pair, tmp_path):
-    (tmp_path / "run").mkdir()
-    stack = Stack(tmp_path / "run", tmp_path, None, 0, pair)
+    assert list_listening(stack, tmp_path / "nginx") == [
+        "listen 17777 ssl http2 backlog=4096;",
+        "include tls.conf;",
+    ]
     assert "scheme: https" in write_configuration(stack).read_text()
