@@ -88,13 +88,6 @@ def test_check_shows_languages_together_with_all_their_workers(
     assert "\nen cpu ctranslate2 int8 3 64 100 4096\n" in rows
 
 
-def test_check_reads_the_map_that_the_environment_names(
-    monkeypatch: pytest.MonkeyPatch, write_map: WriteMap
-):
-    monkeypatch.setenv("BABELGATE_MAP", str(write_map(queue_size=4321)))
-    assert "4321" in run("check").stdout
-
-
 @pytest.mark.parametrize("command", ["check", "archive", "register", "status"])
 def test_a_wrong_map_is_explained_on_one_line(
     monkeypatch: pytest.MonkeyPatch, write_map: WriteMap, command: str
@@ -116,19 +109,18 @@ def test_archive_writes_one_archive_per_language(
     assert all(version in again.stdout for version in archived.values())
 
 
-def test_archive_only_says_what_it_would_write(map_path: Path, tmp_path: Path):
-    store = tmp_path / "store"
-    result = run("archive", "--map", map_path, "--store", store, "--dry-run")
+def test_archive_writes_nothing_where_it_is_not_to_or_has_no_model(
+    map_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BABELGATE_MAP", str(map_path))
+    store, absent = tmp_path / "store", tmp_path / "absent"
+    result = run("archive", "--store", store, "--dry-run")
     assert result.exit_code == 0
     assert f"would write {store / 'ko.mar'}" in result.stdout
-    assert not store.exists()
-
-
-def test_archive_without_a_model_is_explained(map_path: Path, tmp_path: Path):
-    absent = tmp_path / "absent"
-    result = run("archive", "--map", map_path, "--model", absent, "--store", tmp_path)
+    result = run("archive", "--model", absent, "--store", store)
     assert result.exit_code == 1
     assert f"{absent}: no such directory" in result.stdout
+    assert not store.exists()
 
 
 def test_register_brings_torchserve_to_what_the_map_says(
@@ -169,24 +161,14 @@ def test_a_placement_can_be_changed_back_and_forth(
         assert torchserve.models.keys() == names
 
 
-@pytest.mark.parametrize("options", [[], ["--watch"]], ids=["once", "watching"])
 def test_register_only_says_what_it_would_do(
-    usual: Options, torchserve: FakeTorchServe, options: list[str]
+    usual: Options, torchserve: FakeTorchServe
 ):
     torchserve.add("fr", "1.0-old")
-    result = run("register", *usual, "--dry-run", *options)
+    result = run("register", *usual, "--dry-run", "--watch")
     assert result.exit_code == 0
     assert "register ko: not registered\nreplace fr: runs 1.0-old" in result.stdout
     assert {call.split()[0] for call in torchserve.calls} == {"GET"}
-
-
-def test_register_says_where_the_archives_are_older_than_the_map(
-    usual: Options, torchserve: FakeTorchServe
-):
-    torchserve.store = {"ko.mar": "1.0-old", "fr.mar": "1.0-old"}
-    result = run("register", *usual)
-    assert result.exit_code == 1
-    assert "ko.mar in TorchServe's store is 1.0-old" in result.stdout
 
 
 @pytest.mark.parametrize("command", ["register", "status"])
@@ -209,11 +191,11 @@ def test_register_gives_up_after_the_time_it_was_given(
 
 
 @pytest.mark.parametrize(
-    ("state", "exit_code", "words"),
+    ("state", "exit_code", "said"),
     [
-        pytest.param({}, 0, ["1/1", "64", "100"], id="ready"),
-        pytest.param({"workers": []}, 1, ["0/1"], id="starting"),
-        pytest.param(None, 1, ["not registered"], id="not registered"),
+        pytest.param({}, 0, "1/1", id="ready"),
+        pytest.param({"workers": []}, 1, "0/1", id="starting"),
+        pytest.param(None, 1, "not registered", id="not registered"),
     ],
 )
 def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
@@ -221,7 +203,7 @@ def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
     torchserve: FakeTorchServe,
     state: dict[str, Any] | None,
     exit_code: int,
-    words: list[str],
+    said: str,
 ):
     torchserve.add("fr")
     if state is not None:
@@ -229,5 +211,4 @@ def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
     result = run("status", *usual)
     assert result.exit_code == exit_code
     (row,) = [line for line in result.stdout.splitlines() if " ko " in line]
-    for word in words:
-        assert word in row
+    assert said in row

@@ -47,41 +47,28 @@ def test_names_that_are_on_several_pages_are_all_listed(
     assert management.names() == names
 
 
-def test_a_model_is_registered_with_the_maps_values_and_without_waiting(
+def test_a_model_is_registered_once_scaled_and_unregistered(
     torchserve: FakeTorchServe, management: Management
 ):
-    torchserve.store = {"ko.mar": "1.0"}
+    torchserve.store = {"ko.mar": "1.0-ab"}
     management.register("ko.mar", "ko", batch_size=8, max_batch_delay=5, workers=2)
-    assert torchserve.calls == [
+    made = dict(torchserve.models["ko"])
+    CALLS["register"](management)
+    assert torchserve.models["ko"] == made
+    management.scale("ko", 2)
+    management.scale("ko", 2, wait=True)
+    management.unregister("ko", "1.0-ab")
+    assert torchserve.models == {}
+    first, _, *others = torchserve.calls
+    assert first == (
         "POST /models?url=ko.mar&model_name=ko&batch_size=8&max_batch_delay=5"
         "&initial_workers=2&synchronous=false"
+    )
+    assert others == [
+        "PUT /models/ko?min_worker=2&max_worker=2&synchronous=false",
+        "PUT /models/ko?min_worker=2&max_worker=2&synchronous=true",
+        "DELETE /models/ko/1.0-ab",
     ]
-
-
-def test_a_model_that_is_registered_already_is_left_as_it_is(
-    torchserve: FakeTorchServe, management: Management
-):
-    torchserve.add("ko", batchSize=3)
-    before = dict(torchserve.models["ko"])
-    CALLS["register"](management)
-    assert torchserve.models["ko"] == before
-
-
-@pytest.mark.parametrize(("wait", "word"), [(False, "false"), (True, "true")])
-def test_a_model_is_scaled(
-    torchserve: FakeTorchServe, management: Management, wait: bool, word: str
-):
-    torchserve.add("ko")
-    management.scale("ko", 2, wait=wait)
-    query = f"min_worker=2&max_worker=2&synchronous={word}"
-    assert torchserve.calls == [f"PUT /models/ko?{query}"]
-
-
-def test_a_model_is_unregistered(torchserve: FakeTorchServe, management: Management):
-    torchserve.add("ko", "1.0-ab")
-    management.unregister("ko", "1.0-ab")
-    assert torchserve.calls == ["DELETE /models/ko/1.0-ab"]
-    assert torchserve.models == {}
 
 
 @each_call
@@ -138,23 +125,14 @@ def test_the_key_is_read_again_at_every_call(
         management.names()
     key_file.write_text(json.dumps({"management": {"key": "new-key"}}))
     assert management.names() == ["ko"]
-
-
-def test_without_a_key_file_a_torchserve_without_tokens_is_asked(
-    torchserve: FakeTorchServe, management: Management, key_file: Path
-):
+    torchserve.key = ""  # without tokens
     key_file.unlink()
-    torchserve.key = ""
-    assert management.names() == []
+    assert management.names() == ["ko"]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [None, "", '{"management": {"ke', "{}", '{"management": {}}', "[]", "null"],
-    ids=["none", "empty", "half written", "no kind", "no key", "a list", "null"],
-)
-def test_a_key_file_that_cannot_be_used_is_no_key(tmp_path: Path, content: str | None):
+def test_a_key_file_that_cannot_be_used_is_no_key(tmp_path: Path):
     path = tmp_path / "key_file.json"
-    if content is not None:
-        path.write_text(content)
     assert read_key(path, "management") == ""
+    for content in ("", '{"management": {"ke', "{}", '{"management": {}}', "[]"):
+        path.write_text(content)
+        assert read_key(path, "management") == ""
