@@ -1,5 +1,7 @@
 """A certificate and its key: what is refused before anything stops, and what nginx gets."""
 
+from pathlib import Path
+
 import pytest
 
 from deploy import tls
@@ -35,7 +37,7 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
             tls.read_option(given)
 
 
-def list_listening(stack, folder):
+def list_listening(stack: Stack, folder: Path) -> list[str]:
     text = stack.write_nginx(folder).read_text()
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return [line for line in lines if line.startswith(("listen ", "include tls"))]
