@@ -64,17 +64,6 @@ def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
     return [future.result(LIMIT_S) for future in futures]
 
 
-def test_items_that_come_together_are_one_batch(gate: Gate):
-    gate.open.set()
-    with (
-        run_batcher(gate, batch_size=3, wait_s=FOR_EVER_S) as batcher,
-        ThreadPoolExecutor(3) as pool,
-    ):
-        ask = partial(batcher.ask, timeout_s=LIMIT_S)
-        assert list(pool.map(ask, [1, 2, 3])) == [1, 2, 3]
-    assert [sorted(batch) for batch in gate.batches] == [[1, 2, 3]]
-
-
 def test_a_batch_does_not_wait_for_ever():
     with run_batcher(tuple, wait_s=0.01) as batcher:
         assert batcher.ask("a", LIMIT_S) == "a"

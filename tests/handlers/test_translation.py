@@ -12,7 +12,9 @@ import pytest
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl  # type: ignore[import-untyped]
 
 from handlers import translation
+from handlers.base import TaskError
 from handlers.engine.translation.guard import Fault
+from handlers.engine.translation.m2m100 import Sentence
 from handlers.translation import TranslationHandler
 from tests.handlers.conftest import Start
 from tests.handlers.encoding import write_image
@@ -207,6 +209,12 @@ def test_a_row_that_does_not_fit_into_memory_is_503_and_alone(
     assert [answer.status for answer in answers] == [200, 503, 200]
     assert answers[1].content["type"] == "urn:babelgate:out-of-memory"
     assert "even alone" in answers[1].content["detail"]
+
+
+def test_a_row_whose_deadline_passes_in_the_batch_is_504(handler: TranslationHandler):
+    (late,) = handler.infer([Sentence("Hello", "en", "ko")], deadline=0.0).results
+    assert isinstance(late, TaskError)
+    assert (late.status, late.slug) == (504, "deadline")
 
 
 # TorchServe leaves the file open.

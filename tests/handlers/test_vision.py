@@ -169,6 +169,9 @@ def test_where_one_image_is_wanted_several_are_refused():
     assert np.array_equal(read_frame(Row(write_npy(frames[:1])), 64), frames[0])
     with pytest.raises(TaskError, match=r"Expected one image, found 2 frames\."):
         read_frame(Row(write_npy(frames)), 64)
+    with pytest.raises(TaskError, match="Expected 384 bytes of pixels") as refusal:
+        read_frame(Row(write_npy(frames)[:-1]), 64)
+    assert (refusal.value.status, refusal.value.slug) == (422, "invalid-image")
 
 
 @pytest.mark.parametrize("text", ["", "0", "101", "5.5", "9" * 5000])

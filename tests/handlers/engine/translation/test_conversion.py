@@ -38,11 +38,15 @@ def read_vocabulary(converted: Path) -> Any:
 
 
 def test_the_second_time_there_is_nothing_to_do(model: Path, tmp_path: Path):
+    of_a_killed_one = tmp_path / "cache/model/converting-1"
+    of_a_killed_one.mkdir(parents=True)
+    os.utime(of_a_killed_one, (0, 0))
     first = convert(model, tmp_path / "cache", "int8")
     spoil(model / "model.safetensors")
     assert convert(model, tmp_path / "cache", "int8") == first
     assert first.is_relative_to(tmp_path / "cache")
     assert [path.name for path in first.parent.iterdir()] == ["int8"]
+    assert not of_a_killed_one.exists()
 
 
 def touch_later(path: Path) -> None:
