@@ -45,8 +45,7 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 
 class TaskError(Exception):
-    """The reason why a row has no result. Its client gets a problem document with `members`
-    as further fields."""
+    """The reason why a row has no result: a problem document, `members` its further fields."""
 
     def __init__(
         self, status: HTTPStatus, slug: str, detail: str, **members: int
@@ -73,8 +72,7 @@ class Row:
     #: it is known; in seconds of the monotonic clock.
     deadline: float = math.inf
     sent_at: float | None = None
-    #: The number by which `CancellationTable` finds whether somebody still waits for
-    #: it.
+    #: By this number `CancellationTable` finds whether somebody still waits for it.
     number: str | None = None
 
     def read_json(self) -> Any:
@@ -138,9 +136,8 @@ Item = TypeVar("Item")
 
 
 class CancellationTable:
-    """The rows that somebody still waits for: one byte per row in a file that the gateway
-    shares with the workers on its machine, 0 once nobody waits. Without the file every row is
-    wanted."""
+    """The rows that somebody still waits for: a byte per row, 0 once nobody waits, in a file
+    that the gateway shares with its machine's workers. Without it every row is wanted."""
 
     def __init__(self) -> None:
         self._run = variables.find_run()
@@ -248,8 +245,7 @@ class TaskHandler(ABC, Generic[Item]):
         )
 
     def _preprocess(self, row: Row) -> Item | TaskError:
-        """Reads a row. An error must not leave `answer`, because it would fail the whole
-        batch."""
+        """Reads a row. An error that left `answer` would fail the whole batch."""
         try:
             return self.preprocess(row)
         except TaskError as error:

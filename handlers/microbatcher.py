@@ -91,8 +91,7 @@ class MicroBatcher(Generic[Item, Result]):
         return entry.future
 
     def ask(self, item: Item, timeout_s: float) -> Result:
-        """The item's result. Raises what `submit` does, TimeoutError, and what its batch
-        raised."""
+        """The item's result. Raises TimeoutError, and what `submit` or its batch raises."""
         future = self.submit(item)
         try:
             return future.result(timeout_s)
@@ -141,8 +140,7 @@ def _answer(
     work: Callable[[Sequence[Item]], Sequence[Result]],
     batch: Sequence[_Entry[Item, Result]],
 ) -> None:
-    """Answer a batch. An error reaches only the callers of this batch, and leaves the
-    thread alive."""
+    """Answer a batch. An error reaches only its own callers, and leaves the thread alive."""
     if not batch:
         return
     try:

@@ -29,8 +29,7 @@ class Automaton:
         lengths: Sequence[int],
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """The patterns' symbols, one pattern after the other, and the patterns' lengths.
-        `pause` is called now and then."""
+        """The symbols and lengths of all patterns. `pause` is called now and then."""
         import numpy as np  # only who uses a glossary loads it
 
         flat = np.asarray(symbols, np.int64).view(np.uint64)

@@ -98,8 +98,7 @@ class TranslationPlan:
         *,
         is_counted: bool = False,
     ) -> None:
-        """The `job` reads all texts that need a translation, or, if they are `is_counted`,
-        a look at their markup."""
+        """The `job` reads all texts to translate, and with `is_counted` those with markup."""
         self.wanted = wanted
         self.sources = [
             guess.language if guess else wanted.source or UNDETERMINED
@@ -274,8 +273,7 @@ def _read_renderings(
 
 
 def _write(sentence: PlannedSentence, target: str, translated: str) -> str:
-    """A model's translation with the text's final marks and capitals. What the model
-    copies stays as it was."""
+    """The translation with the text's final marks and capitals; a copy stays as it is."""
     segment, source, prepared = sentence
     if translated == prepared:
         return segment.prepared

@@ -116,8 +116,7 @@ class Document:
 
 
 def parse(source: str, tags: Tags | None) -> list[Run]:
-    """The runs of a text, however it is written. What is no markup is translated, and
-    counted."""
+    """The runs of a text. What is no markup is translated, and counted."""
     if tags is None:
         return [Run(source)]
     parse_markup = markup_runs.parse_xml if tags.is_xml else markup_runs.parse_html
@@ -289,9 +288,8 @@ def _show(text: str, placeholders: Sequence[Placeholder], format: TextFormat) ->
 def _find_core(
     text: str, placeholders: Sequence[Placeholder]
 ) -> tuple[slice, slice] | None:
-    """The characters and placeholders of a sentence that the model must see: not the tags
-    around all of it, nor loose placeholders at its edges. None if only placeholders are
-    left."""
+    """The characters and placeholders of a sentence that the model must see, without tags
+    around all of it and loose placeholders at its edges. None if nothing else is left."""
     ends = [0, *(p.end for p in placeholders)]
     starts = [*(p.start for p in placeholders), len(text)]
     #: Whether there are words before each placeholder, and after the last.
@@ -323,9 +321,8 @@ def _find_core(
 
 @dataclass(frozen=True)
 class ReadingJob:
-    """Texts with their languages, and how to read them. Together they may have `max_rows`
-    sentences. A text without a language is only counted. Without a `target` the separators of
-    sentences stay."""
+    """Texts with their languages, and how to read them: at most `max_rows` sentences in all.
+    A text without a language is only counted. Without a `target` separators stay."""
 
     texts: tuple[tuple[str, str], ...]
     tags: Tags | None

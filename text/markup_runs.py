@@ -196,8 +196,7 @@ def _add_text(builder: RunBuilder, raw: str) -> None:
 
 @dataclass
 class _Element:
-    """An element that is being read: the places of its children's tags, and whether it has
-    text of its own."""
+    """An open element: its children's tags, and whether it has text of its own."""
 
     name: str = ""
     tags: list[int] = field(default_factory=list)

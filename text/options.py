@@ -13,8 +13,7 @@ from text.errors import LanguageNotServed
 #: The `src_lang` with which each text's language is identified.
 AUTO = "auto"
 
-#: The places where a plain text is divided: at lines and sentences, at sentences only,
-#: or nowhere.
+#: A plain text is divided at lines and sentences, at sentences only, or nowhere.
 Splitting: TypeAlias = Literal["lines", "sentences", "none"]
 
 
@@ -59,9 +58,8 @@ class TranslationRequest:
 
 
 def read_source(code: str, served: Sequence[str]) -> str | None:
-    """Read any language code: which languages a model reads, only the model knows, and it may
-    read more than a stack translates into. None if it is to be identified. Raises
-    LanguageNotServed."""
+    """Read any language code: only the model knows which ones it reads. None if the language
+    is to be identified. Raises LanguageNotServed."""
     language = normalize_language(code)
     if language == AUTO:
         return None

@@ -167,8 +167,7 @@ def is_abbreviated(sentence: str, language: str) -> bool:
 
 
 def _find_cut(text: str, start: int, stop: int, whole: _Whole) -> tuple[int, bool]:
-    """The end of the part that begins at `start`, at most `stop`, and whether it tears a
-    sentence."""
+    """The end of a part, at most `stop`, and whether it tears a sentence."""
     half = (start + stop) // 2  # a cut before it would leave crumbs
     for pattern, tears in ((_CLAUSE_END, False), (_WORD_END, True)):
         ends = [match.end() for match in pattern.finditer(text, half, stop)]

@@ -74,8 +74,7 @@ def find_separator(gap: str, spacing: Spacing) -> str | Separator:
 
 
 def rewrite(text: str, spacing: Spacing) -> str:
-    """A single sign between placeholders or tags in the target's form, any other text as it
-    is."""
+    """A single sign between placeholders or tags in the target's form, or other text."""
     signs = _SIGNS.get(spacing, {})
     return text.translate(signs) if len(text) == 1 and ord(text) in signs else text
 

@@ -111,8 +111,7 @@ class Terms:
             self._content += write_tsv([entry])
             self._ends.append(len(self._content))
         self.automaton = Automaton(symbols, lengths, pause)
-        #: The entries that stand for the first of several that differ in capitals, and
-        #: the others by how they do.
+        #: Entries that differ in capitals: those that stand for the first, and the others.
         self._instead: dict[int, int] = {}
         self._others: dict[tuple[int, str], int] = {}
         for number, first in _take_breaks(self.automaton.repeated, pause):
@@ -223,8 +222,7 @@ def _raise(text: str, language: str) -> str:
 def combine(
     protected: Iterable[Placeholder], terms: Iterable[Placeholder]
 ) -> list[Placeholder]:
-    """Both in order. A term wins over what it contains, and loses to anything else that it
-    meets."""
+    """Both in order. A term wins over what it contains, and loses to what it overlaps."""
     chosen: list[Placeholder] = []
     waiting = list(terms)[::-1]
     for kept in protected:
@@ -287,8 +285,7 @@ def _fold(word: str, language: str) -> str:
 
 
 def _level(text: str) -> str:
-    """Text in one of the ways to write it: composed, with one kind of apostrophe, hyphen and
-    space."""
+    """Composed text, with one kind of apostrophe, hyphen and space."""
     if text.isascii() and text.isalnum():
         return text
     text = " ".join(text.split()) or text
@@ -331,8 +328,7 @@ class TermCache:
         return all(key in self._kept for key in _list_keys(choice, source))
 
     def take(self, choice: Choice, source: str, target: str) -> tuple[Terms, ...]:
-        """The terms of the dictionaries from `source`. May block for seconds. Raises
-        TermsUnavailable."""
+        """The terms from `source`. May block for seconds. Raises TermsUnavailable."""
         keys = _list_keys(choice, source)
         for key in keys:
             if key not in self._kept:

@@ -54,9 +54,8 @@ _KINDS = {
 }
 
 
-#: Ours, beside the model's own files: the `languages` it knows where they are not all of
-#: M2M100's, and for a model of a small domain the `min_score` under which its answers
-#: carry `warning`.
+#: Ours, beside the model's own files: the `languages` it knows if they are not all of
+#: M2M100's, and the `min_score` under which the answers of a small model carry `warning`.
 SETTINGS_FILE = "babelgate.json"
 
 
@@ -137,8 +136,7 @@ def list_files(directory: Path) -> list[str]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read the object in a JSON file; other values count as empty. Raises ModelError if it
-    is not JSON."""
+    """The object in a JSON file; another value counts as empty. Raises ModelError."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except ValueError as error:
@@ -182,8 +180,7 @@ def find_damage(out: Path, digests: Digests | None = None) -> str:
 
 
 def seal(part: Path, digests: Digests) -> None:
-    """Syncs all files to disk, then writes the seal: after a power cut no name may lead to
-    missing content."""
+    """Syncs all files, then writes the seal: no name may lead to missing content."""
     files = {
         path.name: {"size": path.stat().st_size, "sha256": digests.read(path)}
         for path in sorted(part.iterdir())

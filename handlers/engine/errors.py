@@ -32,11 +32,8 @@ class DeviceFault(EngineError):
     """The device is in a state from which only a new process recovers."""
 
 
-#: Parts of the messages of PyTorch and CTranslate2, of which the first that fits wins:
-#: "CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "DefaultCPUAllocator: can't
-#: allocate memory", then "CUDA error: device-side assert triggered", "cuBLAS failed
-#: with status …". Their classes say no more: CTranslate2's is RuntimeError, PyTorch's
-#: two inherit from it.
+#: Parts of the messages of PyTorch and CTranslate2; the first that fits wins. Their classes
+#: say no more: CTranslate2's is RuntimeError, PyTorch's two inherit from it.
 _CLUES: tuple[tuple[str, type[EngineError]], ...] = (
     ("out of memory", OutOfMemory),
     ("_alloc_failed", OutOfMemory),

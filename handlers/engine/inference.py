@@ -18,8 +18,7 @@ def choose_device(device: str, index: int) -> torch.device:
 
 
 def infer(compute: Callable[[], Result]) -> Result:
-    """Run `compute` without gradients and return its result. Raises OutOfMemory or
-    DeviceFault."""
+    """The result of `compute`, without gradients. Raises OutOfMemory or DeviceFault."""
     try:
         with device_errors(), torch.inference_mode():
             return compute()

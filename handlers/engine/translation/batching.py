@@ -102,8 +102,7 @@ class Batcher:
     def _run(
         self, packs: Sequence[Sequence[Sentence]], deadline: float
     ) -> tuple[dict[Sentence, Answer], int]:
-        """The answers to all sentences, with the faults that they have, and how many packs
-        were halved."""
+        """The answers to all sentences with their faults, and how many packs were halved."""
         results = list(self._pool.map(self._translate, packs, repeat(deadline)))
         answers = chain.from_iterable(found for found, _ in results)
         pairs = zip(chain(*packs), answers, strict=True)

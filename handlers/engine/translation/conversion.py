@@ -143,8 +143,7 @@ def _add_files(directory: Path, part: Path) -> None:
 
 
 def _publish(part: Path, out: Path, digests: Digests | None) -> None:
-    """Moves a conversion to its place, and a damaged one out of it. If another process was
-    quicker, its result stays."""
+    """Replaces a damaged conversion. If another process was quicker, its result stays."""
     if out.exists() and find_damage(out, digests):
         # A process that has its files open keeps them.
         durable.rename(out, part.with_name("damaged"))

@@ -29,8 +29,7 @@ _ALPHABETS = {
     language: frozenset(_FIRST_WORDS.get(name, name.upper()) for name in scripts)
     for language, scripts in SCRIPTS.items()
 }
-#: An n-gram of this many characters that returns again and again at the same distance is a
-#: loop.
+#: An n-gram of this many characters that returns at the same distance is a loop.
 _GRAM = 6
 #: The number of repeats that is no longer style: for more than a word, for a word, and for a
 #: single letter, digit or sign, which people repeat for effect and in numbers and rules.
@@ -74,9 +73,8 @@ def _substance(text: str) -> int:
 
 
 def _count_repeats(text: str, least: Callable[[str], int]) -> int:
-    """Count how many times in a row the most repeated stretch occurs, or 1 if none occurs
-    `least` times. One pass finds it: in a loop of period p, each n-gram was last seen p
-    characters before."""
+    """Count how often in a row the most repeated stretch occurs, or 1 if none occurs `least`
+    times. In a loop of period p, each n-gram was last seen p characters before."""
     text = " ".join([*text.split(), ""])
     last_seen: dict[str, int] = {}
     most, period, length = 1, 0, 0
@@ -105,8 +103,7 @@ def _weigh(text: str) -> float:
 
 
 def _is_foreign(text: str, scripts: frozenset[str] | None) -> bool:
-    """Whether hardly any letter is of `scripts`. Capitalised words may be names, which stay
-    as they are, so they do not count."""
+    """Whether hardly any letter is of `scripts`. Capitalised words may be names."""
     if not scripts:
         return False
     own = foreign = 0.0

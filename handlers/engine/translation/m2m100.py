@@ -91,8 +91,7 @@ class Engine(Protocol):
 
     tokenizer: Tokenizer
     max_tokens: int
-    #: The number of batches that it translates at the same time, each called from its
-    #: own thread.
+    #: The number of batches that it translates at the same time, each in its own thread.
     translators: int
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
@@ -139,8 +138,7 @@ def language_token(language: str) -> str:
 
 
 def longest_answer(tokens: int, limit: int) -> int:
-    """The most tokens of an answer to a text of `tokens` tokens, for a model with `limit`
-    positions."""
+    """The most tokens of an answer to `tokens` tokens, for a model with `limit` positions."""
     return min(limit, _LENGTH_RATIO * tokens + _LENGTH_MARGIN)
 
 

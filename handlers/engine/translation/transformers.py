@@ -115,8 +115,7 @@ class TransformersEngine:
         return read_beams(beams, self.tokenizer, decoding)
 
     def _scores(self, output: Any) -> list[float]:
-        """The mean log-probability of each sequence's tokens, which `generate` does not
-        return without a beam."""
+        """Mean log-probabilities; without a beam `generate` does not return them."""
         if "sequences_scores" in output:
             scores: list[float] = output.sequences_scores.tolist()
             return scores

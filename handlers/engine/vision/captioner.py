@@ -55,8 +55,7 @@ def _make_prompt(config: Any) -> torch.Tensor:
     begins a text. T5 has none and reads its end token there."""
     text = config.text_config
     if config.image_token_index is None:
-        # An older Transformers wrote the checkpoint. The token is replaced, so any that is not
-        # text will do.
+        # An older Transformers wrote the checkpoint. Any token that is not text will do.
         config.image_token_index = text.vocab_size - 1
     begin = text.eos_token_id if text.bos_token_id is None else text.bos_token_id
     places = [config.image_token_index] * config.num_query_tokens

@@ -104,8 +104,7 @@ def _read_file(
             f"expected at most {max_pixels} pixels, found an image of many more"
         ) from error
     except Exception as error:
-        # Pillow's readers raise all kinds of errors on bad bytes: OSError, SyntaxError,
-        # KeyError, …
+        # Pillow's readers raise all kinds of errors on bad bytes.
         raise ImageError(
             f"expected a whole {reader.format} file, found a damaged one"
         ) from error
@@ -138,8 +137,7 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
 
 
 def _silence_pillow() -> None:
-    """Pillow warns about large images, which are refused here, and about EXIF data, of which
-    only one number is read. The filter is for the whole process, because a context manager's
-    would not work with several threads."""
+    """Pillow warns about large images, which are refused here, and about EXIF data. The filter
+    is for the process, because a context manager's would not work with several threads."""
     if ("ignore", None, Warning, _PILLOW, 0) not in warnings.filters:
         warnings.filterwarnings("ignore", module=_PILLOW.pattern)

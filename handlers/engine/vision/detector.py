@@ -44,8 +44,7 @@ class DetectionEngine(VisionEngine):
     kind = AutoModelForObjectDetection
 
     def detect(self, questions: Sequence[Question]) -> list[list[Object]]:
-        """The objects in each image, best score first. Raises OutOfMemory or
-        DeviceFault."""
+        """Each image's objects, best score first. Raises OutOfMemory or DeviceFault."""
         images = [question.image for question in questions]
 
         def find(places: list[int], pixels: torch.Tensor) -> list[list[Object]]:
