@@ -140,7 +140,8 @@ def describe(turns: CaptionTurns) -> Findings:
         },
         case="size",
     )
-    first, *_, last = [next(iter(turns)), *turns]
+    sizes = list(turns)
+    first, last = sizes[0], sizes[-1]
     mode = next(iter(turns[first]))
     rates = [[x.frames_per_s for x in turns[size][mode]] for size in (last, first)]
     ratio = find_ratio(rates[0], rates[1])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -41,13 +40,10 @@ from benchmarks.instruments.load import (
 from benchmarks.instruments.namespaces import NoNamespaces
 from benchmarks.instruments.running import Running
 from benchmarks.report import Columns, Findings, list_counts, tabulate
-from catalog import checkpoint
 from contract import rows
 from deploy.stack import StackError
-from handlers.base import Row
 from ray_backend.dashboard import DashboardError
 from ray_backend.nodes import PORTS
-from ray_backend.replica import load_handler
 
 _LANGUAGE, _MACHINES = "fr", 3
 _TEXTS = 500
@@ -69,8 +65,6 @@ class ClusterLoad:
     load: LoadFigures
     #: Rows of a batch.
     batch_fill: float | None = None
-    #: Milliseconds of CPU of the handler for a row of such a batch, without a server.
-    handler_ms: float | None = None
     machines: int | None = None
     #: Its part of as many times the requests/s of one machine.
     linear_share: float | None = None
@@ -86,7 +80,6 @@ WAY_COLUMNS: Columns[ClusterLoad] = {
     "CPU ms: gateway": lambda way: way.load.cpu_ms.get("gateway"),
     "ingress": lambda way: way.load.cpu_ms.get("ingress"),
     "replica": lambda way: way.load.cpu_ms.get("replica"),
-    "handler alone": lambda way: way.handler_ms,
 }
 MACHINE_COLUMNS: Columns[ClusterLoad] = {
     "machines": lambda one: one.machines,
@@ -234,24 +227,8 @@ class _Bench:
             "all rows are counted",
             _COUNTED_S,
         )
-        fill = describe_workers(before, _count(pages)).batch_fill
-        return ClusterLoad(name, load, fill, fill and self._time_handler(round(fill)))
-
-    def _time_handler(self, rows_each: int) -> float:
-        """The CPU of the handler for a row in such a batch, in milliseconds."""
-        map_path = self._write("bare", batch_ms=0, replicas=1)
-        (model,) = catalog.load(map_path, is_cluster=True).models
-        handler = load_handler(model, checkpoint.default_cache())
-        deadline = time.monotonic() + 600
-        batch = [
-            Row(request.body, {}, deadline, time.monotonic())
-            for request in _write_requests()[:rows_each]
-        ]
-        handler.answer(batch)
-        began, passes = time.process_time(), 20
-        for _ in range(passes):
-            handler.answer(batch)
-        return (time.process_time() - began) * 1000 / passes / len(batch)
+        counted = describe_workers(before, _count(pages))
+        return ClusterLoad(name, load, counted.batch_fill)
 
     def _write(self, name: str, *, batch_ms: int, **settings: object) -> Path:
         model = write_model(self.folder / f"model-{batch_ms}", batch_ms=batch_ms)

@@ -19,27 +19,27 @@ DAY_S = 24 * HOUR_S
 
 Natural = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False, strict=False)]
 Count = Annotated[int, pydantic.Field(ge=1)]
+Hour = Annotated[float, pydantic.Field(ge=0, lt=24, strict=False)]
 
 
 class ServiceEntry(PlanEntry):
     """One of: a table, a line, or the file of `python -m benchmarks study`."""
 
     #: Milliseconds of a batch, by its rows.
-    ms: Mapping[Annotated[int, pydantic.Field(ge=1)], Positive] = {}
+    ms: Mapping[Count, Positive] = {}
     #: A batch takes `fixed_ms`, and `row_ms` for each row.
-    fixed_ms: Annotated[float, pydantic.Field(ge=0, strict=False)] | None = None
-    row_ms: Annotated[float, pydantic.Field(ge=0, strict=False)] | None = None
+    fixed_ms: Natural | None = None
+    row_ms: Natural | None = None
     file: str | None = None
     #: The mean tokens of a row in what was measured.
     tokens: Positive = 8.0
 
     @pydantic.model_validator(mode="after")
     def _check_kind(self) -> ServiceEntry:
-        is_line = self.fixed_ms is not None and self.row_ms is not None
-        has_part = self.fixed_ms is not None or self.row_ms is not None
-        if [bool(self.ms), has_part, self.file is not None].count(True) != 1:
+        line = [each for each in (self.fixed_ms, self.row_ms) if each is not None]
+        if [bool(self.ms), bool(line), self.file is not None].count(True) != 1:
             raise ValueError("expected one of ms, file, or fixed_ms with row_ms")
-        if has_part and not (is_line and (self.fixed_ms or self.row_ms)):
+        if line and not (len(line) == 2 and any(line)):
             raise ValueError("expected both fixed_ms and row_ms, and one above 0")
         return self
 
@@ -85,7 +85,7 @@ class TrafficEntry(PlanEntry):
     zipf: Natural = 1.0
     #: The height of the peak above the mean, and of the trough below it; 0 for no wave.
     wave: Annotated[float, pydantic.Field(ge=0, le=1, strict=False)] = 0.0
-    peak_hour: Annotated[float, pydantic.Field(ge=0, lt=24, strict=False)] = 14.0
+    peak_hour: Hour = 14.0
     #: The mean length of a sentence, and the standard deviation divided by it.
     tokens: Positive | None = None
     tokens_spread: Natural = 0.0
@@ -102,11 +102,10 @@ class TrafficEntry(PlanEntry):
 
     def find_shares(self) -> dict[str, float]:
         """Each language's share of the traffic, the largest first."""
-        if isinstance(self.languages, int):
-            names = [f"language-{n}" for n in range(1, self.languages + 1)]
-            weights = {name: n**-self.zipf for n, name in enumerate(names, 1)}
-        else:
-            weights = dict(self.languages)
+        weights = self.languages
+        if isinstance(weights, int):
+            numbers = range(1, weights + 1)
+            weights = {f"language-{n}": n**-self.zipf for n in numbers}
         total = sum(weights.values())
         ranked = sorted(weights.items(), key=lambda item: -item[1])
         return {name: weight / total for name, weight in ranked}
@@ -167,7 +166,7 @@ class StretchEntry(PlanEntry):
     #: The seconds that count, after `settle_s` that do not.
     seconds: Positive = 600.0
     settle_s: Natural = 60.0
-    from_hour: Annotated[float, pydantic.Field(ge=0, lt=24, strict=False)] = 0.0
+    from_hour: Hour = 0.0
 
 
 class DayEntry(PlanEntry):

@@ -8,6 +8,7 @@ import csv
 import math
 import random
 import time
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -329,30 +330,23 @@ def run_trial(
                 return points[-1].is_kept
 
             ask(levels[-1], plan.load.warm_up_seconds)
-            find_highest(len(levels), passes, start)
+            count_passing(len(levels), passes, start)
     except (StackError, RequestException) as error:
         fault = str(error)
     elapsed_s = time.monotonic() - began
     return Trial(combination.name, rung, elapsed_s, tuple(points), fault)
 
 
-def find_highest(
+def count_passing(
     levels: int, passes: Callable[[int], bool], start: int | None = None
-) -> int | None:
-    """Return the highest of `levels` numbers from 0 that passes, if all below it do; None
-    if none does. Searches by bisection, or step by step from `start`."""
-    passed, failed = -1, levels
-    probe = levels // 2 if start is None else start
-    while failed - passed > 1:
-        if passes(probe):
-            passed = probe
-        else:
-            failed = probe
-        if start is None:
-            probe = (passed + failed) // 2
-        else:
-            probe = passed + 1 if passed >= start else failed - 1
-    return passed if passed >= 0 else None
+) -> int:
+    """Return how many numbers from 0 to below `levels` pass, if none does after one that does
+    not. Searches by bisection, or step by step from `start`."""
+    if start is None:
+        return bisect(range(levels), False, key=lambda number: not passes(number))
+    if passes(start):
+        return next((n for n in range(start + 1, levels) if not passes(n)), levels)
+    return next((n + 1 for n in reversed(range(start)) if passes(n)), 0)
 
 
 def write_results(run: TuningRun) -> None:

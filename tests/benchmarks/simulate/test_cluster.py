@@ -1,4 +1,6 @@
-"""The simulation agrees with what queueing theory knows, and loses nothing."""
+"""The simulation agrees with what queueing theory knows, and loses nothing; a day is made of
+moments, each with a part of the replicas.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,41 @@ from typing import Any
 
 import pytest
 
-from benchmarks.simulate.cluster import ScalingDecision, decide
-from benchmarks.simulate.command import LanguageOutcome, run
-from benchmarks.simulate.scenario import AutoscalingEntry, Scenario
-from tests.benchmarks.simulate.conftest import Make
+from benchmarks.simulate.cluster import ScalingDecision, Tally, decide
+from benchmarks.simulate.command import (
+    LanguageOutcome,
+    Planner,
+    find_rate,
+    run,
+    summarize,
+)
+from benchmarks.simulate.scenario import HOUR_S, AutoscalingEntry, DayEntry, Scenario
 
 LONG = {"seconds": 200, "settle_s": 20}
 #: A batch takes 10 ms, and 1 ms for each row.
 BATCHES = {"service": {"fixed_ms": 10, "row_ms": 1}, "batch_size": 32}
+#: For a day: a batch takes 100 ms, and 10 ms for each row.
+REPLICA = {
+    "service": {"fixed_ms": 100, "row_ms": 10},
+    "batch_size": 16,
+    "max_batch_delay": 50,
+}
+DAY = {"moments": 4, "seconds": 10, "settle_s": 2}
+PRICE = {"gpu_hour": 3, "replica_hour": 1, "gateway_hour": 2}
+
+
+def make(**parts: Any) -> Scenario:
+    """A scenario of one replica that takes 10 ms for each row, row by row, and whose parts
+    are replaced by what is given."""
+    replica = {
+        "service": {"fixed_ms": 10, "row_ms": 0},
+        "batch_size": 1,
+        "max_batch_delay": 0,
+        "queue_size": 100_000,
+        **parts.pop("replica", {}),
+    }
+    stretch = {"seconds": 20, "settle_s": 2}
+    return Scenario.model_validate({"replica": replica, "stretch": stretch, **parts})
 
 
 def simulate(scenario: Scenario) -> LanguageOutcome:
@@ -25,20 +54,20 @@ def wait_ms(outcome: LanguageOutcome, service_ms: float) -> float:
     return outcome.latencies.mean_ms - service_ms
 
 
-def test_one_row_at_a_time_waits_as_in_an_m_d_1_queue(make: Make):
+def test_one_row_at_a_time_waits_as_in_an_m_d_1_queue():
     load = 0.6
     outcome = simulate(make(traffic={"requests_per_s": 100 * load}, stretch=LONG))
     assert wait_ms(outcome, 10) == pytest.approx(10 * load / (2 - 2 * load), rel=0.05)
     assert outcome.utilisation == pytest.approx(load, rel=0.02)
 
 
-def test_lengths_that_differ_wait_as_pollaczek_and_khinchine_found(make: Make):
+def test_lengths_that_differ_wait_as_pollaczek_and_khinchine_found():
     traffic = {"requests_per_s": 60, "tokens_spread": 1.0}
     outcome = simulate(make(traffic=traffic, stretch=LONG))
     assert wait_ms(outcome, 10) == pytest.approx(10 * 0.6 / 0.8 * 2, rel=0.1)
 
 
-def test_a_gateway_process_is_an_m_d_1_queue_too(make: Make):
+def test_a_gateway_process_is_an_m_d_1_queue_too():
     outcome = simulate(
         make(
             traffic={"requests_per_s": 400},
@@ -50,7 +79,7 @@ def test_a_gateway_process_is_an_m_d_1_queue_too(make: Make):
     assert wait_ms(outcome, 12) == pytest.approx(2 * 0.8 / 0.4, rel=0.05)
 
 
-def test_a_lone_client_waits_for_the_window_and_its_row(make: Make):
+def test_a_lone_client_waits_for_the_window_and_its_row():
     replica = {**BATCHES, "max_batch_delay": 5}
     outcome = simulate(make(traffic={"clients": 1}, replica=replica))
     assert outcome.mean_batch == 1
@@ -58,7 +87,7 @@ def test_a_lone_client_waits_for_the_window_and_its_row(make: Make):
     assert outcome.requests_per_s == pytest.approx(1000 / 16, rel=0.001)
 
 
-def test_a_batch_has_what_comes_in_its_window(make: Make):
+def test_a_batch_has_what_comes_in_its_window():
     # One row opens the window, and further ones come at random.
     replica = {
         "service": {"ms": {1: 0.001}},
@@ -71,7 +100,7 @@ def test_a_batch_has_what_comes_in_its_window(make: Make):
     assert outcome.mean_batch == pytest.approx(1 + 50 * 0.1, rel=0.02)
 
 
-def test_replicas_share_their_load(make: Make):
+def test_replicas_share_their_load():
     def wait(replicas: int, **gateways: Any) -> float:
         traffic = {"requests_per_s": 80 * replicas}
         return wait_ms(
@@ -91,7 +120,7 @@ def test_replicas_share_their_load(make: Make):
         pytest.param({"queue_size": 10_000}, id="no time"),
     ],
 )
-def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(make: Make, replica):
+def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(replica):
     traffic = {"requests_per_s": 200, "timeout_s": 1}
     outcome = simulate(make(traffic=traffic, replica=replica))
     assert outcome.requests_per_s == pytest.approx(100, rel=0.01)
@@ -100,7 +129,7 @@ def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(make: Make, repl
     assert (outcome.latencies.p99_ms or 0) <= 1000
 
 
-def test_rows_that_come_too_late_are_counted(make: Make):
+def test_rows_that_come_too_late_are_counted():
     # The forecast knows the mean length only.
     traffic = {"requests_per_s": 80, "tokens_spread": 3, "timeout_s": 0.2}
     outcome = simulate(make(traffic=traffic))
@@ -108,7 +137,7 @@ def test_rows_that_come_too_late_are_counted(make: Make):
     assert (outcome.latencies.p99_ms or 0) <= 200
 
 
-def test_the_seed_decides_alone(make: Make):
+def test_the_seed_decides_alone():
     scenario = make(traffic={"requests_per_s": 80, "tokens_spread": 0.5})
     assert run(scenario, 1) == run(scenario, 1)
     assert run(scenario, 1) != run(scenario, 2)
@@ -117,7 +146,7 @@ def test_the_seed_decides_alone(make: Make):
 SCALING = {"upscale_delay_s": 30, "downscale_delay_s": 60}
 
 
-def test_replicas_come_after_their_delay_and_their_start(make: Make):
+def test_replicas_come_after_their_delay_and_their_start():
     outcome = simulate(
         make(
             traffic={"requests_per_s": 350, "timeout_s": 1},
@@ -158,3 +187,75 @@ def test_a_wish_counts_after_its_delay(
 ):
     found = decide(ENTRY, last, now_s=now_s, wanted=wanted, bounds=(1, 8))
     assert found == expected
+
+
+def test_a_replica_gets_the_rate_at_which_it_has_its_requests():
+    def find(target: int, tokens: int) -> float:
+        traffic = {"requests_per_s": 1, "tokens": tokens}
+        scaling = {"target_ongoing_requests": target}
+        return find_rate(make(traffic=traffic, replica=REPLICA, autoscaling=scaling), 2)
+
+    few, many, shorter = find(5, 16), find(20, 16), find(20, 4)
+    assert 0 < few < many < 16 / 0.26
+    assert shorter > 2 * many
+
+
+def test_alike_traffic_needs_the_same_replicas_all_day():
+    scenario = make(
+        traffic={"requests_per_s": 400},
+        replica={**REPLICA, "gpus": 0.5},
+        replicas=[1, 100],
+        autoscaling={"target_ongoing_requests": 15},
+        gateways={"processes": 3},
+        day=DAY,
+        price=PRICE,
+    )
+    (outcome,) = run(scenario, 1)
+    assert outcome.replicas == pytest.approx(outcome.most_replicas)
+    assert outcome.gpu_hours == pytest.approx(outcome.most_replicas * 24 * 0.5)
+    assert outcome.requests_per_s == pytest.approx(400, rel=0.03)
+    hours = outcome.most_replicas * (0.5 * 3 + 1) + 3 * 2
+    expected = hours / (outcome.requests_per_s * HOUR_S) * 1e6
+    assert outcome.cost_per_million == pytest.approx(expected)
+
+
+def test_replicas_follow_the_wave_with_serves_delays():
+    scenario = make(
+        traffic={"requests_per_s": 2000, "wave": 0.8, "peak_hour": 12.5},
+        replica={**REPLICA, "start_s": HOUR_S},
+        replicas=[1, 1000],
+        autoscaling={
+            "target_ongoing_requests": 15,
+            "upscale_delay_s": HOUR_S,
+            "downscale_delay_s": 6 * HOUR_S,
+        },
+        day={**DAY, "moments": 24},
+    )
+    assert scenario.day
+    planner = Planner(scenario, scenario.day)
+    parts = [part for hour in range(24) for part in planner.plan(hour)[1]]
+    ready = [part.factor * part.replicas for part in parts]
+    held = [part.held for part in parts]
+    most = max(ready)
+    # The replicas of 12:30 have started at 14:30, and are kept until 18:30.
+    assert [hour for hour in range(24) if ready[hour] == most] == list(range(14, 19))
+    # They are paid for from the moment when they are wanted.
+    assert [hour for hour in range(24) if held[hour] == most] == list(range(13, 19))
+    assert all(paid >= some for paid, some in zip(held, ready, strict=True))
+
+
+def make_tally(language: str, times: list[float], weight: float) -> Tally:
+    tally = Tally(language, seconds=10, weight=weight)
+    tally.latencies_s.extend(times)
+    return tally
+
+
+def test_a_requests_weight_is_what_it_stands_for():
+    scenario = make(traffic={"requests_per_s": 1}, day=DayEntry(moments=1))
+    tallies = [make_tally("fr", [1, 1], 1), make_tally("ja", [3], 8)]
+    whole, french, japanese = summarize(scenario, tallies)
+    assert whole.requests_per_s == pytest.approx(1)
+    assert whole.latencies.mean_ms == pytest.approx(2600)
+    assert whole.latencies.p50_ms == 3000
+    assert french.requests_per_s == pytest.approx(0.2)
+    assert japanese.simulated == 1
