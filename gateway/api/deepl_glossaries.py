@@ -22,15 +22,16 @@ from gateway.api.glossaries import (
     write_time,
 )
 from gateway.errors import MalformedRequest, Problem, UnknownGlossary
-from gateway.glossaries.bodies import (
+from gateway.glossaries.glossary import Dictionary, Glossary
+from gateway.glossaries.library import Glossaries
+from gateway.glossaries.reading import (
     ChangeFields,
     DictionaryFields,
+    GlossaryContent,
+    GlossaryFault,
     GlossaryFields,
     MultilingualFields,
 )
-from gateway.glossaries.glossary import Dictionary, Glossary
-from gateway.glossaries.library import Glossaries
-from gateway.glossaries.reading import GlossaryContent, GlossaryFault
 from gateway.http.request import read_fields, request
 from gateway.openapi import BodySchema, choose
 from gateway.schemas import ForeignSchema, Text, parse_fields, refuse

@@ -14,10 +14,14 @@ from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
-from gateway.glossaries.bodies import OurGlossary
 from gateway.glossaries.glossary import DictionaryDraft, Glossary
 from gateway.glossaries.library import Glossaries
-from gateway.glossaries.reading import GlossaryContent, GlossaryFault, GlossaryUpload
+from gateway.glossaries.reading import (
+    GlossaryContent,
+    GlossaryFault,
+    GlossaryUpload,
+    OurGlossary,
+)
 from gateway.http.bodies import LargeBlueprint
 from gateway.http.request import request
 from gateway.openapi import JSON, STORING_GLOSSARIES, BodySchema, Operation, choose

@@ -105,13 +105,39 @@ def _make_engine(url: URL) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    from gateway.database.postgresql import limit_waits
-
     limits = "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"
     options = " ".join(f"-c {name}={_LIMIT_S}s" for name in limits)
     engine = create_engine(url, connect_args={"options": options})
-    limit_waits(engine, _LIMIT_S + 1)  # a server that stands still keeps to no option
+    _limit_waits(engine, _LIMIT_S + 1)  # a server that stands still keeps to no option
     return engine
+
+
+def _limit_waits(target: Engine, limit_s: int) -> None:
+    """Closes a connection to PostgreSQL that gives no answer for `limit_s` seconds, for where
+    a server stands still, or its host is gone."""
+    import psycopg
+
+    class LimitedConnection(psycopg.Connection[Any]):
+        def wait(
+            self, gen: Any, interval: float = 0.1, timeout: float | None = None
+        ) -> Any:
+            try:
+                return super().wait(gen, interval, timeout or limit_s)
+            except psycopg.errors._WaitTimeout as error:
+                self.pgconn.finish()  # nobody could tell whose a late answer is
+                raise psycopg.OperationalError(f"no answer for {limit_s} s") from error
+
+    def connect(_: object, __: object, given: list[Any], named: Any) -> Any:
+        limits = {
+            "connect_timeout": limit_s,
+            "tcp_user_timeout": 1000 * limit_s,
+            "keepalives_idle": 3,
+            "keepalives_interval": 1,
+            "keepalives_count": 3,
+        }
+        return LimitedConnection.connect(*given, **(limits | named))
+
+    event.listen(target, "do_connect", connect)
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:

@@ -1,9 +1,11 @@
-"""A glossary, stored or about to be."""
+"""A glossary, stored or about to be, and the entries of which terms are made."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+
+from text.errors import TermsUnavailable
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,18 @@ class GlossaryLimits:
     owner_bytes: int = sys.maxsize
     all_bytes: int = sys.maxsize
     reserve_bytes: int = 0
+
+
+def read_entries(database: str, dictionary_id: str) -> bytes:
+    """Return the stored entries of a dictionary. Raises TermsUnavailable if the database
+    cannot be asked, or the dictionary was replaced a moment ago."""
+    from gateway.database.connections import StorageError
+    from gateway.glossaries.storage import open_storage
+
+    try:
+        entries = open_storage(database).read_entries(dictionary_id)
+    except StorageError as error:
+        raise TermsUnavailable from error
+    if entries is None:
+        raise TermsUnavailable
+    return entries

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 
-from gateway.glossaries.terms import read_entries
+from gateway.glossaries.glossary import read_entries
 from text.document import Piece, ReadingJob, Segment, scan
 from text.errors import TermsUnavailable, TextError, TooManySentences
 from text.terms import TermCache

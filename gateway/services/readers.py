@@ -30,7 +30,7 @@ from gateway.errors import (
     Overloaded,
     TooManyRows,
 )
-from gateway.glossaries.terms import read_entries
+from gateway.glossaries.glossary import read_entries
 from gateway.http.request import Call
 from gateway.services.reader import LENGTH, Part
 from gateway.threads import call_in_thread, let_others_run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -74,30 +75,18 @@ def test_a_revoked_key_stays_in_the_list():
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        pytest.param(["revoke", "nobody"], 1, "There is no key 'nobody'", id="unknown"),
-        pytest.param(["add"], 2, "Missing option '--name'", id="no name"),
-        pytest.param(["add", "--name", " "], 2, "1 to 200 printable", id="blank"),
-        pytest.param(["add", "--name", "a\nb"], 2, "1 to 200 printable", id="lines"),
-        pytest.param(["add", "--name", "a" * 201], 2, "1 to 200 printable", id="long"),
-        pytest.param(
-            ["add", "--name", "a", "--requests-per-minute", "0"],
-            2,
-            "greater than or equal to 1",
-            id="no request",
-        ),
-        pytest.param(
-            ["add", "--name", "a", "--characters-per-month", "many"],
-            2,
-            "unable to parse",
-            id="text",
-        ),
-        pytest.param(
-            ["add", "--name", "a", "--routes", "v2"], 2, "expected a path", id="route"
-        ),
+        ("revoke nobody", 1, "There is no key 'nobody'"),
+        ("add", 2, "Missing option '--name'"),
+        ("add --name ' '", 2, "1 to 200 printable"),
+        ("add --name 'a\nb'", 2, "1 to 200 printable"),
+        (f"add --name {'a' * 201}", 2, "1 to 200 printable"),
+        ("add --name a --requests-per-minute 0", 2, "greater than or equal to 1"),
+        ("add --name a --characters-per-month many", 2, "unable to parse"),
+        ("add --name a --routes v2", 2, "expected a path"),
     ],
 )
 def test_what_cannot_be_done_is_told(arguments, code, said):
-    result = call(*arguments)
+    result = call(*shlex.split(arguments))
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in " ".join(result.stderr.replace("│", "").split())
 

@@ -161,14 +161,6 @@ def test_characters_are_code_points_of_the_texts_that_were_translated(
     assert [listed.characters for listed in keys.list_all()] == [20]
 
 
-def test_a_route_can_ask_what_its_key_has_used(make_guarded, keys):
-    client, token = make_guarded(), keys.add("cat", Grant(characters_per_month=20))
-    app = client.application
-    app.add_url_rule("/usage", view_func=lambda: vars(app.access.read_usage()))
-    post(client, token)
-    assert client.get(f"/usage?key={token}").json == {"count": 5, "limit": 20}
-
-
 def test_a_request_that_is_refused_for_its_quota_is_not_counted_as_one(
     make_guarded, keys
 ):

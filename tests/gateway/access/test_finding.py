@@ -22,60 +22,50 @@ def find(**given: Any) -> str | None:
     return found
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param({"headers": {"Authorization": "Bearer a"}}, id="Bearer"),
-        pytest.param({"headers": {"Authorization": "bearer  a "}}, id="spaces"),
-        pytest.param({"headers": {"Authorization": "DeepL-Auth-Key a"}}, id="DeepL"),
-        pytest.param({"headers": {"X-API-Key": "a"}}, id="X-API-Key"),
-        pytest.param({"headers": {"X-Goog-Api-Key": "a"}}, id="X-Goog-Api-Key"),
-        pytest.param({"query_string": "key=a"}, id="query of Google"),
-        pytest.param({"query_string": "api_key=a"}, id="query of LibreTranslate"),
-        pytest.param({"query_string": "auth_key=a"}, id="query of DeepL"),
-        pytest.param({"data": {"api_key": "a"}}, id="form"),
-        pytest.param({"data": "q=b&auth_key=a", "content_type": FORM}, id="form text"),
-        pytest.param(
-            {"data": {"key": "a"}, "content_type": "multipart/form-data"},
-            id="multipart",
-        ),
-        pytest.param({"json": {"api_key": "a"}}, id="JSON"),
-        pytest.param({"json": {"key": "a", "q": "x" * 600_000}}, id="long JSON"),
-        pytest.param(
-            {"data": ' {"auth_key": "a"}', "content_type": FORM}, id="JSON as a form"
-        ),
-        pytest.param({"data": '\ufeff{"key": "a"}'}, id="byte-order mark"),
-        pytest.param(
-            {"headers": {"Authorization": "Basic b"}, "query_string": "key=a"},
-            id="another scheme",
-        ),
-        pytest.param(
-            {"headers": {"X-API-Key": "a"}, "query_string": "key=b"}, id="header first"
-        ),
-        pytest.param({"query_string": "key=a", "json": {"key": "b"}}, id="query next"),
-        pytest.param({"json": {"api_key": "", "key": "a"}}, id="empty field"),
-    ],
-)
+PLACES: dict[str, dict[str, Any]] = {
+    "Bearer": {"headers": {"Authorization": "Bearer a"}},
+    "spaces": {"headers": {"Authorization": "bearer  a "}},
+    "DeepL": {"headers": {"Authorization": "DeepL-Auth-Key a"}},
+    "X-API-Key": {"headers": {"X-API-Key": "a"}},
+    "X-Goog-Api-Key": {"headers": {"X-Goog-Api-Key": "a"}},
+    "query of Google": {"query_string": "key=a"},
+    "query of LibreTranslate": {"query_string": "api_key=a"},
+    "query of DeepL": {"query_string": "auth_key=a"},
+    "form": {"data": {"api_key": "a"}},
+    "form text": {"data": "q=b&auth_key=a", "content_type": FORM},
+    "multipart": {"data": {"key": "a"}, "content_type": "multipart/form-data"},
+    "long JSON": {"json": {"key": "a", "q": "x" * 600_000}},
+    "JSON as a form": {"data": ' {"auth_key": "a"}', "content_type": FORM},
+    "byte-order mark": {"data": '\ufeff{"key": "a"}'},
+    "another scheme": {
+        "headers": {"Authorization": "Basic b"},
+        "query_string": "key=a",
+    },
+    "header first": {"headers": {"X-API-Key": "a"}, "query_string": "key=b"},
+    "query next": {"query_string": "key=a", "json": {"key": "b"}},
+    "empty field": {"json": {"api_key": "", "key": "a"}},
+}
+NOWHERE: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "empty": {"headers": {"Authorization": "Bearer "}},
+    "scheme": {"headers": {"Authorization": "Basic a"}},
+    "JSON": {"json": {"q": "key"}},
+    "list": {"json": ["api_key"]},
+    "null": {"json": {"api_key": None}},
+    "number": {"json": {"api_key": 7}},
+    "deeper": {"json": {"a": {"key": "a"}}},
+    "broken JSON": {"data": '{"key": "a"'},
+    "brackets": {"data": '{"key":' + "[" * 100_000},
+    "many": {"data": "a&" * 2000 + "key=a", "content_type": FORM},
+}
+
+
+@pytest.mark.parametrize("given", PLACES.values(), ids=PLACES)
 def test_a_key_is_found_wherever_clients_put_it(given):
     assert find(**given) == "a"
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param({}, id="nothing"),
-        pytest.param({"headers": {"Authorization": "Bearer "}}, id="empty"),
-        pytest.param({"headers": {"Authorization": "Basic a"}}, id="scheme"),
-        pytest.param({"json": {"q": "key"}}, id="JSON"),
-        pytest.param({"json": ["api_key"]}, id="list"),
-        pytest.param({"json": {"api_key": None}}, id="null"),
-        pytest.param({"json": {"api_key": 7}}, id="number"),
-        pytest.param({"json": {"a": {"key": "a"}}}, id="deeper"),
-        pytest.param({"data": '{"key": "a"'}, id="broken JSON"),
-        pytest.param({"data": '{"key":' + "[" * 100_000}, id="brackets"),
-        pytest.param({"data": "a&" * 2000 + "key=a", "content_type": FORM}, id="many"),
-    ],
-)
+@pytest.mark.parametrize("given", NOWHERE.values(), ids=NOWHERE)
 def test_no_key_is_none(given):
     assert find(**given) is None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -70,6 +69,9 @@ def test_a_burst_is_as_large_as_the_key_says_or_a_minutes_requests(limiter, cloc
     assert send(limiter, make_key(5, burst=2), 9) == 2
     assert send(limiter, make_key(1, burst=8), 12) == 8
     assert send(limiter, make_key(2, burst=None), 12) == 2
+    unlimited = make_key(None, None)
+    assert send(limiter, unlimited, 100) == 100
+    limiter.give_back(unlimited)
 
 
 def test_a_request_that_is_given_back_does_not_count(limiter):
@@ -82,12 +84,6 @@ def test_a_request_that_is_given_back_does_not_count(limiter):
     assert send(limiter, key, 9) == 2
 
 
-def test_a_key_without_a_limit_is_let_through(limiter):
-    key = make_key(None, None)
-    assert send(limiter, key, 100) == 100
-    limiter.give_back(key)
-
-
 def test_tokens_come_back_one_by_one_and_refused_requests_do_not_count(tmp_path, clock):
     limiter, key, found = Limiter(tmp_path), make_key(6, burst=3), []
     for now_s in (1000, 1000, 1000, 1000, 1009.9, 1010, 1010, 1030, 1030, 1030, 1099):
@@ -97,19 +93,18 @@ def test_tokens_come_back_one_by_one_and_refused_requests_do_not_count(tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("limit", "waits_s"),
-    [(600, [1]), (60, [1]), (20, [3]), (4, [15])],
-    ids=["ten a second", "one a second", "one in 3 s", "one in 15 s"],
+    ("limit", "wait_s"), [(600, 1), (4, 15)], ids=["ten a second", "one in 15 s"]
 )
-def test_whoever_waits_for_retry_after_is_let_through(tmp_path, clock, limit, waits_s):
-    limiter, key, found = Limiter(tmp_path), make_key(limit, None), []
+def test_a_client_that_waits_for_retry_after_is_let_through(
+    tmp_path, clock, limit, wait_s
+):
+    limiter, key = Limiter(tmp_path), make_key(limit, None)
     clock(1000)
     assert send(limiter, key, limit) == limit
     with pytest.raises(RateLimited) as refused:
         limiter.check(key)
-    found.append(int(refused.value.headers["Retry-After"]))
-    assert found == waits_s
-    clock(1000 + found[0])
+    assert int(refused.value.headers["Retry-After"]) == wait_s
+    clock(1000 + wait_s)
     assert send(limiter, key, 1) == 1
 
 
@@ -137,15 +132,6 @@ def test_a_clock_that_is_set_back_keeps_nobody_out_for_long(tmp_path, clock):
     assert send(limiter, key, 1) == 0
     clock(1010)
     assert send(limiter, key, 1) == 1
-
-
-def test_all_keys_share_one_file(tmp_path):
-    limiter = Limiter(tmp_path)
-    send(limiter, make_key(), 1)
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(3000):
-        assert send(limiter, make_key(), 1) == 1
-    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.slow

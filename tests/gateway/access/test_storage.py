@@ -180,10 +180,10 @@ def test_a_database_of_a_newer_version_is_refused(database):
 @pytest.mark.parametrize(
     ("given", "driver"),
     [
-        pytest.param("sqlite:////a/b.db", "sqlite", id="SQLite"),
-        pytest.param("postgresql://a@b/c", "postgresql+psycopg", id="PostgreSQL"),
-        pytest.param("postgres://a@b/c", "postgresql+psycopg", id="its short name"),
-        pytest.param("postgresql+psycopg://a@b/c", "postgresql+psycopg", id="driver"),
+        ("sqlite:////a/b.db", "sqlite"),
+        ("postgresql://a@b/c", "postgresql+psycopg"),
+        ("postgres://a@b/c", "postgresql+psycopg"),
+        ("postgresql+psycopg://a@b/c", "postgresql+psycopg"),
     ],
 )
 def test_a_url_says_which_database(given, driver):
@@ -191,13 +191,7 @@ def test_a_url_says_which_database(given, driver):
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param("mysql://a:secret@b/c", id="MySQL"),
-        pytest.param("postgresql://a:secret@b", id="no name"),
-        pytest.param("sqlite://", id="in memory"),
-        pytest.param("secret", id="no URL"),
-    ],
+    "given", ["mysql://a:secret@b/c", "postgresql://a:secret@b", "sqlite://", "secret"]
 )
 def test_a_wrong_url_is_refused_without_its_password(given):
     with pytest.raises(StorageError, match="expected sqlite:///FILE or") as refused:
@@ -206,11 +200,7 @@ def test_a_wrong_url_is_refused_without_its_password(given):
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        pytest.param("postgresql://a:secret@127.0.0.1:1/b", id="nobody listens"),
-        pytest.param("sqlite:////proc/none/keys.db", id="no folder"),
-    ],
+    "url", ["postgresql://a:secret@127.0.0.1:1/b", "sqlite:////proc/none/keys.db"]
 )
 def test_a_database_that_is_not_there_is_named_without_its_password(url):
     storage = KeyStorage(url)

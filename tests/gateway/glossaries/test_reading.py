@@ -1,17 +1,20 @@
-"""Requests that write glossaries, read here or in a process of their own."""
+"""Requests that write glossaries, read here or in a process of their own, and the library that
+ends with the gateway.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import psutil
 import pytest
 
 from gateway.errors import InternalError
-from gateway.glossaries.bodies import SCHEMAS
 from gateway.glossaries.glossary import DictionaryDraft
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import (
+    SCHEMAS,
     GlossaryContent,
     GlossaryFault,
     GlossaryUpload,
@@ -137,3 +140,10 @@ def test_a_process_that_fails_is_a_fault_of_ours(glossaries):
     with pytest.raises(InternalError):
         glossaries.read(GlossaryUpload("none", "", "", b" " * 40_000))
     assert "none" not in SCHEMAS
+
+
+def test_the_database_is_closed_with_the_glossaries(tmp_path, glossaries):
+    assert glossaries.list_all("open") == []
+    assert str(tmp_path / "db") in {f.path for f in psutil.Process().open_files()}
+    glossaries.close()
+    assert str(tmp_path / "db") not in {f.path for f in psutil.Process().open_files()}

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gateway.access.keys import Grant
-from gateway.access.storage import KeyStorage
-from gateway.database.connections import StorageError
 from gateway.errors import (
     BodyTooLarge,
     DiskFull,
@@ -19,7 +14,7 @@ from gateway.errors import (
 )
 from gateway.glossaries import storage as glossary_storage
 from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryLimits
-from gateway.glossaries.storage import GlossaryStorage, open_storage
+from gateway.glossaries.storage import GlossaryStorage
 
 LIMITS = GlossaryLimits(glossaries=3, glossary_bytes=100)
 LARGE = DictionaryDraft("en", "de", b"a\tbbbbbbbbbb", 1)
@@ -100,38 +95,6 @@ def test_number_and_size_have_limits(storage):
     with pytest.raises(BodyTooLarge, match="may have 100 bytes"):
         storage.change("", made.id, name="Mine", drafts=[large], limits=LIMITS)
     assert storage.find("", made.id) == [made]
-
-
-def test_glossaries_come_to_a_database_of_keys(database):
-    keys = KeyStorage(database)
-    keys.add("cat", Grant())
-    storage = open_storage(database)
-    storage.create("", "Ours", [GERMAN], LIMITS)
-    assert [listed.key.name for listed in keys.list_all()] == ["cat"]
-    assert open_storage(database) is storage
-    keys.close()
-    storage.close()
-
-
-def test_many_make_glossaries_at_once(database):
-    together = threading.Barrier(4)
-
-    def make(number: int) -> None:
-        storage = GlossaryStorage(database)
-        together.wait(60)
-        storage.create(str(number), "Ours", [GERMAN, FRENCH], LIMITS)
-        storage.close()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(make, range(4)))
-    storage = GlossaryStorage(database)
-    assert [len(storage.list_all(str(owner))) for owner in range(4)] == [1] * 4
-    storage.close()
-
-
-def test_a_database_that_is_not_there_is_told():
-    with pytest.raises(StorageError, match="cannot be used"):
-        GlossaryStorage("sqlite:////proc/none/keys.db").list_all("")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.glossaries.terms import read_entries
+from gateway.glossaries.glossary import read_entries
 from text import terms
 from text.errors import TermsUnavailable
 from text.terms import Choice, TermCache, find_terms
