@@ -180,8 +180,6 @@ def test_a_batch_that_is_not_done_is_no_measurement(
     [
         (("--devices", "cuda"), "expected"),
         (("--task", "detection", "--set", "engine=echo"), "engine: unknown"),
-        (("--batches", "0"), "whole numbers from 1"),
-        (("--set", "engine=triton"), "engine"),
         (("--language", "xx"), "not in the map"),
         (("--model", "models"), "lacks"),
     ],

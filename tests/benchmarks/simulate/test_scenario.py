@@ -49,14 +49,12 @@ def test_a_scenario_that_ships_is_a_scenario(path: Path):
         ("{ms: {1: 10, 8: 24}}", "{row_ms: 1}", r":4: .*both fixed_ms and row_ms"),
         ("{ms: {1: 10, 8: 24}}", "{row_ms: 0, fixed_ms: 0}", r":4: .*and one above 0"),
         ("[1, 4]", "[4, 1]", r"replicas: 4 are more than 1"),
-        ("[1, 4]", "0", r":5: replicas\.0: .*greater than or equal to 1"),
         (
             "[1, 4]",
             "[1, 4]\nautoscaling: {initial_replicas: 5}",
             r"initial_replicas: expected 1 to 4",
         ),
         ("  requests_per_s: 10", "  clients: 10\nday: {}", r"a day needs requests_per"),
-        (SCENARIO, "[]", r"expected a mapping with traffic, replica"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(

@@ -65,7 +65,6 @@ def test_the_search_may_take_longer_with_the_same_results(tmp_path: Path):
     ("old", "new", "message"),
     [
         ("p99_ms: 150", "p99_ms: soon", r":9: sla\.p99_ms: "),
-        ("p99_ms: 150", "p99_ms: 0", r":9: sla\.p99_ms: .*greater than 0"),
         ("p99_ms: 150", "p95_ms: 150", r":8: sla\.p99_ms: Field required"),
         (
             "workers: 1",
@@ -75,7 +74,6 @@ def test_the_search_may_take_longer_with_the_same_results(tmp_path: Path):
         ("workers: 1", "worker: 1", r":5: models\.0\.worker: "),
         ("workers: 1", "engine: triton", r":5: models\.0\.engine: .*ctranslate2"),
         ("[5, 20]", "[5, fast]", r":4: models\.0\.max_batch_delay\.1: "),
-        ("[5, 20]", "[-1]", r":4: models\.0\.max_batch_delay: "),
         ("  rates: [50, 25]", "  seconds: 3", r":6: load: expected either rates or"),
         ("rates: [50, 25]", "rates: [50]\n  clients: 2", r"either rates or clients"),
         ("rates: [50, 25]", "clients: [0]", r"whole numbers from 1"),
@@ -84,7 +82,6 @@ def test_the_search_may_take_longer_with_the_same_results(tmp_path: Path):
         ("languages:", "task: detection\n    languages:", r":3: .*only translation"),
         ("load:", "load", r"could not find expected ':'"),
         (PLAN, "[]", r"expected a mapping"),
-        (PLAN, "", r"expected a mapping"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(

@@ -17,9 +17,9 @@ import redis
 from gateway.access.keys import Grant, make_token
 from gateway.access.storage import KeyStorage
 from tests.e2e.real_stack import wait_until
-from tests.gateway.access.proxy import Proxy
 from tests.gateway.access.servers import (
     PostgreSQL,
+    Proxy,
     make_postgresql,
     run_redis_server,
 )

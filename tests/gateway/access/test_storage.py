@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -207,16 +206,3 @@ def test_a_database_that_is_not_there_is_named_without_its_password(url):
     with pytest.raises(StorageError, match="cannot be used") as refused:
         storage.list_all()
     assert "secret" not in str(refused.value)
-
-
-def test_a_database_that_another_program_locks_is_told(tmp_path):
-    path = tmp_path / "keys.db"
-    storage = KeyStorage(f"sqlite:///{path}")
-    storage.list_all()
-    with sqlite3.connect(path, isolation_level=None) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageError, match="locked"):
-            storage.add("cat", GRANT)
-        assert storage.list_all() == []  # who only reads does not wait
-    other.close()
-    storage.close()
