@@ -1,4 +1,4 @@
-"""Bulk work without Ray: jobs in this process, with a model that a test tells what to do."""
+"""Bulk work with workers in this process, and a model that a test tells what to do."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
 
 from catalog import Model, TranslationSection
 from clients.tables import name_columns
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
-from ray_backend.bulk.executor import divide
+from ray_backend.bulk.executor import BulkWorker, RayExecutor, WorkerPool
 from ray_backend.bulk.job import Answerer, BulkJob, Callbacks, Chunk, RunTotals, run
 from ray_backend.bulk.storage import ResultFolder, Store, find
 from ray_backend.bulk.tasks import BatchTranslator, BulkTranslation
@@ -67,37 +70,46 @@ def _shout(text: str) -> Result:
 
 
 @dataclass
-class Here:
-    """A worker of this process. It is replaced when it dies, as on Ray."""
+class Actor:
+    """A worker of this process."""
 
-    answerer: Answerer
-    #: Chunks until the run is stopped.
-    stop_after: int | None = None
-    deaths: int = 0
+    worker: BulkWorker
+    is_dead: bool = False
 
-    def execute(
-        self, _: Callable[[], Answerer], chunks: Iterator[Chunk]
-    ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
-        for number, chunk in enumerate(chunks):
-            if number == self.stop_after:
-                raise Stop
-            yield chunk, self._answer(chunk.items) if chunk.items else ()
+    def __getattr__(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(remote=partial(ActorCall, self, name))
 
-    def _answer(self, items: Sequence[Any]) -> list[Any]:
-        steps = divide(items)
-        asked = next(steps)
-        while True:
-            # As it goes to another process and back.
-            answers = None
+
+class ActorCall:
+    """A call of a worker, which runs when it is asked for."""
+
+    def __init__(self, actor: Actor, name: str, *given: Any) -> None:
+        self.actor, self.name, self.given = actor, name, pickle.dumps(given)
+
+    def get(self) -> Any:
+        if not self.actor.is_dead:
+            run = getattr(self.actor.worker, self.name, lambda: None)
             try:
-                found = self.answerer(pickle.loads(pickle.dumps(asked)))
-                answers = pickle.loads(pickle.dumps(found))
+                # As it goes to another process and back.
+                return pickle.loads(pickle.dumps(run(*pickle.loads(self.given))))
             except Died:
-                self.deaths += 1
-            try:
-                asked = steps.send(answers)
-            except StopIteration as end:
-                return list(end.value)
+                self.actor.is_dead = True
+        raise ray.exceptions.RayActorError
+
+
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's actors are workers of this process."""
+
+    def make(kind: type[BulkWorker]) -> SimpleNamespace:
+        made = SimpleNamespace(remote=lambda *given: Actor(kind(*given)))
+        return SimpleNamespace(options=lambda **_: made)
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "")  # a worker sets it
+    monkeypatch.setattr(ray, "remote", make)
+    monkeypatch.setattr(ray, "wait", lambda calls, timeout: (calls[:1], calls[1:]))
+    monkeypatch.setattr(ray, "get", ActorCall.get)
+    monkeypatch.setattr(ray, "kill", lambda actor: None)
 
 
 @dataclass
@@ -149,19 +161,31 @@ class Bench:
         stop_after: int | None = None,
         is_overwrite: bool = False,
         source: str | None = None,
-    ) -> tuple[RunTotals, Here]:
+    ) -> RunTotals:
+        """`stop_after` are the chunks until the run is stopped."""
         job = job or self.make_job()
         identifier = Identifier(["en", "fr"])
         answerer = answerer or BatchTranslator(self.handler, identifier, REQUEST)
-        here = Here(answerer, stop_after)
+        workers = RayExecutor(WorkerPool(1, 1, 0), self.warnings.append)
+
+        def execute(
+            _: Callable[[], Answerer], chunks: Iterator[Chunk]
+        ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
+            if stop_after == 0:
+                raise Stop
+            answered = workers.run(lambda: answerer, chunks)
+            for number, each in enumerate(answered, start=1):
+                yield each
+                if number == stop_after:
+                    raise Stop
+
         callbacks = Callbacks(
             lambda _, share: self.shares.append(share),
             self.errors.append,
             self.warnings.append,
         )
         found = find(source or self.locate_sources(), job.kind)
-        totals = run(job, found, here.execute, callbacks, is_overwrite=is_overwrite)
-        return totals, here
+        return run(job, found, execute, callbacks, is_overwrite=is_overwrite)
 
     def read(self, name: str) -> str:
         return (self.results / name).read_text("utf-8")

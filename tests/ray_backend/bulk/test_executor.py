@@ -5,11 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +23,6 @@ from ray_backend.bulk.executor import (
     GONE_S,
     PATIENCE_S,
     STOPPED,
-    BulkWorker,
     RayExecutor,
     StallMonitor,
     WorkerPool,
@@ -36,7 +33,7 @@ from ray_backend.bulk.executor import (
 from ray_backend.bulk.job import Chunk
 from ray_backend.dashboard import Machine
 from tests.ray_backend import fake_ray
-from tests.ray_backend.bulk.conftest import Died
+from tests.ray_backend.bulk.conftest import ActorCall, Died
 from tests.ray_backend.fake_ray import TOKEN, FakeRay, serve
 
 
@@ -219,60 +216,21 @@ def test_a_cluster_that_stays_away_ends_the_run():
     assert str(caught.value) == "the cluster has been away for 600 s: no answer"
 
 
-@dataclass
-class Actor:
-    """A worker of this process. Its calls run when they are asked for."""
-
-    worker: BulkWorker
-    is_dead: bool = False
-
-    def __getattr__(self, name: str) -> SimpleNamespace:
-        return SimpleNamespace(remote=partial(ActorCall, self, name))
-
-
-class ActorCall:
-    def __init__(self, actor: Actor, name: str, *given: Any) -> None:
-        self.actor, self.name, self.given = actor, name, given
-
-    def get(self) -> Any:
-        if not self.actor.is_dead:
-            try:
-                run = getattr(self.actor.worker, self.name, lambda: None)
-                return run(*self.given)
-            except Died:
-                self.actor.is_dead = True
-        raise ray.exceptions.RayActorError
-
-
-@pytest.fixture
-def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray's actors are workers of this process, and nothing is answered at the first look."""
-    answered = iter([False])
-
-    def wait(calls: list[ActorCall], timeout: float) -> tuple[list[ActorCall], Any]:
-        return calls[: next(answered, True)], None
-
-    def make(kind: type[BulkWorker]) -> SimpleNamespace:
-        made = SimpleNamespace(remote=lambda *given: Actor(kind(*given)))
-        return SimpleNamespace(options=lambda **_: made)
-
-    monkeypatch.setenv("OMP_NUM_THREADS", "")  # a worker sets it
-    monkeypatch.setattr(ray, "remote", make)
-    monkeypatch.setattr(ray, "wait", wait)
-    monkeypatch.setattr(ray, "get", ActorCall.get)
-    monkeypatch.setattr(ray, "kill", lambda actor: None)
-    monkeypatch.setattr(executor, "PATIENCE_S", 0)
-    monkeypatch.setattr(executor, "list_free", lambda cluster: [SMALL])
-
-
 def shout(items: Sequence[str]) -> Sequence[str]:
     if "kill" in items:
         raise Died
     return [item.upper() for item in items]
 
 
-@pytest.mark.usefixtures("_in_process")
-def test_every_chunk_is_answered_though_workers_end():
+def test_every_chunk_is_answered_though_workers_end(monkeypatch: pytest.MonkeyPatch):
+    answered = iter([False])  # nothing is, at the first look
+
+    def wait(calls: list[ActorCall], timeout: float) -> tuple[list[ActorCall], Any]:
+        return calls[: next(answered, True)], None
+
+    monkeypatch.setattr(ray, "wait", wait)
+    monkeypatch.setattr(executor, "PATIENCE_S", 0)
+    monkeypatch.setattr(executor, "list_free", lambda cluster: [SMALL])
     chunks = [Chunk((), texts) for texts in (["a"], [], ["b", "kill", "c"], ["d"])]
     said: list[str] = []
     workers = RayExecutor(WorkerPool(2, 1, 0), said.append)
@@ -285,7 +243,6 @@ def test_every_chunk_is_answered_though_workers_end():
     ]
 
 
-@pytest.mark.usefixtures("_in_process")
 def test_workers_that_end_while_they_load_end_the_run():
     loads = count()
 
