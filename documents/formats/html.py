@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, unescape
+from documents.formats import inline
 from documents.formats.format import (
     Edit,
     has_letter,
@@ -17,14 +18,7 @@ from documents.formats.format import (
     name_language,
     split_edges,
 )
-from documents.formats.inline import (
-    InlinePiece,
-    PieceRole,
-    escape,
-    has_text,
-    read_fragment,
-    write_fragment,
-)
+from documents.formats.inline import InlinePiece, PieceRole
 
 _DECLARATION = re.compile(
     rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)|^<\?xml[^>]+encoding=["']([\w.:-]+)""",
@@ -92,7 +86,7 @@ class _Sentences:
         pieces, owned = self._strip(), self.attributes
         self.pieces, self.attributes = [], {}
         attributes = list(chain.from_iterable(owned.values()))
-        if not has_text([piece for _, _, piece in pieces]):
+        if not inline.has_text([piece for _, _, piece in pieces]):
             yield from (attribute.make_edit() for attribute in attributes)
             return
 
@@ -104,9 +98,9 @@ class _Sentences:
                 else piece
                 for start, end, piece in pieces
             ]
-            return read_fragment(new[0], written, _escape)
+            return inline.read_fragment(new[0], written, _escape)
 
-        text = write_fragment([piece for _, _, piece in pieces])
+        text = inline.write_fragment([piece for _, _, piece in pieces])
         texts = (text, *(attribute.text for attribute in attributes))
         yield Edit(pieces[0][0], pieces[-1][1], texts, write)
 
@@ -210,7 +204,7 @@ def _read_attributes(token: Token, start: int) -> Iterator[tuple[str, _Attribute
 
 def _escape(text: str) -> str:
     """A number is known to XHTML as well, `&nbsp;` is not."""
-    return escape(text).replace("\u00a0", "&#160;")
+    return inline.escape(text).replace("\u00a0", "&#160;")
 
 
 FORMAT = make_format(

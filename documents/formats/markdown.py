@@ -22,14 +22,9 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from documents.errors import DocumentTooLarge
+from documents.formats import inline
 from documents.formats.format import Edit, has_letter, make_format
-from documents.formats.inline import (
-    InlinePiece,
-    PieceRole,
-    has_text,
-    read_fragment,
-    write_fragment,
-)
+from documents.formats.inline import InlinePiece, PieceRole
 from documents.formats.text import join
 
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
@@ -306,9 +301,9 @@ class _Block:
         pieces: list[InlinePiece],
         images: list[tuple[int, _Mark]],
     ) -> Iterator[Edit]:
-        has_sentence = has_text(pieces)
+        has_sentence = inline.has_text(pieces)
         labels = tuple(self.text[slice(*(m.label or ()))] for _, m in images)
-        texts = (write_fragment(pieces), *labels) if has_sentence else labels
+        texts = (inline.write_fragment(pieces), *labels) if has_sentence else labels
         # The signs that the block writes with a backslash or as an entity.
         escaped = (t.content for t in self.children if t.type == "text_special")
         special = set(string.punctuation).intersection(escaped)
@@ -319,9 +314,11 @@ class _Block:
             translated = new[1:] if has_sentence else new
             for (index, mark), label in zip(images, translated, strict=True):
                 own[index] = self._relabel(mark, label, special)
-            fragment = new[0] if has_sentence else write_fragment(own)
+            fragment = new[0] if has_sentence else inline.write_fragment(own)
             fragment = _INNER_SPACE.sub(r"\2\1\4\3", fragment)
-            written = read_fragment(fragment, own, lambda text: _escape(text, special))
+            written = inline.read_fragment(
+                fragment, own, lambda text: _escape(text, special)
+            )
             # A backslash keeps it from being a list, a heading or a quotation.
             found = _START.match(written)
             end = found.end() if found else 0

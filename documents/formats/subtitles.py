@@ -12,15 +12,9 @@ from operator import add
 
 from contract.markup import unescape
 from documents.errors import DamagedDocument
+from documents.formats import inline
 from documents.formats.format import Edit, make_format
-from documents.formats.inline import (
-    InlinePiece,
-    PieceRole,
-    escape,
-    has_text,
-    read_fragment,
-    write_fragment,
-)
+from documents.formats.inline import InlinePiece, PieceRole
 from documents.formats.text import join
 
 #: The most cues and characters of a sentence that goes on in the next cue.
@@ -58,13 +52,13 @@ class _Dialect:
     def escape(self, text: str) -> str:
         """The text as a cue has it: on one line, and never like a line of times."""
         text = " ".join(text.replace("-->", "→").splitlines())
-        return escape(text) if self.is_webvtt else text
+        return inline.escape(text) if self.is_webvtt else text
 
     def find_edits(self, content: str) -> Iterator[Edit]:
         """The edits of a file, in order. Raises DamagedDocument if it has no times."""
         for lines in _join_cues(_group(self._find_lines(content))):
             pieces = self._read_pieces(lines)
-            if has_text(pieces):
+            if inline.has_text(pieces):
                 yield self._make_edit(content, lines, pieces)
 
     def _find_lines(self, content: str) -> Iterator[_Line]:
@@ -113,10 +107,10 @@ class _Dialect:
         gaps = [content[line.end : after.start] for line, after in pairwise(lines)]
 
         def write(new: Sequence[str], _: str) -> str:
-            shares = divide(read_fragment(new[0], pieces, self.escape), lengths)
+            shares = divide(inline.read_fragment(new[0], pieces, self.escape), lengths)
             return "".join(map(add, shares, [*gaps, ""]))
 
-        texts = (write_fragment(pieces),)
+        texts = (inline.write_fragment(pieces),)
         return Edit(lines[0].start, lines[-1].end, texts, write)
 
 

@@ -12,15 +12,9 @@ from xml.parsers import expat
 from contract.languages import normalize_language
 from contract.markup import ATTRIBUTE, Token, scan, take_element, unescape
 from documents.errors import DamagedDocument, RefusedContent
+from documents.formats import inline
 from documents.formats.format import Edit, make_format, name_language, split_edges
-from documents.formats.inline import (
-    InlinePiece,
-    PieceRole,
-    escape,
-    has_text,
-    read_fragment,
-    write_fragment,
-)
+from documents.formats.inline import InlinePiece, PieceRole
 
 _DECLARATION = re.compile(rb"""^<\?xml[^>]+encoding=["']([\w.:-]+)""")
 _MAX_DEPTH = 200
@@ -172,10 +166,11 @@ class _Reader:
             if not new:
                 return self._write_target(unit, raw_source)
             before, _, after = split_edges(raw_source, _SPACE)
-            inner = read_fragment(new[0], pieces, escape)
+            inner = inline.read_fragment(new[0], pieces, inline.escape)
             return self._write_target(unit, before + inner + after)
 
-        texts = (write_fragment(pieces).strip(_SPACE),) if has_text(pieces) else ()
+        fragment = inline.write_fragment(pieces).strip(_SPACE)
+        texts = (fragment,) if inline.has_text(pieces) else ()
         yield Edit(place, end, texts, write, is_in_place=False, is_done=is_done)
 
     def _write_target(self, unit: _Unit, inner: str) -> str:

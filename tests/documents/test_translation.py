@@ -162,21 +162,6 @@ def test_a_damaged_document_is_told_and_nothing_is_asked(add, run_one, gateway):
     assert not document.source.exists()
 
 
-def test_a_full_disk_is_told_and_nothing_is_left(add, run_one, monkeypatch):
-    def write(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(DocumentJournal, "append", write)
-    document = add(*MANY)
-    state = run_one(document)
-    assert (state.error["type"], state.error["status"]) == (
-        "urn:babelgate:disk-full",
-        507,
-    )
-    assert not document.source.exists()
-    assert not document.journal.exists()
-
-
 def test_a_result_stays_where_a_full_disk_keeps_it_from_being_told(
     add, run_one, monkeypatch
 ):

@@ -135,7 +135,9 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "content", "said"), FAULTS, ids=range(len(FAULTS)))
+@pytest.mark.parametrize(
+    ("error", "content", "said"), FAULTS, ids=[said for *_, said in FAULTS]
+)
 def test_hostile_and_damaged_xml_is_told(error, content: str, said: str):
     with pytest.raises(error, match=said):
         parse_all(content)

@@ -19,59 +19,53 @@ DONE = "<source>a b</source><target>x</target>"
 
 
 @pytest.mark.parametrize(
-    ("content", "new"),
+    ("content", "added"),
     [
-        ("<source>a b</source>", "<source>a b</source><target>A B</target>"),
-        (
-            "\n  <source>a b</source>\n  <note>n</note>",
-            "\n  <source>a b</source>\n  <target>A B</target>\n  <note>n</note>",
-        ),
-        ("<source>a b</source><target/>", "<source>a b</source><target>A B</target>"),
-        (
-            '<source>a b</source><target state="new" >a b</target>',
-            '<source>a b</source><target state="new" >A B</target>',
-        ),
-        (DONE, DONE),
-        (
-            "<source>a b</source><target>a b</target>",
-            "<source>a b</source><target>A B</target>",
-        ),
+        ("<source>a b</source>", "<target>A B</target>"),
+        ("\n  <source>a b</source>", "\n  <target>A B</target>"),
         (
             '<source>a <g id="1">b</g><x id="2"/> <ph id="3">c</ph> &lt;</source>',
-            '<source>a <g id="1">b</g><x id="2"/> <ph id="3">c</ph> &lt;</source>'
             '<target>A <g id="1">B</g><x id="2"/> <ph id="3">c</ph> &lt;</target>',
         ),
         (
             '<source>a <mrk mtype="protected">b</mrk></source>',
-            '<source>a <mrk mtype="protected">b</mrk></source>'
             '<target>A <mrk mtype="protected">b</mrk></target>',
         ),
         (
             '<source>a. b.</source><seg-source><mrk mid="1">a.</mrk> b.</seg-source>',
-            '<source>a. b.</source><seg-source><mrk mid="1">a.</mrk> b.</seg-source>'
             '<target><mrk mid="1">A.</mrk> B.</target>',
         ),
+        ("<source> a <!-- c --> </source>", "<target> A <!-- c --> </target>"),
+        ("<source><![CDATA[a & b]]></source>", "<target>A &amp; B</target>"),
+        ("<source>42</source>", "<target>42</target>"),
+        ("<source/>", ""),
+    ],
+    ids="none indent inline protected segments space cdata number nothing".split(),
+)
+def test_a_unit_gets_a_target_behind_its_source(content, added):
+    note = "\n  <note>n</note>"
+    file = OLD.format("de", UNIT.format(content + note))
+    expected = OLD.format("de", UNIT.format(content + added + note))
+    assert translate("a.xlf", file.encode(), shout) == expected.encode()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("<target/>", "<target>A B</target>"),
+        ('<target state="new" >a b</target>', '<target state="new" >A B</target>'),
+        ("<target>x</target>", None),
+        ("<target>a b</target>", "<target>A B</target>"),
         (
-            "<source> a <!-- c --> </source>",
-            "<source> a <!-- c --> </source><target> A <!-- c --> </target>",
-        ),
-        (
-            "<source><![CDATA[a & b]]></source>",
-            "<source><![CDATA[a & b]]></source><target>A &amp; B</target>",
-        ),
-        ("<source>42</source>", "<source>42</source><target>42</target>"),
-        ("<source/>", "<source/>"),
-        (
-            DONE + "<alt-trans><source>c</source><target>d</target></alt-trans>",
-            DONE + "<alt-trans><source>c</source><target>d</target></alt-trans>",
+            "<target>x</target><alt-trans><source>c</source><target>d</target></alt-trans>",
+            None,
         ),
     ],
-    ids="""none indent empty new done copy inline protected segments space cdata number
-    nothing alternative""".split(),
+    ids="empty new done copy alternative".split(),
 )
-def test_units_of_version_1(content, new):
-    file = OLD.format("de", UNIT.format(content))
-    expected = OLD.format("de", UNIT.format(new))
+def test_a_target_is_written_unless_it_has_a_translation(old, new):
+    file = OLD.format("de", UNIT.format(f"<source>a b</source>{old}"))
+    expected = file.replace(old, new or old)
     assert translate("a.xlf", file.encode(), shout) == expected.encode()
 
 
