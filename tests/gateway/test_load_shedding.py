@@ -71,7 +71,6 @@ def translate(api: Dialect) -> dict[str, Any]:
     [
         *(pytest.param(api, {}, 2, id=api.name) for api in (OURS, *FOREIGN)),
         pytest.param(OURS, {"beam_size": 8}, 8, id="wide beam"),
-        pytest.param(OURS, {"alternatives": 3}, 4, id="alternatives"),
         pytest.param(LIBRETRANSLATE, {"alternatives": 3}, 4, id="its alternatives"),
         pytest.param(LIBRETRANSLATE, {"beam_size": 8}, 2, id="field of ours"),
         pytest.param(DEEPL, {"model_type": "quality_optimized"}, 5, id="quality"),
@@ -129,7 +128,6 @@ CHUNKED = (
         pytest.param(write(body=WANTED | {"src_text": "a" * 5000}), id="long"),
         pytest.param(write("X-Timeout-Ms: soon"), id="time"),
         pytest.param(write("Content-Encoding: gzip"), id="packed"),
-        pytest.param(write("Expect: 100-continue"), id="expects"),
         pytest.param(write("Connection: close"), id="closes"),
         pytest.param(write("Origin: https://a.org"), id="page"),
         pytest.param(write("Transfer-Encoding: chunked"), id="two lengths"),

@@ -178,13 +178,11 @@ def test_only_a_large_body_is_parsed_beside_the_loop(
     ("names", "is_theirs"),
     [
         ("q source target", True),
-        ("q", True),
         ("target", True),
         ("q src_lang tgt_lang", True),
         ("src_text tgt_lang", False),
         ("src_text q", False),
         ("tgt_lang source", False),
-        ("format", False),
         ("", False),
     ],
 )
