@@ -133,8 +133,7 @@ class ModelDispatcher:
         the wait."""
         try:
             if not row.called.wait(max(0.0, row.deadline - time.monotonic())):
-                self._latency = self._latency.judge(is_late=True)
-                row.end(_hung() if self.is_silent_since(row.joined_at) else late())
+                self._give_up(row, is_hung=self.is_silent_since(row.joined_at))
             if row.problem:
                 raise row.problem
         except BaseException:
@@ -178,10 +177,9 @@ class ModelDispatcher:
             if row.problem:
                 self._ended -= 1
             elif policy.is_too_late(seen, row.cost, row.deadline):
-                self._latency = self._latency.judge(is_late=True)
                 is_overdue = row.deadline < seen.now or seen.begun_s < 0
                 is_hung = is_overdue and seen.load.heard_at <= row.joined_at
-                row.end(_hung() if is_hung else late())
+                self._give_up(row, is_hung=is_hung)
             else:
                 row.in_hand, row.begun_s = seen.load.sent + row.cost, seen.begun_s
                 row.was_idle, row.is_sent = not seen.load.sent_rows, True
@@ -192,6 +190,11 @@ class ModelDispatcher:
     def _release(self, row: PendingRow, heard_at: float) -> None:
         self._publish_sent(row, -1, heard_at)
         self._send_next()
+
+    def _give_up(self, row: PendingRow, *, is_hung: bool) -> None:
+        self._latency = self._latency.judge(is_late=True)
+        silent = DeadlineExceeded("the silent model answered")
+        row.end(silent if is_hung else late())
 
     def _abandon(self, row: PendingRow) -> None:
         """Forget a row that nobody waits for any more."""
@@ -218,10 +221,6 @@ class ModelDispatcher:
         rows, cost = self._announced.rows, self._announced.cost
         self._own = self._own._replace(waiting_rows=rows, waiting=cost)
         self._counters.publish(self._own)
-
-
-def _hung() -> DeadlineExceeded:
-    return DeadlineExceeded("the silent model answered")
 
 
 def late() -> Overloaded:
