@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console
 
@@ -22,45 +21,27 @@ from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend import deployment, nodes
 from ray_backend.dashboard import Dashboard, DashboardError
+from torchserve_backend import archiver, registrar
 from torchserve_backend import display as torchserve_display
-from torchserve_backend import preparation, registrar
+from torchserve_backend.archiver import Desired
 from torchserve_backend.management import Management, ManagementError
-from torchserve_backend.registrar import Desired
 
 #: The longest wait for a program to answer.
 _START_S = 90
 
 
-class Serving(Protocol):
-    """The models' part of a stack. Each step raises what `up` says."""
-
-    def load(self) -> Catalog:
-        """The models that the map asks for."""
-
-    def prepare(self, models: Catalog) -> None:
-        """Fetches and converts the weights, before anything is changed."""
-
-    def write(self) -> None:
-        """Writes what the programs read."""
-
-    def bring_up(self, *, timeout_s: float) -> None:
-        """Has what has been started run what the map says, and waits until it does."""
-
-    def show(self) -> bool:
-        """Shows how the models are; whether all are ready."""
-
-
-def choose_serving(stack: Stack, console: Console) -> Serving:
-    """Return what the models of a stack run on. Raises StackError if it is missing."""
-    if stack.server == "ray":
-        if find_spec("ray") is None:
-            raise StackError("Ray is missing: `make .venv/ready-cluster` installs it.")
-        return Cluster(stack, console)
-    return TorchServe(stack, console)
+def choose_serving(stack: Stack, console: Console) -> TorchServe | Cluster:
+    """Return what the models of a stack run on. Each of its steps raises what `up` says. Raises
+    StackError if it is missing."""
+    if stack.server != "ray":
+        return TorchServe(stack, console)
+    if find_spec("ray") is None:
+        raise StackError("Ray is missing: `make .venv/ready-cluster` installs it.")
+    return Cluster(stack, console)
 
 
 class TorchServe:
-    """TorchServe's part of a stack, step by step as `Serving` says."""
+    """TorchServe's part of a stack, step by step."""
 
     def __init__(self, stack: Stack, console: Console) -> None:
         self._stack = stack
@@ -69,15 +50,19 @@ class TorchServe:
         self._desired: list[Desired] = []
 
     def load(self) -> Catalog:
+        """The models that the map asks for."""
         return load_catalog(self._stack.map, self._stack.model, self._console)
 
     def prepare(self, models: Catalog) -> None:
-        self._desired = preparation.list_desired(models, are_read=True)
+        """Fetches and converts the weights, before anything is changed."""
+        self._desired = archiver.list_desired(models, are_read=True)
 
     def write(self) -> None:
-        preparation.write_archives(self._desired, self._stack.store)
+        """Writes what the programs read."""
+        archiver.write_archives(self._desired, self._stack.store)
 
     def bring_up(self, *, timeout_s: float) -> None:
+        """Has what has been started run what the map says, and waits until it does."""
         with self._console.status("Waiting for TorchServe …"):
             wait_for_torchserve(Supervision(self._stack), self._management)
         mend(self._desired, self._management, self._console)
@@ -86,6 +71,7 @@ class TorchServe:
         )
 
     def show(self) -> bool:
+        """Shows how the models are; whether all are ready."""
         stack = self._stack
         models = load_catalog(stack.frozen_map, stack.model, self._console)
         return torchserve_display.show_states(models, self._management, self._console)
@@ -113,8 +99,8 @@ def mend(desired: Sequence[Desired], management: Management, console: Console) -
 
 
 class Cluster:
-    """Ray's part of a stack, step by step as `Serving` says: the head's, or
-    that of a machine that joins it."""
+    """Ray's part of a stack, with the steps of `TorchServe`: the head's, or that of a machine
+    that joins it."""
 
     def __init__(self, stack: Stack, console: Console) -> None:
         self._stack = stack
@@ -128,7 +114,7 @@ class Cluster:
         """A replica prepares what it needs on its own machine. Here it shows in time whether
         the map's models are there."""
         if not self._stack.head:
-            preparation.prepare_weights(models, are_read=True)
+            archiver.prepare_weights(models, are_read=True)
 
     def write(self) -> None:
         node = self._stack.node
@@ -168,15 +154,12 @@ class Cluster:
     def _check_copied(self) -> None:
         """A machine that joins has the head's secrets, which nobody sends."""
         node = self._stack.node
-        needed = [
-            node.token_file,
-            *([self._stack.ray_key_file] if self._stack.is_door else []),
-        ]
-        missing = [file for file in needed if not file.exists()]
-        if missing:
-            raise StackError(
-                f"{missing[0]} is missing: copy run/ray/{missing[0].name} from the head."
-            )
+        keys = [self._stack.ray_key_file] if self._stack.is_door else []
+        for file in (node.token_file, *keys):
+            if not file.exists():
+                raise StackError(
+                    f"{file} is missing: copy run/ray/{file.name} from the head."
+                )
 
 
 def read_address(text: str) -> str | None:

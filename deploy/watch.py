@@ -16,7 +16,7 @@ from deploy import monitoring, stack
 from deploy.stack import Stack
 from ray_backend import deployment
 from ray_backend.dashboard import Dashboard
-from torchserve_backend import preparation, registrar
+from torchserve_backend import archiver, registrar
 from torchserve_backend.management import Management
 
 _EVERY_S = 5
@@ -62,7 +62,7 @@ def _heal_torchserve() -> None:
     )
     key_file = Path(variables.KEY_FILE.read())
     management = Management(variables.MANAGEMENT_URL.read(), key_file)
-    desired = preparation.list_desired(models)
+    desired = archiver.list_desired(models)
     registrar.heal_forever(desired, management, make_console().print)
 
 

@@ -23,7 +23,7 @@ from catalog.display import (
 )
 from contract import variables
 from handlers.engine.directories import ModelError
-from torchserve_backend import archiver, display, preparation, registrar
+from torchserve_backend import archiver, display, registrar
 from torchserve_backend.management import Management, ManagementError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -64,8 +64,8 @@ def archive(
             for named in map(archiver.archive_name, models.models):
                 console.print(f"would write {store / named}")
             return
-        desired = preparation.list_desired(models, are_read=True)
-        preparation.write_archives(desired, store)
+        desired = archiver.list_desired(models, are_read=True)
+        archiver.write_archives(desired, store)
         for entry in desired:
             console.print(f"{store / entry.archive} {entry.version}")
 
@@ -97,7 +97,7 @@ def register(
     """Make TorchServe run what the map says. Safe to run twice."""
     with _errors():
         models = load_catalog(map_path, model, console)
-        desired = preparation.list_desired(models)
+        desired = archiver.list_desired(models)
         management = Management(url, key_file)
         if watch and not dry_run:
             registrar.heal_forever(

@@ -1,5 +1,5 @@
-"""Writes a model's archive: only a manifest and a `model-config.yaml`. The handler and
-the weights stay where they are.
+"""Makes ready what TorchServe is to run: the weights of every model, and its archive: only a
+manifest and a `model-config.yaml`. The handler and the weights stay where they are.
 """
 
 from __future__ import annotations
@@ -8,19 +8,74 @@ import hashlib
 import json
 import re
 import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from catalog import Model, describe_handler
+from catalog import Catalog, Model, checkpoint, describe_handler
 from contract import durable
+from handlers.engine.directories import Digests
 
 #: TorchServe itself must not give up, because the registrar decides when to revive a model.
 _RETRY_S = 86_400
 _STARTUP_S = 600
 
 _VERSION = re.compile("1[.]0-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class Desired:
+    """A model as the map wants it, and the archive that brings it."""
+
+    model: Model
+    archive: str
+    version: str
+    #: The directory of its weights; the archive names it.
+    model_path: Path = Path()
+
+    @property
+    def name(self) -> str:
+        """Its name in TorchServe."""
+        return self.model.name
+
+
+def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
+    """The state that the registrar is to reach. Downloads and converts missing models. With
+    `are_read` it checks conversions against their checksums, and repeats damaged ones.
+
+    Raises ModelError if there is no such model.
+    """
+    paths = prepare_weights(models, are_read=are_read)
+    return [
+        Desired(model, archive_name(model), version(model, path), path)
+        for model, path in zip(models.models, paths.values(), strict=True)
+    ]
+
+
+def prepare_weights(models: Catalog, *, are_read: bool = False) -> Mapping[str, Path]:
+    """The directory that each model's engine loads, by the model's name; as `list_desired`."""
+    cache = checkpoint.default_cache()
+    digests = Digests() if are_read else None
+    paths: dict[object, Path] = {}
+    found: dict[str, Path] = {}
+    for model in models.models:
+        settings = model.settings
+        # Languages share the weights.
+        place = (model.task, settings.model, settings.engine, model.compute_type)
+        key = (*place, *model.listed)
+        if key not in paths:
+            paths[key] = checkpoint.prepare(model, cache, digests)
+        found[model.name] = paths[key]
+    return found
+
+
+def write_archives(desired: Iterable[Desired], store: Path) -> None:
+    """Writes the archive of every model."""
+    for entry in desired:
+        archive(entry.model, store, entry.model_path)
 
 
 def archive_name(model: Model) -> str:

@@ -10,8 +10,8 @@ from rich.table import Table
 from catalog import Catalog
 from catalog.display import make_progress
 from torchserve_backend import registrar
+from torchserve_backend.archiver import Desired
 from torchserve_backend.management import Management
-from torchserve_backend.registrar import Desired
 
 
 def show_states(models: Catalog, management: Management, console: Console) -> bool:

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
-from catalog import Model
-from torchserve_backend import archiver
+from torchserve_backend.archiver import Desired, is_ours
 from torchserve_backend.management import Management, ManagementError, Registered
 
 #: Seconds between two looks of the watch.
@@ -31,22 +29,6 @@ class RegistrationStep(StrEnum):
     SCALE = "scale"
     REVIVE = "revive"
     REMOVE = "remove"
-
-
-@dataclass(frozen=True)
-class Desired:
-    """A model as the map wants it, and the archive that brings it."""
-
-    model: Model
-    archive: str
-    version: str
-    #: The directory of its weights; the archive names it.
-    model_path: Path = Path()
-
-    @property
-    def name(self) -> str:
-        """Its name in TorchServe."""
-        return self.model.name
 
 
 @dataclass(frozen=True)
@@ -80,7 +62,7 @@ def plan(
     actions = [
         Action(RegistrationStep.REMOVE, name, "the map does not name it")
         for name, found in actual.items()
-        if found and name not in wanted and archiver.is_ours(found.version)
+        if found and name not in wanted and is_ours(found.version)
     ]
     for model in desired:
         found = actual.get(model.name)

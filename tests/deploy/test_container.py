@@ -15,7 +15,7 @@ import catalog
 from deploy import container, stack
 from deploy.container import app, read_start
 from deploy.stack import ROOT, Stack, StackError
-from torchserve_backend import preparation
+from torchserve_backend import archiver
 
 PROGRAMS = Stack(Path("/srv"), Path("map.json")).programs
 
@@ -33,9 +33,9 @@ def umask() -> Iterator[None]:
 def archived(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The models that archives are written of, without a conversion."""
     written: list[object] = []
-    monkeypatch.setattr(preparation, "list_desired", lambda *_, **__: ["fr"])
+    monkeypatch.setattr(archiver, "list_desired", lambda *_, **__: ["fr"])
     monkeypatch.setattr(
-        preparation, "write_archives", lambda *given: written.append(given)
+        archiver, "write_archives", lambda *given: written.append(given)
     )
     return written
 

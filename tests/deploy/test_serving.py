@@ -18,8 +18,8 @@ from deploy.supervision import Supervision
 from ray_backend.dashboard import Dashboard, DashboardError, Machine
 from ray_backend.nodes import PORTS
 from tests.torchserve_backend.fakes import FakeManagement
+from torchserve_backend.archiver import Desired
 from torchserve_backend.management import ManagementError, Registered
-from torchserve_backend.registrar import Desired
 
 MACHINE = Machine(node_ip="10.0.0.2", state="ALIVE")
 

@@ -21,7 +21,7 @@ from tests.e2e.real_stack import (
     wait_until,
     write_command,
 )
-from torchserve_backend import registrar
+from torchserve_backend import archiver, registrar
 from torchserve_backend.management import Management, read_key
 
 GRACE = ("graceful_timeout = int", "graceful_timeout = str")
@@ -87,7 +87,7 @@ def test_a_model_without_workers_is_revived(stack: Stack):
     assert found is not None
     assert not found.is_ready
     model = Model("vi", "translation", ("vi",), ("cpu",), TranslationSection())
-    desired = registrar.Desired(model, "vi.mar", found.version)
+    desired = archiver.Desired(model, "vi.mar", found.version)
     revive = registrar.Action(registrar.RegistrationStep.REVIVE, "vi", "test", desired)
     registrar.apply([revive], management)
     wait_until(lambda: bool((now := management.describe("vi")) and now.is_ready))

@@ -6,8 +6,9 @@ import pytest
 
 from catalog import Model, TranslationSection
 from tests.torchserve_backend.fakes import FakeManagement
+from torchserve_backend.archiver import Desired
 from torchserve_backend.management import ManagementError, Registered
-from torchserve_backend.registrar import Desired, heal_forever
+from torchserve_backend.registrar import heal_forever
 
 
 def want(name: str) -> Desired:

@@ -9,8 +9,9 @@ import pytest
 from catalog import Model, TranslationSection
 from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
 from torchserve_backend import registrar
+from torchserve_backend.archiver import Desired
 from torchserve_backend.management import Management, ManagementError, Registered
-from torchserve_backend.registrar import Action, Desired, RegistrationStep, WorkerWatch
+from torchserve_backend.registrar import Action, RegistrationStep, WorkerWatch
 
 RUNS = Registered(
     name="ko",
