@@ -72,13 +72,6 @@ def test_a_run_that_is_killed_twice_goes_on_with_the_same_result(
     assert found == [french[text] for text in texts]
 
 
-def test_a_language_that_is_not_served_is_said(url: str, tmp_path: Path):
-    (tmp_path / "a.txt").write_text("Yes\n")
-    code, said = run(tmp_path, url, "translate", "a.txt", "--to", "tlh")
-    assert code == 1
-    assert "tgt_lang" in said
-
-
 def test_a_line_that_is_too_long_for_a_request_is_translated(
     url: str, french: dict[str, str], tmp_path: Path
 ):

@@ -46,13 +46,6 @@ def test_a_file_is_translated_as_libretranslate_does(url: str):
     assert "a.de.txt" in found.headers["Content-Disposition"]
 
 
-def test_the_log_of_nginx_has_no_names_of_files(url: str, stack: Stack):
-    requests.get(f"{url}/download_file/a-b-c-d", timeout=LIMIT_S)
-    lines = stack.log("nginx").read_text().splitlines()
-    (path,) = {json.loads(x)["path"] for x in lines if "/download_file/" in x}
-    assert path == "/download_file/"
-
-
 def test_the_commands_of_the_page_work(url: str, tmp_path: Path):
     (tmp_path / "report.md").write_text("# Good morning\n\nSee you *tomorrow*.\n")
 

@@ -19,7 +19,7 @@ import yaml
 
 from deploy.monitoring import MONITORING
 from deploy.stack import ROOT, Stack
-from tests.e2e.real_stack import is_ready, run_deploy, wait_until
+from tests.e2e.real_stack import is_ready, wait_until
 from torchserve_backend.management import Management
 
 TARGETS = ("ko", "de")
@@ -197,9 +197,3 @@ def test_it_listens_on_loopback_only(scraped: Prometheus):
         if connection.status == psutil.CONN_LISTEN and port in connection.laddr
     }
     assert listening == {("127.0.0.1", port)}
-
-
-def test_without_a_stack_there_is_nothing_to_monitor(tmp_path: Path, cache: Path):
-    done = run_deploy("monitor", "--run-dir", str(tmp_path), cache=cache)
-    assert done.returncode == 1
-    assert "The stack is not running; `make up` starts it." in done.stdout

@@ -17,6 +17,7 @@ import pytest
 import requests
 
 from benchmarks.instruments.ports import claim_port_offset
+from deploy import launch
 from deploy import stack as stacks
 from deploy.stack import Stack
 from gateway.access.keys import Grant
@@ -206,7 +207,7 @@ def test_ids_of_documents_are_in_no_log(operator: Operator, headers: dict[str, s
 def test_what_is_forgotten_is_all_but_required_keys(operator: Operator):
     said = operator("down", "--forget")
     assert "Stopped" in said
-    assert not [pid for pid in psutil.pids() if is_of(pid, operator.run)]
+    assert not [pid for pid in psutil.pids() if launch.is_ours(pid, operator.run)]
     assert (operator.stack.settings, operator.stack.map) == (
         {"BABELGATE_KEYS": "required"},
         stacks.UNSAID,
@@ -218,10 +219,3 @@ def test_keys_are_switched_off_by_saying_so(operator: Operator, map_path: Path):
     said = operator("up", *options, BABELGATE_KEYS="off")
     assert "BABELGATE_KEYS: required → off" in said
     wait_until(lambda: operator.ask() == 200)
-
-
-def is_of(pid: int, run: Path) -> bool:
-    try:
-        return psutil.Process(pid).environ().get("BABELGATE_RUN_DIR") == str(run)
-    except (psutil.Error, OSError):
-        return False

@@ -122,14 +122,6 @@ def test_plain_http_is_told_that_it_is_plain(stack):
     client.close()
 
 
-def test_a_broken_tls_conf_is_found_by_nginx(stack, tmp_path):
-    copy = replace(stack, run=tmp_path)
-    copy.write("{}")
-    assert subprocess.run(run_nginx(tmp_path, "-t", "-q")).returncode == 0
-    (tmp_path / "nginx/tls.conf").write_text("ssl_ciphers NONE_OF_THESE;")
-    assert subprocess.run(run_nginx(tmp_path, "-t", "-q")).returncode != 0
-
-
 def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(tmp_path, cache):
     small = tmp_path / "map.json"
     small.write_text(json.dumps({"cuda_id": {"fr": "cpu"}}))
