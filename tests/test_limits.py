@@ -41,41 +41,37 @@ def cores(request, monkeypatch):
     return request.param
 
 
-def test_one_address_is_not_everybody():
-    assert OF_ADDRESS * 4 <= OF_ALL, (
-        "limit_conn address in nginx.conf: a client with all the connections that one may "
-        "have must leave most of limit_conn all to others"
-    )
+KEYLESS = int(read_nginx("limit_conn keyless"))
+#: By the reason why the first number is at most the second.
+BOUNDS: dict[str, tuple[float, float]] = {
+    "limit_conn address in nginx.conf: a client with all the connections that one may have "
+    "must leave most of limit_conn all to others": (4 * OF_ADDRESS, OF_ALL),
+    "limit_conn keyless in nginx.conf: requests without a key must leave a quarter of "
+    "limit_conn all to others": (4 * KEYLESS, 3 * OF_ALL),
+    "limit_conn keyed in nginx.conf: an address must leave a quarter of what is left to "
+    "requests with keys, which may be wrong": (
+        4 * int(read_nginx("limit_conn keyed")),
+        3 * (OF_ALL - KEYLESS),
+    ),
+    "worker_connections in nginx.conf: all requests of limit_conn all may be one worker's, "
+    f"each with two connections, besides {IDLE} idle ones to the gateway, and a quarter more "
+    "for clients that wait or are being refused": (
+        1.25 * (2 * OF_ALL + IDLE),
+        NGINX_CONNECTIONS,
+    ),
+    "worker_rlimit_nofile in nginx.conf: each of worker_connections is a file": (
+        NGINX_CONNECTIONS + OTHER_FILES,
+        int(read_nginx("worker_rlimit_nofile")),
+    ),
+    "BABELGATE_CONNECTIONS: the sentences of one request are sent at the same time": (
+        default_of("sentences_at_once"),
+        TO_TORCHSERVE,
+    ),
+}
 
 
-def test_a_part_is_left_to_requests_with_keys():
-    assert int(read_nginx("limit_conn keyless")) * 4 <= OF_ALL * 3, (
-        "limit_conn keyless in nginx.conf: requests without a key must leave a quarter of "
-        "limit_conn all to others"
-    )
-
-
-def test_no_address_fills_that_part_with_keys_that_may_be_wrong():
-    part = OF_ALL - int(read_nginx("limit_conn keyless"))
-    assert int(read_nginx("limit_conn keyed")) * 4 <= part * 3, (
-        "limit_conn keyed in nginx.conf: an address must leave a quarter of what is left "
-        "to requests with keys"
-    )
-
-
-def test_nginx_refuses_before_its_connections_are_used_up():
-    used = 2 * OF_ALL + IDLE
-    assert used * 1.25 <= NGINX_CONNECTIONS, (
-        "worker_connections in nginx.conf: all requests of limit_conn all may be one "
-        f"worker's, each with two connections, besides {IDLE} idle ones to "
-        "the gateway, and a quarter more for clients that wait or are being refused"
-    )
-
-
-def test_nginx_may_open_as_many_files():
-    assert int(read_nginx("worker_rlimit_nofile")) >= NGINX_CONNECTIONS + OTHER_FILES, (
-        "worker_rlimit_nofile in nginx.conf: each of worker_connections is a file"
-    )
+def test_no_limit_is_above_what_is_behind_it():
+    assert [why for why, (number, most) in BOUNDS.items() if number > most] == []
 
 
 def test_a_gateway_process_accepts_all_that_nginx_sends(cores):
@@ -104,12 +100,6 @@ def test_bursts_wait_equally_long_in_both_backlogs(cores):
     }, "backlog in nginx.conf (each listen) and gunicorn.conf.py: the same"
     assert read_gunicorn("backlog") >= OF_ALL, (
         "backlog: all requests of limit_conn all may come at once"
-    )
-
-
-def test_one_request_does_not_wait_for_its_own_connections():
-    assert default_of("sentences_at_once") <= TO_TORCHSERVE, (
-        "BABELGATE_CONNECTIONS: the sentences of one request are sent at the same time"
     )
 
 
