@@ -21,8 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from contract import durable, variables
 from contract.variables import Variable
-from deploy import nginx_errors
-from deploy.rendering import render_nginx, render_supervisor, render_torchserve
+from deploy import rendering
 from gateway.settings import Settings, read_settings
 from ray_backend import nodes
 from ray_backend.nodes import LOOPBACK, Node
@@ -216,7 +215,9 @@ class Stack:
             self.write_nginx(self.run / "nginx")
             name = "config.properties"
             text = (ROOT / "torchserve_backend" / name).read_text("utf-8")
-            text = render_torchserve(move_ports(text, self.port_offset), self._gateway)
+            text = rendering.render_torchserve(
+                move_ports(text, self.port_offset), self._gateway
+            )
             durable.write(self.run / "torchserve" / name, text)
             for name in ("log4j2.xml", "metrics.yaml"):
                 shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
@@ -235,8 +236,8 @@ class Stack:
         ours = f"server {self.node.address}:{GATEWAY} "
         text = text.replace(f"server {LOOPBACK}:{GATEWAY} ", ours)
         text = move_ports(text, self.port_offset)
-        durable.write(main, render_nginx(text, self._gateway))
-        durable.write(folder / nginx_errors.FILE, nginx_errors.render())
+        durable.write(main, rendering.render_nginx(text, self._gateway))
+        durable.write(folder / rendering.ERRORS_FILE, rendering.render_errors())
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
 
@@ -251,7 +252,7 @@ class Stack:
             "nginx": nginx,
         }
         text = (ROOT / "deploy/supervisord.conf").read_text("utf-8")
-        return render_supervisor(text, self._gateway, places, self.programs)
+        return rendering.render_supervisor(text, self._gateway, places, self.programs)
 
     @property
     def _gateway(self) -> Settings:

@@ -19,7 +19,7 @@ from benchmarks.tune.plan import LoadEntry, ModelEntry, SearchEntry, SlaEntry, r
 from catalog.sections import PRECISION
 from catalog.sections.translation import ENGINES
 from deploy import reference
-from deploy.nginx_errors import ERRORS
+from deploy.rendering import ERRORS
 from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import Settings

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("contract", "deploy", "gateway")
 ASK = """
 import json, pathlib
-from deploy.nginx_errors import render
+from deploy.rendering import render_errors
 from tests.gateway.conftest import LANGUAGES, make_clients, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 folder = pathlib.Path.cwd()
@@ -29,7 +29,7 @@ with FakeTorchServe(folder / "key") as fake, make_clients(fake, models, folder) 
         answer = client.post("/short", json={"t": "Hello", "to": target})
         print(json.dumps([answer.status_code, answer.json]))
     shapes = client.get("/openapi.json").json["components"]["schemas"]
-print(json.dumps(["ShortError" in shapes, "~/short/deadline$" in render()]))
+print(json.dumps(["ShortError" in shapes, "~/short/deadline$" in render_errors()]))
 """
 
 

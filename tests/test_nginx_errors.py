@@ -15,7 +15,7 @@ from contract.dialects import (
     find_dialect,
 )
 from contract.problems import write_problem
-from deploy.nginx_errors import ERRORS, render
+from deploy.rendering import ERRORS, render_errors
 from tests.test_docs import NGINX, default_of, read_location, read_nginx
 
 MAP = re.compile(r"^ *map \$(\w+) \$(\w+) \{\n(.*?)^ *\}$", re.DOTALL | re.MULTILINE)
@@ -23,7 +23,7 @@ ENTRY = re.compile(r"^\s*(?:\"(~.+?)\"|(\S+))\s+(?:\"(.*)\"|'(.*)'|(\S+));$", re
 #: By the variable that it sets: what it looks at, and its patterns with their values.
 MAPS = {
     name: (source, [(a or b, c or d or e) for a, b, c, d, e in ENTRY.findall(entries)])
-    for source, name, entries in MAP.findall(NGINX + render())
+    for source, name, entries in MAP.findall(NGINX + render_errors())
 }
 APIS = {dialect.name: dialect for dialect in (OURS, EITHER, *FOREIGN)}
 #: Paths of each API, paths below them, and paths that only begin alike.

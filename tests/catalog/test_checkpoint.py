@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import filecmp
 import os
-import pty
 import subprocess
 import sys
-import termios
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,26 +218,6 @@ def test_a_model_of_another_kind_is_refused_before_its_weights_are_loaded(
     lacks = "it lacks sentencepiece.bpe.model, vocab.json"
     assert f"{NAME} on {machine.hub.url} is no model for translation: {lacks}" in said
     assert machine.hub.calls == [f"/api/models/{NAME}"]
-
-
-def test_a_terminal_shows_how_far_the_download_is(machine: Machine):
-    controller, terminal = pty.openpty()
-    termios.tcsetwinsize(terminal, (24, 120))
-    with machine.start(stdout=terminal, stderr=terminal) as process:
-        os.close(terminal)
-        shown = b"".join(iter(lambda: read_terminal(controller), b""))
-    os.close(controller)
-    assert process.returncode == 0
-    assert b"model.safetensors: 100%" in shown
-    assert b"MB/s" in shown
-
-
-def read_terminal(controller: int) -> bytes:
-    """Read a terminal's next output; nothing when its last program has closed it."""
-    try:
-        return os.read(controller, 65536)
-    except OSError:
-        return b""
 
 
 def test_what_is_neither_a_directory_nor_a_hub_name_is_refused(tmp_path: Path):

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from deploy import nginx_errors, programs
+from deploy import programs, rendering
 from deploy.stack import GATEWAY, ROOT
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import FakeTorchServe
@@ -78,7 +78,7 @@ def start_nginx(
         text, count = re.subn(old, new, text)
         assert count, old
     (run / "nginx.conf").write_text(text)
-    (run / nginx_errors.FILE).write_text(nginx_errors.render())
+    (run / rendering.ERRORS_FILE).write_text(rendering.render_errors())
     program = programs.find(programs.NGINX)
     assert program
     nginx = psutil.Popen(
