@@ -17,10 +17,8 @@ V1 = "12:cpu,cpuacct:/docker/a\n1:name=systemd:/docker/a\n"
     [
         pytest.param("", {}, 8, id="no groups"),
         pytest.param("0::/\n", {"cpu.max": "max 100000\n"}, 8, id="no limit"),
-        pytest.param("0::/\n", {"cpu.max": "200000 100000\n"}, 2, id="container"),
         pytest.param("0::/\n", {"cpu.max": "150000 100000\n"}, 2, id="a part"),
         pytest.param("0::/\n", {"cpu.max": "10000 100000\n"}, 1, id="less than one"),
-        pytest.param("0::/\n", {"cpu.max": "6400000 100000\n"}, 8, id="more than all"),
         pytest.param(
             "0::/a/b\n",
             {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "300000 100000\n"},

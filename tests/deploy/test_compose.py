@@ -29,25 +29,22 @@ def test_every_program_of_the_stack_has_a_service():
         assert OURS[name]["command"] == [name]
 
 
+def test_our_containers_have_no_rights_and_nginx_its_files():
+    for name, service in OURS.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+    conf = (ROOT / "nginx/nginx.conf").read_text("utf-8")
+    (wanted,) = re.findall(r"^worker_rlimit_nofile (\d+);", conf, re.MULTILINE)
+    assert OURS["nginx"]["ulimits"]["nofile"] >= int(wanted)
+
+
 def test_all_share_one_network_and_only_two_ports_leave_it():
     (owner,) = (name for name, s in SERVICES.items() if "network_mode" not in s)
     others = {s["network_mode"] for s in SERVICES.values() if "network_mode" in s}
     assert others == {f"service:{owner}"}
     ports = {name: s["ports"] for name, s in SERVICES.items() if "ports" in s}
     assert ports == {owner: [f"{DOOR}:{DOOR}", "127.0.0.1:3000:3000"]}
-
-
-def test_our_containers_have_no_rights_and_a_read_only_root():
-    for name, service in OURS.items():
-        assert service["read_only"] is True, name
-        assert service["cap_drop"] == ["ALL"], name
-        assert service["security_opt"] == ["no-new-privileges:true"], name
-
-
-def test_nginx_may_open_the_files_that_it_asks_for():
-    conf = (ROOT / "nginx/nginx.conf").read_text("utf-8")
-    (wanted,) = re.findall(r"^worker_rlimit_nofile (\d+);", conf, re.MULTILINE)
-    assert OURS["nginx"]["ulimits"]["nofile"] >= int(wanted)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -138,6 +138,10 @@ def test_kubernetes_accepts_every_resource(overlay):
     for resource in render(overlay):
         if resource["kind"] not in kuberay.FIELDS:
             kubernetes_validate.validate(resource, KUBERNETES, strict=True)
+    for name, template in list_pods(overlay).items():
+        pod = {"apiVersion": "v1", "kind": "Pod", **template}
+        pod["metadata"] = {**template["metadata"], "name": name}
+        kubernetes_validate.validate(pod, KUBERNETES, strict=True)
 
 
 @BOTH
@@ -149,18 +153,13 @@ def test_operators_accept_their_resources(overlay):
 
 
 @BOTH
-def test_kubernetes_accepts_rays_pods(overlay):
-    for name, template in list_pods(overlay).items():
-        pod = {"apiVersion": "v1", "kind": "Pod", **template}
-        pod["metadata"] = {**template["metadata"], "name": name}
-        kubernetes_validate.validate(pod, KUBERNETES, strict=True)
-
-
-@BOTH
 def test_ray_accepts_what_it_is_to_serve(overlay):
     from ray.serve.schema import ServeDeploySchema
 
     config = ServeDeploySchema.model_validate(read_serve(overlay))
+    (service,) = find(overlay, "RayService")
+    pinned = (ROOT / "constraints.txt").read_text("utf-8")
+    assert f"ray=={service['spec']['rayClusterConfig']['rayVersion']}\n" in pinned
     models = catalog.load(is_cluster=True).models
     assert [app.name for app in config.applications] == [m.name for m in models]
 
@@ -202,7 +201,7 @@ def test_selectors_find_pods_that_have_the_ports(overlay):
 
 
 @BOTH
-def test_every_pod_has_a_network_policy(overlay):
+def test_every_pod_has_a_network_policy_and_none_lets_in_every_namespace(overlay):
     guarded = [
         policy["spec"]["podSelector"]["matchLabels"]
         for policy in find(overlay, "NetworkPolicy")
@@ -210,6 +209,8 @@ def test_every_pod_has_a_network_policy(overlay):
     for name, pod in list_pods(overlay).items():
         labels = pod["metadata"]["labels"].items()
         assert [s for s in guarded if s.items() <= labels], name
+    for selector in list_values(find(overlay, "NetworkPolicy"), "namespaceSelector"):
+        assert selector["matchLabels"]["kubernetes.io/metadata.name"]
 
 
 @BOTH
@@ -280,12 +281,6 @@ def test_head_and_workers_have_the_same_variables():
     }
 
 
-def test_the_manifests_are_for_the_ray_that_is_pinned():
-    (service,) = find("cpu", "RayService")
-    pinned = (ROOT / "constraints.txt").read_text("utf-8")
-    assert f"ray=={service['spec']['rayClusterConfig']['rayVersion']}\n" in pinned
-
-
 def test_a_copy_of_an_overlay_takes_the_image_from_a_registry(tmp_path: Path):
     rendered = kustomize.render(copy_for_registry("gpu", tmp_path))
     images = set(list_values(rendered, "image"))
@@ -316,13 +311,6 @@ def test_variables_are_those_that_programs_read():
     containers = [c for pod in list_pods("cpu").values() for c in list_containers(pod)]
     named = {entry["name"] for c in containers for entry in c.get("env", ())}
     assert {name for name in named if not name.startswith("RAY_")} <= known
-
-
-@BOTH
-def test_no_policy_lets_in_every_namespace(overlay):
-    policies = find(overlay, "NetworkPolicy")
-    for selector in list_values(policies, "namespaceSelector"):
-        assert selector["matchLabels"]["kubernetes.io/metadata.name"]
 
 
 @BOTH
