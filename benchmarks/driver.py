@@ -8,7 +8,6 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from subprocess import SubprocessError
@@ -186,12 +185,12 @@ def register(
 
 
 def _ask(name: str, answer: Answer, options: dict[str, Any]) -> None:
-    """Run a benchmark and publish its findings."""
+    """Run a benchmark and publish its findings, or show without a traceback why it cannot."""
     own = inspect.signature(answer).parameters
     plot, out = options.get("plot"), options["out"]
     asked = {key: value for key, value in options.items() if key in own}
     has_failed = False
-    with explain_errors():
+    try:
         if plot:
             report.load_figure()
         found = answer(**asked)
@@ -200,6 +199,9 @@ def _ask(name: str, answer: Answer, options: dict[str, Any]) -> None:
             if plot:
                 report.draw_charts(findings.charts, plot)
             has_failed |= findings.has_failed
+    except (StackError, ValueError, SubprocessError) as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from error
     if has_failed:
         raise typer.Exit(1)
 
@@ -226,16 +228,6 @@ def say(doing: str) -> None:
     """Show what is being done, and after how long."""
     elapsed_s = time.time() - psutil.Process().create_time()
     console.print(f"{elapsed_s:6.0f} s  {doing}", markup=False, soft_wrap=True)
-
-
-@contextmanager
-def explain_errors() -> Iterator[None]:
-    """Show why a benchmark cannot run, without a traceback."""
-    try:
-        yield
-    except (StackError, ValueError, SubprocessError) as error:
-        console.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from error
 
 
 def take_turns(

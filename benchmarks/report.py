@@ -153,18 +153,6 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Relation:
-    """The comparison of the first way with another one, for a row with this title."""
-
-    title: str
-    relate: Callable[[float, float], float]
-
-
-RATIO = Relation("{first} / {other}", lambda first, other: first / other)
-ADDED = Relation("{other} - {first}", lambda first, other: other - first)
-
-
-@dataclass(frozen=True)
 class FigureGoal:
     """The limit of a relation between two ways."""
 
@@ -198,15 +186,17 @@ def compare_turns(
     figures: Columns[Item],
     *,
     case: str = "",
-    relation: Relation = RATIO,
+    is_added: bool = False,
     goal: FigureGoal | None = None,
 ) -> Findings:
-    """Compare the first way of each case with the others, round by round.
+    """Compare the first way of each case with the others, round by round: by their ratio, or
+    by what the other one adds.
 
     Each way has a row: counts are sums, figures are medians, the first one with its
     extremes. The first column is the case, if `case` names it.
     """
     rows, relations, remarks = [], [], []
+    relate = (lambda first, other: other - first) if is_added else operator.truediv
     for name, ways in cases.items():
         label = (name,) if case else ()
         first, *_ = ways
@@ -216,11 +206,11 @@ def compare_turns(
             if way == first:
                 ours = values
                 continue
-            title = relation.title.format(first=first, other=way)
+            title = f"{way} - {first}" if is_added else f"{first} / {way}"
             related = {
                 key: None
                 if any(isinstance(value, int) for value in values[key])
-                else find_ratio(ours[key], values[key], relation.relate)
+                else find_ratio(ours[key], values[key], relate)
                 for key in figures
             }
             rows.append((*label, title, *(str(one or "–") for one in related.values())))

@@ -122,9 +122,7 @@ def _compare(
 
     loads = take_turns({name: partial(take_turn, name) for name in targets}, rounds)
     goal = report.FigureGoal(CPU_MS, limit_ms)
-    return report.compare_turns(
-        {"": loads}, _CPU_COLUMNS, relation=report.ADDED, goal=goal
-    )
+    return report.compare_turns({"": loads}, _CPU_COLUMNS, is_added=True, goal=goal)
 
 
 def profile(*, clients: int, seconds: float, flame: Path | None) -> report.Findings:

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 from benchmarks import driver, report
 from benchmarks.__main__ import app
 from benchmarks.report import (
-    ADDED,
     Chart,
     FigureGoal,
     FigureTable,
@@ -136,7 +135,7 @@ def test_ways_are_compared_round_by_round():
 def test_what_a_way_adds_is_found_in_each_case():
     missing = {"a": [(1.0, 0)], "b": [(None, 0)]}
     cases: dict[str, Any] = {"64": TURNS, "128": missing}
-    found = report.compare_turns(cases, FIGURES, case="clients", relation=ADDED)
+    found = report.compare_turns(cases, FIGURES, case="clients", is_added=True)
     assert found.table.headers == ("clients", "", "rate", "errors")
     assert [row[:3] for row in found.table.rows] == [
         ("64", "ours", "6.50 (4.00–9.00)"),
