@@ -36,6 +36,10 @@ from models.shapes_recipe.scenes import (
 from models.training import Training
 
 
+#: Images that are answered at once.
+_AT_ONCE = 50
+
+
 @dataclass(frozen=True)
 class LearningPlan:
     """The length and the rates of learning."""
@@ -59,8 +63,6 @@ class Learner(ABC):
     load_processor: ClassVar[Any] = staticmethod(
         partial(transformers.AutoImageProcessor.from_pretrained, backend="pil")
     )
-    #: Images that are answered at once.
-    at_once: ClassVar[int]
 
     def __init__(self, model: Any, processor: Any) -> None:
         self.model = model
@@ -94,8 +96,8 @@ class Learner(ABC):
         with torch.inference_mode():
             return [
                 answer
-                for start in range(0, len(samples), self.at_once)
-                for answer in self.answer_batch(samples[start : start + self.at_once])
+                for start in range(0, len(samples), _AT_ONCE)
+                for answer in self.answer_batch(samples[start : start + _AT_ONCE])
             ]
 
     def judge(self, samples: Sequence[Sample]) -> float:
@@ -205,7 +207,6 @@ class CaptioningLearner(Learner):
     recipe = LearningPlan(steps=12_500, batch_size=32, learning_rate=1e-3)
     auto = transformers.AutoModelForImageTextToText
     load_processor = staticmethod(transformers.AutoProcessor.from_pretrained)
-    at_once = 64
 
     @classmethod
     def make(cls) -> CaptioningLearner:
@@ -304,7 +305,6 @@ class ClassificationLearner(Learner):
     task = ShapesTask.CLASSIFICATION
     recipe = LearningPlan(steps=2000, batch_size=64, learning_rate=2e-3)
     auto = transformers.AutoModelForImageClassification
-    at_once = 100
 
     @classmethod
     def make(cls) -> ClassificationLearner:
@@ -343,7 +343,6 @@ class DetectionLearner(Learner):
         steps=2000, batch_size=16, learning_rate=8e-4, weight_decay=1e-4
     )
     auto = transformers.AutoModelForObjectDetection
-    at_once = 50
 
     @classmethod
     def make(cls) -> DetectionLearner:

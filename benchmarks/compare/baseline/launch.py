@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -97,25 +96,14 @@ def lay_out(run: Path, placed: Mapping[str, str], model: Path, offset: int) -> N
     for name, folder in (("nginx.conf", "."), ("config.properties", "torchserve")):
         text = (HERE / name).read_text("utf-8")
         (run / folder / name).write_text(move_ports(text, offset), "utf-8")
+    manifest = (HERE / "manifest.json").read_text("utf-8")
     for language, device in placed.items():
         archive = run / "torchserve/store" / f"{language}.mar"
         with zipfile.ZipFile(archive, "w") as file:
-            file.writestr("MAR-INF/MANIFEST.json", json.dumps(_describe(language)))
+            file.writestr(
+                "MAR-INF/MANIFEST.json", manifest.replace("LANGUAGE", language)
+            )
             file.writestr("model-config.yaml", _configure(device, model))
-
-
-def _describe(language: str) -> dict[str, Any]:
-    return {
-        "createdOn": "01/01/2026 00:00:00",
-        "runtime": "python",
-        "archiverVersion": "0.12.0",
-        "model": {
-            "modelName": language,
-            "modelVersion": "1.0",
-            "handler": "benchmarks.compare.baseline.handler",
-            "configFile": "model-config.yaml",
-        },
-    }
 
 
 def _configure(device: str, model: Path) -> str:
