@@ -157,14 +157,14 @@ def measure(plan: PassPlan, batch: int) -> Measurement:
         done = _repeat(_runners[0], plan, batch)
     except MemoryEnds as error:
         raise MemoryEnds(f"memory ends before batches of {batch}: {error}") from error
-    gpu_memory_mb = None
+    memory_mb, gpu_memory_mb = _read_peak_mb(), None
     if plan.subject.device != "cpu":
         import torch
 
         free, total = torch.cuda.mem_get_info()
         gpu_memory_mb = (total - free) / 1e6
     found = summarize(plan.subject.label, plan.divide(batch), done)
-    return replace(found, memory_mb=_read_peak_mb(), gpu_memory_mb=gpu_memory_mb)
+    return replace(found, memory_mb=memory_mb, gpu_memory_mb=gpu_memory_mb)
 
 
 def summarize(
