@@ -35,7 +35,6 @@ from models.shapes_recipe.scenes import (
 )
 from models.training import Training
 
-
 #: Images that are answered at once.
 _AT_ONCE = 50
 
