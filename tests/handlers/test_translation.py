@@ -38,11 +38,6 @@ def test_the_target_is_each_rows_own(handler: TranslationHandler, engine: FakeEn
     assert len(engine.batches) == 1
 
 
-def test_without_a_target_the_models_only_language_is_meant(start: Start):
-    answer = ask_one(start(options={"languages": ["no"]}), without("tgt_lang"))
-    assert answer.content["translated"] == "[no] Hello"
-
-
 MALFORMED: dict[str, tuple[Any, int, str]] = {
     "not JSON": (b"{", 400, "The body is not JSON."),
     "a list": (b"[1]", 422, "expected a JSON object"),
@@ -176,18 +171,17 @@ def test_alternatives_come_with_their_scores(handler: TranslationHandler):
 
 
 def test_the_map_limits_what_a_row_may_ask_for(start: Start, engine: FakeEngine):
-    handler = start(options={"max_beam_size": 1, "max_alternatives": 0})
+    options = {"max_beam_size": 1, "max_alternatives": 0, "max_batch_tokens": 6}
+    handler = start(options=options | {"languages": ["ko"]})
     bodies = [body(), body(beam_size=1), body(beam_size=2), body(alternatives=1)]
     answers = ask(handler, bodies)
     assert [answer.status for answer in answers] == [200, 200, 422, 422]
     assert engine.decodings[-1].beams == 1
-
-
-def test_the_map_limits_the_tokens_of_a_pack(start: Start, engine: FakeEngine):
-    handler = start(options={"max_batch_tokens": 6})
     engine.batches.clear()
-    ask(handler, [body("A"), body("B"), body("C")])
-    assert engine.batches == [["A", "B"], ["C"]]
+    without_target = [without("tgt_lang"), body("B"), body("C")]
+    answers = ask(handler, without_target)
+    assert answers[0].content["translated"] == "[ko] Hello"
+    assert engine.batches == [["Hello", "B"], ["C"]]
 
 
 def test_an_answer_that_stays_faulty_carries_a_warning(

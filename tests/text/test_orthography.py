@@ -68,9 +68,7 @@ def test_a_text_without_a_mark_gets_none(text, translated, target, expected):
 @pytest.mark.parametrize(
     ("text", "source", "translated", "target"),
     [
-        pytest.param(
-            "A bag?", "en", "봉투 주세요.", "ko", id="a request for a question"
-        ),
+        ("A bag?", "en", "봉투 주세요.", "ko"),
         pytest.param("どこですか。", "ja", "Where is it?", "en", id="か。"),
         pytest.param("そうですか。", "ja", "I see", "en", id="か。 that asks nothing"),
         pytest.param("Really!", "en", "本当ですか？", "ja", id="another strong mark"),
