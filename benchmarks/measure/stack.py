@@ -1,6 +1,6 @@
 """The stack that is running here: `python -m benchmarks stack` puts load on port 7777,
-`documents` compares documents with lists of the same texts, and `fairness` asks for single
-sentences beside them.
+`documents` compares documents with lists of the same texts, `fairness` asks for single
+sentences beside them, and `page` types into the web page.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+from playwright.sync_api import Page, sync_playwright
 
 from benchmarks import driver, report
 from benchmarks.instruments.load import (
@@ -33,6 +34,7 @@ from benchmarks.instruments.workload import (
     write_document,
     write_request,
 )
+from deploy.programs import CHROMIUM, find, install
 from deploy.stack import StackError
 
 #: The targets: a document against lists, and one client's 95th percentile beside documents
@@ -43,6 +45,30 @@ _SENTENCES = 500
 _TIMEOUT_S, _PAUSE_S = 120, 0.2
 #: For a document to be read and its first sentences translated, and for all of it.
 _BEGIN_S, _END_S = 120, 3600
+
+#: The target of the page: milliseconds on top of the API's.
+_PAGE_MS = 150
+_SOURCE, _TARGET = "en", "fr"
+_BYTES_PER_SENTENCE = 200
+#: Between two keys; people take longer.
+_KEY_MS = 30
+#: Notes when a key was pressed last and when the output was there, in `window.measured`.
+_NOTE = """() => {
+  const given = document.getElementById("given"), output = document.getElementById("output");
+  window.measured = { typed: 0, shown: 0 };
+  given.addEventListener("input", () => (window.measured.typed = performance.now()));
+  new MutationObserver(() => (window.measured.shown = performance.now()))
+    .observe(output, { childList: true });
+}"""
+#: The page's own milliseconds, and those of the requests after the last key.
+_READ = """() => {
+  const { typed, shown } = window.measured;
+  const asked = performance.getEntriesByType("resource")
+    .filter((entry) => entry.startTime >= typed && /identify|translate/.test(entry.name));
+  const api = asked.reduce((all, entry) => all + entry.responseEnd - entry.startTime, 0);
+  performance.clearResourceTimings();
+  return [shown - typed - api, api];
+}"""
 
 
 def answer(
@@ -236,3 +262,57 @@ def _read(url: str) -> DocumentProgress:
     return DocumentProgress(
         url, job["status"], job["texts"] or 0, job["texts_done"] or 0
     )
+
+
+def measure_page(*, sentences: int, run_dir: Path) -> report.Findings:
+    """Measure the time that the page adds to that of the API, with the running stack."""
+    lines = write_document(_SOURCE, sentences * _BYTES_PER_SENTENCE).splitlines()
+    typed = list(dict.fromkeys(filter(None, lines)))[:sentences]
+    with open_page(find_running(run_dir).url) as page:
+        own, api = zip(*time_typing(page, typed), strict=True)
+    most = max(own)
+    return report.Findings(
+        report.FigureTable(
+            ("takes", "ms"),
+            (
+                ("the page", str(report.spread(own))),
+                ("the API", str(report.spread(api))),
+            ),
+        ),
+        {"limit_ms": _PAGE_MS, "page_ms": own},
+        [f"The page takes {most:.0f} ms at most: {report.judge(most, _PAGE_MS)} ms."],
+    )
+
+
+@contextmanager
+def open_page(url: str) -> Iterator[Page]:
+    """The page of a stack in a Chromium."""
+    program = find(CHROMIUM) or install(CHROMIUM)[0]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"]
+        )
+        page = browser.new_page(locale=_SOURCE)
+        page.goto(f"{url}/?target={_TARGET}")
+        page.wait_for_selector("html[data-ready]")
+        yield page
+        browser.close()
+
+
+def time_typing(page: Page, sentences: Sequence[str]) -> list[tuple[float, float]]:
+    """The page's own milliseconds and the API's, for each sentence. A language that is not
+    clear would not be translated, so the first request names it."""
+    page.select_option("#source", _SOURCE)
+    page.evaluate(_NOTE)
+    measured = []
+    for sentence in sentences:
+        page.fill("#given", "")
+        page.keyboard.type(sentence, delay=_KEY_MS)
+        page.wait_for_function(
+            "() => document.querySelector('#output .sentence')"
+            " && document.querySelector('#output').ariaBusy === 'false'"
+            " && window.measured.shown > window.measured.typed"
+        )
+        own, api = page.evaluate(_READ)
+        measured.append((own, api))
+    return measured

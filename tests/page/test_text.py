@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
-from benchmarks.measure.page import measure
+from benchmarks.measure.stack import time_typing
 from tests.page.conftest import LIMIT_MS, MakeTab, Stage, Tab
 
 SENTENCE, OTHER = "Where is the station?", "Where is the museum?"
@@ -287,7 +287,7 @@ def test_an_edited_part_keeps_its_place_until_its_answer_comes(tab):
 
 
 def test_the_pages_own_time_is_measured_without_the_apis(tab):
-    ((own, api),) = measure(tab.page, [SENTENCE])
+    ((own, api),) = time_typing(tab.page, [SENTENCE])
     assert own > 0
     assert api > 0
 
