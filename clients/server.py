@@ -193,8 +193,7 @@ class ApiClient:
         may_retry: MayRetry | None = None,
     ) -> Read:
         """Return the result of `read` for the first answer that is 2xx."""
-        may_retry = may_retry or self._count_attempts(request)
-        number = 0
+        number = faults = 0
         while True:
             number += 1
             # Others would take the place for which the refused one waits.
@@ -211,26 +210,14 @@ class ApiClient:
                 return found
             if found.status == 429:
                 self._full_until = time.monotonic() + found.retry_after_s
-            if not may_retry(found):
-                may_pass = found.may_pass and found.status not in request.final
+            faults += found.status >= 500
+            may_pass = found.may_pass and found.status not in request.final
+            is_last = number == self._patience.attempts or faults == request.most_faults
+            if not (may_retry(found) if may_retry else may_pass and not is_last):
                 ending = f" (attempts: {number})" if may_pass else ""
                 message = f"{self.url}{request.path}: {found.text}{ending}"
                 raise ServerError(message, found.text, found.status)
             self._wait(found.delay_s)
-
-    def _count_attempts(self, request: ApiRequest) -> MayRetry:
-        """The limits of the policy and of the request."""
-        faults = 0
-
-        def may_retry(attempt: Attempt) -> bool:
-            nonlocal faults
-            faults += attempt.status >= 500
-            if not attempt.may_pass or attempt.status in request.final:
-                return False
-            is_last = attempt.number == self._patience.attempts
-            return not is_last and faults != request.most_faults
-
-        return may_retry
 
     def _send(
         self, request: ApiRequest, number: int, read: Callable[[Answer, float], Read]

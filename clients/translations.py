@@ -9,9 +9,10 @@ import json
 import re
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any, BinaryIO, ClassVar
@@ -221,44 +222,6 @@ class TranslationAnswer(bulk.AnswerEvent):
             yield TextReply(text, errors.get(place))
 
 
-@dataclass
-class Review:
-    """A review of a file's answers: the first notes of each kind, and their number."""
-
-    has_results: bool = False
-    error_count: int = 0
-    warning_count: int = 0
-    errors: list[Note] = field(default_factory=list)
-    warnings: list[Note] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, answers: Iterable[TranslationAnswer]) -> Review:
-        """Reads all answers of a file."""
-        review = cls()
-        for answer in answers:
-            is_found = any(text is not None for text in answer.texts)
-            review.has_results |= is_found or bool(answer.errors)
-            review.error_count += len(answer.errors)
-            review.warning_count += len(answer.warnings)
-            review.errors += answer.errors[: _NAMED - len(review.errors)]
-            review.warnings += answer.warnings[: _NAMED - len(review.warnings)]
-        return review
-
-    def tell(self, table: TextTable) -> bulk.Remarks:
-        """A line for each of the first errors, and one for all warnings."""
-        name = table.source.name
-        errors = [f"{name}: {table.word} {n.row}: {n.text}" for n in self.errors]
-        if self.error_count > len(self.errors):
-            more = self.error_count - len(self.errors)
-            errors.append(f"{name}: {more} more texts have no translation")
-        warnings = [
-            f"{name}: translations in doubt: {self.warning_count}, the first in "
-            f"{table.word} {first.row}: {first.text}"
-            for first in self.warnings[:1]
-        ]
-        return bulk.Remarks(errors, warnings)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TranslationJob(bulk.FileJob):
     """Files, and who translates them."""
@@ -340,24 +303,47 @@ def write_translations(
     open_file: Callable[[], AbstractContextManager[BinaryIO]],
     *,
     is_broken: bool,
-) -> tuple[Review, bulk.Remarks]:
-    """Writes a table with all its answers, which are read twice, and says what is in it. A
-    broken table without any is not written, and none that has changed meanwhile."""
-    review = Review.of(list_answers())
-    said = review.tell(table)
-    if is_broken and not review.has_results:
-        return review, said
+) -> tuple[int, bulk.Remarks]:
+    """Writes a table with all its answers, which are read twice. Returns the number of errors
+    and what is to be said of them. A broken table without any result is not written, and none
+    that has changed meanwhile."""
+    name = table.source.name
+    has_results, count, said = _review(table, list_answers())
+    if is_broken and not has_results:
+        return count, said
     if table.source.has_changed():
-        return review, bulk.Remarks([f"{table.source.name} has changed meanwhile"])
+        return count, bulk.Remarks([f"{name} has changed meanwhile"])
     results = chain.from_iterable(answer.list_results() for answer in list_answers())
     with open_file() as file:
         try:
-            table.write(file, results, has_errors=review.error_count > 0)
+            table.write(file, results, has_errors=count > 0)
         except InputError as error:
             # The place of a fault in a column without text is not known yet.
             errors = said.errors if is_broken else [str(error), *said.errors]
-            return review, replace(said, errors=errors)
-    return review, said
+            return count, replace(said, errors=errors)
+    return count, said
+
+
+def _review(
+    table: TextTable, answers: Iterable[TranslationAnswer]
+) -> tuple[bool, int, bulk.Remarks]:
+    """Whether a file has results, the number of its errors, and a line for each of the first
+    errors and for all warnings."""
+    name, has_results, doubt = table.source.name, False, ""
+    errors, counts = list[str](), Counter[str]()
+    for answer in answers:
+        is_found = any(text is not None for text in answer.texts)
+        has_results |= is_found or bool(answer.errors)
+        counts.update(errors=len(answer.errors), warnings=len(answer.warnings))
+        for note in answer.errors[: _NAMED - len(errors)]:
+            errors.append(f"{name}: {table.word} {note.row}: {note.text}")
+        for note in answer.warnings[:1]:
+            doubt = doubt or f"{table.word} {note.row}: {note.text}"
+    count, doubts = counts["errors"], counts["warnings"]
+    if count > len(errors):
+        errors.append(f"{name}: {count - len(errors)} more texts have no translation")
+    said = f"{name}: translations in doubt: {doubts}, the first in {doubt}"
+    return has_results, count, bulk.Remarks(errors, [said] if doubt else [])
 
 
 def pack_cells(

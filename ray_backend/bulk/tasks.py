@@ -159,13 +159,13 @@ class BulkTranslation(BulkJob):
         create = partial(self.store.create, self.name_output(source).as_posix())
         try:
             with fetch(source) as copy:
-                review, remarks = write_translations(
+                count, remarks = write_translations(
                     self._open(copy), read, create, is_broken=bool(error)
                 )
         except InputError as failure:
             return replace(report, remarks=Remarks([str(failure)]), failed=1)
         errors = [*([error] if error else ()), *remarks.errors]
-        failed = review.error_count or int(bool(errors))
+        failed = count or int(bool(errors))
         return replace(report, remarks=replace(remarks, errors=errors), failed=failed)
 
     def _open(self, source: Source) -> TextTable:
