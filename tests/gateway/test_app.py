@@ -82,22 +82,6 @@ def test_odd_headers_never_bring_html(shared_client, headers):
     assert response.content_type == PROBLEM
 
 
-def test_a_fault_of_ours_is_a_500_without_its_reason(client, torchserve, caplog):
-    torchserve.will("not-json")
-    wanted = {"src_lang": "en", "src_text": "secret", "tgt_lang": "ko"}
-    response = client.post("/", json=wanted, headers={"X-Request-ID": "abc"})
-    assert response.status_code == 500
-    assert response.json == {
-        "type": "urn:babelgate:internal",
-        "title": "Internal Server Error",
-        "status": 500,
-        "detail": "The gateway failed on this request.",
-        "request_id": "abc",
-    }
-    assert "request abc failed" in caplog.text
-    assert "secret" not in caplog.text
-
-
 def test_the_layers_around_a_route_have_this_order(make_client, tmp_path, monkeypatch):
     """Keys are checked before a body is read."""
     monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
