@@ -18,9 +18,8 @@ from deploy.stack import Stack
 from tests.chaos import traces
 from tests.chaos.faults import FAULTS, flood, write_flood
 from tests.chaos.load import RIGHT, Question, ask, keep_asking, learn, write_questions
-from tests.chaos.scene import Scene
-from tests.chaos.starvation import watch_nginx
-from tests.chaos.verdicts import Disorder, list_faults
+from tests.chaos.scene import Scene, watch_nginx
+from tests.chaos.verdicts import list_faults
 from tests.e2e.real_stack import is_ready
 
 #: Clients, length and limit of the look for the capacity.
@@ -95,8 +94,7 @@ def run(stack: Stack, cache: Path, seed: int, start_s: float) -> Report:
         ]
     finally:
         scene.end_strangers()
-    disorder = Disorder(scene.shut, scene.frozen, scene.cut)
-    report.wrong_answers = list_faults(scene.exchanges, disorder, report.began)
+    report.wrong_answers = list_faults(scene, report.began)
     report.violations = scene.violations
     return report
 

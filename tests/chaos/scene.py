@@ -1,10 +1,13 @@
-"""The scene of the faults: a stack, its times out of order, and strangers beside it."""
+"""The scene of the faults: a stack, its times out of order, and strangers beside it. nginx's
+answers may be as late as it wanted a core and had none, whatever program took the core.
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +27,10 @@ T = TypeVar("T")
 #: needed to start where that is longer.
 BACK_S, _TIMES_START = 30.0, 3
 _LOOK_S, _CUT_S = 0.05, 5.0
+#: Between two looks at nginx's waits for a core, and the shortest that counts.
+_WAITS_S, _LEAST_S = 0.1, 0.01
+#: A program that is being started cannot be read at every moment.
+_UNREADABLE = (psutil.Error, OSError, ValueError, LookupError, StopIteration)
 
 
 @dataclass(frozen=True)
@@ -141,7 +148,52 @@ class Scene:
 
 
 def _holds(condition: Callable[[], bool]) -> bool:
-    """A program that is being started cannot be read at every moment."""
-    with suppress(psutil.Error, OSError, ValueError, LookupError, StopIteration):
+    with suppress(*_UNREADABLE):
         return condition()
     return False
+
+
+@contextmanager
+def repeat(look: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Looks now and then, in a thread, during the block."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(every_s):
+            with suppress(*_UNREADABLE):
+                look()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def watch_nginx(scene: Scene) -> Iterator[None]:
+    """Note a window of each wait of nginx for a core that is as long as the wait."""
+    waited: dict[str, float] = {}
+
+    def look() -> None:
+        found = _read_waits(scene.stack.find_leader("nginx").pid)
+        most = max(found[pid] - waited.get(pid, 0.0) for pid in found)
+        now = time.monotonic()
+        if waited and most > _LEAST_S:
+            scene.frozen.append(Window("nginx without a core", now - most, now))
+        waited.clear()
+        waited.update(found)
+
+    with repeat(look, _WAITS_S):
+        yield
+
+
+def _read_waits(master: int) -> dict[str, float]:
+    """Seconds that each worker of a process has waited for a core, by the kernel's count."""
+    workers = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    return {
+        pid: int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+        for pid in workers
+    }

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
-
 from deploy.stack import Stack
+from tests.chaos.scene import repeat
 from tests.e2e.real_stack import processes
 
 _LOOK_S = 0.5
@@ -27,20 +25,8 @@ def find_in_files(folder: Path, word: str) -> list[str]:
 def watch_open_files(stack: Stack, word: str) -> Iterator[set[str]]:
     """Looks into files that nginx holds open: it deletes a body's file at once."""
     found: set[str] = set()
-    stop = threading.Event()
-
-    def look() -> None:
-        while not stop.wait(_LOOK_S):
-            with suppress(psutil.Error, OSError, ValueError, KeyError):
-                found.update(_find_open(stack, word))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    with repeat(lambda: found.update(_find_open(stack, word)), _LOOK_S):
         yield found
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _find_open(stack: Stack, word: str) -> Iterator[str]:

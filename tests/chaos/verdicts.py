@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from benchmarks.instruments.generator import GRACE_S
 from deploy.stack import ROOT
 from tests.chaos.load import BROKEN, CUT, HUNG, PROBLEM, WRONG, Exchange
-from tests.chaos.scene import Window
+from tests.chaos.scene import Scene, Window
 
 #: A connection that was accepted just before or after may break as well.
 _SLACK_S = 0.5
@@ -27,18 +26,6 @@ GROWTH, SLACK_MB, JAVA_SLACK_MB = 0.05, 50.0, 50.0
 _JAVA = "torchserve"
 
 
-@dataclass(frozen=True)
-class Disorder:
-    """The times at which parts were out of order on purpose."""
-
-    #: nginx was killed.
-    shut: Sequence[Window]
-    #: A process in the answers' way stood still.
-    frozen: Sequence[Window]
-    #: A gateway process was killed.
-    cut: Sequence[Window] = ()
-
-
 @cache
 def read_problems() -> set[tuple[str, int]]:
     """Slug and status of every problem that docs/api.md lists."""
@@ -47,14 +34,14 @@ def read_problems() -> set[tuple[str, int]]:
     return {(slug, int(status)) for slug, status in found}
 
 
-def find_fault(exchange: Exchange, disorder: Disorder) -> str:
+def find_fault(exchange: Exchange, scene: Scene) -> str:
     """Describe the fault of an answer; empty where there is none."""
-    is_shut = any(_touches(window, exchange) for window in disorder.shut)
+    is_shut = any(_touches(window, exchange) for window in scene.shut)
     late_s = exchange.lasted_s - exchange.limit_s - GRACE_S
     if late_s > 0:
-        late_s -= sum(window.overlap(exchange) for window in disorder.frozen)
+        late_s -= sum(window.overlap(exchange) for window in scene.frozen)
     is_cut = exchange.detail == CUT and any(
-        _touches(window, exchange) for window in disorder.cut
+        _touches(window, exchange) for window in scene.cut
     )
     if exchange.outcome == BROKEN and not (is_shut or is_cut):
         return f"connection {exchange.detail}"
@@ -67,13 +54,11 @@ def find_fault(exchange: Exchange, disorder: Disorder) -> str:
     return ""
 
 
-def list_faults(
-    exchanges: Iterable[Exchange], disorder: Disorder, began: float
-) -> list[str]:
+def list_faults(scene: Scene, began: float) -> list[str]:
     """Every fault, how often each kind of request had it, and when."""
     times: dict[str, list[float]] = {}
-    for exchange in exchanges:
-        if fault := find_fault(exchange, disorder):
+    for exchange in scene.exchanges:
+        if fault := find_fault(exchange, scene):
             sent_s = exchange.began - began
             times.setdefault(f"{exchange.kind}: {fault}", []).append(sent_s)
     ordered = sorted(times.items(), key=lambda item: len(item[1]), reverse=True)
