@@ -51,14 +51,7 @@ def prepare_node() -> Path:
     mark, digest = _NODE / "made-of", hashlib.sha256(lock).hexdigest()
     with _installing():
         if not mark.exists() or mark.read_text() != digest:
-            run(
-                "npm",
-                "ci",
-                "--no-audit",
-                "--no-fund",
-                "--prefix",
-                _NODE,
-                limit_s=_LIMIT_S,
-            )
+            command = ("npm", "ci", "--no-audit", "--no-fund", "--prefix", _NODE)
+            run(*command, limit_s=_LIMIT_S)
             mark.write_text(digest)
     return _NODE

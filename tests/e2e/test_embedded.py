@@ -140,8 +140,9 @@ def is_alive(gateway: Gateway) -> bool:
     return requests.get(f"{gateway.url}/healthz", timeout=LIMIT_S).ok
 
 
-def test_texts_and_documents_are_translated(gateway: Gateway):
+def test_texts_and_documents_are_translated_by_one_process(gateway: Gateway):
     assert gateway.ask("/").json() == {"translated": "Bonjour"}
+    assert gateway.ask(timeout_ms=20).status_code in (429, 504)
     texts = ["Good morning", "Thank you", "Good morning"]
     answer = gateway.ask(src_text=texts).json()["translated"]
     assert answer == ["Bonjour", "Merci", "Bonjour"]
@@ -150,6 +151,9 @@ def test_texts_and_documents_are_translated(gateway: Gateway):
     assert translated.startswith("Bonjour")
     assert "\n\n  Merci" in translated
     assert "https://example.org/" in translated
+    commands = map(write_command, gateway.master.children(recursive=True))
+    is_reader = ["gateway.services.reader" in one for one in commands if one]
+    assert sorted(is_reader) in ([False], [False, True])
 
 
 def test_every_language_is_served_by_one_model(gateway: Gateway):
@@ -170,17 +174,6 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
     assert {(f"Babelgate{name}", 'ModelName="translation-cpu"') for name in wanted} <= {
         *counted
     }
-
-
-def test_there_is_one_process_and_what_reads_long_texts(gateway: Gateway):
-    commands = map(write_command, gateway.master.children(recursive=True))
-    is_reader = ["gateway.services.reader" in one for one in commands if one]
-    assert sorted(is_reader) in ([False], [False, True])
-
-
-def test_what_has_less_time_than_a_batch_is_refused_or_late(gateway: Gateway):
-    assert gateway.ask(timeout_ms=20).status_code in (429, 504)
-    assert gateway.ask().status_code == 200
 
 
 def test_while_a_batch_runs_the_gateway_answers_others(

@@ -28,14 +28,11 @@ GRACE = ("graceful_timeout = int", "graceful_timeout = str")
 EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
 
 
-def test_up_again_says_what_runs_already(deploy: Callable[..., str]):
+def test_up_again_and_status_say_what_runs(deploy: Callable[..., str]):
     said = deploy("up")
     assert "running already" in said
     assert "14 of 14 models already registered" in said
     assert re.search(r"curl http://\S+ -d", said)
-
-
-def test_status_is_a_table_of_languages(deploy: Callable[..., str]):
     said = deploy("status")
     # For ten seconds after its start a program is STARTING.
     for program in ("torchserve", "documents"):

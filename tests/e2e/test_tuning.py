@@ -33,10 +33,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     plan = folder / "plan.yaml"
     plan.write_text(PLAN, "utf-8")
     command = (
-        sys.executable,
-        "-m",
-        "benchmarks",
-        "tune",
+        *(sys.executable, "-m", "benchmarks", "tune"),
         plan,
         "--out",
         folder / "out",
@@ -82,7 +79,4 @@ def test_the_winner_is_written_as_a_map_and_confirmed(out: Path):
         "Confirmed: engine=echo max_batch_delay=5: " in (out / "report.md").read_text()
     )
     assert json.loads(path.read_text())["cuda_id"].keys() == {"fr"}
-
-
-def test_nothing_is_left_running(out: Path):
-    assert not list((out / "stack").rglob("*.sock"))
+    assert not list((out / "stack").rglob("*.sock")), "something is left running"
