@@ -57,8 +57,7 @@ def plan(
     models without a worker that TorchServe must have given up; they are revived. A model that
     an operator has scaled to nothing is not dead.
     """
-    given_up = set(dead)
-    wanted = {model.name for model in desired}
+    given_up, wanted = set(dead), {model.name for model in desired}
     actions = [
         Action(RegistrationStep.REMOVE, name, "the map does not name it")
         for name, found in actual.items()
@@ -66,8 +65,7 @@ def plan(
     ]
     for model in desired:
         found = actual.get(model.name)
-        difference = _compare(model, found, is_dead=model.name in given_up)
-        if difference:
+        if difference := _compare(model, found, is_dead=model.name in given_up):
             step, reason = difference
             actions.append(Action(step, model.name, reason, model))
     return actions
@@ -87,15 +85,11 @@ def _compare(
     for name in ("batch_size", "max_batch_delay"):
         is_value, should_be = getattr(found, name), getattr(settings, name)
         if is_value != should_be:
-            return (
-                RegistrationStep.REPLACE,
-                f"{name} is {is_value}, the map says {should_be}",
-            )
+            reason = f"{name} is {is_value}, the map says {should_be}"
+            return RegistrationStep.REPLACE, reason
     if found.min_workers != workers:
-        return (
-            RegistrationStep.SCALE,
-            f"{found.min_workers} workers, the map says {workers}",
-        )
+        reason = f"{found.min_workers} workers, the map says {workers}"
+        return RegistrationStep.SCALE, reason
     return None
 
 
@@ -113,19 +107,20 @@ def apply(actions: Iterable[Action], management: Management) -> None:
     its store is not the one that the map asks for.
     """
     for action in actions:
-        if action.step in (RegistrationStep.REPLACE, RegistrationStep.REMOVE):
-            _unregister(action.name, management)
-        if action.desired is not None:
-            _reach(action.desired, action.step, management)
-
-
-def _reach(desired: Desired, step: RegistrationStep, management: Management) -> None:
-    if step in (RegistrationStep.REGISTER, RegistrationStep.REPLACE):
-        _register(desired, management)
-    if step is RegistrationStep.SCALE:
-        management.scale(desired.name, desired.model.workers)
-    if step is RegistrationStep.REVIVE:
-        _revive(desired, management)
+        step, desired = action.step, action.desired
+        if step in (RegistrationStep.REPLACE, RegistrationStep.REMOVE):
+            found = management.describe(action.name)
+            if found:
+                management.unregister(action.name, found.version)
+        if desired is None:
+            continue
+        match step:
+            case RegistrationStep.REGISTER | RegistrationStep.REPLACE:
+                _register(desired, management)
+            case RegistrationStep.SCALE:
+                management.scale(desired.name, desired.model.workers)
+            case RegistrationStep.REVIVE:
+                _revive(desired, management)
 
 
 def _register(desired: Desired, management: Management) -> None:
@@ -152,12 +147,6 @@ def _revive(desired: Desired, management: Management) -> None:
         management.scale(desired.name, 0, wait=True)
     finally:
         management.scale(desired.name, desired.model.workers)
-
-
-def _unregister(name: str, management: Management) -> None:
-    found = management.describe(name)
-    if found:
-        management.unregister(name, found.version)
 
 
 def poll_ready(
@@ -202,19 +191,13 @@ class WorkerWatch:
     ) -> set[str]:
         """The registered models that have had no worker for longer than the limit. Each is
         named once and then gets the same time again."""
-        missing = {
-            name for name, found in actual.items() if found and not found.is_ready
+        since = {
+            name: self._missing_since.get(name, now)
+            for name, found in actual.items()
+            if found and not found.is_ready
         }
-        self._missing_since = {
-            name: self._missing_since.get(name, now) for name in missing
-        }
-        dead = {
-            name
-            for name in missing
-            if now - self._missing_since[name] > self._patience_s
-        }
-        for name in dead:
-            self._missing_since[name] = now
+        dead = {name for name in since if now - since[name] > self._patience_s}
+        self._missing_since = since | dict.fromkeys(dead, now)
         return dead
 
 
