@@ -16,12 +16,13 @@ from rich.console import Console
 
 import catalog
 from benchmarks.instruments.ports import claim_port_offset
-from catalog import Catalog, Model, TranslationSection
+from catalog import Catalog
 from deploy import lifecycle, serving
 from deploy import stack as stacks
 from deploy.stack import UNSAID, Stack, StackError
 from deploy.supervision import Supervision
 from gateway.settings import SettingsError
+from tests.torchserve_backend.fakes import want
 
 NGINX = Path("/usr/sbin/nginx")
 
@@ -285,10 +286,6 @@ def test_only_what_does_not_run_is_started(
     assert wanted.key_file.exists() is supervision.is_up
 
 
-def make_model(name: str) -> Model:
-    return Model(name, "translation", (name,), ("cpu",), TranslationSection())
-
-
 @pytest.mark.usefixtures("_hurried")
 def test_a_translation_is_shown_as_soon_as_the_door_answers(
     wanted: Stack, told: Told, monkeypatch: pytest.MonkeyPatch
@@ -308,7 +305,7 @@ def test_a_translation_is_shown_as_soon_as_the_door_answers(
         return answer
 
     monkeypatch.setattr("deploy.tls.post", post)
-    models = Catalog({("translation", "fr"): make_model("fr")}, is_cpu_fallback=False)
+    models = Catalog({("translation", "fr"): want("fr").model}, is_cpu_fallback=False)
     lifecycle.show_translation(wanted, models, told.console)
     command, shown, access = told.lines
     port = wanted.url.rpartition(":")[2]
@@ -339,7 +336,7 @@ def test_it_is_told_who_may_use_the_stack(
         "deploy.tls.post", lambda *_: urllib3.HTTPResponse(b"{}", status=status)
     )
     models = Catalog(
-        {("translation", code): make_model(code) for code in languages},
+        {("translation", code): want(code).model for code in languages},
         is_cpu_fallback=False,
     )
     lifecycle.show_translation(wanted, models, told.console)
@@ -351,7 +348,7 @@ def test_a_door_that_never_translates_is_told(
     wanted: Stack, told: Told, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("deploy.serving._START_S", 0)
-    models = Catalog({("translation", "fr"): make_model("fr")}, is_cpu_fallback=False)
+    models = Catalog({("translation", "fr"): want("fr").model}, is_cpu_fallback=False)
     with pytest.raises(StackError, match="does not translate"):
         lifecycle.show_translation(wanted, models, told.console)
 

@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from catalog import Model, TranslationSection
 from deploy import node, serving
 from deploy.serving import Cluster
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend.dashboard import Dashboard, DashboardError, Machine
 from ray_backend.nodes import PORTS
-from tests.torchserve_backend.fakes import FakeManagement
-from torchserve_backend.archiver import Desired
+from tests.torchserve_backend.fakes import FakeManagement, want
 from torchserve_backend.management import ManagementError, Registered
 
 MACHINE = Machine(node_ip="10.0.0.2", state="ALIVE")
@@ -231,17 +229,11 @@ def test_torchserve_is_waited_for_until_it_answers_or_was_given_up():
         serving.wait_for_torchserve(FakeSupervision("FATAL"), SlowManagement())
 
 
-def make_model(name: str) -> Model:
-    return Model(name, "translation", (name,), ("cpu",), TranslationSection())
-
-
 def test_the_difference_is_mended_and_what_goes_is_named():
     said = StringIO()
     console = Console(file=said, markup=False, soft_wrap=True)
     version = "1.0-7f411872"
-    desired = [
-        Desired(make_model(name), f"{name}.mar", version) for name in ("ko", "fr")
-    ]
+    desired = [want(name, version) for name in ("ko", "fr")]
     found = {name: Registered(name, version, 64, 100, 1, 1, 0) for name in ("fr", "de")}
     management = FakeManagement(found)
     serving.mend(desired, management, console)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from catalog import Model, TranslationSection
+from torchserve_backend.archiver import Desired
 from torchserve_backend.management import Management, ManagementError, Registered
 
 Answer = tuple[int, Any]
@@ -102,6 +104,13 @@ class FakeTorchServe:
 
 def _refuse(code: int, kind: str, message: str) -> Answer:
     return code, {"code": code, "type": kind, "message": message}
+
+
+def want(name: str, version: str = "1.0-ab", **settings: Any) -> Desired:
+    """A model for a language, as a map with these settings wants it."""
+    section = TranslationSection(**settings)
+    model = Model(name, "translation", (name,), ("cpu",), section)
+    return Desired(model, f"{name}.mar", version)
 
 
 class FakeManagement(Management):

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from catalog import Model, TranslationSection
-from tests.torchserve_backend.fakes import FakeManagement
-from torchserve_backend.archiver import Desired
+from tests.torchserve_backend.fakes import FakeManagement, want
 from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import heal_forever
-
-
-def want(name: str) -> Desired:
-    model = Model(name, "translation", (name,), ("cpu",), TranslationSection())
-    return Desired(model, f"{name}.mar", "1.0")
 
 
 class Ended(Exception):
@@ -37,9 +30,9 @@ class Unlucky(FakeManagement):
 def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
     wanted = list(map(want, ("ko", "fr", "vi", "de", "it")))
     found = {
-        "vi": Registered("vi", "1.0", 8, 100, 1, 1, 0),
-        "de": Registered("de", "1.0", 64, 100, 1, 0, 0),
-        "it": Registered("it", "1.0", 64, 100, 0, 0, 0),
+        "vi": Registered("vi", "1.0-ab", 8, 100, 1, 1, 0),
+        "de": Registered("de", "1.0-ab", 64, 100, 1, 0, 0),
+        "it": Registered("it", "1.0-ab", 64, 100, 0, 0, 0),
         "pt": Registered("pt", "1.0-7f411872", 64, 100, 1, 1, 0),
     }
     # One look at each, and one more at French once it has been registered.

@@ -6,10 +6,8 @@ import dataclasses
 
 import pytest
 
-from catalog import Model, TranslationSection
-from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe
+from tests.torchserve_backend.fakes import FakeManagement, FakeTorchServe, want
 from torchserve_backend import registrar
-from torchserve_backend.archiver import Desired
 from torchserve_backend.management import Management, ManagementError, Registered
 from torchserve_backend.registrar import Action, RegistrationStep, WorkerWatch
 
@@ -22,12 +20,6 @@ RUNS = Registered(
     ready_workers=1,
     pending_requests=0,
 )
-
-
-def want(name: str, **settings: int) -> Desired:
-    section = TranslationSection(**settings)  # type: ignore[arg-type]
-    model = Model(name, "translation", (name,), ("cpu",), section)
-    return Desired(model, f"{name}.mar", "1.0-ab")
 
 
 WANTED = want("ko")
