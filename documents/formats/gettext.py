@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain
 
 from babel import Locale, UnknownLocaleError
@@ -97,27 +97,13 @@ class _Plural:
 
 @dataclass(frozen=True)
 class _Header:
-    """A catalog's header on its language. It is read once: each entry asks for it."""
+    """A catalog's header on its language."""
 
-    text: str = ""
-
-    @cached_property
-    def _fields(self) -> dict[str, str]:
-        fields: dict[str, str] = {}
-        for line in self.text.split("\n"):
-            name, _, value = line.partition(":")
-            fields.setdefault(name.strip(), value.strip())
-        return fields
-
-    @cached_property
-    def language(self) -> str:
-        return normalize_language(self._fields.get("Language", ""))
-
-    @cached_property
-    def _plural(self) -> _Plural | None:
-        """The catalog's own forms, if it has them and they can be worked out."""
-        own = _PLURAL.search(self._fields.get("Plural-Forms", ""))
-        return _read_plural(own[1], own[2]) if own else None
+    text: str
+    #: Empty if the catalog does not say.
+    language: str
+    #: The catalog's own forms, if it has them and they can be worked out.
+    plural: _Plural | None
 
     def is_in(self, language: str) -> bool:
         """Whether the catalog's translations are in a language, or it does not say."""
@@ -125,7 +111,7 @@ class _Header:
 
     def find_plural(self, language: str) -> _Plural:
         """The forms of a language: the catalog's own, or those of CLDR."""
-        own = self._plural if self.language == language else None
+        own = self.plural if self.language == language else None
         return own or _find_plural(language)
 
     def write(self, raw: str, language: str, line_end: str) -> str:
@@ -136,6 +122,16 @@ class _Header:
         raw = _set(raw, "Language", language, line_end)
         value = f"nplurals={plural.number}; plural={plural.expression};"
         return _set(raw, "Plural-Forms", value, line_end)
+
+
+def _read_header(text: str) -> _Header:
+    fields: dict[str, str] = {}
+    for line in text.split("\n"):
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    own = _PLURAL.search(fields.get("Plural-Forms", ""))
+    plural = _read_plural(own[1], own[2]) if own else None
+    return _Header(text, normalize_language(fields.get("Language", "")), plural)
 
 
 def _read_plural(number: object, expression: object) -> _Plural | None:
@@ -188,7 +184,7 @@ def find_edits(content: str) -> Iterator[Edit]:
             )
         return
     named = first.fields.get("msgstr") if first.is_header else None
-    header = _Header(named.text if named else "")
+    header = _read_header(named.text if named else "")
     end = _LINE_END.search(content)
     for entry in chain([first], entries):
         writer = _Writer(content, header, entry, end[0] if end else "\n")

@@ -131,9 +131,8 @@ class _Sentences:
         for attribute, value in values:
             written += [self.page[place : attribute.start], attribute.write(value)]
             place = attribute.end
-        return InlinePiece(
-            "".join(written) + self.page[place:end], piece.role, piece.name
-        )
+        raw = "".join(written) + self.page[place:end]
+        return InlinePiece(raw, piece.role, piece.name)
 
 
 def _read_text(raw: str) -> InlinePiece:

@@ -99,19 +99,16 @@ class _WordRuns(_SpacedRuns):
             if name == self.properties or name in self.stale:
                 continue
             if name == "w:ruby" and not self._hidden:
-                yield from self._read_ruby(child)
+                # A translation does not have the reading of its letters.
+                base = find(child, "w:rubyBase")
+                for inner in base if base is not None else ():
+                    yield from self.read_run(inner)
                 continue
             is_field = (self._hidden > 0) | self._follow(child)
             if is_field or name not in (self.text, *_LETTERS):
                 yield Atom(((child, style),))
             else:
                 yield Text(_LETTERS.get(name) or child.text or "", style)
-
-    def _read_ruby(self, ruby: Element) -> Iterator[Text | Atom]:
-        """The text without its reading, which a translation does not have."""
-        base = find(ruby, "w:rubyBase")
-        for run in base if base is not None else ():
-            yield from self.read_run(run)
 
     def _open_container(self, child: Element, name: str) -> Element | None:
         if name == "w:sdt":
