@@ -142,7 +142,11 @@ class KeyCheck(Middleware):
 
 def find_token(request: GatewayRequest) -> str | None:
     """The key in the headers or in the query, None without one. Nothing of the body is read."""
-    return _find_in_headers(request) or pick_token(request.args)
+    scheme, _, token = request.headers.get(AUTHORIZATION, "").partition(" ")
+    if scheme.lower() in _SCHEMES and token.strip():
+        return token.strip()
+    given = (request.headers.get(name, "").strip() for name in KEY_HEADERS)
+    return next(filter(None, given), None) or pick_token(request.args)
 
 
 def find_token_in_body(request: GatewayRequest) -> str | None:
@@ -157,11 +161,3 @@ def pick_token(fields: Mapping[str, Any]) -> str | None:
     """The key among a request's fields."""
     given = (fields.get(name) for name in KEY_FIELDS)
     return next((key for key in given if isinstance(key, str) and key), None)
-
-
-def _find_in_headers(request: GatewayRequest) -> str | None:
-    scheme, _, token = request.headers.get(AUTHORIZATION, "").partition(" ")
-    if scheme.lower() in _SCHEMES and token.strip():
-        return token.strip()
-    given = (request.headers.get(name, "").strip() for name in KEY_HEADERS)
-    return next(filter(None, given), None)

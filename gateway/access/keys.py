@@ -27,7 +27,10 @@ class Grant:
 
     def allows(self, route: str) -> bool:
         """Whether the route is one of these; `/v2/*` is all that begin with `/v2/`."""
-        return not self.routes or any(_covers(given, route) for given in self.routes)
+        return not self.routes or any(
+            route.startswith(given[:-1]) if given.endswith("*") else route == given
+            for given in self.routes
+        )
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,3 @@ def read_routes(given: Sequence[str]) -> tuple[str, ...]:
                 f"expected a path such as /translate or /v2/*, found {route!r}"
             )
     return routes
-
-
-def _covers(given: str, route: str) -> bool:
-    return route.startswith(given[:-1]) if given.endswith("*") else route == given

@@ -74,10 +74,11 @@ class KeyStorage(Database):
 
     def list_all(self) -> list[ListedKey]:
         """All keys, the revoked ones too, from the oldest on."""
-        month = find_month(time.time())
-        used = _collect(self._read(_sum_usage(month)))
-        rows = self._read(select(KEYS).order_by(KEYS.c.created_at, KEYS.c.name))
-        return [ListedKey(key, used.get(key.id, 0)) for key in map(_read_key, rows)]
+        query = select(KEYS).order_by(KEYS.c.created_at, KEYS.c.name)
+        with self.look() as connection:
+            used = _collect(connection.execute(_sum_usage(find_month(time.time()))))
+            keys = map(_read_key, connection.execute(query).all())
+        return [ListedKey(key, used.get(key.id, 0)) for key in keys]
 
     def sync(
         self, counts: Sequence[Count], ledger: str, known: tuple[int, int] | None
@@ -110,10 +111,6 @@ class KeyStorage(Database):
             set_={"characters": row.excluded.characters},
             where=USAGE.c.characters < row.excluded.characters,
         )
-
-    def _read(self, query: Select[Any]) -> Sequence[Row[Any]]:
-        with self.look() as connection:
-            return connection.execute(query).all()
 
 
 def _sum_usage(month: int) -> Select[Any]:

@@ -95,9 +95,8 @@ class GlossaryStorage(Database):
 
     def read_entries(self, dictionary_id: str) -> bytes | None:
         """The entries of a dictionary as TSV; None where it has been replaced or deleted."""
-        query = select(DICTIONARIES.c.entries).where(DICTIONARIES.c.id == dictionary_id)
         with self.look() as connection:
-            return connection.execute(query).scalar_one_or_none()
+            return _read_entries(connection, dictionary_id)
 
     def change(
         self,
@@ -246,20 +245,22 @@ def _merge(
     for draft in drafts:
         pair = draft.source, draft.target
         old, known = glossary.find(*pair), merged.get(pair)
-        if known is None and old is None:
+        if known:
+            entries = known.entries
+        elif old:
+            # Entries that have been replaced are missing; then the merged are not used.
+            entries = _read_entries(connection, old.id) or b""
+        else:
             merged[pair] = draft
             continue
-        entries = known.entries if known else _read_entries(connection, old)
         both = dict(read_stored(entries)) | dict(read_stored(draft.entries))
         merged[pair] = DictionaryDraft(*pair, write_tsv(both.items()), len(both))
     return list(merged.values())
 
 
-def _read_entries(connection: Connection, dictionary: Dictionary | None) -> bytes:
-    """Empty where it has been replaced; then the merged entries are not used."""
-    wanted = dictionary.id if dictionary else ""
-    query = select(DICTIONARIES.c.entries).where(DICTIONARIES.c.id == wanted)
-    return connection.execute(query).scalar_one_or_none() or b""
+def _read_entries(connection: Connection, dictionary_id: str) -> bytes | None:
+    query = select(DICTIONARIES.c.entries).where(DICTIONARIES.c.id == dictionary_id)
+    return connection.execute(query).scalar_one_or_none()
 
 
 def _delete(connection: Connection, is_wanted: ColumnElement[bool]) -> None:

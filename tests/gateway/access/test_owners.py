@@ -1,6 +1,10 @@
-"""Documents belong to keys, and what translates them asks on behalf of their keys."""
+"""Documents and glossaries belong to keys, and what translates documents asks on behalf of
+their keys.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -14,6 +18,12 @@ from gateway.access.keys import Grant, read_id
 from gateway.services.translation import TranslationService
 
 TEXT = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+PAIR = {"src_lang": "en", "tgt_lang": "ko"}
+GLOSSARY: dict[str, Any] = {
+    "name": "Ours",
+    "entries": {"work station": "작업대"},
+    **PAIR,
+}
 
 
 @pytest.fixture
@@ -143,3 +153,35 @@ def test_what_documents_ask_for_is_bulk(client, add, monkeypatch):
     ask_as_worker(client, token)
     client.post("/translate", json=TEXT, headers=bear(token))
     assert seen == [True, False]
+
+
+def test_nobody_sees_the_glossaries_of_another_key(client, add):
+    anna, ben = (bear(add(name)) for name in ("anna", "ben"))
+    made = client.post("/glossaries", json=GLOSSARY, headers=anna).json
+    path, text = f"/glossaries/{made['id']}", {"src_text": "A work station", **PAIR}
+    for method, asked in (
+        *(("GET", path), ("DELETE", path), ("GET", f"{path}/entries")),
+        *(("GET", f"/v2{path}"), ("DELETE", f"/v2{path}"), ("GET", f"/v3{path}")),
+        *(("DELETE", f"/v3{path}"), ("GET", "/glossaries/Ours")),
+    ):
+        assert client.open(asked, method=method, headers=ben).status_code == 404
+    patched = client.patch(f"/v3{path}", json={"name": "a"}, headers=ben)
+    assert patched.status_code == 404
+    assert client.get("/glossaries", headers=ben).json == {"glossaries": []}
+    for glossary in (made["id"], "Ours"):
+        wanted = text | {"glossary": glossary}
+        assert client.post("/translate", json=wanted, headers=ben).status_code == 404
+        answer = client.post("/translate", json=wanted, headers=anna)
+        assert answer.json == {"translated": "ko:A 작업대"}
+    assert client.get("/glossaries").status_code == 401
+    assert client.get("/glossaries", headers=anna).json == {"glossaries": [made]}
+
+
+@pytest.mark.parametrize("place", ["auth_key", "key"])
+def test_a_glossary_is_not_searched_for_a_key(client, add, place):
+    token = add()
+    large = GLOSSARY | {"entries": {"a" * 1000: "b"}, "more": "c" * (1 << 20)}
+    response = client.post("/glossaries", json=large | {place: token})
+    assert response.status_code == 401
+    response = client.post(f"/glossaries?{place}={token}", json=large)
+    assert response.status_code == 201
