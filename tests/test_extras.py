@@ -43,7 +43,7 @@ RUN_WITH = {
     "tests": "dev",
 }
 #: Programs with an environment of their own.
-APART = ("benchmarks/compare/peers/serve", "tests/e2e/foreign", "tests/fuzz/guided")
+APART = ("benchmarks/compare/peers/serve", "tests/e2e/foreign")
 
 URL = "BABELGATE_LIMITS_URL=redis://127.0.0.1:6379"
 

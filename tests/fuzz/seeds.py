@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,102 +19,8 @@ from tests.documents.formats.test_opendocument import NOTE, pack_odf, span
 
 #: The name of the only part of a document that is no zip file.
 WHOLE = ""
-_TEXT = """The first line of a paragraph that was broken because the window
-was narrow. 12.5
-
-- an item, 漢字と仮名
-    indented\t$x$ {name}
-"""
-_MARKDOWN = """---
-title: a b
----
-# A heading with `code`
-
-A **bold *word* here** and [a link](http://a.b "t") and ![an image](c.png)<br/>.
-Second line\\
-third &amp; ~~gone~~ <b>tag</b> <!-- note --> [^1] [name] <http://a.b> $a$
-
-[name]: http://a.b "a title"
-[^1]: A footnote.
-
-| A head | B |
-|--------|---|
-| a \\| b | c |
-
-1. one thing
-   > quoted text
-
-```
-code
-```
-"""
-_PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A page</title>
-<meta name="description" content="What it is"><script>a < b</script></head><body>
-<p title='a tip'>Press <b>Go</b> <img alt="a cat" src=c> now &amp; then&nbsp;<br>or not</p>
-<ul><li>one <a href="b">link</a></ul><pre>code</pre><!-- note --><p translate=no>x y</p>
-<input type=submit value="Send it"></body></html>
-"""
-_SUBRIP = """1
-00:00:01,000 --> 00:00:02,000
-<i>Where is it?</i> {\\an8}
-- No, over there, and so
-
-2
-00:00:02,500 --> 00:00:03,000
-it goes on here.
-"""
-_WEBVTT = """WEBVTT
-
-NOTE a note
-
-00:01.000 --> 00:02.000 align:left
-<v Bob>Where is &lt;it&gt;?</v>
-<c.loud>Over <00:01.500>there</c>
-"""
-_CATALOG = r"""# A title
-msgid ""
-msgstr ""
-"Project-Id-Version: a\n"
-"Language: fr\n"
-"Plural-Forms: nplurals=2; "
-"plural=(n > 1);\n"
-
-#, fuzzy, c-format
-msgctxt "menu"
-msgid "a \"file\"\n"
-"and more"
-msgstr "x"
-
-msgid "%d file left"
-msgid_plural "%d files left"
-msgstr[0] ""
-msgstr[1] ""
-"""
-_XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
-<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
- <file original="a" source-language="en" target-language="fr"><body>
-  <group translate="yes"><trans-unit id="1">
-   <source>Press <g id="1">Go</g><x id="2"/> <ph id="3">c</ph> &lt; <![CDATA[a b]]></source>
-   <target state="new">x</target><!-- note --><note>n</note></trans-unit></group>
- </body></file></xliff>
-"""
-_JSON = r"""{"title": "A b \u00e9 c", "list": [1, -2.5e3, true, null, "two words\n"],
- "deep": {"a": [{"b": "see http:\/\/a.b now"}]}, "": ""}
-"""
-_COMMAS = 'id,A name,Note\n1,"a, ""quoted"" text",=A1\n2,"two\nlines",-x y\n3,,ab cd\n'
-_TEXTS = {
-    ".txt": _TEXT,
-    ".md": _MARKDOWN,
-    ".html": _PAGE,
-    ".srt": _SUBRIP,
-    ".vtt": _WEBVTT,
-    ".po": _CATALOG,
-    ".xliff": _XLIFF,
-    ".json": _JSON,
-    ".csv": _COMMAS,
-    ".tsv": _COMMAS.replace(",", "\t"),
-}
-
+#: The documents that are no zip files.
+_TEXTS = Path(__file__).with_name("documents")
 _PARAGRAPH = (
     word_run("See ")
     + word_run("bold", BOLD)
@@ -158,10 +66,22 @@ def _pack(ending: str) -> Callable[[Path], Path]:
 
 def make_seed(ending: str) -> dict[str, bytes]:
     """The parts of a format's document; the content of other formats is their only part."""
-    if ending in _TEXTS:
-        return {WHOLE: _TEXTS[ending].encode()}
+    text = _TEXTS / f"seed{ending}"
+    if text.is_file():
+        return {WHOLE: text.read_bytes()}
     with TemporaryDirectory() as folder:
         return unpack(_pack(ending)(Path(folder)))
+
+
+def pack_parts(parts: Mapping[str, bytes]) -> bytes:
+    """The document of these parts, a zip file unless there is only one."""
+    if WHOLE in parts:
+        return parts[WHOLE]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in parts.items():
+            opened.writestr(name, content)
+    return out.getvalue()
 
 
 #: Endings of formats; others of the same format are left out.

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from contract.languages import normalize_language
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from gateway.schemas import (
     ClassificationParameters,
@@ -30,17 +29,10 @@ def parse(body: bytes | dict[str, Any], *, max_texts: int = 3) -> TranslationReq
     return parse_translation(content, limits)
 
 
-def test_a_list_keeps_its_order():
-    wanted = parse(GOOD | {"src_text": ["b", "", "a"]})
-    assert wanted == TranslationRequest("en", "ko", ("b", "", "a"), is_list=True)
-
-
-@pytest.mark.parametrize("tag", ["auto", "AUTO", None], ids=str)
-def test_a_source_that_is_not_named_is_to_be_identified(tag):
-    body = GOOD | {"src_lang": tag}
-    if tag is None:
-        del body["src_lang"]
-    assert parse(body).source is None
+def test_a_source_that_is_not_named_is_to_be_identified():
+    assert parse(GOOD | {"src_lang": "AUTO"}).source is None
+    wanted = parse({"src_text": ["b", "", "a"], "tgt_lang": "ko"})
+    assert wanted == TranslationRequest(None, "ko", ("b", "", "a"), is_list=True)
 
 
 def test_options_are_taken_over():
@@ -48,12 +40,7 @@ def test_options_are_taken_over():
     wanted = parse(GOOD | options)
     assert (wanted.beam_size, wanted.alternatives) == (8, 5)
     assert (wanted.tags, wanted.is_protected) == (HTML_TAGS, False)
-
-
-def test_without_options_the_text_is_plain_and_protected():
-    wanted = parse(GOOD)
-    assert (wanted.beam_size, wanted.alternatives) == (2, 0)
-    assert (wanted.tags, wanted.is_protected) == (None, True)
+    assert parse(GOOD) == TranslationRequest("en", "ko", ("Hello",), is_list=False)
 
 
 def test_text_arrives_as_it_was_sent():
@@ -63,17 +50,10 @@ def test_text_arrives_as_it_was_sent():
 
 @pytest.mark.parametrize(
     ("tag", "language"),
-    [
-        ("zh", "zh"),
-        ("zh-CN", "zh"),
-        ("pt_BR", "pt"),
-        ("EN", "en"),
-        ("zh-Hant-TW", "zh"),
-        (" ko\n", "ko"),
-    ],
+    [("pt_BR", "pt"), ("EN", "en"), ("zh-Hant-TW", "zh"), (" ko\n", "ko")],
 )
 def test_a_language_tag_is_understood_by_its_first_part(tag, language):
-    assert normalize_language(tag) == language
+    assert parse(GOOD | {"src_lang": "sw"}).source == "sw"
     assert parse(GOOD | {"src_lang": tag}).source == language
     assert parse(GOOD | {"tgt_lang": tag}).target == language
 
@@ -85,7 +65,7 @@ def test_a_language_tag_is_understood_by_its_first_part(tag, language):
         *(
             (field, tag)
             for field in ("src_lang", "tgt_lang")
-            for tag in ("", " ", "-", "_KO", "english", "ко", "k", "e1", "../ko")
+            for tag in ("", " ", "_KO", "english", "ко", "../ko")
         ),
     ],
 )
@@ -95,10 +75,6 @@ def test_a_language_that_is_not_served_is_named_with_those_that_are(field, tag):
     assert caught.value.status == 422
     assert caught.value.extra == {"field": field, "served": list(SERVED)}
     assert repr(tag) in caught.value.detail
-
-
-def test_a_model_may_read_languages_that_nobody_here_translates_into():
-    assert parse(GOOD | {"src_lang": "sw"}).source == "sw"
 
 
 def test_a_very_long_language_is_not_repeated_in_full():
@@ -116,25 +92,14 @@ def test_a_byte_order_mark_is_no_part_of_the_body():
     ("body", "where"),
     [
         pytest.param(b"", "line 1, column 1", id="empty"),
-        pytest.param(b"Hello", "line 1, column 1", id="text"),
         pytest.param(
             b'{"src_lang": "en",\n "src_text" 1}', "line 2, column 13", id="cut"
         ),
-        pytest.param(b'{"a": 1} {"b": 2}', "line 1, column 10", id="two documents"),
-        pytest.param(b"{'src_lang': 'en'}", "line 1, column 2", id="quotes"),
-        pytest.param(b"src_lang=en&src_text=a", "line 1, column 1", id="a form"),
         pytest.param(b"\xef\xbb\xbf" * 2, "BOM", id="two byte order marks"),
-        pytest.param('{"src_text": "né"}'.encode("latin-1"), "byte 15", id="Latin-1"),
         pytest.param('{"a": 1}'.encode("utf-16"), "byte 0", id="UTF-16"),
-        pytest.param("안녕".encode("euc-kr"), "byte 0", id="EUC-KR"),
         pytest.param(b'"\xed\xa0\x80"', "byte 1", id="surrogate in UTF-8"),
-        pytest.param(b"\x1f\x8b\x08\x00", "byte 1", id="gzip"),
         pytest.param(b"[1, 2]", "found a list", id="list"),
-        pytest.param(b'"Hello"', "found a string", id="string"),
-        pytest.param(b"null", "found null", id="null"),
-        pytest.param(b"true", "found a boolean", id="boolean"),
         pytest.param(b"1e400", "found a number", id="number"),
-        pytest.param(b"NaN", "found a number", id="not a number"),
         pytest.param(b"[" * 500_000, "nested too deeply", id="deep list"),
         pytest.param(b'{"a":' * 200_000, "nested too deeply", id="deep object"),
         pytest.param(
@@ -154,24 +119,18 @@ def test_a_body_that_cannot_be_read_says_where(body, where):
     [
         ("src_lang", None, "found null, expected a language code"),
         ("tgt_lang", {"to": "ko"}, "found an object, expected a language code"),
-        ("tgt_lang", 1, "found a number, expected a language code"),
         ("tgt_lang", "\ud800", "half of a surrogate pair"),
-        ("src_text", False, "found a boolean, expected a string or a list"),
         ("src_text", "a\udfffb", "half of a surrogate pair, expected Unicode"),
         ("src_text", [], "an empty list, expected at least one string"),
         ("src_text", ["a", None], "found null at index 1, expected a list of strings"),
         ("src_text", ["a", "\udc00"], "at index 1 holds half of a surrogate pair"),
         ("src_text", list("abcd"), "a list of 4, expected 3 texts at the most"),
         ("beam_size", 0, "found 0, expected a whole number from 1 to 8"),
-        ("beam_size", 9, "found 9, expected a whole number from 1 to 8"),
         ("beam_size", 2.0, "found 2.0, expected a whole number from 1 to 8"),
         ("beam_size", True, "found a boolean, expected a whole number from 1 to 8"),
-        ("alternatives", -1, "found -1, expected a whole number from 0 to 5"),
         ("alternatives", 6, "found 6, expected a whole number from 0 to 5"),
         ("format", "yaml", 'found a string, expected "text" or "html" or "xml"'),
-        ("format", ["html"], 'found a list, expected "text" or "html" or "xml"'),
         ("protect", "no", "found a string, expected true or false"),
-        ("protect", 1, "found 1, expected true or false"),
     ],
 )
 def test_a_wrong_field_is_named_with_what_was_found(field, value, expected):
@@ -195,11 +154,7 @@ def test_a_list_may_be_as_long_as_the_limit():
 @pytest.mark.parametrize(
     ("header", "timeout_s"),
     [
-        pytest.param(None, 30, id="none"),
-        pytest.param("1", 0.001, id="least"),
-        pytest.param("250", 0.25, id="lower"),
-        pytest.param("30000", 30, id="equal"),
-        pytest.param("999999999", 30, id="higher"),
+        *((None, 30), ("1", 0.001), ("30000", 30), ("999999999", 30)),
     ],
 )
 def test_the_header_can_only_lower_the_time(header, timeout_s):
@@ -215,31 +170,20 @@ def test_a_time_that_is_not_a_whole_number_above_0_is_malformed(header):
 
 
 @pytest.mark.parametrize(
-    ("given", "parameters"),
-    [({}, {"top_k": "5"}), ({"top_k": "1"}, {"top_k": "1"}), ({"top_k": "100"},) * 2],
-)
-def test_so_many_labels_are_wanted(given, parameters):
-    assert parse_parameters(ClassificationParameters, given) == parameters
-
-
-@pytest.mark.parametrize(
     "top_k", ["", "0", "101", "-1", "1.5", "five", "٥", "9" * 5000, " 5", "1_0", "1e1"]
 )
 def test_another_number_of_labels_is_refused(top_k):
+    for given in ({}, {"top_k": "5"}):
+        assert parse_parameters(ClassificationParameters, given) == {"top_k": "5"}
     with pytest.raises(InvalidRequest, match="expected a whole number from 1 to 100"):
         parse_parameters(ClassificationParameters, {"top_k": top_k})
 
 
-@pytest.mark.parametrize(
-    ("given", "threshold"),
-    [({}, "0.5"), ({"threshold": "0"}, "0.0"), ({"threshold": "1"}, "1.0")],
-)
-def test_objects_are_wanted_with_this_score_at_least(given, threshold):
-    assert parse_parameters(DetectionParameters, given) == {"threshold": threshold}
-
-
 @pytest.mark.parametrize("score", ["", "-0.1", "1.1", "nan", "inf", "half", "9" * 5000])
 def test_another_threshold_is_refused(score):
+    for given, threshold in (({}, "0.5"), ({"threshold": "1"}, "1.0")):
+        expected = {"threshold": threshold}
+        assert parse_parameters(DetectionParameters, given) == expected
     with pytest.raises(InvalidRequest) as caught:
         parse_parameters(DetectionParameters, {"threshold": score})
     assert caught.value.detail == (

@@ -17,13 +17,6 @@ from tests.page.conftest import LANGUAGES, LIMIT_MS
 SENTENCE, OTHER = "Where is the station?", "It's “here”, isn't it?\nYes."
 
 
-@pytest.mark.parametrize(("language", "direction"), [("en", "ltr"), ("ar", "rtl")])
-def test_the_page_speaks_the_browsers_language(make_tab, stage, language, direction):
-    html = make_tab(stage.url, locale=language).page.locator("html")
-    expect(html).to_have_attribute("lang", language)
-    expect(html).to_have_attribute("dir", direction)
-
-
 @pytest.mark.parametrize("width", [390, pytest.param(1280, marks=pytest.mark.faults)])
 def test_the_words_of_all_languages_fit(tab, width):
     tab.page.set_viewport_size({"width": width, "height": 800})
@@ -128,16 +121,6 @@ def test_the_state_of_the_stack_is_shown_and_refreshed(tab, stage):
         expect(german.get_by_label("not ready")).to_be_visible()
     finally:
         stage.torchserve.loading.clear()
-
-
-def test_a_stack_that_is_gone_is_a_sentence_and_comes_back_by_itself(tab):
-    tab.page.route("**/translate", lambda route: route.abort())
-    tab.type(SENTENCE)
-    expect(tab.find("notice")).to_contain_text("This page tries again by itself.")
-    tab.page.unroute("**/translate")
-    tab.wait_for_output(f"fr:{SENTENCE}")
-    expect(tab.find("notice")).to_be_hidden()
-    tab.faults.clear()  # the browser notes each attempt
 
 
 def test_a_busy_stack_is_asked_again_when_it_wants_to_be(tab, stage):

@@ -1,5 +1,5 @@
 """Documents in every API: taken to disk whole or not at all, told of, handed out and
-deleted. What translates them is `tests/documents`.
+deleted. What translates them is `tests/documents`; `tests/contract` has more requests.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import io
 import os
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ from documents.storage import (
     NOBODY,
     DocumentFolder,
     DocumentLimits,
+    DocumentStorage,
     State,
-    UnfinishedDocument,
 )
 from gateway.http.request import Call
 
@@ -26,18 +27,91 @@ PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: n
 OURS = {"tgt_lang": "ko"}
 DEEPL = {"target_lang": "KO"}
 LIBRE = {"source": "en", "target": "ko"}
-UPLOADS = [("/documents", OURS), ("/v2/document", DEEPL), ("/translate_file", LIBRE)]
-EVERYWHERE = pytest.mark.parametrize(("path", "fields"), UPLOADS, ids=lambda v: str(v))
+EVERYWHERE = pytest.mark.parametrize(
+    ("path", "fields"),
+    [("/documents", OURS), ("/v2/document", DEEPL), ("/translate_file", LIBRE)],
+    ids=["ours", "DeepL", "LibreTranslate"],
+)
 
 
-def list_files(folder: Path) -> list[str]:
-    return [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()]
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "documents"
 
 
-def make_glossary(client) -> None:
-    entries = {"station": "역"}
-    given = {"name": "terms", "src_lang": "en", "tgt_lang": "ko", "entries": entries}
-    assert client.post("/glossaries", json=given).status_code == 201
+@pytest.fixture
+def storage(folder) -> DocumentStorage:
+    return DocumentStorage(folder)
+
+
+@pytest.fixture
+def list_files(folder):
+    return lambda: [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def make_upload():
+    """Makes a function that uploads a file, or with `more` several."""
+
+    def make(client):
+        def upload(path="/documents", /, *, headers=None, **fields):
+            first = fields.pop("content", b"Hello\n"), fields.pop("name", "a.txt")
+            files = [first, *fields.pop("more", [])]
+            data = {
+                **fields,
+                "file": [(io.BytesIO(file), name) for file, name in files],
+            }
+            kind = "multipart/form-data"
+            return client.post(path, data=data, headers=headers, content_type=kind)
+
+        return upload
+
+    return make
+
+
+@pytest.fixture
+def upload(make_upload, client):
+    return make_upload(client)
+
+
+@pytest.fixture
+def find(storage):
+    """The document of an answer."""
+
+    def find(answer) -> DocumentFolder:
+        assert answer.status_code in (200, 202), answer.text
+        body = answer.json
+        document_id = body.get("id") or body["document_id"]
+        document: DocumentFolder = storage.find(NOBODY, document_id)
+        return document
+
+    return find
+
+
+@pytest.fixture
+def end(storage):
+    """Ends a document as the program that translates does."""
+
+    def end(document: DocumentFolder, content: bytes = b"Bonjour\n", **changes) -> None:
+        document.result.write_bytes(content)
+        state = State(
+            status="done",
+            texts=2,
+            texts_done=2,
+            characters=5,
+            expires_at=2e9,
+            media_type="text/plain",
+        )
+        document.write_state(replace(state, **changes))
+
+    return end
+
+
+@pytest.fixture
+def glossary(client) -> None:
+    given = {"name": "terms", "src_lang": "en", "tgt_lang": "ko"}
+    made = client.post("/glossaries", json=given | {"entries": {"station": "역"}})
+    assert made.status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -50,25 +124,23 @@ def make_glossary(client) -> None:
     ids=["ours", "languages", "DeepL"],
 )
 def test_a_glossary_that_does_not_fit_is_refused_at_once(
-    upload, client, folder, path, fields, status
+    upload, glossary, list_files, path, fields, status
 ):
-    make_glossary(client)
     assert upload(path, **fields).status_code == status
-    assert list_files(folder) == []
+    assert list_files() == []
 
 
-def test_a_document_is_taken_and_told_of(upload, client, find, storage):
-    make_glossary(client)
-    answer = upload(**OURS, src_lang="en", name="/tmp/my report.TXT", glossary="terms")
+def test_a_document_is_taken_and_told_of(upload, glossary, client, find, storage):
+    content = os.urandom(450_000)
+    given = {"src_lang": "en", "name": "/tmp/my report.TXT", "glossary": "terms"}
+    answer = upload(**OURS, **given, content=content)
     assert answer.status_code == 202
     document = find(answer)
     assert answer.headers["Location"] == f"/documents/{document.order.id}"
     assert client.get(answer.headers["Location"]).json == answer.json
-    created = answer.json.pop("created_at")
+    created = answer.json["created_at"]
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", created)
-    assert {
-        name: answer.json[name] for name in answer.json if name != "created_at"
-    } == {
+    assert answer.json == {
         "id": document.order.id,
         "name": "my report.TXT",
         "status": "queued",
@@ -77,20 +149,16 @@ def test_a_document_is_taken_and_told_of(upload, client, find, storage):
         "texts": 0,
         "texts_done": 0,
         "characters": 0,
+        "created_at": created,
         "expires_at": None,
         "error": None,
     }
     assert document.source.name == "source.txt"
-    assert document.source.read_bytes() == b"Hello\n"
+    assert document.source.read_bytes() == content
     assert document.order.glossary == "terms"
     assert document.order.address == "127.0.0.1"
     (job,) = storage.list_unfinished()
     assert (job.owner, job.id) == (NOBODY, document.order.id)
-
-
-def test_a_large_document_arrives_whole(upload, find):
-    content = os.urandom(450_000)
-    assert find(upload(**OURS, content=content)).source.read_bytes() == content
 
 
 def test_the_result_is_handed_out(upload, client, find, end):
@@ -105,37 +173,19 @@ def test_the_result_is_handed_out(upload, client, find, end):
         "attachment; filename*=UTF-8''an%20%C3%B6ld%20file.ko.txt"
     )
     assert result.headers["X-Content-Type-Options"] == "nosniff"
-
-
-def test_what_is_not_done_has_no_result(upload, client, find, end):
-    answer = upload(**OURS)
-    where = f"/documents/{answer.json['id']}/result"
-    refused = client.get(where)
-    assert (refused.status_code, refused.json["type"]) == (
-        409,
-        "urn:babelgate:not-done",
-    )
     end(find(answer), status="failed", error=PROBLEM)
-    refused = client.get(where)
+    refused = client.get(f"{where}/result")
     assert (refused.status_code, refused.json["error"]) == (409, PROBLEM)
-    assert client.get(where.removesuffix("/result")).json["error"] == PROBLEM
 
 
-def test_a_deleted_document_never_was(upload, client, folder):
+def test_a_deleted_document_never_was(upload, client, list_files):
     where = f"/documents/{upload(**OURS).json['id']}"
     assert client.delete(where).status_code == 204
-    assert list_files(folder) == []
-    for ask in (client.get, client.delete):
-        assert ask(where).json["type"] == "urn:babelgate:no-document"
-    assert client.get(f"{where}/result").status_code == 404
-
-
-@pytest.mark.parametrize("name", ["0" * 32, "x", "..", "%2e%2e%2f", "0" * 31 + "G"])
-def test_what_is_no_id_is_no_document(client, name):
-    assert client.get(f"/documents/{name}").status_code == 404
-
-
-def test_there_is_no_list_without_keys(client):
+    assert list_files() == []
+    for path in (where, f"{where}/result", "/documents/%2e%2e%2f", "/documents/x"):
+        assert client.get(path).status_code == 404
+    assert client.delete(where).json["type"] == "urn:babelgate:no-document"
+    # Without keys there is no list either.
     assert client.get("/documents").json["type"] == "urn:babelgate:not-found"
 
 
@@ -145,59 +195,54 @@ def test_there_is_no_list_without_keys(client):
         ({}, 422, "tgt_lang: missing"),
         ({"tgt_lang": "xx"}, 422, "tgt_lang: 'xx' is not served"),
         ({"tgt_lang": "ko", "src_lang": "english"}, 422, "src_lang: 'english'"),
-        ({"tgt_lang": "ko", "name": "a.exe"}, 415, "The file's name ends in '.exe'"),
         ({"tgt_lang": "ko", "name": "/"}, 422, "file: has no name"),
         ({"tgt_lang": "ko" * 5000}, 413, "tgt_lang: over 8192 bytes"),
+        ({"tgt_lang": "ko", "more": [(b"b", "b.txt")]}, 422, "found a second one"),
     ],
 )
 def test_a_wrong_form_is_told_and_leaves_nothing(
-    upload, folder, fields, status, detail
+    upload, list_files, fields, status, detail
 ):
     answer = upload(**fields)
     assert (answer.status_code, detail in answer.json["detail"]) == (status, True)
-    assert list_files(folder) == []
+    assert list_files() == []
 
 
 @EVERYWHERE
-def test_a_form_without_a_file_is_told(client, folder, path, fields):
+def test_what_is_no_form_with_a_file_is_told(client, list_files, path, fields):
     answer = client.post(path, data=fields, content_type="multipart/form-data")
     assert answer.status_code in (400, 422)
     assert "file: missing" in answer.text
-    assert list_files(folder) == []
-
-
-@EVERYWHERE
-def test_two_files_are_told(client, folder, path, fields):
-    files = [(io.BytesIO(b"a"), "a.txt"), (io.BytesIO(b"b"), "b.txt")]
-    data = {**fields, "file": files}
-    answer = client.post(path, data=data, content_type="multipart/form-data")
-    assert "found a second one" in answer.text
-    assert list_files(folder) == []
-
-
-@EVERYWHERE
-@pytest.mark.parametrize("body", [b"", b"--x\r\n", b'{"a": 1}'])
-def test_what_is_no_form_is_told(client, folder, path, fields, body):
     for content_type in ("application/json", "multipart/form-data; boundary=x"):
-        answer = client.post(path, data=body, content_type=content_type)
+        answer = client.post(path, data=b"--x\r\n", content_type=content_type)
         assert answer.status_code in (400, 422), answer.text
-    assert list_files(folder) == []
+    assert list_files() == []
 
 
 @EVERYWHERE
-def test_a_document_that_is_too_large_leaves_nothing(make_client, folder, path, fields):
-    client = make_client(document_bytes=100_000)
-    for size in (100_001, 400_000):
-        data = {**fields, "file": (io.BytesIO(b"x" * size), "a.txt")}
-        answer = client.post(path, data=data, content_type="multipart/form-data")
-        assert answer.status_code == 413
-        assert "100000 bytes" in answer.text
-    assert list_files(folder) == []
+@pytest.mark.parametrize(
+    ("limits", "status", "said"),
+    [
+        ({"document_bytes": 300_000}, 413, "300000 bytes"),
+        ({"documents_kept_bytes_of_one": 1000}, 413, "documents"),
+        ({"documents_kept_bytes": 1000}, 507, "documents"),
+        ({"disk_reserve_bytes": 1 << 60}, 507, "documents"),
+    ],
+    ids=["of a document", "of one", "of all", "of the disk"],
+)
+def test_what_is_kept_is_bounded(
+    make_client, make_upload, list_files, path, fields, limits, status, said
+):
+    upload = make_upload(make_client(**limits))
+    for size in (300_001, 600_000):
+        answer = upload(path, **fields, content=b"x" * size)
+        assert (answer.status_code, said in answer.text) == (status, True)
+    assert list_files() == []
 
 
 @EVERYWHERE
 def test_a_full_disk_is_told_and_leaves_nothing(
-    upload, folder, monkeypatch, path, fields
+    upload, list_files, monkeypatch, path, fields
 ):
     def write(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -206,46 +251,19 @@ def test_a_full_disk_is_told_and_leaves_nothing(
         patch.setattr(os, "write", write)
         answer = upload(path, **fields)
     assert answer.status_code == 507, answer.text
-    assert list_files(folder) == []
+    assert list_files() == []
 
 
 @EVERYWHERE
 @pytest.mark.parametrize("limit", ["documents_waiting", "documents_of_one"])
 def test_waiting_documents_are_bounded(
-    make_client, storage, folder, path, fields, limit
+    make_client, make_upload, storage, path, fields, limit
 ):
-    client = make_client(**{limit: 1})
-    first = client.post(
-        "/documents",
-        data={**OURS, "file": (io.BytesIO(b"a"), "a.txt")},
-        content_type="multipart/form-data",
-    )
-    assert first.status_code == 202
-    data = {**fields, "file": (io.BytesIO(b"a"), "a.txt")}
-    answer = client.post(path, data=data, content_type="multipart/form-data")
-    assert answer.status_code == 429
-    assert answer.headers["Retry-After"] == "30"
+    upload = make_upload(make_client(**{limit: 1}))
+    assert upload(**OURS).status_code == 202
+    answer = upload(path, **fields)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "30")
     assert len(storage.list_unfinished()) == 1
-
-
-@EVERYWHERE
-@pytest.mark.parametrize(
-    ("limits", "status"),
-    [
-        ({"documents_kept_bytes_of_one": 1000}, 413),
-        ({"documents_kept_bytes": 1000}, 507),
-        ({"disk_reserve_bytes": 1 << 60}, 507),
-    ],
-    ids=["of one", "of all", "of the disk"],
-)
-def test_what_is_kept_is_bounded(make_client, folder, path, fields, limits, status):
-    client = make_client(**limits)
-    data = {**fields, "file": (io.BytesIO(b"a"), "a.txt")}
-    answer = client.post(path, data=data, content_type="multipart/form-data")
-    assert answer.status_code == status
-    shape = {"/documents": "detail", "/v2/document": "message"}.get(path, "error")
-    assert "documents" in answer.json[shape]
-    assert list_files(folder) == []
 
 
 def test_deepls_document_is_told_of_with_its_key(upload, client, find, end):
@@ -253,59 +271,37 @@ def test_deepls_document_is_told_of_with_its_key(upload, client, find, end):
     assert set(answer.json) == {"document_id", "document_key"}
     where = f"/v2/document/{answer.json['document_id']}"
     key = {"document_key": answer.json["document_key"]}
-    assert client.post(where, json=key).json == {
-        "document_id": answer.json["document_id"],
-        "status": "queued",
-    }
-    refused = client.post(f"{where}/result", json=key)
-    assert (refused.status_code, refused.json["message"]) == (503, "Document not ready")
     end(find(answer), status="translating", started_at=1.0, texts_done=1)
     assert client.get(where, query_string=key).json["seconds_remaining"] > 1e6
-    end(find(answer))
-    told = client.post(where, data=key).json
-    assert (told["status"], told["billed_characters"]) == ("done", 5)
-    assert client.post(f"{where}/result", json=key).data == b"Bonjour\n"
     end(find(answer), status="failed", error=PROBLEM)
     told = client.post(where, json=key).json
     assert (told["status"], told["error_message"]) == ("error", "Text 3: no.")
-
-
-@pytest.mark.parametrize(
-    ("given", "status", "message"),
-    [
-        ({"document_key": "wrong"}, 404, "Not found"),
-        ({}, 400, "Parameter 'document_key' not specified."),
-    ],
-)
-def test_deepls_document_needs_its_key(upload, client, given, status, message):
-    where = f"/v2/document/{upload('/v2/document', **DEEPL).json['document_id']}"
     for path in (where, f"{where}/result"):
-        answer = client.post(path, json=given)
-        assert (answer.status_code, answer.json["message"]) == (status, message)
+        answer = client.post(path, json={"document_key": "wrong"})
+        assert (answer.status_code, answer.json["message"]) == (404, "Not found")
+        message = client.post(path, json={}).json["message"]
+        assert message == "Parameter 'document_key' not specified."
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "status", "message"),
     [
-        ({}, "Parameter 'target_lang' not specified."),
-        ({"target_lang": "XX"}, "Value for 'target_lang' not supported."),
-        (DEEPL | {"source_lang": "XX"}, "Value for 'source_lang' not supported."),
-        (DEEPL | {"formality": "more"}, "'formality' is not supported"),
-        (DEEPL | {"output_format": "pdf"}, "Value for 'output_format' not supported"),
-        (DEEPL | {"name": "a.exe"}, "The file's name ends in '.exe'"),
+        ({}, 400, "Parameter 'target_lang' not specified."),
+        ({"target_lang": "XX"}, 400, "Value for 'target_lang' not supported."),
+        (DEEPL | {"source_lang": "XX"}, 400, "Value for 'source_lang' not supported."),
+        (DEEPL | {"formality": "more"}, 400, "'formality' is not supported"),
+        (DEEPL | {"output_format": "pdf"}, 400, "Value for 'output_format' not"),
+        (DEEPL | {"name": "a.exe"}, 400, "The file's name ends in '.exe'"),
+        (DEEPL | {"style_id": "mine"}, 404, "Not found"),
     ],
 )
-def test_deepls_form_is_refused_in_its_words(upload, folder, fields, message):
+def test_deepls_form_is_refused_in_its_words(
+    upload, list_files, fields, status, message
+):
     answer = upload("/v2/document", **fields)
-    assert answer.status_code == 400
+    assert answer.status_code == status
     assert answer.json["message"].startswith(message)
-    assert list_files(folder) == []
-
-
-def test_what_deepl_stores_is_not_found_here(upload, folder):
-    answer = upload("/v2/document", **DEEPL, style_id="mine")
-    assert (answer.status_code, answer.json["message"]) == (404, "Not found")
-    assert list_files(folder) == []
+    assert list_files() == []
 
 
 def test_deepls_file_may_be_named_by_a_field(upload, find):
@@ -338,36 +334,34 @@ def test_libretranslates_file_is_waited_for(upload, client, storage, end):
         }
 
 
-def test_libretranslates_file_that_fails_is_told_and_deleted(
-    upload, storage, folder, monkeypatch
+@pytest.mark.parametrize(
+    "why", ["it fails", "it takes too long", "the client has gone"]
+)
+def test_libretranslates_file_without_a_result_is_deleted(
+    upload, list_files, monkeypatch, why
 ):
-    states = [State(), State(status="failed", error=PROBLEM)]
-    monkeypatch.setattr(DocumentFolder, "read_state", lambda _: states.pop(0))
-    answer = upload("/translate_file", **LIBRE)
-    assert (answer.status_code, answer.json) == (400, {"error": "Text 3: no."})
-    assert list_files(folder) == []
+    headers = {"X-Timeout-Ms": "300"} if why == "it takes too long" else {}
+    if why == "it fails":
+        states = [State(), State(status="failed", error=PROBLEM)]
+        monkeypatch.setattr(DocumentFolder, "read_state", lambda _: states.pop(0))
+    elif why == "the client has gone":
+        monkeypatch.setattr(Call, "has_gone", lambda _: True)
+    answer = upload("/translate_file", headers=headers, **LIBRE)
+    status, said = {
+        "it fails": (400, "Text 3: no."),
+        "it takes too long": (504, "POST /documents"),
+        "the client has gone": (499, "closed the connection"),
+    }[why]
+    assert (answer.status_code, said in answer.json["error"]) == (status, True)
+    assert list_files() == []
 
 
-def test_libretranslates_file_that_takes_too_long_is_deleted(client, folder):
-    data = {**LIBRE, "file": (io.BytesIO(b"a"), "a.txt")}
-    answer = client.post("/translate_file", data=data, headers={"X-Timeout-Ms": "300"})
-    assert answer.status_code == 504
-    assert "POST /documents" in answer.json["error"]
-    assert list_files(folder) == []
-
-
-def test_libretranslates_file_goes_with_its_client(upload, folder, monkeypatch):
-    monkeypatch.setattr(Call, "has_gone", lambda _: True)
-    assert upload("/translate_file", **LIBRE).status_code == 499
-    assert list_files(folder) == []
-
-
-def test_what_killed_programs_leave_is_swept(storage, folder):
+def test_what_killed_programs_leave_is_swept(storage, list_files):
     place = storage.reserve(NOBODY, "somebody", DocumentLimits(10, 10))
     place.path.write_bytes(b"half a docu")
-    storage.sweep(os.stat(place.path).st_mtime + 60)
-    assert storage.list_unfinished() == [
-        UnfinishedDocument(NOBODY, "somebody", place.job.id)
-    ]
-    storage.sweep(os.stat(place.path).st_mtime + 4000)
-    assert list_files(folder) == []
+    changed_at = os.stat(place.path).st_mtime
+    storage.sweep(changed_at + 60)
+    (unfinished,) = storage.list_unfinished()
+    assert (unfinished.owner, unfinished.id) == (NOBODY, place.job.id)
+    storage.sweep(changed_at + 4000)
+    assert list_files() == []

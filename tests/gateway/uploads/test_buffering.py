@@ -30,32 +30,11 @@ def stack():
         yield shares
 
 
-def test_a_row_takes_what_is_free_and_gives_it_back(stack):
-    share = stack.enter_context(Buffer(10, 10).share(LATER))
-    share.grow(2)
-    for _ in range(3):
-        share.grow(8)
-        assert share.send(kept=2) == 8
-        share.release(8)
-
-
 def test_an_upload_that_holds_nothing_is_in_nobodys_way(stack):
     buffer = Buffer(10, 10)
     for _ in range(1000):
         stack.enter_context(buffer.share(LATER))
     stack.enter_context(buffer.share(LATER)).grow(10)
-
-
-def test_an_upload_waits_until_a_row_of_another_is_answered(stack):
-    buffer = Buffer(10, 8)
-    first, second = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
-    first.grow(6)
-    sent = first.send(kept=0)
-    waiting = gevent.spawn(second.grow, 6)
-    settle()
-    assert not waiting.ready()
-    first.release(sent)
-    waiting.get(timeout=60)
 
 
 def test_an_upload_that_ends_gives_back_what_it_held(stack):
@@ -124,26 +103,19 @@ def test_a_small_upload_does_not_pass_a_large_one_that_waits(stack):
     large.get(timeout=60)
 
 
-def test_who_waits_longer_than_its_deadline_gets_a_504_and_leaves_the_queue(stack):
+def test_who_is_late_or_ended_while_it_waits_leaves_the_queue(stack):
     buffer = Buffer(10, 8)
-    share = stack.enter_context(buffer.share(LATER))
+    share, other = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
     share.grow(8)
     late = stack.enter_context(buffer.share(time.monotonic() + 0.01))
     with pytest.raises(DeadlineExceeded):
         late.grow(3)
-    share.release(share.send(kept=0))
-    share.grow(8)
-
-
-def test_one_that_is_ended_while_it_waits_leaves_the_queue(stack):
-    buffer = Buffer(10, 8)
-    share, other = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
-    share.grow(8)
     waiting = gevent.spawn(other.grow, 5)
     settle()
     waiting.kill()
-    share.release(share.send(kept=0))
-    share.grow(8)
+    for _ in range(2):
+        share.release(share.send(kept=0))
+        share.grow(8)
 
 
 LARGEST, AHEAD = 12, 3

@@ -1,0 +1,147 @@
+"""The APIs of others: `foreign.yaml` has requests and their answers, and `tests/contract` what
+their clients really send.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import catalog
+from contract.dialects import FOREIGN
+from gateway.access import Access
+from gateway.access.usage import Usage
+from gateway.app import create_app
+from gateway.settings import Settings
+from tests.description import Description
+
+APIS = yaml.safe_load(Path(__file__).with_name("foreign.yaml").read_text("utf-8"))
+
+
+@pytest.fixture
+def post(client):
+    def post(api: str, without=(), **given: object):
+        fields = APIS[api]["fields"] | given
+        kept = {name: value for name, value in fields.items() if name not in without}
+        return client.post(APIS[api]["path"], json=kept)
+
+    return post
+
+
+@pytest.mark.parametrize(
+    ("api", "name"), [(api, name) for api in APIS for name in APIS[api]["cases"]]
+)
+def test_a_request_is_answered_as_its_own_server_does(post, torchserve, api, name):
+    case: dict[str, Any] = APIS[api]["cases"][name]
+    response = post(api, case.get("without", ()), **case.get("given", {}))
+    assert response.status_code == case.get("status", 200), response.text
+    assert response.json == case.get("answer", response.json)
+    rows = sorted(call.row["src_text"] for call in torchserve.calls)
+    assert rows == sorted(case.get("rows", rows))
+
+
+@pytest.mark.parametrize(
+    ("api", "field", "said"),
+    [
+        ("deepl", "text", "Too many texts."),
+        ("google", "q", "Too many text segments: found 1001, expected at most 1000"),
+        ("libretranslate", "q", "request (1001) exceeds text limit (1000): send the"),
+    ],
+)
+def test_too_many_texts_are_told_in_its_words(post, api, field, said):
+    response = post(api, **{field: ["a"] * 1001})
+    assert (response.status_code, said in response.text) == (400, True)
+
+
+@pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)
+def test_a_failure_has_its_shape(post, client, torchserve, api):
+    torchserve.will("not-registered", "row-broken")
+    description = Description(client.get("/openapi.json").get_json())
+    failed, broken = post(api.name), post(api.name, **{api.text_field: ["a"]})
+    assert (failed.status_code, broken.status_code) == (503, 500)
+    assert int(failed.headers["Retry-After"]) > 0
+    assert f"{api.text_field}[0]: The handler says internal." in broken.text
+    for answer in (failed, broken):
+        given = answer.status_code, answer.headers, answer.text
+        description.check("POST", api.translating[0], *given)
+
+
+def test_a_form_of_deepl_repeats_its_names(client, torchserve):
+    form = {
+        "text": "<p>Open <x>a</x> <y>b</y> here<q>now</q></p>",
+        "target_lang": "KO",
+        "source_lang": "EN",
+        "tag_handling": "xml",
+        "outline_detection": "0",
+        "ignore_tags": ["x", "y"],
+        "splitting_tags": "q,p",
+    }
+    client.post("/v2/translate", data=form)
+    rows = sorted(call.row["src_text"] for call in torchserve.calls)
+    assert rows == ["Open {0} {1} here", "now"]
+
+
+def test_deepls_quality_has_a_wider_beam(post, torchserve):
+    for model in ("quality_optimized", "prefer_quality_optimized"):
+        answer = post("deepl", model_type=model).json["translations"][0]
+        assert answer["model_type_used"] == "quality_optimized"
+    assert [call.row["beam_size"] for call in torchserve.calls] == [5, 5]
+
+
+def test_the_usage_is_that_of_the_key(map_path, torchserve, monkeypatch):
+    class Counting(Access):
+        is_required = True
+
+        def read_usage(self) -> Usage:
+            return Usage(7, 10)
+
+    monkeypatch.setattr("gateway.app.open_access", lambda *_: Counting())
+    app = create_app(Settings(map=map_path), models=catalog.load(map_path))
+    client = app.test_client()
+    assert client.get("/v2/usage").json == {"character_count": 7, "character_limit": 10}
+    assert client.get("/frontend/settings").get_json()["keyRequired"] is True
+
+
+def test_libretranslates_alternatives_are_texts(post, torchserve):
+    torchserve.will("choose")
+    answer = post("libretranslate", alternatives=2).json
+    assert answer["alternatives"] == ["ko:Hello 1", "ko:Hello 2"]
+
+
+def test_libretranslates_detection_has_one_candidate_at_least(client):
+    def detect(q: object) -> Any:
+        return client.post("/detect", json={"q": q}).json
+
+    first, *_ = detect("Where is the station?")
+    assert first == {"confidence": 100, "language": "en"}
+    assert detect("12") == [{"confidence": 0, "language": "en"}]
+    assert [rows[0]["language"] for rows in detect(["안녕", "12"])] == ["ko", "en"]
+
+
+def test_requests_are_counted_by_target(post, client):
+    post("libretranslate")
+    post("libretranslate", target="zz")
+    metrics = client.get("/metrics").text
+    assert 'translation_requests_total{status="200",target="ko"} 1.0' in metrics
+    assert 'translation_requests_total{status="400",target="none"} 1.0' in metrics
+    assert 'babelgate_characters_total{target="ko"} 5.0' in metrics
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "status"),
+    [
+        ("POST", b"", 400),
+        ("POST", b"{}", 422),
+        ("POST", b'{"q": "Hello"', 400),
+        ("POST", b"q=%ff", 400),
+        ("GET", b"", 405),
+    ],
+    ids=["no body", "no fields", "no JSON", "no UTF-8", "wrong method"],
+)
+def test_a_problem_of_whoever_asks_has_its_error_as_well(client, method, body, status):
+    response = client.open("/translate", method=method, data=body)
+    assert response.status_code == response.json["status"] == status
+    assert response.json["error"] == response.json["detail"]
