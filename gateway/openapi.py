@@ -209,18 +209,6 @@ SCHEMES: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Keys:
-    """The routes that need a key."""
-
-    is_required: bool = False
-    open_routes: Collection[str] = ()
-
-    def needs(self, route: str, method: str) -> bool:
-        """Whether nobody may ask this route without a key."""
-        return self.is_required and not is_open(self.open_routes, route, method)
-
-
 def is_open(open_routes: Collection[str], route: str, method: str) -> bool:
     """Whether a route is among those that need no key, with any method or with this one."""
     method = "GET" if method == "HEAD" else method
@@ -288,6 +276,7 @@ class Route:
     method: str
     view: Callable[..., Any]
     operation: Operation
+    needs_key: bool
 
     @property
     def bodies(self) -> tuple[BodySchema, ...]:
@@ -308,14 +297,23 @@ class Route:
         return str if found is Response else found
 
 
-def build(app: Flask, served: Collection[str], keys: Keys) -> Json:
-    """The document of the tasks that are served."""
-    routes = list(_list_routes(app, served))
+def build(
+    app: Flask, served: Collection[str], open_routes: Collection[str] | None
+) -> Json:
+    """The document of the tasks that are served. All routes need a key but the open ones; none
+    needs one where these are None."""
+    routes = list(_list_routes(app, served, open_routes))
     schemas = _Schemas(routes)
     paths: dict[str, Json] = {}
+    security: list[Json] = (
+        [] if open_routes is None else [{name: []} for name in SCHEMES]
+    )
     for route in routes:
         path = re.sub(r"<(\w+)>", r"{\1}", route.rule.rule)
-        paths.setdefault(path, {})[route.method] = _describe(route, schemas, keys)
+        described = _describe(route, schemas)
+        if security and not route.needs_key:
+            described["security"] = []
+        paths.setdefault(path, {})[route.method] = described
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -324,7 +322,7 @@ def build(app: Flask, served: Collection[str], keys: Keys) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "security": [{name: []} for name in SCHEMES] if keys.is_required else [],
+        "security": security,
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": schemas.definitions,
@@ -338,14 +336,19 @@ def build(app: Flask, served: Collection[str], keys: Keys) -> Json:
     return _shorten_names(document)
 
 
-def _list_routes(app: Flask, served: Collection[str]) -> Iterator[Route]:
+def _list_routes(
+    app: Flask, served: Collection[str], open_routes: Collection[str] | None
+) -> Iterator[Route]:
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
         operation = find_operation(view)
         if operation is None or operation.task not in (None, *served):
             continue
         for method in sorted(_METHODS & (rule.methods or set())):
-            yield Route(rule, method.lower(), view, operation)
+            needs_key = open_routes is not None and not is_open(
+                open_routes, rule.rule, method
+            )
+            yield Route(rule, method.lower(), view, operation, needs_key)
 
 
 class _Schemas:
@@ -394,20 +397,18 @@ class _Schemas:
         return self.definitions[name] if name else schema
 
 
-def _describe(route: Route, schemas: _Schemas, keys: Keys) -> Json:
-    operation, path = route.operation, route.rule.rule
+def _describe(route: Route, schemas: _Schemas) -> Json:
+    operation = route.operation
     described: Json = {
         "operationId": f"{route.method}_{route.rule.endpoint.replace('.', '_')}",
         "summary": operation.summary,
         "tags": [dialect.name for dialect in route.dialects],
         "parameters": list(_list_parameters(route, schemas)),
-        "responses": _list_responses(route, schemas, keys),
+        "responses": _list_responses(route, schemas),
     }
     content = _list_images(route) if operation.images else _list_media(route, schemas)
     if content:
         described["requestBody"] = {"required": True, "content": content}
-    if keys.is_required and not keys.needs(path, route.method.upper()):
-        described["security"] = []
     return described
 
 
@@ -438,21 +439,19 @@ def _list_parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
 
 def _list_media(route: Route, schemas: _Schemas) -> Json:
     """The bodies by content type; what has several shapes is one of them."""
-    shapes: dict[str, list[Json]] = {}
-    examples: dict[str, Json] = {}
+    found: dict[str, list[BodySchema]] = {}
     for body in route.bodies:
         for media in body.media:
-            shapes.setdefault(media, []).append(schemas[body.model])
-            examples.setdefault(media, {}).update(
-                {name: {"value": value} for name, value in body.examples.items()}
-            )
-    return {
-        media: {
-            "schema": found[0] if len(found) == 1 else {"oneOf": found},
-            "examples": examples[media],
+            found.setdefault(media, []).append(body)
+    content: Json = {}
+    for media, bodies in found.items():
+        shapes = [schemas[body.model] for body in bodies]
+        examples = [each for body in bodies for each in body.examples.items()]
+        content[media] = {
+            "schema": shapes[0] if len(shapes) == 1 else {"oneOf": shapes},
+            "examples": {name: {"value": value} for name, value in examples},
         }
-        for media, found in shapes.items()
-    }
+    return content
 
 
 def _list_images(route: Route) -> Json:
@@ -463,7 +462,7 @@ def _list_images(route: Route) -> Json:
     return content | {MULTIPART: {"schema": form}}
 
 
-def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
+def _list_responses(route: Route, schemas: _Schemas) -> Json:
     responses: Json = {}
     if route.answer is not NoReturn:
         content = _list_answers(route, schemas)
@@ -478,7 +477,7 @@ def _list_responses(route: Route, schemas: _Schemas, keys: Keys) -> Json:
             "headers": _refer_to_headers(304),
         }
     refused = [*EVERYWHERE, *route.operation.refusals]
-    if keys.needs(route.rule.rule, route.method.upper()):
+    if route.needs_key:
         refused += KEYS
     for dialect in route.dialects:
         model = f"{dialect.title}Error" if dialect.shape else "ProblemDocument"

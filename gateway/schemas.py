@@ -63,7 +63,7 @@ class Schema(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
 
-Valid = TypeVar("Valid", bound=Schema)
+Model = TypeVar("Model", bound=BaseModel)
 PairsHook = Callable[[list[tuple[str, Any]]], Any]
 
 
@@ -250,7 +250,7 @@ def write_schema(schema: type[BaseModel]) -> dict[str, Any]:
     return schema.model_json_schema()
 
 
-def _validate(schema: type[Valid], content: Mapping[str, Any]) -> Valid:
+def _validate(schema: type[Model], content: Mapping[str, Any]) -> Model:
     try:
         return schema.model_validate(content)
     except ValidationError as error:
@@ -265,9 +265,6 @@ class ForeignSchema(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-Foreign = TypeVar("Foreign", bound=ForeignSchema)
-
-
 @dataclass(frozen=True)
 class Wording:
     """A server's words for refusing a `{field}` that is missing or wrong, and too many texts,
@@ -277,6 +274,8 @@ class Wording:
     wrong: str
     too_many: str = "Too many texts."
     advice: str = "found {found}, expected at most {most}"
+    #: For a language that is not served, where a server does not name the field.
+    language: str = ""
 
     def miss(self, field: str) -> MalformedRequest:
         """The refusal of a request without a field."""
@@ -285,6 +284,15 @@ class Wording:
     def refuse(self, field: str, explanation: str) -> MalformedRequest:
         """The refusal of a wrong field; the explanation is ours."""
         return refuse(self.wrong.format(field=field), explanation)
+
+    def refuse_language(
+        self, field: str, tag: str, expected: str = ""
+    ) -> MalformedRequest:
+        """The refusal of a language that is not served."""
+        tag = tag[:40]
+        if self.language:
+            return refuse(self.language.format(tag=tag), expected)
+        return self.refuse(field, f"found {tag!r}" + (expected and f", {expected}"))
 
     def list_texts(
         self, field: str, given: str | list[str], most: int
@@ -309,13 +317,14 @@ def refuse(message: str, explanation: str | None = None) -> MalformedRequest:
 
 
 def parse_fields(
-    schema: type[Foreign], fields: Mapping[str, Any], wording: Wording
-) -> Foreign:
+    schema: type[Model], fields: Mapping[str, Any], wording: Wording
+) -> Model:
     """The fields of a request. Raises MalformedRequest with the first fault."""
+    known = schema.model_fields
     given = {
         name: value
         for name, value in fields.items()
-        if value != "" or _is_required(schema, name)
+        if value != "" or (name in known and known[name].is_required())
     }
     try:
         return schema.model_validate(given)
@@ -326,10 +335,6 @@ def parse_fields(
             raise wording.miss(field) from error
         fault = list_faults(errors, write_schema(schema))[field]
         raise wording.refuse(field, fault) from error
-
-
-def _is_required(schema: type[ForeignSchema], name: str) -> bool:
-    return name in schema.model_fields and schema.model_fields[name].is_required()
 
 
 def list_texts(given: str | list[str]) -> tuple[str, ...]:

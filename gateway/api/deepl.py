@@ -72,12 +72,6 @@ _SPLITTINGS: dict[str, Splitting] = {
 _STORED = ("style_id", "translation_memory_id")
 #: Glossaries of one request.
 _MOST_GLOSSARIES = 5
-_STATUSES: dict[str, Literal["queued", "translating", "done", "error"]] = {
-    "queued": "queued",
-    "translating": "translating",
-    "done": "done",
-    "failed": "error",
-}
 
 
 def _read_switch(given: Any) -> Any:
@@ -345,11 +339,8 @@ def _describe_body(service: TranslationService) -> BodySchema:
         code for language in service.bounds.targets for code in _name_variants(language)
     ]
     texts = {"minItems": 1, "maxItems": service.bounds.max_texts}
-    asked = {
-        "text": ["See you tomorrow"],
-        "source_lang": "EN",
-        "target_lang": choose(served, "DE"),
-    }
+    target = choose(served, "DE")
+    asked = {"text": ["See you tomorrow"], "source_lang": "EN", "target_lang": target}
     return BodySchema(
         TranslateFields,
         FIELDS,
@@ -363,13 +354,14 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
     given = parse_fields(TranslateFields, fields, WORDING)
     _refuse_what_is_missing(given.formality, fields)
     texts = WORDING.list_texts("text", given.text, limits.max_texts)
+    default = "nonewlines" if given.tag_handling == "html" else "1"
     wanted = TranslationRequest(
         source=service.read_source(given.source_lang, "source_lang", WORDING),
         target=_read_target(given.target_lang, service),
         texts=texts,
         is_list=isinstance(given.text, list),
         tags=_read_tags(given),
-        splitting=_read_splitting(given),
+        splitting=_SPLITTINGS[given.split_sentences or default],
         beam_size=DEEPL.count_beams(
             {"model_type": given.model_type}, limits.max_beam_size
         ),
@@ -403,14 +395,13 @@ def _read_glossaries(given: TranslateFields) -> tuple[str, ...]:
     if given.glossary_id and given.glossary_ids:
         raise refuse("Use either glossary_id or glossary_ids.")
     if len(wanted) > _MOST_GLOSSARIES:
-        raise refuse(
-            "Too many glossaries.",
-            f"found {len(wanted)}, expected at most {_MOST_GLOSSARIES}",
-        )
+        detail = f"found {len(wanted)}, expected at most {_MOST_GLOSSARIES}"
+        raise refuse("Too many glossaries.", detail)
     if wanted and not given.source_lang:
-        raise refuse(
+        message = (
             "Use of a glossary requires the source_lang parameter to be specified."
         )
+        raise refuse(message)
     return wanted
 
 
@@ -426,20 +417,13 @@ def _read_tags(given: TranslateFields) -> Tags | None:
     )
 
 
-def _read_splitting(given: TranslateFields) -> Splitting:
-    default = "nonewlines" if given.tag_handling == "html" else "1"
-    return _SPLITTINGS[given.split_sentences or default]
-
-
 def _check_xml(texts: tuple[str, ...]) -> None:
+    message = "Tag handling parsing failed, please check input."
     for number, text in enumerate(texts):
         try:
             markup_runs.check_xml(text)
         except NotWellFormed as error:
-            raise refuse(
-                "Tag handling parsing failed, please check input.",
-                f"text[{number}]: {error}",
-            ) from error
+            raise refuse(message, f"text[{number}]: {error}") from error
 
 
 def _write(answer: TranslatedText, wanted: TranslationRequest) -> Translation:
@@ -499,7 +483,7 @@ def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
 def _describe(document: DocumentFolder, state: State) -> Progress:
     answer: Progress = {
         "document_id": document.order.id,
-        "status": _STATUSES[state.status],
+        "status": "error" if state.status == "failed" else state.status,
     }
     if state.status == "translating" and state.texts_done and state.started_at:
         spent_s = time.time() - state.started_at

@@ -40,7 +40,6 @@ from gateway.schemas import (
     Texts,
     Wording,
     parse_fields,
-    refuse,
 )
 from gateway.services.translation import TranslationService, name_source
 from gateway.uploads.documents import Documents
@@ -56,6 +55,7 @@ _WORDING = Wording(
     "Invalid request: {field}",
     "Invalid request: request ({found}) exceeds text limit ({most})",
     advice="send the texts in several requests",
+    language="{tag} is not supported",
 )
 _FALLBACK = "en"
 _MOST_GUESSES = 5
@@ -289,8 +289,8 @@ def translate(fields: Fields, service: TranslationService) -> Translation:
     limits = service.limits
     given = parse_fields(TranslateFields, fields, _WORDING)
     wanted = TranslationRequest(
-        source=_read_source(given.source, service),
-        target=_read_target(given.target, service),
+        source=service.read_source(given.source, "source", _WORDING),
+        target=service.read_target(given.target, "target", _WORDING),
         texts=_WORDING.list_texts("q", given.q, limits.max_texts),
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if given.format == "html" else None,
@@ -298,21 +298,6 @@ def translate(fields: Fields, service: TranslationService) -> Translation:
         alternatives=_check_alternatives(given.alternatives, limits.max_alternatives),
     )
     return _join(wanted, service.translate(wanted, request.open_call(wanted.target)))
-
-
-def _read_source(tag: str, service: TranslationService) -> str | None:
-    try:
-        return service.find_source(tag)
-    except LookupError:
-        raise refuse(f"{tag[:40]} is not supported") from None
-
-
-def _read_target(tag: str, service: TranslationService) -> str:
-    target = service.find_target(tag)
-    if target is None:
-        explanation = service.explain_target(tag)
-        raise refuse(f"{tag[:40]} is not supported", explanation)
-    return target
 
 
 def _check_alternatives(number: int, most: int) -> int:
@@ -373,7 +358,8 @@ def _describe_frontend(
 def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
     given = parse_fields(FileFields, fields, _WORDING)
     return DocumentRequest(
-        _read_source(given.source, service), _read_target(given.target, service)
+        source=service.read_source(given.source, "source", _WORDING),
+        target=service.read_target(given.target, "target", _WORDING),
     )
 
 

@@ -29,7 +29,7 @@ from gateway.api.status import name_language
 from gateway.errors import MethodNotAllowed, NotFound, Problem
 from gateway.http.middleware import write_problem_response
 from gateway.http.request import read_fields, request
-from gateway.openapi import TRANSLATING, BodySchema, Keys, Operation, build
+from gateway.openapi import TRANSLATING, BodySchema, Operation, build
 from gateway.schemas import Schema, parse_parameters, parse_translation
 from text.composition import TranslatedText
 from text.options import AUTO
@@ -45,20 +45,12 @@ _MEDIA = {
 _FOREVER, _ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
 #: The texts of a translation are nobody else's.
 _NEVER = "no-store"
-_POLICY = "; ".join(
-    [
-        *("default-src 'none'", "script-src 'self'", "style-src 'self'"),
-        *("img-src 'self' blob: data:", "connect-src 'self'", "form-action 'self'"),
-        *("base-uri 'none'", "frame-ancestors 'none'"),
-    ]
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; "
 )
-_DOCS_POLICY = "; ".join(
-    [
-        *("default-src 'none'", "script-src 'self'", "connect-src 'self'"),
-        *("style-src 'self'", "img-src 'self' data:"),
-        *("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"),
-    ]
-)
+_PAGE_POLICY = _POLICY + "img-src 'self' blob: data:; form-action 'self'"
+_DOCS_POLICY = _POLICY + "img-src 'self' data:; form-action 'none'"
 #: Swagger UI's files in the package offapi, and their types.
 _DOCS_FILES = {
     "swagger_bundle.js": "text/javascript",
@@ -219,14 +211,14 @@ def _make_page(services: Services) -> Blueprint:
 
 def _make_documentation(services: Services) -> Blueprint:
     catalog = services.catalog
-    keys = Keys(services.access.is_required, OPEN_ROUTES)
+    open_routes = OPEN_ROUTES if services.access.is_required else None
     blueprint = Blueprint("documentation", __name__)
     served = {*catalog.tasks, *([TRANSLATION] if catalog.languages else [])}
 
     @cache
     def write() -> bytes:
         # Flask knows all routes once all blueprints are registered.
-        document = build(current_app, served, keys)
+        document = build(current_app, served, open_routes)
         return json.dumps(document, ensure_ascii=False).encode()
 
     @blueprint.get("/openapi.json")
@@ -336,7 +328,7 @@ class _Page:
         write = self._write_empty if is_empty else self._write
         content = write(shown, language)
         response = Response(content, content_type=f"{_HTML}; charset=utf-8")
-        response.headers["Content-Security-Policy"] = _POLICY
+        response.headers["Content-Security-Policy"] = _PAGE_POLICY
         response.headers["Cache-Control"] = _ASK_AGAIN if is_empty else _NEVER
         response.vary.update(["Accept", "Accept-Language"])
         if is_empty:

@@ -226,20 +226,23 @@ def read_whole(
         raise UnsupportedEncoding("Expected a body as it is, or with gzip.", "gzip")
     if (incoming.length or 0) > most_bytes:
         raise BodyTooLarge(TOO_LARGE)
-    pieces = deque(_limit(incoming.read(deadline, rate, hold), most_bytes))
+    pieces = deque(limit(incoming.read(deadline, rate, hold), most_bytes))
     if name in _GZIP_NAMES:
-        pieces = deque(_limit(_unpack(pieces, hold), most_bytes))
+        pieces = deque(limit(_unpack(pieces, hold), most_bytes))
     body = b"".join(pieces)
     hold(len(body))
     return body
 
 
-def _limit(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
+def limit(
+    pieces: Iterable[bytes], most: int, detail: str = TOO_LARGE
+) -> Iterator[bytes]:
+    """The pieces of a body. Raises BodyTooLarge once they have more than `most` bytes."""
     found = 0
     for piece in pieces:
         found += len(piece)
         if found > most:
-            raise BodyTooLarge(TOO_LARGE)
+            raise BodyTooLarge(detail)
         yield piece
 
 

@@ -109,28 +109,15 @@ class TranslationService:
         turns = self.identifying.take_turns(texts, call, weigh_identification)
         return [self.identifier.rank(text) for text in turns]
 
-    def find_target(self, tag: str) -> str | None:
-        """The language that a tag asks for; None if it is not served as asked."""
-        language = normalize_language(tag)
-        is_served = language in self.catalog.languages
-        return language if is_served and not is_traditional_chinese(tag) else None
-
-    def find_source(self, tag: str) -> str | None:
-        """The language that a tag names, or None if it is to be identified. Raises LookupError
-        if the model does not read it."""
+    def read_source(self, tag: str, field: str, wording: Wording) -> str | None:
+        """The language that a tag names, or None if it is to be identified. Raises
+        MalformedRequest in an API's words if the model does not read it."""
         if tag.strip().lower() in _UNKNOWN:
             return None
         language = normalize_language(tag)
         if language not in self.sources:
-            raise LookupError(tag)
+            raise wording.refuse_language(field, tag)
         return language
-
-    def read_source(self, tag: str, field: str, wording: Wording) -> str | None:
-        """Find the source. Raises MalformedRequest in an API's words."""
-        try:
-            return self.find_source(tag)
-        except LookupError:
-            raise wording.refuse(field, f"found {tag[:40]!r}") from None
 
     def read_target(
         self,
@@ -142,21 +129,16 @@ class TranslationService:
     ) -> str:
         """The language that a tag asks for. Raises MalformedRequest in an API's words, with
         the languages that are served in its codes."""
-        target = self.find_target(tag)
-        if target is None:
-            explanation = self.explain_target(tag, list_served())
-            raise wording.refuse(field, f"found {tag[:40]!r}, {explanation}")
-        return target
-
-    def explain_target(self, tag: str, served: Sequence[str] = ()) -> str:
-        """Explain why a target is refused, and what was expected, in the codes of an API."""
-        served = served or self.catalog.languages
+        language, is_traditional = normalize_language(tag), is_traditional_chinese(tag)
+        if language in self.catalog.languages and not is_traditional:
+            return language
+        served = list_served() or self.catalog.languages
         expected = f"expected one of {', '.join(served)}"
-        if is_traditional_chinese(tag):
-            return (
+        if is_traditional:
+            expected = (
                 f"Chinese is written in simplified characters here, as zh; {expected}"
             )
-        return expected
+        raise wording.refuse_language(field, tag, expected)
 
     def count_requests(self, blueprint: Blueprint, *paths: str) -> None:
         """Counts the requests to these of a blueprint's paths by target and status."""

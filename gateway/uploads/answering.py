@@ -5,7 +5,6 @@ and returns the answers in the order of the images. All uploads of a process sha
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -72,11 +71,9 @@ class Uploads:
         most, length = self.limits.max_upload_bytes, upload.incoming.length
         if length is not None and length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
-        is_bulk = length is None or length > ROW_BYTES
+        is_bulk, costs = length is None or length > ROW_BYTES, [_ROW_COST]
         with (
-            self.admission.admit(
-                model, upload.call, [_ROW_COST], is_bulk=is_bulk
-            ) as ticket,
+            self.admission.admit(model, upload.call, costs, is_bulk=is_bulk) as ticket,
             self.buffer.share(upload.call.deadline) as share,
         ):
             job = _Job(upload, ticket, parameters, self.limits, share, self.rate)
@@ -161,17 +158,14 @@ class _Job:
 
     def _send(self, row: Cut) -> FrameAnswer | None:
         try:
-            return FrameAnswer(row.frames, self._predict(row))
+            sent = RowRequest(row.body, row.content_type, self.parameters)
+            return FrameAnswer(row.frames, self.ticket.predict(sent, row.frames))
         except Exception as error:  # a greenlet's edge: `run` raises it
             if isinstance(error, Problem) and row.place:
                 error.detail = f"{row.place}: {error.detail}"
             self.failure = self.failure or error
             gevent.get_hub().loop.run_callback(self._interrupt)
             return None
-
-    def _predict(self, row: Cut) -> dict[str, Any]:
-        sent = RowRequest(row.body, row.content_type, self.parameters)
-        return self.ticket.predict(sent, row.frames)
 
 
 class Buffer:
@@ -181,15 +175,12 @@ class Buffer:
     """
 
     def __init__(self, size: int, largest: int) -> None:
-        self._free = size
-        self._largest = largest
-        #: Bytes of rows with the backend.
-        self._sent = 0
-        #: Bytes that each upload holds besides.
-        self._held: dict[UploadShare, int] = {}
+        self.largest = largest
+        #: Bytes that nobody holds, and those of rows with the backend.
+        self.free, self.sent = size, 0
         #: The uploads that have begun a row, oldest row first.
-        self._begun: dict[UploadShare, None] = {}
-        self._waiting: deque[_Ticket] = deque()
+        self.begun: dict[UploadShare, None] = {}
+        self.waiting: list[UploadShare] = []
 
     @contextmanager
     def share(self, deadline: float) -> Iterator[UploadShare]:
@@ -198,89 +189,72 @@ class Buffer:
         try:
             yield share
         finally:
-            self._begun.pop(share, None)
-            self._give_back(self._held.pop(share, 0))
+            self.begun.pop(share, None)
+            self.free += share.held
+            self.admit()
 
-    def _take(self, ticket: _Ticket, deadline: float) -> None:
-        self._waiting.append(ticket)
-        self._admit()
-        try:
-            if not ticket.admitted.wait(max(0.0, deadline - time.monotonic())):
-                raise DeadlineExceeded("there was room to read the upload")
-        finally:
-            if not ticket.admitted.is_set():
-                self._waiting.remove(ticket)
-                self._admit()
-
-    def _admit(self) -> None:
+    def admit(self) -> None:
         """Serves requests in order of arrival; only the oldest row may overtake."""
         is_waiting = False
-        for ticket in tuple(self._waiting):
-            oldest = next(iter(self._begun), self._waiting[0].share)
-            is_first = ticket.share is oldest or not is_waiting
-            if is_first and self._has_room(ticket, oldest):
-                self._waiting.remove(ticket)
-                self._free -= ticket.count
-                self._held[ticket.share] = self._count(ticket.share) + ticket.count
-                self._begun.setdefault(ticket.share)
-                ticket.admitted.set()
+        for share in tuple(self.waiting):
+            oldest = next(iter(self.begun), self.waiting[0])
+            is_first = share is oldest or not is_waiting
+            if is_first and self._has_room(share, oldest):
+                self.waiting.remove(share)
+                self.free -= share.wanted
+                share.held += share.wanted
+                self.begun.setdefault(share)
+                share.admitted.set()
             else:
                 is_waiting = True
 
-    def _has_room(self, ticket: _Ticket, oldest: UploadShare) -> bool:
-        is_oldest = ticket.share is oldest
-        kept = 0 if is_oldest else self._largest - self._count(oldest)
-        return ticket.count <= min(self._free, self._free + self._sent - kept)
-
-    def _count(self, share: UploadShare) -> int:
-        return self._held.get(share, 0)
-
-    def _send(self, share: UploadShare, kept: int) -> int:
-        count = max(self._count(share) - kept, 0)
-        if count:
-            self._held[share] = kept
-            self._sent += count
-        # The bytes that it holds must not be missing where another row becomes the
-        # oldest.
-        if self._free + self._sent >= self._largest:
-            self._begun.pop(share, None)
-        self._admit()
-        return count
-
-    def _release(self, count: int) -> None:
-        self._sent -= count
-        self._give_back(count)
-
-    def _give_back(self, count: int) -> None:
-        self._free += count
-        self._admit()
+    def _has_room(self, share: UploadShare, oldest: UploadShare) -> bool:
+        kept = 0 if share is oldest else self.largest - oldest.held
+        return share.wanted <= min(self.free, self.free + self.sent - kept)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class UploadShare:
-    """The bytes that one upload holds."""
+    """The bytes that one upload holds, beside those of rows with the backend."""
 
-    _buffer: Buffer
-    _deadline: float
+    buffer: Buffer
+    deadline: float
+    held: int = 0
+    #: The bytes that it waits for, and whether it has them.
+    wanted: int = 0
+    admitted: Event = field(default_factory=Event)
 
     def grow(self, count: int) -> None:
         """Waits for room for `count` bytes before they are read or copied. Raises
         DeadlineExceeded at the upload's deadline.
         """
-        self._buffer._take(_Ticket(self, count), self._deadline)
+        self.wanted, buffer = count, self.buffer
+        self.admitted.clear()
+        buffer.waiting.append(self)
+        buffer.admit()
+        try:
+            if not self.admitted.wait(max(0.0, self.deadline - time.monotonic())):
+                raise DeadlineExceeded("there was room to read the upload")
+        finally:
+            if not self.admitted.is_set():
+                buffer.waiting.remove(self)
+                buffer.admit()
 
     def send(self, kept: int) -> int:
         """Marks all held bytes but `kept` as a row that is with the backend. Returns their
         number; they stay held until they are released."""
-        return self._buffer._send(self, kept)
+        count, buffer = max(self.held - kept, 0), self.buffer
+        self.held -= count
+        buffer.sent += count
+        # The bytes that it holds must not be missing where another row becomes the
+        # oldest.
+        if buffer.free + buffer.sent >= buffer.largest:
+            buffer.begun.pop(self, None)
+        buffer.admit()
+        return count
 
     def release(self, count: int) -> None:
         """Gives back the bytes of a sent row."""
-        self._buffer._release(count)
-
-
-@dataclass(frozen=True, eq=False)
-class _Ticket:
-    share: UploadShare
-    count: int
-    admitted: Event = field(default_factory=Event)
+        self.buffer.sent -= count
+        self.buffer.free += count
+        self.buffer.admit()

@@ -45,7 +45,7 @@ from gateway.errors import (
     UnsupportedDocument,
     UnsupportedEncoding,
 )
-from gateway.http.bodies import Incoming
+from gateway.http.bodies import Incoming, limit
 from gateway.http.connection import LeastRate
 from gateway.http.request import Call, Fields, request
 from gateway.schemas import DocumentRequest
@@ -62,6 +62,28 @@ _FILE = "file"
 
 Given = ParamSpec("Given")
 Out = TypeVar("Out")
+
+
+def run(
+    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
+) -> Out:
+    """Calls what may wait for the disk in a thread beside the loop."""
+    return call_in_thread(gevent.get_hub().threadpool, function, *args, **kwargs)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Errors of documents as problems."""
+    try:
+        yield
+    except (Gone, FileNotFoundError) as error:
+        raise NoDocument from error
+    except UnknownFormat as error:
+        raise UnsupportedDocument(str(error)) from error
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise DiskFull("There is no room for the document here.") from error
+        raise
 
 
 @dataclass(frozen=True)
@@ -88,9 +110,11 @@ class Documents:
             settings.documents_waiting, settings.documents_of_one, room
         )
         self._most_bytes = settings.document_bytes
+        self._too_large = f"A document may have {self._most_bytes} bytes."
         self._limit_s = settings.upload_timeout_s
         self._rate = LeastRate(settings.body_grace_s)
 
+    @_explained()
     def receive(
         self,
         find_owner: Callable[[Fields], str],
@@ -100,28 +124,43 @@ class Documents:
         translated. `find_owner` gets the fields before the file, `read` all of them with
         the name, and the owner. Both may raise a Problem, and so does this; whatever is
         raised, nothing is left."""
-        call = request.open_call(limit_s=self._limit_s)
-        with _explained():
-            taken = self._take(self._read_form(call), find_owner, call)
-            try:
-                name = _choose_name(taken)
-                wanted = read({**taken.fields, "filename": name}, taken.owner)
-                _check_format(name)
-                order = _write_order(taken, wanted, name, call.address)
-                return run(taken.place.accept, order)
-            except BaseException:
-                run(taken.place.drop)
-                raise
+        from documents.formats import find_format  # loads all their libraries
 
+        call = request.open_call(limit_s=self._limit_s)
+        taken = self._take(self._read_form(call), find_owner, call)
+        try:
+            # DeepL's clients may give the name in a field.
+            name = clean_name(taken.fields.get("filename") or taken.filename)
+            if not name:
+                raise _refuse_file("has no name, expected one such as report.docx")
+            wanted = read({**taken.fields, "filename": name}, taken.owner)
+            find_format(name)
+            order = Order(
+                id=taken.place.job.id,
+                owner=taken.owner,
+                caller=taken.place.job.caller,
+                address=call.address,
+                name=name,
+                src_lang=wanted.source,
+                tgt_lang=wanted.target,
+                glossary=wanted.glossary,
+                password=secrets.token_hex(32),
+                created_at=time.time(),
+            )
+            return run(taken.place.accept, order)
+        except BaseException:
+            run(taken.place.drop)
+            raise
+
+    @_explained()
     def find(self, owner: str, document_id: str) -> DocumentFolder:
         """Raises NoDocument, also where it is another owner's."""
-        with _explained():
-            return run(self._storage.find, owner, document_id)
+        return run(self._storage.find, owner, document_id)
 
+    @_explained()
     def read_state(self, document: DocumentFolder) -> State:
         """Read the progress of a document. Raises NoDocument."""
-        with _explained():
-            return run(document.read_state)
+        return run(document.read_state)
 
     def list_page(
         self, owner: str, after: str, count: int
@@ -142,10 +181,11 @@ class Documents:
             )
         most = self._most_bytes + _FORM_BYTES
         if (request.content_length or 0) > most:
-            raise self._refuse_size()
+            raise BodyTooLarge(self._too_large)
         incoming = Incoming(request.stream, request.content_length, call.client)
-        pieces = self._limit(incoming.read(call.deadline, self._rate), most)
-        return Form(Stream(pieces), find_boundary(content_type))
+        pieces = incoming.read(call.deadline, self._rate)
+        stream = Stream(limit(pieces, most, self._too_large))
+        return Form(stream, find_boundary(content_type))
 
     def _take(
         self, form: Form, find_owner: Callable[[Fields], str], call: Call
@@ -192,33 +232,19 @@ class Documents:
 
     def _write(self, stream: Stream, path: Path) -> None:
         log = run(durable.AppendLog, path, mode=0o600)
+        pieces = iter(lambda: stream.take(_READ_BYTES), b"")
         try:
-            size = 0
-            while piece := stream.take(_READ_BYTES):
-                size += len(piece)
-                if size > self._most_bytes:
-                    raise self._refuse_size()
+            for piece in limit(pieces, self._most_bytes, self._too_large):
                 run(log.append, piece)
             run(log.sync)
         finally:
             log.close()
 
-    def _limit(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
-        found = 0
-        for piece in pieces:
-            found += len(piece)
-            if found > most:
-                raise self._refuse_size()
-            yield piece
 
-    def _refuse_size(self) -> BodyTooLarge:
-        return BodyTooLarge(f"A document may have {self._most_bytes} bytes.")
-
-
+@_explained()
 def read_file(path: Path) -> Iterable[bytes]:
     """A file's content in pieces, as the body of an answer. Raises NoDocument."""
-    with _explained():
-        return _Pieces(run(FileIO, path))
+    return _Pieces(run(FileIO, path))
 
 
 @dataclass(frozen=True)
@@ -235,61 +261,6 @@ class _Pieces:
 
     def close(self) -> None:
         self.file.close()
-
-
-def run(
-    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
-) -> Out:
-    """Calls what may wait for the disk in a thread beside the loop."""
-    return call_in_thread(gevent.get_hub().threadpool, function, *args, **kwargs)
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Errors of documents as problems."""
-    try:
-        yield
-    except (Gone, FileNotFoundError) as error:
-        raise NoDocument from error
-    except UnknownFormat as error:
-        raise UnsupportedDocument(str(error)) from error
-    except OSError as error:
-        if error.errno in _NO_ROOM:
-            raise DiskFull("There is no room for the document here.") from error
-        raise
-
-
-def _write_order(
-    taken: Taken, wanted: DocumentRequest, name: str, address: str
-) -> Order:
-    job = taken.place.job
-    return Order(
-        id=job.id,
-        owner=job.owner,
-        caller=job.caller,
-        address=address,
-        name=name,
-        src_lang=wanted.source,
-        tgt_lang=wanted.target,
-        glossary=wanted.glossary,
-        password=secrets.token_hex(32),
-        created_at=time.time(),
-    )
-
-
-def _choose_name(taken: Taken) -> str:
-    """DeepL's clients may give the name in a field."""
-    name = clean_name(taken.fields.get("filename") or taken.filename)
-    if not name:
-        raise _refuse_file("has no name, expected one such as report.docx")
-    return name
-
-
-def _check_format(name: str) -> None:
-    """Raises UnknownFormat. The formats' libraries are loaded by the first document."""
-    from documents.formats import find_format
-
-    find_format(name)
 
 
 def _read_field(part: FormPart) -> str:

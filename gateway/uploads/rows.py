@@ -12,11 +12,8 @@ from math import prod
 from werkzeug.http import parse_options_header
 
 from contract import npy
-from gateway.errors import (
-    BodyTooLarge,
-    InvalidImage,
-    UnsupportedImage,
-)
+from gateway.errors import BodyTooLarge, InvalidImage, UnsupportedImage
+from gateway.http.bodies import limit
 from gateway.settings import ROW_BYTES
 from gateway.uploads.forms import Form, Stream, find_boundary
 
@@ -68,9 +65,13 @@ def cut(
     Raises UnsupportedImage, InvalidImage, InvalidRequest, MalformedRequest or BodyTooLarge.
     """
     cutter = _Cutter(limits, grow)
-    stream = Stream(_count(chunks, limits.max_upload_bytes))
+    most = limits.max_upload_bytes
+    detail = f"The body has more than {most} bytes, the most it may."
+    stream = Stream(limit(chunks, most, detail))
     is_form = parse_options_header(content_type)[0] == "multipart/form-data"
-    if is_form and not _is_known(stream.peek(_HEAD_BYTES)):
+    head = stream.peek(_HEAD_BYTES)
+    is_known = head.startswith(npy.MAGIC) or _find_content_type(head)
+    if is_form and not is_known:
         rows = cutter.cut_parts(Form(stream, find_boundary(content_type)))
     else:
         rows = cutter.cut_file(stream)
@@ -83,19 +84,6 @@ def cut(
         del row  # its bytes, while the next one is read
     if not frames:
         raise InvalidImage(f"The form has no file in it, expected {_EXPECTED}.")
-
-
-def _count(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
-    found = 0
-    for chunk in chunks:
-        found += len(chunk)
-        if found > most:
-            raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
-        yield chunk
-
-
-def _is_known(head: bytes) -> bool:
-    return head.startswith(npy.MAGIC) or bool(_find_content_type(head))
 
 
 def _find_content_type(head: bytes) -> str | None:
@@ -138,12 +126,10 @@ class _Cutter:
             raise InvalidImage(f"Nothing was sent, expected {_EXPECTED}.")
 
     def _take_image(self, stream: Stream) -> bytes:
-        most = self.limits.max_image_bytes
-        body = io.BytesIO()
+        most, body = self.limits.max_image_bytes, io.BytesIO()
         if self._copy(stream, body, most) == most and stream.peek(1):
-            raise BodyTooLarge(
-                f"The image has more than {most} bytes, the most it may."
-            )
+            detail = f"The image has more than {most} bytes, the most it may."
+            raise BodyTooLarge(detail)
         return body.getvalue()
 
     def _cut_array(self, stream: Stream) -> Iterator[Cut]:
@@ -163,7 +149,9 @@ class _Cutter:
                     f"The array is cut off: expected {count * size} bytes for its shape "
                     f"{shape}, found {first * size + found}."
                 )
-            place = _describe_frames(first, frames) if count > 1 else ""
+            last = first + frames - 1
+            place = f"frame {first}" if frames == 1 else f"frames {first}-{last}"
+            place = place if count > 1 else ""
             yield Cut(body.getvalue(), "application/octet-stream", frames, place)
         if stream.peek(1):
             raise InvalidImage(
@@ -181,16 +169,12 @@ class _Cutter:
             )
 
     def _copy(self, stream: Stream, body: io.BytesIO, count: int) -> int:
-        """Copies at most `most` bytes and returns how many there were."""
+        """Copies at most `count` bytes and returns how many there were."""
         found = 0
         while found < count and (taken := stream.take(count - found)):
             self.grow(len(taken))
             found += body.write(taken)
         return found
-
-
-def _describe_frames(first: int, count: int) -> str:
-    return f"frames {first}-{first + count - 1}" if count > 1 else f"frame {first}"
 
 
 def _read_shape(stream: Stream) -> tuple[int, ...]:

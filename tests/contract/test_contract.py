@@ -49,7 +49,7 @@ from gateway.errors import (
     ForeignProblem,
     Problem,
 )
-from gateway.openapi import Keys, build
+from gateway.openapi import build
 from gateway.settings import Settings
 from tests.description import Description
 from tests.gateway.conftest import (
@@ -114,8 +114,7 @@ def description(tmp_path_factory) -> Description:
     """The description of a gateway that serves every task, with keys."""
     path = write_map(tmp_path_factory.mktemp("map") / "map.json", LANGUAGES, TASKS)
     app = create_app(Settings.model_construct(), models=catalog.load(path))
-    keys = Keys(is_required=True, open_routes=OPEN_ROUTES)
-    return Description(build(app, {TRANSLATION, *TASKS}, keys))
+    return Description(build(app, {TRANSLATION, *TASKS}, OPEN_ROUTES))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from contract.dialects import FOREIGN, OURS
-from gateway.openapi import SCHEMES, Keys, build
+from gateway.openapi import SCHEMES, build
 from tests.description import Description
 from tests.gateway.conftest import LANGUAGES, write_map
 
@@ -112,8 +112,7 @@ def test_it_has_the_limits_of_the_map_and_the_settings(make_client):
 def test_where_keys_are_required_every_route_says_whether_it_needs_one(
     shared_client, description
 ):
-    keys = Keys(is_required=True, open_routes={"/healthz"})
-    document = build(shared_client.application, {"translation"}, keys)
+    document = build(shared_client.application, {"translation"}, {"/healthz"})
     assert document["security"] == [{name: []} for name in SCHEMES]
     paths = document["paths"]
     assert paths["/healthz"]["get"]["security"] == []
