@@ -60,50 +60,6 @@ def test_a_translation_has_the_terms_of_the_first_glossary(client):
         assert answer["translations"][0]["text"] == expected
 
 
-INVALID = "Invalid glossary entries provided"
-NO_PAIR = "Unsupported glossary source and target language pair"
-
-
-def write_several(*dictionaries: dict[str, str], **given: str) -> dict[str, Any]:
-    return {"dictionaries": dictionaries, **given}
-
-
-V2, V3 = "/v2/glossaries", "/v3/glossaries"
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "message", "detail"),
-    [
-        (V2, NEW | {"name": None}, "Value for 'name' not supported.", "found null"),
-        (V2, NEW | {"entries": "a"}, INVALID, "Key with the index 0 (starting at"),
-        (V2, NEW | {"entries": "\n"}, INVALID, "There are no entries"),
-        (V2, NEW | {"entries_format": "txt"}, "Value for 'entries_format'", "tsv"),
-        (V2, NEW | {"target_lang": "XX"}, NO_PAIR, "found 'en' and 'xx'"),
-        (V2, NEW | {"target_lang": "EN-GB"}, NO_PAIR, "found 'en' and 'en'"),
-        (V3, {}, "Parameter 'name' not specified.", ""),
-        (V3, {"name": "a"}, "Parameter 'dictionaries' not specified.", ""),
-        (V3, write_several(name="a"), "Value for 'dictionaries' not supported.", ""),
-        (
-            V3,
-            write_several(PAIR, name="a"),
-            "Parameter 'dictionaries[0].entries' not specified.",
-            "",
-        ),
-        (
-            V3,
-            write_several(PAIR | ENTRIES, PAIR | ENTRIES, name="a"),
-            "There are several dictionaries of one language pair.",
-            "",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said_in_its_words(client, path, body, message, detail):
-    response = client.post(path, json=body)
-    assert response.status_code == 400
-    assert response.json["message"].startswith(message)
-    assert detail in response.json.get("detail", "")
-
-
 def test_nothing_to_change_is_told(client):
     path = f"/v3/glossaries/{make(client)['glossary_id']}"
     response = client.patch(path, json={})

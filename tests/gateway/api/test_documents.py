@@ -223,7 +223,7 @@ def test_what_is_no_form_with_a_file_is_told(client, list_files, path, fields):
 @pytest.mark.parametrize(
     ("limits", "status", "said"),
     [
-        ({"document_bytes": 300_000}, 413, "300000 bytes"),
+        ({"document_bytes": 100_000}, 413, "100000 bytes"),
         ({"documents_kept_bytes_of_one": 1000}, 413, "documents"),
         ({"documents_kept_bytes": 1000}, 507, "documents"),
         ({"disk_reserve_bytes": 1 << 60}, 507, "documents"),
@@ -234,7 +234,7 @@ def test_what_is_kept_is_bounded(
     make_client, make_upload, list_files, path, fields, limits, status, said
 ):
     upload = make_upload(make_client(**limits))
-    for size in (300_001, 600_000):
+    for size in (100_001, 400_000):
         answer = upload(path, **fields, content=b"x" * size)
         assert (answer.status_code, said in answer.text) == (status, True)
     assert list_files() == []
