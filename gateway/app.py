@@ -35,8 +35,8 @@ from gateway.services.images import ImageService
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
 from gateway.settings import Settings, read_settings
-from gateway.uploads.answering import Uploads
 from gateway.uploads.documents import Documents
+from gateway.uploads.images import Uploads
 from text.langid import Identifier
 from torchserve_backend.management import Management
 

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from contract.languages import normalize_language
 from gateway.api import Services
 from gateway.api.deepl import WORDING, write_code
+from gateway.api.documents import write_time
 from gateway.api.glossaries import (
     TSV,
     describe,
@@ -19,7 +20,6 @@ from gateway.api.glossaries import (
     store,
     write_nothing,
     write_table,
-    write_time,
 )
 from gateway.errors import MalformedRequest, Problem, UnknownGlossary
 from gateway.glossaries.glossary import Dictionary, Glossary
@@ -276,7 +276,7 @@ def _show_2(glossary: Glossary) -> MonolingualInfo:
         "ready": True,
         "source_lang": write_code(only.source).lower(),
         "target_lang": write_code(only.target).lower(),
-        "creation_time": write_time(glossary.created_at_ms),
+        "creation_time": write_time(glossary.created_at_ms / 1000, "milliseconds"),
         "entry_count": only.entry_count,
     }
 
@@ -286,7 +286,7 @@ def _show_3(glossary: Glossary) -> MultilingualInfo:
         "glossary_id": glossary.id,
         "name": glossary.name,
         "dictionaries": list(map(_show_dictionary, glossary.dictionaries)),
-        "creation_time": write_time(glossary.created_at_ms),
+        "creation_time": write_time(glossary.created_at_ms / 1000, "milliseconds"),
     }
 
 

@@ -188,7 +188,7 @@ def name_result(document: DocumentFolder) -> str:
 
 
 def _describe(document: DocumentFolder, state: State) -> DocumentStatus:
-    order = document.order
+    order, expires_at = document.order, state.expires_at
     return {
         "id": order.id,
         "name": order.name,
@@ -198,14 +198,13 @@ def _describe(document: DocumentFolder, state: State) -> DocumentStatus:
         "texts": state.texts,
         "texts_done": state.texts_done,
         "characters": state.characters,
-        "created_at": _write_time(order.created_at) or "",
-        "expires_at": _write_time(state.expires_at),
+        "created_at": write_time(round(order.created_at)),
+        "expires_at": write_time(round(expires_at)) if expires_at else None,
         "error": dict(state.error) if state.error else None,
     }
 
 
-def _write_time(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    moment = datetime.fromtimestamp(round(seconds), UTC)
-    return moment.isoformat().replace("+00:00", "Z")
+def write_time(seconds: float, timespec: str = "seconds") -> str:
+    """A Unix time as clients read it: `2026-11-22T12:00:00Z`."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")

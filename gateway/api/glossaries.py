@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 
 from flask import Blueprint, Response, after_this_request
@@ -13,6 +12,7 @@ from typing_extensions import TypedDict
 from contract.languages import normalize_language
 from contract.tasks import TRANSLATION
 from gateway.api import Services
+from gateway.api.documents import write_time
 from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
 from gateway.glossaries.glossary import DictionaryDraft, Glossary
 from gateway.glossaries.library import Glossaries
@@ -157,12 +157,6 @@ def write_nothing() -> Response:
     return response
 
 
-def write_time(milliseconds: int) -> str:
-    """A time as clients read it: `2026-11-22T12:00:00.000Z`."""
-    time = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _describe_body(service: TranslationService) -> BodySchema:
     target = choose(service.bounds.targets, "de")
     terms = {"name": "Our products", "src_lang": "en", "tgt_lang": target}
@@ -205,7 +199,7 @@ def _show(glossary: Glossary) -> GlossaryInfo:
     return {
         "id": glossary.id,
         "name": glossary.name,
-        "created_at": write_time(glossary.created_at_ms),
+        "created_at": write_time(glossary.created_at_ms / 1000, "milliseconds"),
         "dictionaries": [
             {
                 "src_lang": dictionary.source,

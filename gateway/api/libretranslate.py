@@ -295,15 +295,12 @@ def translate(fields: Fields, service: TranslationService) -> Translation:
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if given.format == "html" else None,
         splitting="sentences" if given.format == "html" else "lines",
-        alternatives=_check_alternatives(given.alternatives, limits.max_alternatives),
+        alternatives=given.alternatives,
     )
+    if wanted.alternatives > (most := limits.max_alternatives):
+        detail = f"found {wanted.alternatives}, expected 0 to {most}"
+        raise _WORDING.refuse("alternatives", detail)
     return _join(wanted, service.translate(wanted, request.open_call(wanted.target)))
-
-
-def _check_alternatives(number: int, most: int) -> int:
-    if number > most:
-        raise _WORDING.refuse("alternatives", f"found {number}, expected 0 to {most}")
-    return number
 
 
 def _join(wanted: TranslationRequest, texts: list[TranslatedText]) -> Translation:

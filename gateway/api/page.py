@@ -51,33 +51,14 @@ _POLICY = (
 )
 _PAGE_POLICY = _POLICY + "img-src 'self' blob: data:; form-action 'self'"
 _DOCS_POLICY = _POLICY + "img-src 'self' data:; form-action 'none'"
-#: Swagger UI's files in the package offapi, and their types.
+#: The files of the documentation, and their types: Swagger UI's in the package offapi, and
+#: one of ours.
+_DOCS = PAGE.with_name("docs")
 _DOCS_FILES = {
-    "swagger_bundle.js": "text/javascript",
-    "swagger_style.css": "text/css",
+    "swagger_bundle.js": _MEDIA[".js"],
+    "swagger_style.css": _MEDIA[".css"],
+    "start.js": _MEDIA[".js"],
 }
-_START = "start.js"
-_DOCS = """<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Babelgate</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="docs/swagger_style.css">
-<div id="page"></div>
-<script src="docs/swagger_bundle.js"></script>
-<script src="docs/start.js"></script>
-</html>
-"""
-#: `validatorUrl` is another host that Swagger UI would ask.
-_SCRIPT = """SwaggerUIBundle({
-  url: "openapi.json",
-  dom_id: "#page",
-  deepLinking: true,
-  tryItOutEnabled: true,
-  validatorUrl: null,
-});
-"""
 #: Pages without a text that are kept, one per language of browsers and of links.
 _EMPTY_PAGES = 64
 #: Scripts that are written from right to left.
@@ -230,7 +211,7 @@ def _make_documentation(services: Services) -> Blueprint:
     @blueprint.get("/docs")
     @Operation("A page to try the routes", media=(_HTML,), is_cached=True)
     def docs() -> Response:
-        return _send_docs(_DOCS.encode(), f"{_HTML}; charset=utf-8")
+        return _send_docs(_read_docs("index.html"), f"{_HTML}; charset=utf-8")
 
     @blueprint.get("/docs/<name>")
     @Operation(
@@ -238,14 +219,12 @@ def _make_documentation(services: Services) -> Blueprint:
         media=("text/javascript", "text/css"),
         is_cached=True,
         refusals=(NotFound,),
-        path={"name": [*_DOCS_FILES, _START]},
+        path={"name": list(_DOCS_FILES)},
     )
     def docs_file(name: str) -> Response:
-        if name == _START:
-            return _send_docs(_SCRIPT.encode(), _MEDIA[".js"])
         if name not in _DOCS_FILES:
             raise NotFound("There is no such file; see GET /docs.")
-        return _send_docs(_read_offapi(name), f"{_DOCS_FILES[name]}; charset=utf-8")
+        return _send_docs(_read_docs(name), _DOCS_FILES[name])
 
     return blueprint
 
@@ -408,12 +387,15 @@ def _send_docs(content: bytes, content_type: str) -> Response:
 
 
 @cache
-def _read_offapi(name: str) -> bytes:
-    """A file of offapi, whose module would read all of its viewers."""
-    found = find_spec("offapi")
-    assert found
-    assert found.origin
-    return Path(found.origin).with_name(name).read_bytes()
+def _read_docs(name: str) -> bytes:
+    """A file of ours, or of offapi, whose module would read all of its viewers."""
+    path = _DOCS / name
+    if not path.is_file():
+        found = find_spec("offapi")
+        assert found
+        assert found.origin
+        path = Path(found.origin).with_name(name)
+    return path.read_bytes()
 
 
 def _pack(response: Response, find_packed: Any) -> None:

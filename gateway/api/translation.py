@@ -185,7 +185,10 @@ def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Transl
         fields["src_lang"] = [guess.language for guess in guesses]
         fields["confidence"] = [guess.confidence for guess in guesses]
     if wanted.alternatives:
-        fields["alternatives"] = [_list_alternatives(text) for text in texts]
+        fields["alternatives"] = [
+            [{"text": r.text, "score": round(r.score or 0.0, 4)} for r in others]
+            for _, *others in (text.renderings for text in texts)
+        ]
     if wanted.is_list:
         answer: dict[str, Any] = dict(fields)
         warnings = [
@@ -195,13 +198,6 @@ def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Transl
         answer = {name: values[0] for name, values in fields.items()}
         warnings = list(texts[0].warnings)
     return cast(Translated, answer | ({"warnings": warnings} if warnings else {}))
-
-
-def _list_alternatives(text: TranslatedText) -> list[dict[str, Any]]:
-    return [
-        {"text": rendering.text, "score": round(rendering.score or 0.0, 4)}
-        for rendering in text.renderings[1:]
-    ]
 
 
 def _check_xml(wanted: TranslationRequest) -> None:

@@ -13,7 +13,7 @@ from gateway.http.request import request
 from gateway.metrics import Telemetry
 from gateway.schemas import Schema, parse_parameters
 from gateway.settings import Settings
-from gateway.uploads.answering import FrameAnswer, ImageUpload, Uploads
+from gateway.uploads.images import FrameAnswer, ImageUpload, Uploads
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from gateway.errors import (
 )
 from gateway.http.bodies import Incoming
 from gateway.settings import Settings
-from gateway.uploads.answering import ROWS_AT_ONCE, FrameAnswer, ImageUpload, Uploads
+from gateway.uploads.images import ROWS_AT_ONCE, FrameAnswer, ImageUpload, Uploads
 from tests.gateway.conftest import make_call
 
 FRAMES = 32 * 10

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import DeadlineExceeded
-from gateway.uploads.answering import Buffer, UploadShare
+from gateway.uploads.images import Buffer, UploadShare
 
 LATER = time.monotonic() + 3600
 

@@ -22,7 +22,7 @@ from gateway.errors import (
     UnsupportedImage,
 )
 from gateway.settings import ROW_BYTES
-from gateway.uploads.rows import ROW_FRAMES, Cut, UploadLimits, cut
+from gateway.uploads.images import ROW_FRAMES, Cut, UploadLimits, cut
 from tests.contract.test_npy import UINT8, describe
 from tests.gateway.uploads.test_forms import END, chop, join
 from tests.handlers.encoding import write_npy as save
