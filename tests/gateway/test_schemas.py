@@ -43,11 +43,6 @@ def test_options_are_taken_over():
     assert parse(GOOD) == TranslationRequest("en", "ko", ("Hello",), is_list=False)
 
 
-def test_text_arrives_as_it_was_sent():
-    text = " \N{SNOWMAN}\N{COMBINING ACUTE ACCENT}\n\t\0 🏳️‍🌈 \u202e\\"
-    assert parse(GOOD | {"src_text": text}).texts == (text,)
-
-
 @pytest.mark.parametrize(
     ("tag", "language"),
     [("pt_BR", "pt"), ("EN", "en"), ("zh-Hant-TW", "zh"), (" ko\n", "ko")],
@@ -61,7 +56,7 @@ def test_a_language_tag_is_understood_by_its_first_part(tag, language):
 @pytest.mark.parametrize(
     ("field", "tag"),
     [
-        *(("tgt_lang", tag) for tag in ("fr", "tlh", "eng", "en;q=1")),
+        *(("tgt_lang", tag) for tag in ("fr", "tlh", "en;q=1")),
         *(
             (field, tag)
             for field in ("src_lang", "tgt_lang")
@@ -75,17 +70,15 @@ def test_a_language_that_is_not_served_is_named_with_those_that_are(field, tag):
     assert caught.value.status == 422
     assert caught.value.extra == {"field": field, "served": list(SERVED)}
     assert repr(tag) in caught.value.detail
-
-
-def test_a_very_long_language_is_not_repeated_in_full():
     with pytest.raises(UnknownLanguage) as caught:
-        parse(GOOD | {"tgt_lang": "x" * 100_000})
+        parse(GOOD | {field: "x" * 100_000})
     assert len(caught.value.detail) < 200
 
 
-def test_a_byte_order_mark_is_no_part_of_the_body():
-    body = json.dumps({"src_text": "a", "tgt_lang": "ko"}).encode("utf-8-sig")
-    assert parse(body).texts == ("a",)
+def test_text_arrives_as_it_was_sent_without_a_byte_order_mark():
+    text = " \N{SNOWMAN}\N{COMBINING ACUTE ACCENT}\n\t\0 🏳️‍🌈 \u202e\\"
+    body = json.dumps({"src_text": text, "tgt_lang": "ko"}).encode("utf-8-sig")
+    assert parse(body).texts == (text,)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +138,7 @@ def test_a_wrong_field_is_named_with_what_was_found(field, value, expected):
 def test_wrong_fields_are_told_before_unknown_languages():
     with pytest.raises(InvalidRequest):
         parse({"src_lang": "en", "src_text": 1, "tgt_lang": "tlh"})
-
-
-def test_a_list_may_be_as_long_as_the_limit():
-    assert len(parse(GOOD | {"src_text": list("abc")}).texts) == 3
+    assert len(parse(GOOD | {"src_text": list("abc")}).texts) == 3  # the limit
 
 
 @pytest.mark.parametrize(

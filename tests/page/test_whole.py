@@ -29,18 +29,7 @@ def test_the_words_of_all_languages_fit(tab, width):
         ), language
 
 
-def test_the_language_of_the_page_can_be_switched_and_stays(tab):
-    tab.find("tongue").select_option("ar")
-    expect(tab.page.locator("html")).to_have_attribute("dir", "rtl")
-    expect(tab.find("given")).to_have_attribute(
-        "placeholder", read_assets().words["ar"]["type_here"]
-    )
-    tab.page.reload()
-    expect(tab.page.locator("html")).to_have_attribute("lang", "ar")
-    expect(tab.find("target").locator("[value=de]")).to_have_text("الألمانية")
-
-
-def test_the_theme_can_be_switched_and_stays(tab):
+def test_the_language_and_the_theme_can_be_switched_and_stay(tab):
     ground = "() => getComputedStyle(document.body).backgroundColor"
     light = tab.page.evaluate(ground)
     for _ in range(2):
@@ -48,7 +37,13 @@ def test_the_theme_can_be_switched_and_stays(tab):
     expect(tab.find("theme-button")).to_have_attribute("title", "Colours: dark")
     dark = tab.page.evaluate(ground)
     assert dark != light
+    tab.find("tongue").select_option("ar")
+    expect(tab.page.locator("html")).to_have_attribute("dir", "rtl")
+    placeholder = read_assets().words["ar"]["type_here"]
+    expect(tab.find("given")).to_have_attribute("placeholder", placeholder)
     tab.page.reload()
+    expect(tab.page.locator("html")).to_have_attribute("lang", "ar")
+    expect(tab.find("target").locator("[value=de]")).to_have_text("الألمانية")
     assert tab.page.evaluate(ground) == dark
 
 

@@ -11,8 +11,10 @@ import re
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from flask.testing import FlaskClient
 
 from documents.storage import (
     NOBODY,
@@ -49,62 +51,36 @@ def list_files(folder):
     return lambda: [path for path in folder.rglob("*") if path.is_file()]
 
 
-@pytest.fixture
-def make_upload():
-    """Makes a function that uploads a file, or with `more` several."""
-
-    def make(client):
-        def upload(path="/documents", /, *, headers=None, **fields):
-            first = fields.pop("content", b"Hello\n"), fields.pop("name", "a.txt")
-            files = [first, *fields.pop("more", [])]
-            data = {
-                **fields,
-                "file": [(io.BytesIO(file), name) for file, name in files],
-            }
-            kind = "multipart/form-data"
-            return client.post(path, data=data, headers=headers, content_type=kind)
-
-        return upload
-
-    return make
+def upload(
+    client: FlaskClient,
+    path: str = "/documents",
+    /,
+    *,
+    headers: Any = None,
+    **fields: Any,
+) -> Any:
+    """Uploads a file, or with `more` several."""
+    first = fields.pop("content", b"Hello\n"), fields.pop("name", "a.txt")
+    files = [first, *fields.pop("more", [])]
+    data = fields | {"file": [(io.BytesIO(content), name) for content, name in files]}
+    kind = "multipart/form-data"
+    return client.post(path, data=data, headers=headers, content_type=kind)
 
 
-@pytest.fixture
-def upload(make_upload, client):
-    return make_upload(client)
-
-
-@pytest.fixture
-def find(storage):
+def find(storage: DocumentStorage, answer: Any) -> DocumentFolder:
     """The document of an answer."""
-
-    def find(answer) -> DocumentFolder:
-        assert answer.status_code in (200, 202), answer.text
-        body = answer.json
-        document_id = body.get("id") or body["document_id"]
-        document: DocumentFolder = storage.find(NOBODY, document_id)
-        return document
-
-    return find
+    assert answer.status_code in (200, 202), answer.text
+    told = answer.json
+    return storage.find(NOBODY, told.get("id") or told["document_id"])
 
 
-@pytest.fixture
-def end(storage):
+def end(
+    document: DocumentFolder, content: bytes = b"Bonjour\n", **changes: Any
+) -> None:
     """Ends a document as the program that translates does."""
-
-    def end(document: DocumentFolder, content: bytes = b"Bonjour\n", **changes) -> None:
-        document.result.write_bytes(content)
-        state = State(
-            status="done",
-            texts=2,
-            texts_done=2,
-            characters=5,
-            expires_at=2e9,
-            media_type="text/plain",
-        )
-        document.write_state(replace(state, **changes))
-
-    return end
+    document.result.write_bytes(content)
+    state = State("done", texts=2, expires_at=2e9, media_type="text/plain")
+    document.write_state(replace(state, **changes))
 
 
 @pytest.fixture
@@ -124,18 +100,18 @@ def glossary(client) -> None:
     ids=["ours", "languages", "DeepL"],
 )
 def test_a_glossary_that_does_not_fit_is_refused_at_once(
-    upload, glossary, list_files, path, fields, status
+    client, glossary, list_files, path, fields, status
 ):
-    assert upload(path, **fields).status_code == status
+    assert upload(client, path, **fields).status_code == status
     assert list_files() == []
 
 
-def test_a_document_is_taken_and_told_of(upload, glossary, client, find, storage):
+def test_a_document_is_taken_and_told_of(client, glossary, storage):
     content = os.urandom(450_000)
     given = {"src_lang": "en", "name": "/tmp/my report.TXT", "glossary": "terms"}
-    answer = upload(**OURS, **given, content=content)
+    answer = upload(client, **OURS, **given, content=content)
     assert answer.status_code == 202
-    document = find(answer)
+    document = find(storage, answer)
     assert answer.headers["Location"] == f"/documents/{document.order.id}"
     assert client.get(answer.headers["Location"]).json == answer.json
     created = answer.json["created_at"]
@@ -161,9 +137,9 @@ def test_a_document_is_taken_and_told_of(upload, glossary, client, find, storage
     assert (job.owner, job.id) == (NOBODY, document.order.id)
 
 
-def test_the_result_is_handed_out(upload, client, find, end):
-    answer = upload(**OURS, name="an öld file.txt")
-    end(find(answer), b"x" * 1_000_000)
+def test_the_result_is_handed_out(client, storage):
+    answer = upload(client, **OURS, name="an öld file.txt")
+    end(find(storage, answer), b"x" * 1_000_000)
     where = f"/documents/{answer.json['id']}"
     assert client.get(where).json["expires_at"] == "2033-05-18T03:33:20Z"
     result = client.get(f"{where}/result")
@@ -173,13 +149,13 @@ def test_the_result_is_handed_out(upload, client, find, end):
         "attachment; filename*=UTF-8''an%20%C3%B6ld%20file.ko.txt"
     )
     assert result.headers["X-Content-Type-Options"] == "nosniff"
-    end(find(answer), status="failed", error=PROBLEM)
+    end(find(storage, answer), status="failed", error=PROBLEM)
     refused = client.get(f"{where}/result")
     assert (refused.status_code, refused.json["error"]) == (409, PROBLEM)
 
 
-def test_a_deleted_document_never_was(upload, client, list_files):
-    where = f"/documents/{upload(**OURS).json['id']}"
+def test_a_deleted_document_never_was(client, list_files):
+    where = f"/documents/{upload(client, **OURS).json['id']}"
     assert client.delete(where).status_code == 204
     assert list_files() == []
     for path in (where, f"{where}/result", "/documents/%2e%2e%2f", "/documents/x"):
@@ -201,9 +177,9 @@ def test_a_deleted_document_never_was(upload, client, list_files):
     ],
 )
 def test_a_wrong_form_is_told_and_leaves_nothing(
-    upload, list_files, fields, status, detail
+    client, list_files, fields, status, detail
 ):
-    answer = upload(**fields)
+    answer = upload(client, **fields)
     assert (answer.status_code, detail in answer.json["detail"]) == (status, True)
     assert list_files() == []
 
@@ -231,49 +207,49 @@ def test_what_is_no_form_with_a_file_is_told(client, list_files, path, fields):
     ids=["of a document", "of one", "of all", "of the disk"],
 )
 def test_what_is_kept_is_bounded(
-    make_client, make_upload, list_files, path, fields, limits, status, said
+    make_client, list_files, path, fields, limits, status, said
 ):
-    upload = make_upload(make_client(**limits))
+    client = make_client(**limits)
     for size in (100_001, 400_000):
-        answer = upload(path, **fields, content=b"x" * size)
+        answer = upload(client, path, **fields, content=b"x" * size)
         assert (answer.status_code, said in answer.text) == (status, True)
     assert list_files() == []
 
 
 @EVERYWHERE
 def test_a_full_disk_is_told_and_leaves_nothing(
-    upload, list_files, monkeypatch, path, fields
+    client, list_files, monkeypatch, path, fields
 ):
     def write(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", write)
-        answer = upload(path, **fields)
+        answer = upload(client, path, **fields)
     assert answer.status_code == 507, answer.text
     assert list_files() == []
 
 
 @EVERYWHERE
 @pytest.mark.parametrize("limit", ["documents_waiting", "documents_of_one"])
-def test_waiting_documents_are_bounded(
-    make_client, make_upload, storage, path, fields, limit
-):
-    upload = make_upload(make_client(**{limit: 1}))
-    assert upload(**OURS).status_code == 202
-    answer = upload(path, **fields)
+def test_waiting_documents_are_bounded(make_client, storage, path, fields, limit):
+    client = make_client(**{limit: 1})
+    assert upload(client, **OURS).status_code == 202
+    answer = upload(client, path, **fields)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "30")
     assert len(storage.list_unfinished()) == 1
 
 
-def test_deepls_document_is_told_of_with_its_key(upload, client, find, end):
-    answer = upload("/v2/document", **DEEPL, source_lang="EN", formality="default")
+def test_deepls_document_is_told_of_with_its_key(client, storage):
+    given = {"source_lang": "EN", "formality": "default", "filename": "report.html"}
+    answer = upload(client, "/v2/document", **DEEPL, **given, name="blob")
+    assert find(storage, answer).order.name == "report.html"
     assert set(answer.json) == {"document_id", "document_key"}
     where = f"/v2/document/{answer.json['document_id']}"
     key = {"document_key": answer.json["document_key"]}
-    end(find(answer), status="translating", started_at=1.0, texts_done=1)
+    end(find(storage, answer), status="translating", started_at=1.0, texts_done=1)
     assert client.get(where, query_string=key).json["seconds_remaining"] > 1e6
-    end(find(answer), status="failed", error=PROBLEM)
+    end(find(storage, answer), status="failed", error=PROBLEM)
     told = client.post(where, json=key).json
     assert (told["status"], told["error_message"]) == ("error", "Text 3: no.")
     for path in (where, f"{where}/result"):
@@ -296,20 +272,15 @@ def test_deepls_document_is_told_of_with_its_key(upload, client, find, end):
     ],
 )
 def test_deepls_form_is_refused_in_its_words(
-    upload, list_files, fields, status, message
+    client, list_files, fields, status, message
 ):
-    answer = upload("/v2/document", **fields)
+    answer = upload(client, "/v2/document", **fields)
     assert answer.status_code == status
     assert answer.json["message"].startswith(message)
     assert list_files() == []
 
 
-def test_deepls_file_may_be_named_by_a_field(upload, find):
-    answer = upload("/v2/document", **DEEPL, name="blob", filename="report.html")
-    assert find(answer).order.name == "report.html"
-
-
-def test_libretranslates_file_is_waited_for(upload, client, storage, end):
+def test_libretranslates_file_is_waited_for(client, storage):
     def translate():
         while (
             not storage.list_unfinished()
@@ -321,7 +292,7 @@ def test_libretranslates_file_is_waited_for(upload, client, storage, end):
 
     worker = threading.Thread(target=translate)
     worker.start()
-    answer = upload("/translate_file", **LIBRE, name="my-file.txt")
+    answer = upload(client, "/translate_file", **LIBRE, name="my-file.txt")
     worker.join()
     url = answer.json["translatedFileUrl"]
     assert url.startswith("http://localhost/download_file/open-")
@@ -338,7 +309,7 @@ def test_libretranslates_file_is_waited_for(upload, client, storage, end):
     "why", ["it fails", "it takes too long", "the client has gone"]
 )
 def test_libretranslates_file_without_a_result_is_deleted(
-    upload, list_files, monkeypatch, why
+    client, list_files, monkeypatch, why
 ):
     headers = {"X-Timeout-Ms": "300"} if why == "it takes too long" else {}
     if why == "it fails":
@@ -346,7 +317,7 @@ def test_libretranslates_file_without_a_result_is_deleted(
         monkeypatch.setattr(DocumentFolder, "read_state", lambda _: states.pop(0))
     elif why == "the client has gone":
         monkeypatch.setattr(Call, "has_gone", lambda _: True)
-    answer = upload("/translate_file", headers=headers, **LIBRE)
+    answer = upload(client, "/translate_file", headers=headers, **LIBRE)
     status, said = {
         "it fails": (400, "Text 3: no."),
         "it takes too long": (504, "POST /documents"),

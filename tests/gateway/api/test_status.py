@@ -66,9 +66,7 @@ def test_every_language_of_m2m100_has_names(map_path, make_client):
     assert len({row["name"] for row in answer.json}) == len(ALL_LANGUAGES)
 
 
-@pytest.mark.parametrize(
-    "tasks", [("translation",), ("captioning",), TASKS, ("translation", "detection")]
-)
+@pytest.mark.parametrize("tasks", [TASKS, ("translation", "detection")])
 def test_the_tasks_are_those_of_the_map(make_stack, tasks):
     found = make_stack(*tasks).get("/tasks").json
     assert [one["task"] for one in found] == list(tasks)
@@ -116,11 +114,8 @@ def test_a_model_that_miscounts_its_frames_is_a_fault_of_ours(make_stack, torchs
 @pytest.mark.parametrize(
     ("path", "parameters"),
     [
-        ("/caption", {}),
         ("/caption?top_k=3", {}),
-        ("/classify", {"top_k": "5"}),
         ("/classify?top_k=3&threshold=1", {"top_k": "3"}),
-        ("/detect-objects", {"threshold": "0.5"}),
         ("/detect-objects?threshold=1e-1", {"threshold": "0.1"}),
     ],
 )

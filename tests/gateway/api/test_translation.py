@@ -32,15 +32,7 @@ def test_the_model_gets_normalised_languages(post, torchserve):
 
 @pytest.mark.parametrize(
     "content_type",
-    [
-        None,
-        "",
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "multipart/form-data; boundary=x",
-        "application/json; charset=latin-1",
-        "nonsense",
-    ],
+    [None, "multipart/form-data; boundary=x", "application/json; charset=latin-1"],
 )
 def test_the_clients_content_type_does_not_matter(client, content_type):
     body = json.dumps(WANTED | {"src_text": "né"}, ensure_ascii=False).encode()
