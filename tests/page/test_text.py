@@ -135,12 +135,6 @@ def test_a_text_can_be_pasted_copied_and_cleared(tab):
     expect(tab.find("output")).to_be_empty()
 
 
-def test_ctrl_enter_translates_at_once(tab):
-    tab.type(SENTENCE)
-    tab.find("given").press("Control+Enter")
-    tab.wait_for_output(f"fr:{SENTENCE}")
-
-
 def test_a_sentence_offers_others_by_a_click_and_by_keys(tab, stage):
     tab.type(f"{SENTENCE} {OTHER}")
     tab.wait_for_output(f"fr:{SENTENCE} fr:{OTHER}")
@@ -161,15 +155,12 @@ def test_a_sentence_offers_others_by_a_click_and_by_keys(tab, stage):
     tab.wait_for_output(f"fr:{SENTENCE} {text}")
 
 
-def test_what_was_kept_is_marked(tab):
+def test_what_was_kept_is_marked_and_so_are_tags_of_html(tab):
     text = "My name is {name}: see https://example.org/a, `x = 1` and 5 km."
     tab.type(text)
     tab.wait_for_output(f"fr:{text}")
     kept = tab.page.locator("#output mark").all_text_contents()
     assert kept == ["{name}", "https://example.org/a", "`x = 1`", "5 km"]
-
-
-def test_tags_are_kept_and_marked_where_the_text_is_html(tab):
     tab.find("format").select_option("html")
     tab.type("<p>Where is <b>the station</b>?</p>")
     tab.wait_for_output("<p>fr:Where is <b>the station</b>?</p>")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import re
 from typing import Any
 
 import gevent
@@ -88,15 +87,6 @@ def test_a_translation_has_the_terms(client, make, torchserve, by):
     response = translate(client, "My work station is an Acme.", glossary=made[by])
     assert response.json == {"translated": "ko:My 작업대 is an Acme."}
     assert torchserve.calls[-1].row["src_text"] == "My {0} is an {1}."
-
-
-def test_a_term_is_there_where_the_model_loses_its_placeholder(
-    client, make, torchserve
-):
-    torchserve.translate = lambda target, text: re.sub(r"\{\d+\}", "", text)
-    make()
-    answer = translate(client, "My work station is new.", glossary="Ours").get_json()
-    assert answer == {"translated": "My 작업대 is new."}
 
 
 def test_the_dictionary_is_that_of_the_identified_language(client, make):

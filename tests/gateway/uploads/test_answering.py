@@ -28,6 +28,7 @@ from gateway.http.bodies import Incoming
 from gateway.settings import Settings
 from gateway.uploads.images import ROWS_AT_ONCE, FrameAnswer, ImageUpload, Uploads
 from tests.gateway.conftest import make_call
+from tests.handlers.encoding import write_npy
 
 FRAMES = 32 * 10
 #: Room for one image.
@@ -82,9 +83,7 @@ def make_array(frames: int = FRAMES) -> bytes:
     """A `.npy` file whose frames' first pixels count up."""
     array = np.zeros((frames, 8, 8, 3), np.uint8)
     array[:, 0, 0, 0] = np.arange(frames)
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
+    return write_npy(array)
 
 
 def see(_: int, row: RowRequest) -> dict[str, Any]:
