@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import psutil
 import pytest
 from playwright.sync_api import (
     Browser,
@@ -51,8 +50,7 @@ class Stage:
 
     url: str
     torchserve: FakeTorchServe
-    #: Gunicorn's master, and the documents that it was given.
-    master: psutil.Popen
+    #: The documents that it was given.
     documents: DocumentStorage
 
 
@@ -128,8 +126,8 @@ def running(
     """It ends before the browser does, which is why it asks for it."""
     folder = tmp_path_factory.mktemp("page")
     served = serve_page(folder, idle)
-    url, master, fake = pytestconfig.stash[SHARED].enter_context(served)
-    return Stage(url, fake, master, DocumentStorage(folder / "documents"))
+    url, _, fake = pytestconfig.stash[SHARED].enter_context(served)
+    return Stage(url, fake, DocumentStorage(folder / "documents"))
 
 
 @pytest.fixture
