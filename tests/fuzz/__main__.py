@@ -42,7 +42,7 @@ def fuzz(ending: str, seconds: float, seed: int) -> int:
 
     shapes = [shape for shape in SHAPES if shape.ending == ending]
     for shape in Random(seed).sample(shapes, len(shapes)):
-        check(shape.write())
+        check(shape.write(shape.most_bytes))
         if time.monotonic() > end - seconds / 2:
             break
     documents = draw_documents(make_seed(ending), find_most_bytes(ending))

@@ -19,6 +19,7 @@ class Shape:
     of two lengths costs a lot. `%` in the first unit is its number."""
 
     ending: str
+    name: str
     unit: str
     before: str = ""
     between: str = ""
@@ -26,9 +27,14 @@ class Shape:
     after: str = ""
     part: str = WHOLE
 
-    def write(self) -> bytes:
-        """The document, whose size is the largest that is tried, packed or not."""
-        size = find_most_bytes(self.ending) // (2 if self.then else 1)
+    @property
+    def most_bytes(self) -> int:
+        """The largest size that is tried."""
+        return find_most_bytes(self.ending)
+
+    def write(self, size: int) -> bytes:
+        """The document of a size, packed or not."""
+        size //= 2 if self.then else 1
         count = size // len(self.unit.replace("%", "12345").encode())
         first = "".join(self.unit.replace("%", str(n)) for n in range(count))
         then = self.then * (size // len(self.then.encode() or b" "))
@@ -40,9 +46,9 @@ class Shape:
 def _read_shapes() -> Iterator[Shape]:
     path = Path(__file__).with_name("shapes.yaml")
     for ending, shapes in yaml.safe_load(path.read_text("utf-8"))["shapes"].items():
-        for given in shapes.values():
-            texts = {name: _join(value) for name, value in given.items()}
-            yield Shape(ending, **texts)
+        for name, given in shapes.items():
+            texts = {field: _join(value) for field, value in given.items()}
+            yield Shape(ending, name, **texts)
 
 
 def _join(value: Any) -> str:
