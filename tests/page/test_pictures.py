@@ -35,7 +35,7 @@ def check_answers(tab: Tab) -> None:
     expect(tab.find("objects").locator("li")).to_have_count(1)
 
 
-def test_a_picture_has_a_caption_labels_and_boxes(tab):
+def test_a_picture_has_a_caption_labels_and_boxes_that_are_sure(tab, stage):
     choose(tab)
     check_answers(tab)
     bar = tab.find("labels").locator("meter").first
@@ -43,17 +43,13 @@ def test_a_picture_has_a_caption_labels_and_boxes(tab):
     box = tab.page.locator("#frame rect")
     expect(box).to_have_count(1)
     expect(box).to_have_attribute("width", "2")
-
-
-def test_the_slider_shows_more_and_fewer_boxes_without_asking_again(tab, stage):
-    choose(tab)
-    check_answers(tab)
+    # The slider shows more and fewer boxes without asking again.
     asked = len(stage.torchserve.calls)
     tab.find("threshold").fill("10")
-    expect(tab.page.locator("#frame rect")).to_have_count(2)
+    expect(box).to_have_count(2)
     expect(tab.find("threshold-value")).to_have_text("10%")
     tab.find("threshold").fill("95")
-    expect(tab.page.locator("#frame rect")).to_have_count(0)
+    expect(box).to_have_count(0)
     expect(tab.find("objects")).to_have_text("Nothing that is as sure.")
     assert len(stage.torchserve.calls) == asked
 
