@@ -1,5 +1,5 @@
-"""What the stack has and how it is: health, readiness, tasks, languages, and the totals of `GET
-/status`, from all processes and from the workers.
+"""The state of the stack: health, readiness, tasks, languages, and the totals of `GET /status`,
+from all processes and from the workers.
 """
 
 from __future__ import annotations
