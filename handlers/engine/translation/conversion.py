@@ -30,8 +30,7 @@ from handlers.engine.directories import (
     seal,
     unseal,
 )
-from handlers.engine.translation.m2m100 import language_token
-from handlers.engine.translation.vocabulary import list_pieces, write_list
+from handlers.engine.translation.m2m100 import language_token, list_pieces, write_list
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,9 @@ from handlers.engine.translation.m2m100 import (
     language_token,
     longest_answer,
     read_beams,
+    read_list,
+    suits,
 )
-from handlers.engine.translation.vocabulary import read_list, suits
 
 #: With CTranslate2's default 1, the search ends before it finds the hypotheses that
 #: Transformers finds. A beam of one has no other hypotheses.

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from benchmarks.instruments.random_model import invent_vocabulary
-from handlers.engine.translation.vocabulary import list_pieces
+from handlers.engine.translation.m2m100 import list_pieces
 from models.phrasebook_recipe import phrasebook
 
 #: Pieces of M2M100.

@@ -12,9 +12,10 @@ import pytest
 from handlers.engine.directories import Digests
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
-from handlers.engine.translation.m2m100 import Decoding, Sentence
-from handlers.engine.translation.vocabulary import (
-    FILE,
+from handlers.engine.translation.m2m100 import (
+    LIST_FILE,
+    Decoding,
+    Sentence,
     list_pieces,
     read_list,
     suits,
@@ -68,7 +69,7 @@ def test_a_restricted_model_shares_its_files_with_the_whole_one(cache: Path):
     whole = conversion.convert(PHRASEBOOK, cache, "int8")
     french = conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"])
     assert (whole / "model.bin").samefile(french / "model.bin")
-    assert not (whole / FILE).exists()
+    assert not (whole / LIST_FILE).exists()
     everything = json.loads((french / "shared_vocabulary.json").read_text("utf-8"))
     assert read_list(french) == frozenset(list_pieces(everything, ["fr"]))
     assert conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"]) == french
@@ -95,7 +96,7 @@ def test_a_run_reads_the_shared_files_once(
     for run in range(2):
         check(Digests())
         assert read.count("model.bin") == 1, run
-        assert read.count(FILE) == 2, run
+        assert read.count(LIST_FILE) == 2, run
 
 
 def test_rows_that_need_other_pieces_get_them(cache: Path):
