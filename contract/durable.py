@@ -54,12 +54,19 @@ def create(
     """An empty file that takes the place of `path` when the block ends, and is gone if the
     block raises. Other writers of `path` wait meanwhile, for a minute at most. Unless it
     `is_synced`, a power cut may leave a torn one. Raises OSError."""
-    with _open_draft(path, mode) as (file, draft):
-        yield file
-        file.flush()
-        if is_synced:
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+    draft = path.with_name(f".{path.name}.draft")
+    # A killed writer leaves it unlocked, and the next one uses it again.
+    with _lock(draft, mode) as file:
+        file.truncate()
+        try:
+            yield file
+            file.flush()
+            if is_synced:
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        finally:
+            if _is_at(draft, file):
+                draft.unlink()
     if is_synced:
         sync(path.parent)
 
@@ -169,20 +176,6 @@ def unlock(descriptor: int) -> None:
 def commit(transaction: Transaction) -> None:
     """Makes a transaction durable. Raises what the database's library raises."""
     transaction.commit()
-
-
-@contextmanager
-def _open_draft(path: Path, mode: int) -> Iterator[tuple[BinaryIO, Path]]:
-    """An empty file beside `path` that only we write, and its name. A killed writer leaves it
-    unlocked, and the next one uses it again. It goes unless it gets another name."""
-    draft = path.with_name(f".{path.name}.draft")
-    with _lock(draft, mode) as file:
-        file.truncate()
-        try:
-            yield file, draft
-        finally:
-            if _is_at(draft, file):
-                draft.unlink()
 
 
 def _lock(draft: Path, mode: int) -> BinaryIO:
