@@ -84,7 +84,9 @@ def parse_pip_options(listed: str) -> list[tuple[str, str]]:
 
 def _install_packages(command: Sequence[str | Path]) -> None:
     """Builds the stage that holds them, the only one that sees pip's files."""
-    options = _read_pip_options()
+    # The environment counts more than files; pip lists it first.
+    listed = _run([Path(sys.executable), "-m", "pip", "config", "list"])
+    options = parse_pip_options("\n".join(reversed(listed.splitlines())))
     with tempfile.TemporaryDirectory() as folder:
         secret = Path(folder, "pip.conf")
         secret.write_text(write_pip_configuration(options), "utf-8")
@@ -98,12 +100,6 @@ def _install_packages(command: Sequence[str | Path]) -> None:
 def _list_sizes(buildah: Path, image: str) -> list[str]:
     wanted = ["--format={{.Size}}", "--filter", f"reference={image}"]
     return _run([buildah, "images", *wanted]).splitlines()
-
-
-def _read_pip_options() -> list[tuple[str, str]]:
-    # The environment counts more than files; pip lists it first.
-    listed = _run([Path(sys.executable), "-m", "pip", "config", "list"])
-    return parse_pip_options("\n".join(reversed(listed.splitlines())))
 
 
 def _make_base(buildah: Path, mmdebstrap: Path) -> None:

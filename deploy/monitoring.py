@@ -79,7 +79,10 @@ def _measure_memory(programs: Mapping[int, str], run: Path) -> dict[str, int]:
     for process in psutil.process_iter():
         with suppress(ProcessLookupError, psutil.Error):
             group = os.getpgid(process.pid)
-            program = programs.get(group) or _find_stray(process.pid, run)
+            program = programs.get(group)
+            # Ray's workers leave their program's group.
+            if program is None and launch.is_ours(process.pid, run):
+                program = launch.find_program(process.pid)
             if program is None:
                 continue
             is_worker = process.name() == _REPLICA or (
@@ -90,11 +93,6 @@ def _measure_memory(programs: Mapping[int, str], run: Path) -> dict[str, int]:
             shown = _WORKERS if is_worker else program
             sizes[shown] = sizes.get(shown, 0) + process.memory_info().rss
     return sizes
-
-
-def _find_stray(pid: int, run: Path) -> str | None:
-    """The program of a process that has left the program's group, as Ray's workers do."""
-    return launch.find_program(pid) if launch.is_ours(pid, run) else None
 
 
 def write_configuration(stack: Stack) -> Path:

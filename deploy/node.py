@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 from contract import durable, variables
@@ -32,7 +31,7 @@ def lay_out(node: Node) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     node.folder.chmod(0o700)  # Ray opens its own folders to everybody
     # A link of another user's cannot be removed, and is not followed.
-    _unlink(node.link)
+    node.link.unlink(missing_ok=True)
     node.link.symlink_to(node.sessions)
     for name in nodes.TEMPORARY:
         shutil.rmtree(node.sessions / name, ignore_errors=True)
@@ -48,7 +47,7 @@ def clear(node: Node) -> None:
     if logs.is_dir():
         _remove_logs(node)
         durable.rename(logs.resolve(), _find_logs(node))
-    _unlink(node.link)
+    node.link.unlink(missing_ok=True)
     for folder in (node.sessions, node.state):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -63,11 +62,6 @@ def _remove_logs(node: Node) -> None:
     if logs.is_symlink():
         logs.unlink()
     shutil.rmtree(logs, ignore_errors=True)
-
-
-def _unlink(path: Path) -> None:
-    with suppress(FileNotFoundError):
-        path.unlink()
 
 
 if __name__ == "__main__":
