@@ -1,32 +1,35 @@
-"""Reads texts in a process of its own, `python -m gateway.services.reader`. Jobs and answers
-are pickled: both ends are this program, and nobody else has their socket.
+"""Reads texts in a process of its own, `python -m gateway.services.reader`, with jobs and
+answers as lines of JSON.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 import signal
-import struct
 import sys
 import traceback
 from collections.abc import Iterator
+
+from pydantic import TypeAdapter
 
 from gateway.glossaries.glossary import read_entries
 from text.document import Piece, ReadingJob, Segment, scan
 from text.errors import TermsUnavailable, TextError, TooManySentences
 from text.terms import TermCache
 
-#: The bytes before each part of an answer, which tell its length.
-LENGTH = struct.Struct("I")
 #: The usual length of a part in characters. Parsing a part blocks the gateway.
 _PART_CHARACTERS = 32 << 10
 _PLACEHOLDER_CHARACTERS = 32
 #: Below the gateway's own priority: reading a text must not delay other requests.
 _NICENESS = 10
 
-#: A part of the answer to a job, or why there is none.
-Part = list[Piece | int] | TextError
+#: A job, and the seconds that it may take.
+JOBS: TypeAdapter[tuple[ReadingJob, float]] = TypeAdapter(tuple[ReadingJob, float])
+#: A part of the answer to a job, or the name of the error that ended it.
+PARTS: TypeAdapter[list[Piece | int] | str] = TypeAdapter(list[Piece | int] | str)
+ERRORS: dict[str, type[TextError]] = {
+    error.__name__: error for error in (TooManySentences, TermsUnavailable)
+}
 
 
 def main() -> None:
@@ -35,17 +38,16 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     cache = TermCache(read_entries)
-    while True:
-        job, limit_s = pickle.load(sys.stdin.buffer)
+    for line in sys.stdin.buffer:
+        job, limit_s = JOBS.validate_json(line)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         for part in _answer(job, cache):
-            content = pickle.dumps(part)
-            sys.stdout.buffer.write(LENGTH.pack(len(content)) + content)
+            sys.stdout.buffer.write(PARTS.dump_json(part) + b"\n")
         sys.stdout.buffer.flush()
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _answer(job: ReadingJob, cache: TermCache) -> Iterator[Part]:
+def _answer(job: ReadingJob, cache: TermCache) -> Iterator[list[Piece | int] | str]:
     items: list[Piece | int] = []
     characters = 0
     try:
@@ -56,8 +58,8 @@ def _answer(job: ReadingJob, cache: TermCache) -> Iterator[Part]:
                 yield items
                 items, characters = [], 0
         yield items
-    except (TooManySentences, TermsUnavailable) as error:
-        yield error
+    except tuple(ERRORS.values()) as error:
+        yield type(error).__name__
 
 
 def _measure(piece: Piece | int) -> int:
@@ -69,7 +71,7 @@ def _measure(piece: Piece | int) -> int:
 if __name__ == "__main__":
     try:
         main()
-    except (BrokenPipeError, EOFError, pickle.UnpicklingError):
+    except BrokenPipeError:
         pass  # the gateway has gone
     except Exception as error:  # its message may quote a text
         where = "".join(traceback.format_tb(error.__traceback__))

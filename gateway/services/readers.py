@@ -5,7 +5,6 @@ ones in a few processes that start when first needed.
 from __future__ import annotations
 
 import heapq
-import pickle
 import socket
 import subprocess
 import sys
@@ -32,10 +31,10 @@ from gateway.errors import (
 )
 from gateway.glossaries.glossary import read_entries
 from gateway.http.request import Call
-from gateway.services.reader import LENGTH, Part
+from gateway.services.reader import ERRORS, JOBS, PARTS
 from gateway.threads import call_in_thread, let_others_run
 from text.document import Document, Piece, ReadingJob, collect, scan
-from text.errors import TermsUnavailable, TextError, TooManySentences
+from text.errors import TermsUnavailable, TooManySentences
 from text.terms import TermCache
 
 _ROOT = Path(__file__).parents[2]
@@ -185,13 +184,14 @@ class _Reader:
         call.check(_STAGE)
         self._is_busy = True
         limit_s = max(_LEAST_S, call.deadline - time.monotonic())
-        self._send(pickle.dumps((job, limit_s)), call)
+        self._send(JOBS.dump_json((job, limit_s)) + b"\n", call)
         missing = len(job.texts)
-        for pieces in self._receive(call):
-            let_others_run()  # parts may come faster than their turn
-            if isinstance(pieces, TextError):
+        for line in self._receive(call):
+            let_others_run()  # lines may come faster than their turn
+            pieces = PARTS.validate_json(line)
+            if isinstance(pieces, str):
                 self._is_busy = False
-                raise pieces
+                raise ERRORS[pieces]
             missing -= sum(isinstance(piece, int) for piece in pieces)
             self._is_busy = missing > 0
             yield from pieces
@@ -214,17 +214,15 @@ class _Reader:
             except OSError:
                 return  # it has ended, and so does its answer
 
-    def _receive(self, call: Call) -> Iterator[Part]:
-        """The answer's parts, up to the end of the process."""
-        begun = bytearray()
+    def _receive(self, call: Call) -> Iterator[bytes]:
+        """The answer's lines, up to the end of the process."""
+        begun: list[bytes] = []
         while chunk := self._receive_chunk(call):
-            begun += chunk
-            while len(begun) >= LENGTH.size:
-                end = LENGTH.size + LENGTH.unpack_from(begun)[0]
-                if len(begun) < end:
-                    break
-                yield pickle.loads(begun[LENGTH.size : end])
-                del begun[:end]
+            *ended, rest = chunk.split(b"\n")
+            for line in ended:
+                yield b"".join([*begun, line])
+                begun = []
+            begun.append(rest)
 
     def _receive_chunk(self, call: Call) -> bytes:
         while True:
