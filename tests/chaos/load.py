@@ -90,15 +90,14 @@ def write_questions(marker: str) -> list[Question]:
 
 
 def learn(url: str, questions: Sequence[Question]) -> list[Question]:
-    return [_learn(url, question) for question in questions]
-
-
-def _learn(url: str, question: Question) -> Question:
-    with _connect(url, 30.0) as client:
-        status, _, document = _exchange(client, question, 30.0)
-    assert status in (200, 422), document
-    right = document["translated"] if status == 200 else document["type"]
-    return Question(question.kind, question.body, right)
+    learned = []
+    for question in questions:
+        with _connect(url, 30.0) as client:
+            status, _, document = _exchange(client, question, 30.0)
+        assert status in (200, 422), document
+        right = document["translated"] if status == 200 else document["type"]
+        learned.append(Question(question.kind, question.body, right))
+    return learned
 
 
 def ask(url: str, question: Question, limit_s: float) -> Exchange:
