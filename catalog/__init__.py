@@ -173,7 +173,12 @@ def load(
     elif gpus is None:
         gpus = count_gpus()
     for place, devices in found.asked.items():
-        _check_devices(f"{path}: {place}", devices, gpus)
+        for device in devices:
+            if gpus and device != CPU and int(device) >= gpus:
+                raise CatalogError(
+                    f"{path}: {place}: GPU {device} does not exist, this host has "
+                    f'{gpus} (0 to {gpus - 1}). Name one of them or "cpu".'
+                )
     frozen = _freeze(content | {"gpus": gpus})
     return replace(make_catalog(found, has_gpus=gpus > 0), frozen=frozen)
 
@@ -210,15 +215,6 @@ def make_catalog(found: Map, *, has_gpus: bool) -> Catalog:
 
 def _freeze(content: object) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-
-
-def _check_devices(where: str, devices: tuple[str, ...], gpus: int) -> None:
-    for device in devices:
-        if gpus and device != CPU and int(device) >= gpus:
-            raise CatalogError(
-                f"{where}: GPU {device} does not exist, this host has "
-                f'{gpus} (0 to {gpus - 1}). Name one of them or "cpu".'
-            )
 
 
 def _make_routes(

@@ -146,7 +146,10 @@ def _describe(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
     place = [str(part) for part in fault["loc"] if part != "[key]"]
     owner = _find_owner(shape, place)
     if fault["type"] == "extra_forbidden":
-        return ".".join(place), _describe_unknown(owner, *place[-2:])
+        expected = f"one of {', '.join(owner.model_fields)}"
+        if issubclass(owner, Section) and place[-1] in ClusterSection.model_fields:
+            expected = f'it in "cluster": {{"{place[-2]}": {{"{place[-1]}": …}}}}'
+        return ".".join(place), f"unknown key, expected {expected}"
     if fault["type"] == "value_error":
         expected = str(fault["ctx"]["error"])
     elif fault["type"] in _OBJECTS:
@@ -164,14 +167,6 @@ def _find_owner(shape: type[BaseModel], place: list[str]) -> type[BaseModel]:
             break
         shape = inner
     return shape
-
-
-def _describe_unknown(owner: type[BaseModel], *place: str) -> str:
-    key = place[-1]
-    if issubclass(owner, Section) and key in ClusterSection.model_fields:
-        inner = f'{{"{place[0]}": {{"{key}": …}}}}'
-        return f'unknown key, expected it in "cluster": {inner}'
-    return f"unknown key, expected one of {', '.join(owner.model_fields)}"
 
 
 def read_file(path: Path) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -86,7 +85,16 @@ def install(*missing: Program) -> list[Path]:
     )
     if not shutil.which("apt-get") or (prefix and not shutil.which("sudo")):
         raise StackError(advice)
-    for command in _list_commands(missing):
+    # The packages would start servers of their own, also at each boot. RUNLEVEL=1 prevents
+    # that for init scripts, and a mask for systemd, which ignores RUNLEVEL.
+    apt = ["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get", "-y"]
+    services = [f"{program.service}.service" for program in missing if program.service]
+    is_masked = services and _SYSTEMD.is_dir()
+    for command in (
+        [*apt, "update", "-qq"],
+        *([["systemctl", "mask", *services]] if is_masked else []),
+        [*apt, "install", "-qq", "--no-install-recommends", *packages.split()],
+    ):
         done = subprocess.run([*prefix, *command], capture_output=True, text=True)
         if done.returncode != 0:
             raise StackError(f"{advice}\n{done.stderr.strip()}")
@@ -94,18 +102,3 @@ def install(*missing: Program) -> list[Path]:
     if len(found) < len(missing):
         raise StackError(advice)
     return found
-
-
-def _list_commands(missing: Sequence[Program]) -> list[list[str]]:
-    """The packages would start servers of their own, also at each boot. RUNLEVEL=1 prevents
-    that for init scripts, and a mask for systemd, which ignores RUNLEVEL."""
-    apt = ["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get", "-y"]
-    services = [f"{program.service}.service" for program in missing if program.service]
-    return [
-        [*apt, "update", "-qq"],
-        *([["systemctl", "mask", *services]] if services and _SYSTEMD.is_dir() else []),
-        [
-            *(*apt, "install", "-qq", "--no-install-recommends"),
-            *(program.package for program in missing),
-        ],
-    ]
