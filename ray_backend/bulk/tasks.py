@@ -37,7 +37,7 @@ from handlers.translation import TranslationHandler
 from ray_backend.bulk.job import BulkJob, Chunk, FilePart, PartWritten
 from ray_backend.bulk.storage import KEPT, fetch
 from ray_backend.replica import load_handler
-from text.batch import translate_batch
+from text.composition import translate_batch
 from text.errors import SentenceRefused, TextError
 from text.langid import Identifier
 from text.options import TranslationRequest
