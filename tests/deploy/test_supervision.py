@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from deploy import launch
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision, end
 from tests.e2e.real_stack import wait_until
+from tests.programs import run
 
 pytestmark = pytest.mark.slow
 
@@ -86,47 +86,22 @@ def supervisord(stack: Stack) -> psutil.Process:
     return psutil.Process(int((stack.run / "supervisord.pid").read_text()))
 
 
-@pytest.fixture(scope="module")
-def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack whose gateway ends after two seconds, whose nginx cannot start, and whose disk
-    is full."""
-    folder = tmp_path_factory.mktemp("troubled")
-    stack = Stack(folder, folder / "map.json")
-    lay_out(stack)
-    do(stack, "gateway", "sleep 2; exit 1")
-    do(stack, "nginx", "exit 3")
-    do(stack, "documents", f"echo lost; touch {folder}/documents.done; {LAST}")
-    for program in stack.programs:
-        stack.log(program).symlink_to("/dev/full")
-    try:
-        start(stack)
-        yield stack
-    finally:
-        end(stack)
+def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
+    """The gateway ends after two seconds, nginx cannot start, and logs are on a full disk."""
+    do(small, "gateway", "sleep 2; exit 1")
+    do(small, "nginx", "exit 3")
+    do(small, "documents", f"echo lost; touch {small.run}/documents.done; {LAST}")
+    for program in small.programs:
+        small.log(program).symlink_to("/dev/full")
+    supervision = start(small)
+    wait_until((small.run / "documents.done").exists)
+    # A program that supervisord takes for started would have EXITED, and be tried at once.
+    wait_until(lambda: supervision.states()["gateway"] == "BACKOFF")
 
-
-def test_programs_run_where_their_logs_are_on_a_full_disk(troubled: Stack):
-    wait_until((troubled.run / "documents.done").exists)
-
-
-def test_a_program_that_ends_after_two_seconds_is_tried_less_and_less_often(
-    troubled: Stack,
-):
-    # A program that supervisord takes for started would have EXITED, and be tried at
-    # once.
-    wait_until(lambda: Supervision(troubled).states()["gateway"] == "BACKOFF")
-
-
-def test_what_was_stopped_or_given_up_is_started_again(troubled: Stack):
-    do(troubled, "gateway", LAST)
-    supervision = Supervision(troubled)
-    supervisorctl = [sys.executable, "-m", "supervisor.supervisorctl"]
-    subprocess.run(
-        [*supervisorctl, "-s", f"unix://{troubled.socket}", "stop", "torchserve"],
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
-    do(troubled, "torchserve", f"touch {troubled.run}/torchserve.again; {LAST}")
+    do(small, "gateway", LAST)
+    supervisorctl = (sys.executable, "-m", "supervisor.supervisorctl")
+    run(*supervisorctl, "-s", f"unix://{small.socket}", "stop", "torchserve")
+    do(small, "torchserve", f"touch {small.run}/torchserve.again; {LAST}")
     started: set[str] = set()
 
     def start_both() -> bool:
@@ -135,8 +110,8 @@ def test_what_was_stopped_or_given_up_is_started_again(troubled: Stack):
         return started >= {"nginx", "torchserve"}
 
     wait_until(start_both)
-    do(troubled, "nginx", f"touch {troubled.run}/nginx.again; {LAST}")
-    wait_until(lambda: len(list(troubled.run.glob("*.again"))) == 2)
+    do(small, "nginx", f"touch {small.run}/nginx.again; {LAST}")
+    wait_until(lambda: len(list(small.run.glob("*.again"))) == 2)
     wait_until(lambda: supervision.start_stopped() == [])
 
 
