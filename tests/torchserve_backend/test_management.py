@@ -25,7 +25,6 @@ CALLS: dict[str, Callable[[Management], object]] = {
     "scale": lambda m: m.scale("ko", 1),
     "unregister": lambda m: m.unregister("ko", "1.0"),
 }
-each_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 
 
 def test_a_model_is_described(torchserve: FakeTorchServe, management: Management):
@@ -71,28 +70,21 @@ def test_a_model_is_registered_once_scaled_and_unregistered(
     ]
 
 
-@each_call
-def test_a_refusal_quotes_torchserve(
-    torchserve: FakeTorchServe, management: Management, call: Callable[..., object]
-):
-    said = {"code": 503, "type": "ServiceUnavailableException", "message": "too busy"}
-    torchserve.instead = (503, json.dumps(said).encode())
-    with pytest.raises(ManagementError) as error:
-        call(management)
-    assert "503 ServiceUnavailableException: too busy" in str(error.value)
-    assert torchserve.key not in str(error.value)
-
-
 @pytest.mark.parametrize(
     ("status", "body", "quoted"),
     [
+        pytest.param(
+            *(503, b'{"type": "Unavailable", "message": "too busy"}'),
+            "503 Unavailable: too busy",
+            id="TorchServe's",
+        ),
         pytest.param(413, b"", "413 an empty answer", id="empty"),
         pytest.param(502, b"<h1>Bad Gateway</h1>", "502 <h1>Bad Gateway", id="HTML"),
         pytest.param(200, b"<h1>Welcome</h1>", "200 <h1>Welcome", id="another server"),
         pytest.param(500, b'{"error": "x"}', '500 {"error": "x"}', id="another shape"),
     ],
 )
-def test_an_answer_that_is_not_torchserves_is_quoted(
+def test_a_refusal_and_an_answer_that_is_not_torchserves_are_quoted(
     torchserve: FakeTorchServe,
     management: Management,
     status: int,
@@ -100,13 +92,15 @@ def test_an_answer_that_is_not_torchserves_is_quoted(
     quoted: str,
 ):
     torchserve.instead = (status, body)
-    with pytest.raises(ManagementError) as error:
-        management.names()
-    assert quoted in str(error.value)
-    assert torchserve.url in str(error.value)
+    for call in CALLS.values():
+        with pytest.raises(ManagementError) as error:
+            call(management)
+        assert quoted in str(error.value)
+        assert torchserve.url in str(error.value)
+        assert torchserve.key not in str(error.value)
 
 
-@each_call
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_a_torchserve_that_is_down_is_named(
     tmp_path: Path, call: Callable[..., object]
 ):
