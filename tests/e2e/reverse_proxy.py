@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from deploy import programs, rendering
-from deploy.stack import GATEWAY, ROOT
+from deploy.stack import GATEWAY, ROOT, is_taken
 from tests.e2e.real_stack import wait_until
 from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.gateway.test_gunicorn import Running, is_alive, serve_before_fake
@@ -53,11 +53,6 @@ def find_port() -> int:
     raise AssertionError("no free port")
 
 
-def is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @contextmanager
 def start_nginx(
     run: Path, gateway: str, edits: Mapping[str, str] | None = None
@@ -86,7 +81,7 @@ def start_nginx(
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: is_open(port))
+        wait_until(lambda: is_taken(port))
         yield f"http://127.0.0.1:{port}", nginx
     finally:
         nginx.terminate()

@@ -26,6 +26,7 @@ from ray_backend.bulk.executor import STOPPED
 from ray_backend.bulk.storage import KEPT, ObjectFolder
 from ray_backend.bulk.tasks import MOST_TEXTS
 from tests.clients.drawing import draw_number, write_video
+from tests.e2e.real_stack import write_command
 from tests.object_store import serve_objects
 
 pytestmark = pytest.mark.faults
@@ -144,14 +145,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 def find_workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The processes with the model."""
-    return [p for p in list_processes(process) if WORKER in show(p)]
-
-
-def show(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
+    return [p for p in list_processes(process) if WORKER in write_command(p)]
 
 
 def wait_for(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:

@@ -15,10 +15,9 @@ import pytest
 
 from benchmarks.instruments.ports import claim_port_offset
 from deploy import programs, tls
-from deploy.stack import DOOR, GATEWAY, Stack
+from deploy.stack import DOOR, GATEWAY, Stack, is_taken
 from tests.certificates import make_certificate
 from tests.e2e.real_stack import run_deploy, start_stack, wait_until
-from tests.e2e.reverse_proxy import is_open
 from tests.e2e.test_reverse_proxy import Echo
 from tests.scripted_server import LIMIT_S, ClosingServer
 
@@ -42,7 +41,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         command = run_nginx(stack.run, "-g", "daemon off;")
         nginx = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        wait_until(lambda: is_open(DOOR + stack.port_offset))
+        wait_until(lambda: is_taken(DOOR + stack.port_offset))
         yield stack
     finally:
         nginx.terminate()
