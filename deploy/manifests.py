@@ -5,8 +5,8 @@ gateway, and what Ray is to serve.
 from __future__ import annotations
 
 import hashlib
+import textwrap
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -37,9 +37,10 @@ def write(overlay: Path, map_path: Path, key_file: Path, *, has_gpus: bool) -> N
     try:
         digest = _digest(key_file)
         config = make_config(models, key_digest=digest, has_gpus=has_gpus)
-        served = _indent(config | {"http_options": _INGRESS})
+        config |= {"http_options": _INGRESS}
+        served = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
         (overlay / MAP).write_text(models.frozen, "utf-8")
-        (overlay / SERVE).write_text(_HEAD + served, "utf-8")
+        (overlay / SERVE).write_text(_HEAD + textwrap.indent(served, "    "), "utf-8")
     except OSError as error:
         raise StackError(f"{error.filename}: {error.strerror}") from error
 
@@ -51,9 +52,3 @@ def _digest(key_file: Path) -> str:
             f"{key_file}: expected the gateway's key, found an empty file."
         )
     return hashlib.sha256(key.encode()).hexdigest()
-
-
-def _indent(config: dict[str, Any]) -> str:
-    """A configuration as the block of text that a RayService holds."""
-    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-    return "".join(f"    {line}\n" for line in text.splitlines())
