@@ -28,7 +28,8 @@ from benchmarks.instruments.generator import Target, ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host, find_obstacle
 from deploy.stack import ROOT
 from ray_backend.bulk.executor import STOPPED
-from tests.e2e.test_bulk_on_ray import WORKER, Place, end, show, wait_for
+from tests.e2e.real_stack import write_command
+from tests.e2e.test_bulk_on_ray import WORKER, Place, end, wait_for
 
 #: A machine that is gone is missed after five looks.
 _ENVIRONMENT = {"RAY_health_check_period_ms": "1000"}
@@ -113,7 +114,7 @@ def start(
 def find_workers(cluster: NamespaceCluster) -> dict[Host, list[psutil.Process]]:
     """The processes with the model of all runs, by machine."""
     found = {
-        host: [each for each in host.processes() if WORKER in show(each)]
+        host: [each for each in host.processes() if WORKER in write_command(each)]
         for host in cluster.hosts
     }
     return {host: workers for host, workers in found.items() if workers}
