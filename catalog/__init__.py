@@ -13,15 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from catalog.devices import count_gpus
-from catalog.map import (
-    SECTIONS,
-    VISION,
-    WHOLE_MAP,
-    CatalogError,
-    Map,
-    check,
-    read_file,
-)
+from catalog.map import SECTIONS, VISION, WHOLE_MAP, CatalogError, Map, check, read_file
 from catalog.sections import CPU, SERVING, ClusterSection, VisionSection
 from catalog.sections.translation import TranslationSection
 from contract import variables

@@ -13,18 +13,10 @@ from http import HTTPStatus
 from pathlib import Path
 
 from huggingface_hub import HfApi, constants, hf_hub_url
-from huggingface_hub.errors import (  # type: ignore[attr-defined]
-    HfHubHTTPError,
-    HFValidationError,
-    HTTPError,
-)
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError  # type: ignore[attr-defined]
 from huggingface_hub.file_download import http_get
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
-from huggingface_hub.utils import (  # type: ignore[attr-defined]
-    WeakFileLock,
-    build_hf_headers,
-    validate_repo_id,
-)
+from huggingface_hub.utils import WeakFileLock, build_hf_headers, validate_repo_id  # type: ignore[attr-defined]
 
 from contract import durable
 from handlers.engine.directories import (

@@ -65,9 +65,7 @@ SECTIONS: Mapping[str, type[TranslationSection | VisionSection]] = MappingProxyT
 _CLUSTER: type[Shape] = create_model(
     "Cluster",
     __base__=Shape,
-    **dict[str, Any](
-        dict.fromkeys(SECTIONS, (ClusterSection, ClusterSection())),
-    ),
+    **dict[str, Any](dict.fromkeys(SECTIONS, (ClusterSection, ClusterSection()))),
 )
 
 

@@ -40,14 +40,10 @@ MODEL = Variable(
     "A model directory or hub name to use instead of the map's. `make up MODEL=…` sets it.",
 )
 INFERENCE_URL = Variable(
-    "BABELGATE_INFERENCE_URL",
-    "TorchServe's inference API.",
-    "http://127.0.0.1:9999",
+    "BABELGATE_INFERENCE_URL", "TorchServe's inference API.", "http://127.0.0.1:9999"
 )
 MANAGEMENT_URL = Variable(
-    "BABELGATE_MANAGEMENT_URL",
-    "TorchServe's management API.",
-    "http://127.0.0.1:8081",
+    "BABELGATE_MANAGEMENT_URL", "TorchServe's management API.", "http://127.0.0.1:8081"
 )
 METRICS_URL = Variable(
     "BABELGATE_METRICS_URL",
@@ -112,9 +108,7 @@ DOCUMENTS = Variable(
     "`documents` in the run directory.",
 )
 DOCUMENT_BYTES = Variable(
-    "BABELGATE_DOCUMENT_BYTES",
-    "Largest document.",
-    str(128 << 20),
+    "BABELGATE_DOCUMENT_BYTES", "Largest document.", str(128 << 20)
 )
 DOCUMENTS_KEPT_S = Variable(
     "BABELGATE_DOCUMENTS_KEPT_S",
@@ -142,9 +136,7 @@ RAY_OPTIONS = Variable(
     "More options of `ray start` for this machine, such as `--num-gpus=2 --labels=zone=a`.",
 )
 GATEWAY_BIND = Variable(
-    "BABELGATE_GATEWAY_BIND",
-    "The address that Gunicorn listens on.",
-    "127.0.0.1:8888",
+    "BABELGATE_GATEWAY_BIND", "The address that Gunicorn listens on.", "127.0.0.1:8888"
 )
 PROGRAM = Variable(
     "BABELGATE_PROGRAM",

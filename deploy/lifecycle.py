@@ -52,9 +52,7 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     running = find_running(wanted, supervision)
     last = running or find_stopped(wanted)
     said = replace(
-        wanted,
-        settings=find_settings(os.environ),
-        version=stack.find_version(),
+        wanted, settings=find_settings(os.environ), version=stack.find_version()
     )
     wanted = complete(said, last)
     apply_settings(wanted.settings or {})

@@ -34,9 +34,7 @@ def render_unit(stack: Stack, user: str = "") -> str:
         "/srv/babelgate": ROOT,
     }
     text = re.sub(
-        "|".join(paths),
-        lambda found: _escape(paths[found[0]]),
-        UNIT.read_text("utf-8"),
+        "|".join(paths), lambda found: _escape(paths[found[0]]), UNIT.read_text("utf-8")
     ).replace(_UP, up)
     return text.replace("[Service]\n", f"[Service]\nUser={user}\n") if user else text
 

@@ -176,8 +176,7 @@ class TooManyGlossaries(Problem, status=403, slug="too-many-glossaries"):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"At most {limit} glossaries are allowed; delete one first.",
-            limit=limit,
+            f"At most {limit} glossaries are allowed; delete one first.", limit=limit
         )
 
 

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
 from handlers.engine.vision.classifier import ClassificationEngine, ScoredLabel
 from handlers.engine.vision.engine import Image
-from handlers.images import (
-    BLACK,
-    answer_images,
-    place_engine,
-    read_frame,
-)
+from handlers.images import BLACK, answer_images, place_engine, read_frame
 from handlers.schemas import ClassificationRow
 
 #: An image, and how many labels it is to have.

@@ -8,12 +8,7 @@ from typing import Any
 
 from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
 from handlers.engine.vision.detector import DetectionEngine, Object, Question
-from handlers.images import (
-    BLACK,
-    answer_images,
-    place_engine,
-    read_frame,
-)
+from handlers.images import BLACK, answer_images, place_engine, read_frame
 from handlers.schemas import DetectionRow
 
 

@@ -58,12 +58,7 @@ class Description:
                     yield Example(method, path, *_encode(media, example["value"]))
 
     def check(
-        self,
-        method: str,
-        path: str,
-        status: int,
-        headers: Mapping[str, str],
-        body: str,
+        self, method: str, path: str, status: int, headers: Mapping[str, str], body: str
     ) -> None:
         """Fails if the document does not describe an answer. It describes no `OPTIONS`, and
         neither a path nor a method that is not there."""

@@ -34,10 +34,7 @@ ALLOWED = {
     },
     "torchserve_backend": {"catalog", "handlers.engine"},
     "ray_backend": {"catalog", "handlers", "ray_backend.bulk.command"},
-    "ray_backend.bulk": {
-        *("clients", "ray_backend"),
-        *("catalog", "handlers", "text"),
-    },
+    "ray_backend.bulk": {*("clients", "ray_backend"), *("catalog", "handlers", "text")},
     "handlers": {"handlers.engine"},
     "handlers.engine": set(),
     "models": {"handlers.engine"},
@@ -100,25 +97,24 @@ DURABLE_CALLS = (
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_DEPTH, MAX_POSITIONAL = 600, 60, 3, 4
 #: Commands whose signatures are their many options.
 LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
-#: The bounds of the whole, those of design.md's section 5 and no more: growth costs a
-#: deletion elsewhere. Lower them when something goes.
+#: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 51_200,
-    "lines of tests": 54_800,
-    "modules": 354,
-    "words of documentation": 38_300,
+    "lines of source": 47_500,
+    "lines of tests": 48_250,
+    "modules": 284,
+    "words of documentation": 38_100,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:8812 catalog:1130 clients:3524 contract:1272 deploy:2785 documents:7038
-    gateway:13900 handlers:3013 models:2802 ray_backend:3114 tests/*.py:3190
-    tests/benchmarks:2540 tests/catalog:1083 tests/chaos:1225 tests/clients:3128
-    tests/cluster:481 tests/contract:741 tests/deploy:2835 tests/documents:5386
-    tests/durability:997 tests/e2e:5627 tests/fuzz:826 tests/gateway:13481
-    tests/handlers:4261 tests/models:1046 tests/page:1442 tests/ray_backend:3213
-    tests/text:1780 tests/torchserve_backend:1177 tests/upgrade:332 text:2974
-    torchserve_backend:826
+    benchmarks:8148 catalog:1102 clients:3177 contract:1257 deploy:2731 documents:6456
+    gateway:12744 handlers:2796 models:2532 ray_backend:2986 tests/*.py:3123
+    tests/benchmarks:2214 tests/catalog:1015 tests/chaos:1198 tests/clients:2674
+    tests/cluster:485 tests/contract:694 tests/deploy:2586 tests/documents:4683
+    tests/durability:1002 tests/e2e:5486 tests/fuzz:432 tests/gateway:11413
+    tests/handlers:3293 tests/models:850 tests/page:1348 tests/ray_backend:2894
+    tests/text:1480 tests/torchserve_backend:1033 tests/upgrade:332 text:2751
+    torchserve_backend:789
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
 #: which OpenAPI names with the API; a `Translation` is an engine's as well.

@@ -8,12 +8,7 @@ import re
 import pytest
 
 from benchmarks.instruments.generator import GRACE_S
-from contract.dialects import (
-    EITHER,
-    FOREIGN,
-    OURS,
-    find_dialect,
-)
+from contract.dialects import EITHER, FOREIGN, OURS, find_dialect
 from contract.problems import write_problem
 from deploy.rendering import ERRORS, render_errors
 from tests.test_docs import NGINX, default_of, read_location, read_nginx

@@ -9,10 +9,7 @@ from functools import cache
 from operator import itemgetter
 
 import regex
-from py3langid.langid import (  # type: ignore[import-untyped]
-    MODEL_FILE,
-    LanguageIdentifier,
-)
+from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
 
 from contract.languages import SCRIPTS
 

@@ -56,9 +56,7 @@ def run_program(
 
 
 def wait_until_ready(
-    is_ready: Callable[[], bool],
-    name: str,
-    leaders: Mapping[Path, psutil.Popen],
+    is_ready: Callable[[], bool], name: str, leaders: Mapping[Path, psutil.Popen]
 ) -> None:
     """Waits while the programs run; one that does not answer yet is no error. Raises
     StackError with the ends of the programs' logs, which `leaders` names."""

@@ -25,11 +25,7 @@ import psutil
 from benchmarks import driver
 from benchmarks.instruments import generator, passes, running
 from benchmarks.instruments.generator import Request, Target, write_messages
-from benchmarks.instruments.load import (
-    ProcessUsage,
-    find_leaders,
-    measure_holdings,
-)
+from benchmarks.instruments.load import ProcessUsage, find_leaders, measure_holdings
 from benchmarks.instruments.workload import draw, write_document
 from benchmarks.report import Chart, Findings, list_counts, percentile, show, tabulate
 from deploy import stack as stacks

@@ -127,8 +127,7 @@ class VisionSection(Section):
     compute_type: Precision = Field("auto", description=PRECISION)
     queue_size: Count = 256
     devices: Devices = Field(
-        ("0",),
-        description='A GPU, `"cpu"`, or a list of GPUs, as in `cuda_id`.',
+        ("0",), description='A GPU, `"cpu"`, or a list of GPUs, as in `cuda_id`.'
     )
     threads: CountOrNone = Field(
         0,

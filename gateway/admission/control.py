@@ -39,9 +39,7 @@ class Admission:
         self._refused_at = -math.inf
         self._dispatchers = {
             model.name: ModelDispatcher(
-                model,
-                self.counters.open(model.name),
-                partial(backend.capacity, model),
+                model, self.counters.open(model.name), partial(backend.capacity, model)
             )
             for model in models
         }

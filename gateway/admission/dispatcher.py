@@ -13,12 +13,7 @@ from gevent.event import Event
 
 from catalog import Model
 from gateway.admission import policy
-from gateway.admission.policy import (
-    LONGEST_RETRY_S,
-    MARGIN,
-    LatencyEstimator,
-    Snapshot,
-)
+from gateway.admission.policy import LONGEST_RETRY_S, MARGIN, LatencyEstimator, Snapshot
 from gateway.admission.queue import AnnouncedWork, ClientQueue, FairQueue
 from gateway.admission.shared_counters import ModelCounters, ModelLoad
 from gateway.backends.backend import Capacity

@@ -24,9 +24,7 @@ from text.options import HTML_TAGS, TranslationRequest
 
 PATH = "/language/translate/v2"
 _WORDING = Wording(
-    "Required parameter: {field}",
-    "Invalid Value: {field}",
-    "Too many text segments",
+    "Required parameter: {field}", "Invalid Value: {field}", "Too many text segments"
 )
 _RELIABLE = 0.9
 

@@ -17,13 +17,7 @@ from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services, libretranslate
 from gateway.errors import InvalidRequest, MalformedRequest
 from gateway.http.request import read_fields, read_json, request, speaks_libretranslate
-from gateway.openapi import (
-    TRANSLATING,
-    USING_GLOSSARIES,
-    BodySchema,
-    Operation,
-    choose,
-)
+from gateway.openapi import TRANSLATING, USING_GLOSSARIES, BodySchema, Operation, choose
 from gateway.schemas import (
     limit_identification,
     limit_translation,

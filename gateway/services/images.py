@@ -26,11 +26,7 @@ class ImageService:
     settings: Settings
 
     def answer(
-        self,
-        task: str,
-        parameters: type[Schema] = Schema,
-        *,
-        is_single: bool = False,
+        self, task: str, parameters: type[Schema] = Schema, *, is_single: bool = False
     ) -> list[FrameAnswer]:
         """One answer per row of the upload; the handler gets the URL's `parameters`. Raises a
         Problem, also where an upload that `is_single` has two images."""

@@ -17,13 +17,7 @@ from typer.testing import CliRunner
 
 from benchmarks import driver, report
 from benchmarks.__main__ import app
-from benchmarks.report import (
-    Chart,
-    FigureGoal,
-    FigureTable,
-    Findings,
-    Spread,
-)
+from benchmarks.report import Chart, FigureGoal, FigureTable, Findings, Spread
 from deploy.stack import ROOT
 
 TABLE = FigureTable(("clients", "requests/s"), (("1", "9.00"), ("64", "180")))

@@ -52,12 +52,7 @@ from gateway.errors import (
 from gateway.openapi import build
 from gateway.settings import Settings
 from tests.description import Description
-from tests.gateway.conftest import (
-    LANGUAGES,
-    TASKS,
-    MakeClient,
-    write_map,
-)
+from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 
 CASES = Path(__file__).with_name("cases")

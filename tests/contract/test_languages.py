@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contract.languages import (
-    LANGUAGES,
-    is_traditional_chinese,
-    normalize_language,
-)
+from contract.languages import LANGUAGES, is_traditional_chinese, normalize_language
 
 #: Tags, their language, and whether they ask for traditional Chinese.
 TAGS = [

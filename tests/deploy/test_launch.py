@@ -165,8 +165,7 @@ def test_a_program_knows_no_secret_of_others_and_writes_for_its_owner_only(
     }
     program = [sys.executable, "-c", WRITE, tmp_path / "written"]
     run(
-        *(sys.executable, "-m", "deploy.launch", name, *program),
-        env=os.environ | given,
+        *(sys.executable, "-m", "deploy.launch", name, *program), env=os.environ | given
     )
     assert log.read_text() == f"of an earlier version\n{known}\n"
     modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "written", log)]

@@ -167,8 +167,7 @@ def test_what_changes_and_what_is_kept_is_named_without_secrets():
     last = Stack(Path("run"), **RUNS)
     url = {"BABELGATE_DATABASE_URL": "postgresql://user:secret@host/name"}
     said = Stack(
-        *(Path("run"), Path("b map")),
-        settings={"BABELGATE_KEYS": "off", **url},
+        *(Path("run"), Path("b map")), settings={"BABELGATE_KEYS": "off", **url}
     )
     changed, kept = lifecycle.describe_start(last, said, lifecycle.complete(said, last))
     assert changed == (

@@ -75,10 +75,7 @@ def test_every_alert_has_a_unit_test_in_which_it_fires():
 
 @pytest.mark.parametrize(
     ("backend", "models"),
-    [
-        ("torchserve", "127.0.0.1:10082"),
-        ("ray", f"../ray/sessions/{MACHINES}"),
-    ],
+    [("torchserve", "127.0.0.1:10082"), ("ray", f"../ray/sessions/{MACHINES}")],
 )
 def test_a_moved_stack_is_scraped_where_it_is(
     tmp_path: Path, promtool: Path, backend: Backend, models: str

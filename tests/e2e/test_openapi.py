@@ -69,11 +69,7 @@ def make_asking(stack: Stack) -> Ask:
     def ask(method: str, path: str, body: object = None, **headers: str) -> int:
         content = {"json": body} if isinstance(body, dict) else {"data": body}
         answer = requests.request(
-            method,
-            f"{stack.url}{path}",
-            headers=headers,
-            timeout=TIMEOUT_S,
-            **content,
+            method, f"{stack.url}{path}", headers=headers, timeout=TIMEOUT_S, **content
         )
         status = answer.status_code
         description.check(method, path, status, answer.headers, answer.text)

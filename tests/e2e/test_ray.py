@@ -19,10 +19,7 @@ from tests.e2e.test_documents import (
     test_a_sentence_that_is_too_long_is_divided_and_says_where,
     test_alternatives_come_with_scores_best_first,
 )
-from tests.e2e.test_translation import (
-    translate,
-    translate_pairs,
-)
+from tests.e2e.test_translation import translate, translate_pairs
 from tests.e2e.test_vision import (
     samples,
     test_an_image_gets_its_caption_in_every_form,

@@ -35,9 +35,7 @@ def target(url: str) -> Target:
 def wait_for_answers(asked: Asked) -> None:
     """Return when more requests than under way now are answered."""
     before = len(asked.replies)
-    wait_until(
-        lambda: sum(one.is_good for one in asked.replies[before:]) > CLIENTS,
-    )
+    wait_until(lambda: sum(one.is_good for one in asked.replies[before:]) > CLIENTS)
 
 
 def test_the_stack_heals_after_java_is_killed(stack: Stack, target: Target):

@@ -129,12 +129,7 @@ def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
 
 
 #: The forms of the final marks in each language.
-MARKS = {
-    "zh": "。！？",
-    "ja": "。！？",
-    "hi": "।!?",
-    "ar": ".!؟",
-}
+MARKS = {"zh": "。！？", "ja": "。！？", "hi": "।!?", "ar": ".!؟"}
 PLAIN_MARKS = ".!?"
 
 

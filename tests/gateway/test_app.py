@@ -87,5 +87,5 @@ def test_the_layers_around_a_route_have_this_order(make_client, tmp_path, monkey
     monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
     layers = make_client(keys="required").application.middleware
     assert [type(layer).__name__ for layer in layers] == [
-        *("BodyRest", "Arrival", "Origins", "UrlCheck", "KeyCheck", "BodyReader"),
+        *("BodyRest", "Arrival", "Origins", "UrlCheck", "KeyCheck", "BodyReader")
     ]

@@ -143,9 +143,7 @@ def test_wrong_fields_are_told_before_unknown_languages():
 
 @pytest.mark.parametrize(
     ("header", "timeout_s"),
-    [
-        *((None, 30), ("1", 0.001), ("30000", 30), ("999999999", 30)),
-    ],
+    [*((None, 30), ("1", 0.001), ("30000", 30), ("999999999", 30))],
 )
 def test_the_header_can_only_lower_the_time(header, timeout_s):
     assert parse_timeout_ms(header, 30) == timeout_s

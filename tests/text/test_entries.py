@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from text.entries import (
-    read_csv,
-    read_pairs,
-    read_stored,
-    read_tsv,
-    write_tsv,
-)
+from text.entries import read_csv, read_pairs, read_stored, read_tsv, write_tsv
 from text.errors import EntriesError
 
 HELLO = [("hello", "hallo"), ("bye", "tschüss")]

@@ -124,9 +124,7 @@ def test_archive_writes_nothing_where_it_is_not_to_or_has_no_model(
 
 
 def test_register_brings_torchserve_to_what_the_map_says(
-    usual: Options,
-    torchserve: FakeTorchServe,
-    archived: dict[str, str],
+    usual: Options, torchserve: FakeTorchServe, archived: dict[str, str]
 ):
     first = run("register", *usual)
     assert first.exit_code == 0
@@ -179,9 +177,7 @@ def test_a_torchserve_that_is_down_is_explained(map_path: Path, command: str):
 
 
 def test_register_gives_up_after_the_time_it_was_given(
-    usual: Options,
-    torchserve: FakeTorchServe,
-    archived: dict[str, str],
+    usual: Options, torchserve: FakeTorchServe, archived: dict[str, str]
 ):
     for name in ("ko", "fr"):
         torchserve.add(name, archived[f"{name}.mar"], workers=[])

@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from handlers.engine.directories import read_settings
-from handlers.engine.translation.m2m100 import (
-    Engine,
-    Sentence,
-    Tokenizer,
-    Translation,
-)
+from handlers.engine.translation.m2m100 import Engine, Sentence, Tokenizer, Translation
 
 
 def load_engine(

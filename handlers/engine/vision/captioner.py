@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoTokenizer,
-    Blip2ForConditionalGeneration,
-    GenerationConfig,
-)
+from transformers import AutoTokenizer, Blip2ForConditionalGeneration, GenerationConfig
 
 from handlers.engine.vision.engine import Image, VisionEngine
 

@@ -16,11 +16,7 @@ import requests
 
 from benchmarks.compare.peers import launch
 from benchmarks.compare.peers.launch import HERE, PEERS, Peer, find_free_port
-from benchmarks.compare.peers.translator import (
-    PeerOptions,
-    PeerRefusal,
-    PeerTranslator,
-)
+from benchmarks.compare.peers.translator import PeerOptions, PeerRefusal, PeerTranslator
 from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
 from deploy.stack import ROOT, StackError

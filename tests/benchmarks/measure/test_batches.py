@@ -24,11 +24,7 @@ from benchmarks.instruments.passes import (
     measure_apart,
 )
 from benchmarks.instruments.workload import draw
-from benchmarks.measure.batches import (
-    describe,
-    find_knee,
-    run_handler,
-)
+from benchmarks.measure.batches import describe, find_knee, run_handler
 from benchmarks.report import Spread, spread
 from handlers.base import Outcome, TaskError
 from handlers.engine.directories import SETTINGS_FILE

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.driver import PlanError
-from benchmarks.simulate.scenario import (
-    HOUR_S,
-    TrafficEntry,
-    change,
-    read_scenario,
-)
+from benchmarks.simulate.scenario import HOUR_S, TrafficEntry, change, read_scenario
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = """\

@@ -82,10 +82,7 @@ def mark(text: str) -> str:
 
 
 def translate(
-    form: Format,
-    source: Path,
-    change: Callable[[str], str],
-    language: str = "en",
+    form: Format, source: Path, change: Callable[[str], str], language: str = "en"
 ) -> Path:
     """The file that is written with each text changed."""
     texts = list(form.read(source, "de"))

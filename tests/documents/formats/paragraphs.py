@@ -122,10 +122,7 @@ SHAPES = {
         + shape("lo", '<a:rPr err="1"/>'),
         ["Hello"],
     ),
-    "a link": (
-        shape("See ") + shape("it", SHAPE_LINK),
-        ['See <g id="1">it</g>'],
-    ),
+    "a link": (shape("See ") + shape("it", SHAPE_LINK), ['See <g id="1">it</g>']),
     "a break": (shape("one") + "<a:br/>" + shape("two"), ['one<x id="1"/>two']),
     "a number of a slide": (
         shape("Slide ")
@@ -133,9 +130,6 @@ SHAPES = {
         + shape(" of all"),
         ['Slide <x id="1"/> of all'],
     ),
-    "properties around": (
-        "<a:pPr/>" + shape("Hello") + "<a:endParaRPr/>",
-        ["Hello"],
-    ),
+    "properties around": ("<a:pPr/>" + shape("Hello") + "<a:endParaRPr/>", ["Hello"]),
     "numbers": (shape("12"), []),
 }

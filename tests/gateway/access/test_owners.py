@@ -76,8 +76,7 @@ def test_a_document_is_its_keys(upload, client, add):
 
 
 @pytest.mark.parametrize(
-    ("path", "field"),
-    [("/documents", "api_key"), ("/v2/document", "auth_key")],
+    ("path", "field"), [("/documents", "api_key"), ("/v2/document", "auth_key")]
 )
 def test_a_key_may_stand_before_the_file(upload, add, path, field):
     token = add()

@@ -179,8 +179,7 @@ def test_a_late_request_may_test_how_fast_an_idle_model_is(
             id="before bulk",
         ),
         pytest.param(
-            *({ClientQueue("b"): 900}, ClientQueue("a", is_bulk=True), 50),
-            id="as bulk",
+            *({ClientQueue("b"): 900}, ClientQueue("a", is_bulk=True), 50), id="as bulk"
         ),
     ],
 )

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.errors import (
-    BodyTooLarge,
-    DiskFull,
-    TooManyGlossaries,
-    UnknownGlossary,
-)
+from gateway.errors import BodyTooLarge, DiskFull, TooManyGlossaries, UnknownGlossary
 from gateway.glossaries import storage as glossary_storage
 from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryLimits
 from gateway.glossaries.storage import GlossaryStorage

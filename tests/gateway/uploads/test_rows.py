@@ -74,9 +74,7 @@ def test_many_frames_are_rows_that_say_which_they_are(count, places):
 
 @pytest.mark.parametrize(
     ("frame", "frames"),
-    [
-        *(((1024, 1024, 3), 2), ((2048, 1365, 3), 1), ((3000, 2000, 3), 1)),
-    ],
+    [*(((1024, 1024, 3), 2), ((2048, 1365, 3), 1), ((3000, 2000, 3), 1))],
 )
 def test_a_row_of_large_frames_has_fewer_of_them_but_one_at_least(frame, frames):
     rows = cut_all(save(np.zeros((3, *frame), np.uint8)))
@@ -236,10 +234,7 @@ def test_a_header_of_any_text_is_rows_or_a_problem(text):
 
 @pytest.mark.parametrize(
     ("head", "tail", "content_type"),
-    [
-        (LARGE, b"", ""),
-        (join(LARGE).removesuffix(b"\r\n" + END), b"\r\n" + END, FORM),
-    ],
+    [(LARGE, b"", ""), (join(LARGE).removesuffix(b"\r\n" + END), b"\r\n" + END, FORM)],
     ids=["array", "form"],
 )
 def test_of_a_large_array_no_more_than_two_rows_are_in_memory(head, tail, content_type):
