@@ -156,10 +156,11 @@ def command(
         sources = find(source, job.kind)
         job.check(sources)
         cluster = None if address is None else find_cluster(address)
-        if cluster:
-            job.model = _place(job.model, cluster)
-        else:
+        if cluster is None:
             checkpoint.prepare(job.model, job.cache)
+        elif job.model.is_on_gpu and not has_gpus(cluster.machines):
+            _say("yellow")("The cluster has no GPU: the model runs on the CPU.")
+            job.model = replace(job.model, devices=(CPU,))  # as `deploy` does
         pool = choose_pool(job.model, workers, cpus or (1 if cluster else None), gpus)
         pool = _fit(pool, job.model, cluster) if cluster else pool
         with (
@@ -216,14 +217,6 @@ def _read_format(models: Catalog, kind: str | None) -> SubtitleFormat:
             f"--format {kind}: expected {', '.join(SubtitleFormat)} for captions"
         )
     return SubtitleFormat(kind or SubtitleFormat.JSONL)
-
-
-def _place(model: Model, cluster: RayCluster) -> Model:
-    """The model where `deploy` would have it."""
-    if not model.is_on_gpu or has_gpus(cluster.machines):
-        return model
-    _say("yellow")("The cluster has no GPU: the model runs on the CPU.")
-    return replace(model, devices=(CPU,))
 
 
 def _fit(pool: WorkerPool, model: Model, cluster: RayCluster) -> WorkerPool:

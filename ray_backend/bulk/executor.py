@@ -11,8 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -126,17 +126,17 @@ def list_free(cluster: RayCluster | None) -> list[Machine]:
     if cluster:
         cluster.dashboard.list_machines()  # Ray would wait for it
     own = ray.get_runtime_context().get_node_id()
-    nodes = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
-    if own not in nodes:
+    addresses = {
+        node["NodeID"]: node["NodeManagerAddress"]
+        for node in ray.nodes()
+        if node["Alive"]
+    }
+    if own not in addresses:
         raise ClientError("Ray has ended on this machine; the same command goes on")
     free = state.available_resources_per_node()
     return [
-        Machine(
-            node_ip=node["NodeManagerAddress"],
-            state="ALIVE",
-            resources_total=free[number],
-        )
-        for number, node in nodes.items()
+        Machine(node_ip=address, state="ALIVE", resources_total=free[number])
+        for number, address in addresses.items()
         if number in free
     ]
 
@@ -168,6 +168,8 @@ _ALONE = {
     "RAY_enable_worker_prestart": "false",
     "RAY_prestart_worker_first_driver": "0",
 }
+#: The same for each Ray of a process, which reads it once.
+_TOKEN = secrets.token_hex(32)
 
 
 def divide(
@@ -239,37 +241,31 @@ class _Call:
     is_placed: bool = True
 
 
+@dataclass
 class RayExecutor:
     """Workers on the machines of a Ray. Each has two calls at once."""
 
-    def __init__(
-        self,
-        pool: WorkerPool,
-        say: Callable[[str], None],
-        cluster: RayCluster | None = None,
-    ) -> None:
-        self._pool = pool
-        self._cluster = cluster
-        self._monitor = StallMonitor(say)
-        self._actors: dict[int, Any] = {}
-        self._calls: dict[Any, _Call] = {}
-        #: The numbers of workers that can take a request.
-        self._free: deque[int] = deque()
-        self._failed_loads = 0
+    pool: WorkerPool
+    monitor: StallMonitor
+    cluster: RayCluster | None = None
+    _actors: dict[int, Any] = field(default_factory=dict)
+    _calls: dict[Any, _Call] = field(default_factory=dict)
+    #: The numbers of workers that can take a request.
+    _free: deque[int] = field(default_factory=deque)
+    _failed_loads: int = 0
 
     def run(
         self, load: Callable[[], Answerer], chunks: Iterator[Chunk]
     ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
         """Execute a job. Raises ClientError."""
         self._load = load
-        for number in [*range(self._pool.size)] * _CHUNKS_AT_ONCE:
+        for number in [*range(self.pool.size)] * _CHUNKS_AT_ONCE:
             self._place(number)
         requests = map(_Request, chunks)
         waiting = deque(islice(requests, 1))
         while waiting or any(call.request for call in self._calls.values()):
-            if waiting and waiting[0].answers is not None:
-                request = waiting.popleft()
-                yield request.chunk, request.answers or ()
+            if waiting and (answers := waiting[0].answers) is not None:
+                yield waiting.popleft().chunk, answers
             elif waiting and self._free:
                 number, request = self._free.popleft(), waiting.popleft()
                 actor = self._actors[number]
@@ -286,13 +282,13 @@ class RayExecutor:
 
         if number not in self._actors:
             options = {
-                "num_cpus": self._pool.cpus,
-                "num_gpus": self._pool.gpus or None,
-                "accelerator_type": self._pool.accelerator,
+                "num_cpus": self.pool.cpus,
+                "num_gpus": self.pool.gpus or None,
+                "accelerator_type": self.pool.accelerator,
                 "max_concurrency": _CHUNKS_AT_ONCE,
             }
             actor = ray.remote(BulkWorker).options(**options)
-            self._actors[number] = actor.remote(self._load, self._pool.cpus)
+            self._actors[number] = actor.remote(self._load, self.pool.cpus)
         actor = self._actors[number]
         asked = actor.__ray_ready__.remote()
         self._calls[asked] = _Call(number, actor, is_placed=False)
@@ -306,7 +302,7 @@ class RayExecutor:
         if not asked:
             self._look()
             return None
-        self._monitor.note("", "", time.monotonic())
+        self.monitor.note("", "", time.monotonic())
         call = self._calls.pop(asked[0])
         try:
             answers = ray.get(asked[0])
@@ -332,7 +328,7 @@ class RayExecutor:
             call.request.go_on()
         else:
             self._failed_loads += 1
-            if self._failed_loads > _MOST_FAILED_LOADS * self._pool.size:
+            if self._failed_loads > _MOST_FAILED_LOADS * self.pool.size:
                 raise ClientError(_explain(error)) from error
         if self._actors.get(call.number) is call.actor:
             ray.kill(self._actors.pop(call.number))
@@ -345,14 +341,14 @@ class RayExecutor:
         """Finds out why nothing is answered."""
         kind = reason = ""
         try:
-            free = list_free(self._cluster)
+            free = list_free(self.cluster)
         except DashboardError as error:
             kind, reason = "the cluster", str(error)
         else:
             if not any(call.is_placed for call in self._calls.values()):
-                wants = self._pool.explain(free)
-                kind, reason = "room", f"other work has taken it. {wants}"
-        self._monitor.note(kind, reason, time.monotonic())
+                kind = "room"
+                reason = f"other work has taken it. {self.pool.explain(free)}"
+        self.monitor.note(kind, reason, time.monotonic())
 
 
 class BulkWorker:
@@ -383,12 +379,11 @@ def connect(
     with ExitStack() as stack:
         options: dict[str, Any]
         if cluster:
+            is_shared = cluster.address != LOOPBACK
             os.environ |= {
                 "RAY_AUTH_MODE": "token",
                 "RAY_AUTH_TOKEN_PATH": str(cluster.token_file),
-                "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(
-                    int(cluster.address != LOOPBACK)
-                ),
+                "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(int(is_shared)),
                 "RAY_NUM_REDIS_GET_RETRIES": "1",
                 "RAY_gcs_rpc_server_reconnect_timeout_s": str(_RECONNECT_S),
             }
@@ -399,7 +394,7 @@ def connect(
                     f"{tempfile.gettempdir()}: too long for the sockets that Ray makes "
                     f"there; give a folder of at most {_LONGEST_FOLDER} bytes in TMPDIR"
                 )
-            os.environ.update(_ALONE, RAY_AUTH_TOKEN=_make_token())
+            os.environ.update(_ALONE, RAY_AUTH_TOKEN=_TOKEN)
             folder = TemporaryDirectory(prefix="bulk-", ignore_cleanup_errors=True)
             options = {
                 "address": "local",
@@ -409,7 +404,7 @@ def connect(
                 "_temp_dir": stack.enter_context(folder),
             }
         stack.enter_context(_run_ray(options, say))
-        yield RayExecutor(pool, say, cluster)
+        yield RayExecutor(pool, StallMonitor(say), cluster)
 
 
 @contextmanager
@@ -426,24 +421,17 @@ def _run_ray(options: Mapping[str, Any], say: Callable[[str], None]) -> Iterator
     except (KeyboardInterrupt, ClientError) as error:
         is_stopped = isinstance(error, KeyboardInterrupt)
         code, said = (130, STOPPED) if is_stopped else (1, str(error))
-        # Ray may wait for a cluster that is away.
-        timer = threading.Timer(_END_S, _end, [code, partial(say, said)])
+
+        def end() -> None:
+            say(said)
+            os._exit(code)
+
+        timer = threading.Timer(_END_S, end)  # Ray may wait for a cluster that is away
         timer.daemon = True
         timer.start()
         raise
     finally:
         ray.shutdown()
-
-
-def _end(code: int, say: Callable[[], None]) -> None:
-    say()
-    os._exit(code)
-
-
-@cache
-def _make_token() -> str:
-    """The same for all clusters of a process: Ray reads it once."""
-    return secrets.token_hex(32)
 
 
 def _explain(error: Exception) -> str:

@@ -34,7 +34,7 @@ from clients.translations import (
 )
 from handlers.base import Row, TaskError, TaskHandler
 from handlers.translation import TranslationHandler
-from ray_backend.bulk.job import BulkJob, Chunk, FilePart, PartWritten
+from ray_backend.bulk.job import Answerer, BulkJob, Chunk, FilePart, PartWritten
 from ray_backend.bulk.storage import KEPT, fetch
 from ray_backend.replica import load_handler
 from text.composition import translate_batch
@@ -99,12 +99,11 @@ class BulkTranslation(BulkJob):
             least = self.most_texts // (_MOST_FILES if part.is_whole else 1)
             return max(len(texts), least), sum(map(len, texts))
 
-        parts = (
-            replace(part, cells=None)
-            if _name_part(part.source, part.number) in kept
-            else part
-            for part in self._split_all(sources)
-        )
+        def leave_out(part: FilePart) -> FilePart:
+            is_answered = _name_part(part.source, part.number) in kept
+            return replace(part, cells=None) if is_answered else part
+
+        parts = map(leave_out, self._split_all(sources))
         for packed in pack(parts, measure, self.most_texts, MOST_CHARACTERS):
             yield Chunk(tuple(packed), [text for part in packed for text in part.texts])
 
@@ -233,14 +232,14 @@ class BatchTranslator:
 
     def __call__(self, texts: Sequence[str]) -> list[TextReply]:
         """A reply for each text; what is wrong with one is its own error."""
-        replies = []
-        for each in translate_batch(texts, self.request, self.identifier, self._ask):
-            if isinstance(each, TextError):
-                replies.append(TextReply(None, error=str(each)))
-            else:
-                warning = each.warnings[0] if each.warnings else None
-                replies.append(TextReply(each.renderings[0].text, warning=warning))
-        return replies
+        return [
+            TextReply(None, error=str(each))
+            if isinstance(each, TextError)
+            else TextReply(
+                each.renderings[0].text, warning=next(iter(each.warnings), None)
+            )
+            for each in translate_batch(texts, self.request, self.identifier, self._ask)
+        ]
 
     def _ask(
         self, rows: Sequence[dict[str, Any]]
@@ -298,9 +297,9 @@ class BulkCaptioning(BulkJob):
         """`a.mp4` becomes `a.jsonl`, `a.srt` or `a.vtt`."""
         return source.relative.with_suffix(f".{self.format}")
 
-    def load(self) -> Callable[[], VideoAnswerer]:
-        model, cache, reading = self.model, self.cache, self.reading
-        return partial(load_captioner, model, cache, reading, self.is_full_size)
+    def load(self) -> Callable[[], Answerer]:
+        options = self.reading, self.is_full_size
+        return partial(load_captioner, self.model, self.cache, *options)
 
     def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
         """Only names: a video is read where it is captioned."""
@@ -317,12 +316,9 @@ class BulkCaptioning(BulkJob):
                 f"{found.blind} does not see {source.path.absolute()}: every machine must "
                 "have the videos under the same path"
             )
-        ends = [
-            event.error
-            for event in found.events
-            if isinstance(event, captions.VideoEnd)
-        ]
-        errors = [error for error in (found.error, *ends) if error]
+        ends = [each for each in found.events if isinstance(each, captions.VideoEnd)]
+        said = (found.error, *(end.error for end in ends))
+        errors = [error for error in said if error]
         count = sum(event.size for event in found.events)
         if count or not errors:
             with self.store.create(self.name_output(source).as_posix()) as file:
@@ -333,44 +329,35 @@ class BulkCaptioning(BulkJob):
 
 def load_captioner(
     model: Model, cache: Path, reading: VideoOptions, is_full_size: bool
-) -> VideoAnswerer:
+) -> Answerer:
     """Loads a model, in the process that is to run it."""
     handler = load_handler(model, cache)
     found = None if is_full_size else checkpoint.find_input_size(model)
     size = FrameSize(found.height, found.width) if found else None
-    server = InProcess(handler)
-    return VideoAnswerer(
-        captions.Captioner(server, replace(reading, size=size), _SENDING)
-    )
+    reading = replace(reading, size=size)
+    captioner = captions.Captioner(InProcess(handler), reading, _SENDING)
+    return lambda sources: [caption_source(captioner, source) for source in sources]
 
 
-@dataclass(frozen=True)
-class VideoAnswerer:
-    """Captions videos."""
+def caption_source(captioner: captions.Captioner, source: Source) -> CaptionedVideo:
+    """Caption one video; what is wrong with it is its own error."""
+    if not source.url and source.has_changed():
+        error = f"{source.name} has changed meanwhile"
+        return CaptionedVideo(error=error, blind=socket.gethostname())
+    events: list[captions.CaptionAnswer | captions.VideoEnd] = []
 
-    captioner: captions.Captioner
+    def keep(event: Event, _: float) -> None:
+        if isinstance(event, captions.CaptionAnswer | captions.VideoEnd):
+            events.append(event)
 
-    def __call__(self, sources: Sequence[Source]) -> list[CaptionedVideo]:
-        return [self._caption(source) for source in sources]
-
-    def _caption(self, source: Source) -> CaptionedVideo:
-        if not source.url and source.has_changed():
-            error = f"{source.name} has changed meanwhile"
-            return CaptionedVideo(error=error, blind=socket.gethostname())
-        events: list[captions.CaptionAnswer | captions.VideoEnd] = []
-
-        def keep(event: Event, _: float) -> None:
-            if isinstance(event, captions.CaptionAnswer | captions.VideoEnd):
-                events.append(event)
-
-        try:
-            with fetch(source) as copy:
-                self.captioner.run([copy], keep)
-        except InputError as error:
-            return CaptionedVideo(error=str(error))
-        except ClientError as error:
-            return CaptionedVideo(error=f"{source.name}: {error}")
-        return CaptionedVideo(tuple(events))
+    try:
+        with fetch(source) as copy:
+            captioner.run([copy], keep)
+    except InputError as error:
+        return CaptionedVideo(error=str(error))
+    except ClientError as error:
+        return CaptionedVideo(error=f"{source.name}: {error}")
+    return CaptionedVideo(tuple(events))
 
 
 @dataclass(frozen=True)

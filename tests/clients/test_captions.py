@@ -4,7 +4,6 @@ text of captions.
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 
@@ -250,25 +249,25 @@ def test_times_are_shown_in_full(time_ms, text):
     assert show_time(time_ms, ",") == text
 
 
-def test_subrip_is_numbered_and_as_it_is():
-    text = "".join(render(SubtitleFormat.SRT, "a.mp4", answers("a < b", "c")))
-    assert text == (
-        "1\n00:00:00,000 --> 00:00:00,500\na < b\n\n"
-        "2\n00:00:00,500 --> 00:00:01,000\nc\n\n"
-    )
-
-
-def test_webvtt_has_a_head_and_escapes():
-    text = "".join(render(SubtitleFormat.VTT, "a.mp4", answers("a < b & <c>")))
-    assert text == (
-        "WEBVTT\n\n00:00:00.000 --> 00:00:00.500\na &lt; b &amp; &lt;c&gt;\n\n"
-    )
-
-
-def test_records_name_video_frame_time_and_caption():
-    lines = list(render(SubtitleFormat.JSONL, "clips/ä.mp4", answers("é\n", "b")))
-    assert lines[0] == (
-        '{"video": "clips/ä.mp4", "frame": 0, "time_s": 0.0, "caption": "é\\n"}\n'
-    )
-    assert json.loads(lines[1])["time_s"] == 0.5
-    assert len(lines) == 2
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (
+            SubtitleFormat.SRT,
+            "1\n00:00:00,000 --> 00:00:00,500\na < é\n\n"
+            "2\n00:00:00,500 --> 00:00:01,000\nc & d\n\n",
+        ),
+        (
+            SubtitleFormat.VTT,
+            "WEBVTT\n\n00:00:00.000 --> 00:00:00.500\na &lt; é\n\n"
+            "00:00:00.500 --> 00:00:01.000\nc &amp; d\n\n",
+        ),
+        (
+            SubtitleFormat.JSONL,
+            '{"video": "ä.mp4", "frame": 0, "time_s": 0.0, "caption": "a < é\\n"}\n'
+            '{"video": "ä.mp4", "frame": 1, "time_s": 0.5, "caption": "c & d"}\n',
+        ),
+    ],
+)
+def test_every_format_has_its_times_and_escapes(kind, expected):
+    assert "".join(render(kind, "ä.mp4", answers("a < é\n", "c & d"))) == expected

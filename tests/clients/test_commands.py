@@ -11,13 +11,11 @@ import pytest
 from clients.translations import MAX_TEXTS
 from tests.clients.drawing import write_numbers
 from tests.clients.processes import run, run_process, start
-from tests.fake_api import MARK
 from tests.scripted_server import LIMIT_S
 
 REQUESTS = 40
 CAPTION = ("caption", "a.mp4", "b.mkv", "-o", "out.jsonl", "--mode", "stream-single")
 TRANSLATE = ("translate", "a.csv", "--column", "text", "--to", "fr", "--from", "en")
-DOCUMENT = ("document", "in", "--to", "de", "-o", "out")
 AT_ONCE = ("--requests-in-flight", "3")
 
 
@@ -148,25 +146,3 @@ def test_without_an_extra_it_says_what_to_install(stack, folder, module, command
     (folder / f"{module}.py").write_text("raise ModuleNotFoundError('No such module')")
     (folder / "a.parquet").write_bytes(b"PAR1")
     assert run_process(folder, stack.url, *command) == (int(bool(said)), said)
-
-
-def test_documents_that_are_under_way_are_not_uploaded_again(stack, folder):
-    stack.is_open.clear()
-    process = start(folder, stack.url, *DOCUMENT)
-    journal = folder / "out.part"
-    # The journal's first line and one for each upload.
-    stack.wait_until(
-        lambda: journal.exists() and len(journal.read_bytes().splitlines()) == 4
-    )
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 130
-    assert said == "Stopped, the same command goes on (out.part).\n"
-    stack.is_open.set()
-    assert run(folder, stack.url, *DOCUMENT) == (0, "")
-    assert stack.requests["POST"] == 3
-    for source in ("in/a.docx", "in/b/c.srt", "in/d.txt"):
-        target = folder / source.replace("in/", "out/").replace(".", ".de.")
-        assert target.read_bytes() == MARK + source.encode()
-    assert all(document.is_deleted for document in stack.documents)
-    assert not list(folder.glob("*.part"))

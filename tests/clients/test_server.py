@@ -152,11 +152,7 @@ def test_the_model_says_what_size_it_takes(server):
         (200, [{"task": "captioning", "input": {"height": None}}], "--full-size"),
         (200, {"error": "x"}, "not a list of tasks"),
         (200, [1], "not a list of tasks"),
-        (
-            404,
-            {"detail": "There is no such route."},
-            "/tasks: 404 There is no such route",
-        ),
+        (404, {"detail": "No such route."}, "/tasks: 404 No such route"),
     ],
 )
 def test_a_server_without_captioning_is_told_apart(fake, server, status, tasks, reason):
@@ -185,10 +181,7 @@ def test_some_faults_are_not_repeated_and_others_less_often(fake, server):
     request = ApiRequest("POST", "/caption", body, final=frozenset({503}))
     with pytest.raises(ServerError, match="503 No worker is READY.$") as raised:
         server.ask(request)
-    assert (raised.value.status, raised.value.reason) == (
-        503,
-        "503 No worker is READY.",
-    )
+    assert raised.value.status == 503
     fake.will("queue-full", "unavailable", "unavailable")
     with pytest.raises(ServerError, match="attempts: 2"):
         server.ask(ApiRequest("POST", "/caption", body, most_faults=1))

@@ -18,7 +18,7 @@ import ray
 from catalog import Model, TranslationSection
 from clients.tables import name_columns
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
-from ray_backend.bulk.executor import BulkWorker, RayExecutor, WorkerPool
+from ray_backend.bulk.executor import BulkWorker, RayExecutor, StallMonitor, WorkerPool
 from ray_backend.bulk.job import Answerer, BulkJob, Callbacks, Chunk, RunTotals, run
 from ray_backend.bulk.storage import ResultFolder, Store, find
 from ray_backend.bulk.tasks import BatchTranslator, BulkTranslation
@@ -166,7 +166,7 @@ class Bench:
         job = job or self.make_job()
         identifier = Identifier(["en", "fr"])
         answerer = answerer or BatchTranslator(self.handler, identifier, REQUEST)
-        workers = RayExecutor(WorkerPool(1, 1, 0), self.warnings.append)
+        workers = RayExecutor(WorkerPool(1, 1, 0), StallMonitor(self.warnings.append))
 
         def execute(
             _: Callable[[], Answerer], chunks: Iterator[Chunk]

@@ -148,34 +148,28 @@ def test_a_worker_that_no_machine_can_take_is_refused(pool, needs):
     )
 
 
-def answer(items: Sequence[int], deadly: set[int]) -> tuple[list[int | None], int]:
-    """The answers, and how many workers it took."""
+def answer(items: Sequence[int], deadly: set[int]) -> list[int | None]:
     steps = divide(items)
     asked = next(steps)
-    for deaths in count():
-        try:
-            while not deadly & set(asked):
-                asked = steps.send(asked)
-            asked = steps.send(None)
-        except StopIteration as end:
-            return end.value, deaths
-    raise AssertionError
+    try:
+        while True:
+            asked = steps.send(None if deadly & set(asked) else asked)
+    except StopIteration as end:
+        answers: list[int | None] = end.value
+        return answers
 
 
 @given(st.integers(1, 40), st.sets(st.integers(0, 39), max_size=3))
 def test_only_an_item_that_ends_each_worker_has_no_answer(size, deadly):
-    answers, _ = answer(range(size), deadly)
-    assert answers == [None if n in deadly else n for n in range(size)]
+    expected = [None if n in deadly else n for n in range(size)]
+    assert answer(range(size), deadly) == expected
 
 
-def test_items_are_divided_once_they_have_ended_two_workers():
+def test_items_are_divided_soon_and_one_alone_is_given_up_late():
+    """A machine that ends is no fault of the video under way."""
     steps = divide("abcd")
     assert [next(steps), steps.send(None), steps.send(None)] == ["abcd", "abcd", "ab"]
     assert steps.send("AB") == "cd"
-
-
-def test_an_item_alone_is_given_up_late():
-    """A machine that ends is no fault of the video under way."""
     steps = divide("a")
     assert [next(steps), *(steps.send(None) for _ in range(4))] == ["a"] * 5
     with pytest.raises(StopIteration) as caught:
@@ -233,7 +227,7 @@ def test_every_chunk_is_answered_though_workers_end(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(executor, "list_free", lambda cluster: [SMALL])
     chunks = [Chunk((), texts) for texts in (["a"], [], ["b", "kill", "c"], ["d"])]
     said: list[str] = []
-    workers = RayExecutor(WorkerPool(2, 1, 0), said.append)
+    workers = RayExecutor(WorkerPool(2, 1, 0), StallMonitor(said.append))
     found = workers.run(lambda: shout, iter(chunks))
     answers = {tuple(chunk.items): [*each] for chunk, each in found}
     expected = {("a",): ["A"], (): [], ("b", "kill", "c"): ["B", None, "C"]}
@@ -250,7 +244,7 @@ def test_workers_that_end_while_they_load_end_the_run():
         next(loads)
         raise Died
 
-    workers = RayExecutor(WorkerPool(2, 1, 0), lambda line: None)
+    workers = RayExecutor(WorkerPool(2, 1, 0), StallMonitor(lambda line: None))
     with pytest.raises(ClientError, match="the work has failed: The actor"):
         list(workers.run(load, iter([Chunk((), ["a"])])))
     assert 10 <= next(loads) <= 24

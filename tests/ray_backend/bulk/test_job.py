@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from catalog import VISION, Model
@@ -34,7 +32,7 @@ from ray_backend.bulk.tasks import (
     BulkCaptioning,
     CaptionedVideo,
     InProcess,
-    VideoAnswerer,
+    caption_source,
 )
 from tests.clients.drawing import draw_number, read_number, write_numbers, write_video
 from tests.ray_backend.bulk.conftest import (
@@ -178,29 +176,6 @@ def test_a_name_that_is_not_in_utf8_is_refused(bench: Bench):
         bench.run()
 
 
-def test_every_format_keeps_its_rows(bench):
-    bench.write("a.txt", "one\n\ntwo\r\nthree")
-    bench.write("b.jsonl", '{"text": "one", "n": 1e400}\n\n{"text": null}\n')
-    bench.write("c.csv", 'id,text\n1,"one\ntwo"\n')
-    bench.write("d.tsv", "text\nthree\n")
-    table = pa.table({"id": list(range(9)), "text": [f"x {n}" for n in range(9)]})
-    out = io.BytesIO()
-    pq.write_table(table, out, row_group_size=3)
-    bench.write("e.parquet", out.getvalue())
-    assert bench.run().failed == 0
-    assert (bench.results / "a.fr.txt").read_bytes() == b"ONE\n\nTWO\r\nTHREE"
-    assert bench.read("b.fr.jsonl").splitlines() == [
-        '{"text": "one", "n": 1e400, "text_fr": "ONE"}',
-        "",
-        '{"text": null, "text_fr": null}',
-    ]
-    assert bench.read("c.fr.csv") == 'id,text,text_fr\n1,"one\ntwo","ONE\nTWO"\n'
-    assert bench.read("d.fr.tsv") == "text\ttext_fr\nthree\tTHREE\n"
-    written = pq.ParquetFile(bench.results / "e.fr.parquet")
-    assert written.num_row_groups == 3
-    assert written.read().column("text_fr").to_pylist() == [f"X {n}" for n in range(9)]
-
-
 def test_rows_that_cannot_be_translated_hurt_no_other(bench):
     lines = ['{"text": "one"}', "no JSON", '{"text": 5}', '{"text": "bad"}', "[]"]
     bench.write("a.jsonl", "\n".join([*lines, '{"text": "two"}\n']))
@@ -306,12 +281,12 @@ def make_job(
 
 
 def make_answerer(reader: Reader, job: BulkCaptioning) -> Answerer:
-    caption = VideoAnswerer(Captioner(InProcess(reader), job.reading, Sending()))
+    captioner = Captioner(InProcess(reader), job.reading, Sending())
 
     def answer(sources: Sequence[Source]) -> Sequence[CaptionedVideo]:
         if reader.deadly & {source.path.name for source in sources}:
             raise Died
-        return caption(sources)
+        return [caption_source(captioner, source) for source in sources]
 
     return answer
 
