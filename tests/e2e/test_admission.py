@@ -20,14 +20,6 @@ import numpy as np
 import psutil
 import requests
 
-from benchmarks.instruments.generator import (
-    Manner,
-    Request,
-    Target,
-    ask_at,
-    draw_arrivals,
-    name_address,
-)
 from deploy.stack import Stack
 from gateway.settings import Settings
 from tests.e2e.real_stack import VICTIMS, processes, wait_until
@@ -38,7 +30,6 @@ BULK, MODEST = "127.0.0.2", "127.0.0.3"
 TIMEOUT_S = 60
 AT_ONCE = Settings.model_fields["sentences_at_once"].default
 REFUSALS = {"urn:babelgate:queue-full", "urn:babelgate:too-many-connections"}
-FLOOD_PER_S, FLOOD_S, FLOOD_LIMIT_MS = 1200, 3, 1000
 #: More than a model does within SHORT_MS, on any machine.
 SENTENCES, SHORT_MS = 1000, 200
 #: Each is 8 MiB.
@@ -165,36 +156,6 @@ def test_rows_of_a_client_that_hangs_up_are_not_computed(stack: Stack):
     wait_until(lambda: count_dropped(stack, "fr") >= dropped + AT_ONCE)
     assert count_dropped(stack, "fr") - dropped == count_rows(stack, "fr") - rows
     assert ask(stack.url, write_sentences(1)).status == 200
-
-
-def test_a_flood_is_answered_or_refused(stack: Stack):
-    bodies = [Request(write_body(write_sentences(1), "fr")) for _ in range(500)]
-    arrivals = draw_arrivals(FLOOD_PER_S, FLOOD_S, 11)
-    manner = Manner(FLOOD_LIMIT_MS, addresses=100, patience_s=TIMEOUT_S)
-    seen: list[LoadReply] = []
-    is_over = threading.Event()
-
-    def look(number: int) -> None:
-        while not is_over.is_set():
-            address = name_address(100 + number)
-            text = write_sentences(1)
-            seen.append(ask(stack.url, text, address=address, limit_ms=FLOOD_LIMIT_MS))
-
-    with ThreadPoolExecutor(4) as clients:
-        looking = [clients.submit(look, number) for number in range(4)]
-        try:
-            replies = ask_at(Target(stack.url, bodies), arrivals, manner)
-        finally:
-            is_over.set()
-    for one in looking:
-        one.result()
-    statuses = Counter(reply.status for reply in replies)
-    # How many of each depends on the machine.
-    assert set(statuses) <= {"200", "429", "504"}, statuses
-    assert statuses["200"], statuses
-    wait_until(lambda: ask(stack.url, write_sentences(1)).status == 200)
-    rest = [reply for reply in seen if reply.status not in (200, 504)]
-    assert all(reply.is_refusal for reply in rest), rest
 
 
 def test_a_client_with_many_texts_leaves_others_their_share(stack: Stack):

@@ -72,16 +72,6 @@ def test_a_run_that_is_killed_twice_goes_on_with_the_same_result(
     assert found == [french[text] for text in texts]
 
 
-def test_a_line_that_is_too_long_for_a_request_is_translated(
-    url: str, french: dict[str, str], tmp_path: Path
-):
-    text = "Thank you very much. " * 60_000
-    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
-    assert run(tmp_path, url, "translate", "a.jsonl", *TO_FRENCH) == (0, "")
-    found = json.loads((tmp_path / "a.fr.jsonl").read_text("utf-8"))["text_fr"]
-    assert found.count(french["Thank you very much"]) == 60_000
-
-
 def test_documents_are_translated_and_a_killed_run_goes_on(
     url: str, french: dict[str, str], tmp_path: Path
 ):
@@ -100,16 +90,3 @@ def test_documents_are_translated_and_a_killed_run_goes_on(
         found = (tmp_path / f"out/{number % 2}/{number}.fr.txt").read_text("utf-8")
         expected = [french[text] for text in list_texts(500 + number)]
         assert found.splitlines() == expected
-
-
-def test_a_damaged_document_is_told_and_the_others_are_translated(
-    url: str, tmp_path: Path
-):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/a.docx").write_bytes(b"PK\x03\x04 no document")
-    (tmp_path / "in/b.txt").write_text("Good morning\n")
-    code, said = run(tmp_path, url, "document", "in", "--to", "fr", "--from", "en")
-    assert code == 1
-    assert said.startswith("in/a.docx: ")
-    assert len(said.splitlines()) == 1
-    assert (tmp_path / "in/b.fr.txt").read_text("utf-8") == "Bonjour\n"

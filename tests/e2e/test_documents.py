@@ -143,16 +143,6 @@ def compare(url: str, known: list[tuple[TextPair, str]]) -> list[str]:
     ]
 
 
-def test_a_long_document_keeps_its_form(url: str):
-    text = (
-        "# Good morning\n\n  - Thank you very much. See you tomorrow.\n\n\tYes\n" * 40
-    )
-    answer = ask(url, text, "de", src_lang="en")["translated"]
-    form = re.compile(r"^[#\s-]*", re.MULTILINE)
-    assert form.findall(answer) == form.findall(text)
-    assert answer.count("Bis morgen") == 40
-
-
 def test_a_sentence_that_is_too_long_is_divided_and_says_where(url: str):
     answer = ask(url, "word 1 " * 300, "de", src_lang="en")
     assert answer["translated"]

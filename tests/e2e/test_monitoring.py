@@ -134,13 +134,6 @@ def test_every_expression_has_data(scraped: Prometheus, url: str, expression: st
     wait_until(has_data, limit_s=LIMIT_S)
 
 
-def test_requests_are_seen_by_language(scraped: Prometheus):
-    counted = scraped.query("sum by (target) (babelgate_translation_requests_total)")
-    asked = {dict(labels)["target"] for labels, value in counted.items() if value}
-    assert asked >= {*TARGETS, "none"}
-    assert len(counted) == 15
-
-
 def test_both_sides_call_a_model_by_the_same_name(scraped: Prometheus):
     for name in (
         "babelgate_queued_rows",
@@ -155,13 +148,6 @@ def test_both_sides_call_a_model_by_the_same_name(scraped: Prometheus):
         assert models >= set(TARGETS), name
 
 
-def test_the_memory_of_every_program_is_known(stack: Stack, scraped: Prometheus):
-    memory = scraped.query("babelgate_memory_bytes")
-    sizes = {dict(labels)["program"]: size for labels, size in memory.items()}
-    assert set(sizes) == {*stack.programs, "workers"}
-    assert min(sizes.values()) > 1 << 20
-
-
 def test_a_language_without_a_worker_is_noticed(stack: Stack, scraped: Prometheus):
     management = Management(stack.management_url, stack.key_file)
     alert = 'ALERTS{alertname="LanguageNotReady", target="vi"}'
@@ -172,21 +158,6 @@ def test_a_language_without_a_worker_is_noticed(stack: Stack, scraped: Prometheu
         management.scale("vi", 1, wait=True)
     wait_until(lambda: not scraped.query(alert))
     assert is_ready(stack.url)
-
-
-def test_a_worker_that_is_started_anew_is_counted(stack: Stack, scraped: Prometheus):
-    restarts = "sum(changes(WorkerLoadTime[5m]))"
-    wait_until(lambda: bool(scraped.query(restarts)))
-    (before,) = scraped.query(restarts).values()
-    torchserve = stack.find_leader("torchserve")
-    java = next(
-        process
-        for process in [torchserve, *torchserve.children(recursive=True)]
-        if process.name() == "java"
-    )
-    java.children()[0].kill()
-    wait_until(lambda: scraped.query(f"{restarts} > {before}") != {})
-    wait_until(lambda: is_ready(stack.url))
 
 
 def test_it_listens_on_loopback_only(scraped: Prometheus):

@@ -1,7 +1,8 @@
-"""The work of an operator: up again, status, a model registered by hand, metrics."""
+"""The work of an operator: up again, status, a reload, a model registered by hand, metrics."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import psutil
 import pytest
 import requests
 
+from benchmarks.instruments.generator import Request, Target, ask_within, keep_asking
 from catalog import Model, TranslationSection
 from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
 from tests.e2e.real_stack import (
@@ -25,6 +27,7 @@ from torchserve_backend import archiver, registrar
 from torchserve_backend.management import Management, read_key
 
 GRACE = ("graceful_timeout = int", "graceful_timeout = str")
+CLIENTS = 12
 EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
 
 
@@ -39,6 +42,25 @@ def test_up_again_and_status_say_what_runs(deploy: Callable[..., str]):
         assert re.search(f"{program} (STARTING|RUNNING)", said), said
     for word in ("ko", "models/phrasebook", "1/1", "64", "100"):
         assert word in said
+
+
+def test_a_reload_drops_no_request(stack: Stack, deploy: Callable[..., str]):
+    target = Target(stack.url, [Request(json.dumps(EN_DE).encode(), "/translate")])
+    old = {p.pid for p in stack.find_leader("gateway").children()}
+
+    def wait_for_answers() -> None:
+        """Return when more requests than under way now are answered."""
+        before = len(asked.replies)
+        wait_until(lambda: sum(one.is_good for one in asked.replies[before:]) > CLIENTS)
+
+    with keep_asking(target, ask_within(30_000), clients=CLIENTS) as asked:
+        wait_for_answers()
+        assert "Reloaded" in deploy("reload")
+        wait_until(
+            lambda: not old & {p.pid for p in stack.find_leader("gateway").children()}
+        )
+        wait_for_answers()
+    assert asked.failed == {}
 
 
 def test_translation_workers_have_no_torch_in_memory(stack: Stack):

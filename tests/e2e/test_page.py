@@ -31,20 +31,6 @@ def page(browser: Browser, stack: Stack) -> Iterator[Page]:
     found.close()
 
 
-def test_a_text_is_translated_while_it_is_typed(page):
-    page.fill("#given", SENTENCE)
-    expect(page.locator("#output")).to_have_text(TRANSLATION)
-    expect(page.locator("#guess")).to_contain_text("English")
-
-
-def test_without_scripts_a_link_has_its_translation(browser, stack):
-    context = browser.new_context(java_script_enabled=False, locale="fr")
-    page = context.new_page()
-    page.goto(f"{stack.url}/?source=en&target=fr&q={SENTENCE}")
-    expect(page.locator("#output")).to_have_text(TRANSLATION)
-    context.close()
-
-
 def test_a_document_is_translated_and_downloaded(page):
     page.click("nav a[href='#documents']")
     note = FilePayload(

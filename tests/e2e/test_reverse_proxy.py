@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from contract.dialects import FOREIGN, LIBRETRANSLATE, OURS, Dialect, find_dialect
-from contract.problems import CONTENT_TYPE, write_problem
+from contract.dialects import FOREIGN, find_dialect
+from contract.problems import write_problem
 from tests.e2e.real_stack import wait_until
 from tests.e2e.reverse_proxy import (
     ReverseProxy,
@@ -355,31 +355,11 @@ def test_a_query_is_not_in_the_error_log_either(running, tmp_path):
 
 
 def assert_is_problem(answer: requests.Response, path: str, slug: str) -> None:
-    """It is what the gateway would write, whatever the detail is."""
-    dialect: Dialect = find_dialect(path)
-    found = answer.json()
-    detail = read_detail(found)
-    document = write_problem(
-        slug, answer.status_code, detail, request_id=found.get("request_id")
-    )
-    expected = dialect.answer(document)
-    if path == "/translate":
-        error = LIBRETRANSLATE.answer(document).content["error"]
-        assert found.pop("error") == error
-    assert found == expected.content
+    """It has the form of the path's API."""
+    document = write_problem(slug, answer.status_code, "Any.")
+    expected = find_dialect(path).answer(document)
     assert answer.headers["Content-Type"] == expected.content_type
-    assert (dialect is OURS) == (expected.content_type == CONTENT_TYPE)
-
-
-def read_detail(found: dict[str, object]) -> str:
-    match found:
-        case {"detail": str(detail)} | {"message": str(detail)}:
-            return detail
-        case {"error": {"message": str(detail)}}:
-            return detail
-        case {"error": str(detail)}:
-            return detail.rpartition("limit: ")[2]
-    raise AssertionError(found)
+    assert answer.json().keys() >= expected.content.keys()
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import count, permutations
 from typing import Any
 
@@ -14,7 +13,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import Retry
 
 from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Corpus, TextPair
+from models.phrasebook_recipe.corpus import TextPair
 from models.phrasebook_recipe.items import LANGUAGES, Item, clean
 from text.orthography import mend
 
@@ -126,42 +125,6 @@ def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
         if not is_right(p, a)
     ]
     assert len(wrong) <= len(pairs) * 0.003, wrong[:40]
-
-
-#: The forms of the final marks in each language.
-MARKS = {"zh": "。！？", "ja": "。！？", "hi": "।!?", "ar": ".!؟"}
-PLAIN_MARKS = ".!?"
-
-
-def read_mark(text: str, language: str) -> int:
-    """The number of the text's final mark in the language's list, or -1."""
-    return MARKS.get(language, PLAIN_MARKS).find(text[-1])
-
-
-def vary_mark(pair: TextPair, rng: random.Random) -> TextPair:
-    """The pair with its source as it is, without its final mark, or exclaimed."""
-    language, text = pair.source_language, pair.source
-    if rng.random() < 0.3:
-        return replace(pair, source=strip_marks(text))
-    if read_mark(text, language) == PLAIN_MARKS.index(".") and rng.random() < 0.3:
-        exclamation = MARKS.get(language, PLAIN_MARKS)[PLAIN_MARKS.index("!")]
-        return replace(pair, source=strip_marks(text) + exclamation)
-    return pair
-
-
-def test_sentences_end_in_the_targets_form_of_their_mark_or_in_none(url: str):
-    rng = random.Random(11)
-    held_out = Corpus(phrasebook.load()).held_out(1000)
-    sentences = [p for p in held_out if p.category.startswith("phrases/")][:500]
-    pairs = [vary_mark(pair, rng) for pair in sentences]
-    answers = translate_pairs(url, pairs)
-    wrong = [
-        f"{p.source_language}>{p.target_language} {p.source}: {a}"
-        for p, a in zip(pairs, answers, strict=True)
-        if read_mark(a, p.target_language) != read_mark(p.source, p.source_language)
-    ]
-    assert len(pairs) == 500
-    assert len(wrong) <= len(pairs) * 0.02, wrong[:40]
 
 
 @pytest.mark.parametrize(

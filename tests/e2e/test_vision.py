@@ -1,11 +1,9 @@
-"""Captions, labels and boxes through port 7777 of a real stack, for one client and for many."""
+"""Captions, labels and boxes through port 7777 of a real stack, for one client and for many;
+and texts, whose model is one for all languages there."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,11 +15,13 @@ import requests
 from PIL import Image
 
 from benchmarks.measure.captioning import find_video, list_captions
-from deploy.stack import ROOT, Stack
+from deploy.stack import Stack
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.corpus import Corpus
 from models.shapes_recipe import rendering
 from models.shapes_recipe.samples import Sample, ShapesTask, held_out
 from models.shapes_recipe.scenes import classify
-from tests.e2e.real_stack import wait_until
+from tests.e2e.test_translation import translate_pairs
 from tests.handlers.encoding import write_image, write_npy
 from tests.programs import run
 
@@ -91,15 +91,6 @@ def test_many_clients_get_the_captions_of_their_own_frames(
             )
         )
     assert answers == [[alone[i] for i in chosen] for chosen in ranges]
-
-
-def test_more_frames_than_a_row_takes_keep_their_order(
-    vision: Stack, samples: list[Sample]
-):
-    size = (64, 64)
-    squares = [np.asarray(Image.fromarray(s.picture).resize(size)) for s in samples]
-    once = caption(vision.url, write_npy(squares))
-    assert caption(vision.url, write_npy(squares * 5)) == once * 5
 
 
 def test_labels_are_right_and_as_many_as_were_asked_for(vision: Stack):
@@ -210,19 +201,15 @@ def test_a_video_is_captioned_in_every_way_alike(
     assert right >= 0.8 * 200
 
 
-def test_a_client_that_is_killed_goes_on_to_the_same_result(
-    vision: Stack, video: Path, tmp_path: Path
-):
-    whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
-    run(*write_command(vision, video, whole))
-    slowly = write_command(
-        *(vision, video, broken, "--prebatch", "4", "--requests-in-flight", "1")
-    )
-    killed = subprocess.Popen(slowly, cwd=ROOT)
-    journal = tmp_path / "broken.jsonl.part"
-    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") > 5)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
-    assert not broken.exists()
-    run(*slowly)
-    assert broken.read_bytes() == whole.read_bytes()
+def test_placement_changes_no_translation(stack: Stack, vision: Stack):
+    maps = [json.loads(one.map.read_text()) for one in (stack, vision)]
+    assert [m["translation"]["placement"] for m in maps] == ["language", "device"]
+    pairs = Corpus(phrasebook.load()).held_out(500)
+    by_language = translate_pairs(stack.url, pairs)
+    by_device = translate_pairs(vision.url, pairs)
+    differing = [
+        (pair.source, a, b)
+        for pair, a, b in zip(pairs, by_language, by_device, strict=True)
+        if a != b
+    ]
+    assert differing == []
