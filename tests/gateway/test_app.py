@@ -4,8 +4,6 @@ import re
 
 import pytest
 
-from contract import variables
-
 PROBLEM = "application/problem+json"
 
 
@@ -80,12 +78,3 @@ def test_odd_headers_never_bring_html(shared_client, headers):
     response = shared_client.post("/translate", data=b"{}", environ_overrides=environ)
     assert response.status_code in (400, 422)
     assert response.content_type == PROBLEM
-
-
-def test_the_layers_around_a_route_have_this_order(make_client, tmp_path, monkeypatch):
-    """Keys are checked before a body is read."""
-    monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
-    layers = make_client(keys="required").application.middleware
-    assert [type(layer).__name__ for layer in layers] == [
-        *("BodyRest", "Arrival", "Origins", "UrlCheck", "KeyCheck", "BodyReader")
-    ]

@@ -268,7 +268,9 @@ def test_what_is_not_http_gets_a_problem_document_too(url, parts, status):
     head, _, body = send(url, *parts).partition(b"\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status} ".encode())
     assert b"Content-Type: application/problem+json" in head
-    assert json.loads(body)["status"] == status
+    document = json.loads(body)
+    assert document["status"] == status
+    assert f"X-Request-ID: {document['request_id']}".encode() in head
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,3 @@ def test_queues_and_batch_sizes_are_those_of_registered_models(client, torchserv
     for name, value in (("babelgate_queued_rows", 7), ("babelgate_batch_size", 64)):
         assert select(client, name) == dict.fromkeys(registered, value)
     assert set(select(client, "babelgate_waiting_rows")) == {*registered, ("en",)}
-
-
-def test_without_torchserve_no_language_is_ready(make_client):
-    client = make_client(management_url="http://127.0.0.1:9")
-    assert select(client, "babelgate_language_ready")["ko",] == 0
-    assert ("ko",) not in select(client, "babelgate_queued_rows")

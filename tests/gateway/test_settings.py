@@ -16,10 +16,6 @@ PACKAGES = (
 )
 
 
-def test_nothing_needs_to_be_set():
-    assert read_settings() == Settings()
-
-
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [

@@ -60,7 +60,8 @@ def redis_url(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> str:
     redis = run_redis(tmp_path_factory.mktemp("redis"))
-    return pytestconfig.stash[SHARED].enter_context(redis)
+    url, _ = pytestconfig.stash[SHARED].enter_context(redis)
+    return url
 
 
 @pytest.fixture

@@ -92,14 +92,7 @@ def make_postgresql() -> Iterator[PostgreSQL]:
 
 
 @contextmanager
-def run_redis(folder: Path, port: int | None = None) -> Iterator[str]:
-    """A URL."""
-    with run_redis_server(folder, port) as (url, _):
-        yield url
-
-
-@contextmanager
-def run_redis_server(
+def run_redis(
     folder: Path, port: int | None = None
 ) -> Iterator[tuple[str, psutil.Popen]]:
     """A URL, and the process behind it."""

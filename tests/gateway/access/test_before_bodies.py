@@ -115,11 +115,3 @@ def test_a_kilobyte_that_unpacks_to_many_fields_is_not_parsed(make_guarded, pars
         for path, status in PATHS.items():
             answer = client.post(path, data=body, headers=headers)
             assert (answer.status_code, parsed) == (status, []), path
-
-
-def test_a_form_is_parsed_once(make_guarded, keys, parsed):
-    client, token = make_guarded(), keys.add("cat", Grant())
-    for path in ("/translate", "/v2/translate"):
-        answer = client.post(path, data={"auth_key": token, "z": "a"})
-        assert (answer.status_code, len(parsed)) == (400, 1)
-        parsed.clear()

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Barrier
@@ -16,11 +16,10 @@ import pytest
 import requests
 
 from contract import variables
-from gateway.access.keys import Grant, make_token
+from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
 from gateway.shared_memory import Lock, lock_file
 from tests.e2e.real_stack import wait_until
-from tests.gateway.access.servers import make_postgresql
 from tests.gateway.test_gunicorn import Running, serve_before_fake
 from tests.scripted_server import LIMIT_S
 
@@ -42,10 +41,6 @@ class Site:
     running: Running
     storage: KeyStorage
     send: Send
-
-    def used(self, name: str) -> int:
-        """The characters of a key that are saved."""
-        return used(self.storage, name)
 
 
 def write_variables(folder: Path, database: str) -> dict[str, str]:
@@ -108,6 +103,7 @@ def sender(running: Running) -> Iterator[Send]:
 
 
 def used(storage: KeyStorage, name: str) -> int:
+    """The characters of a key that are saved."""
     (listed,) = [each for each in storage.list_all() if each.key.name == name]
     return listed.characters
 
@@ -128,7 +124,7 @@ def are_both_there(folder: Path) -> bool:
 def test_quotas_are_exact_and_saved(site: Site):
     token = site.storage.add("quota", Grant(characters_per_month=80 * len(TEXT)))
     assert site.send(token, 200) == {200: 80, 403: 120}
-    wait_until(lambda: site.used("quota") == 80 * len(TEXT))
+    wait_until(lambda: used(site.storage, "quota") == 80 * len(TEXT))
 
 
 def test_limits_are_exact(site: Site):
@@ -147,7 +143,7 @@ def test_what_a_killed_process_has_counted_stays_and_the_rest_is_free_again(site
     torchserve.will(*["echo"] * 20, *["together"] * HELD)
     with ThreadPoolExecutor(1) as background:
         sending = background.submit(site.send, token, 100)
-        wait_until(lambda: site.used("killed") == (100 - HELD) * len(TEXT))
+        wait_until(lambda: used(site.storage, "killed") == (100 - HELD) * len(TEXT))
         killed = master.children()[0]
         killed.kill()
         killed.wait(LIMIT_S)
@@ -157,7 +153,7 @@ def test_what_a_killed_process_has_counted_stays_and_the_rest_is_free_again(site
     wait_until(lambda: are_both_there(site.folder))
     more = site.send(token, 150)
     assert answered[200] + more[200] == 200
-    wait_until(lambda: site.used("killed") == 200 * len(TEXT))
+    wait_until(lambda: used(site.storage, "killed") == 200 * len(TEXT))
 
 
 @pytest.mark.faults
@@ -172,27 +168,7 @@ def test_neither_a_kill_of_all_nor_a_stop_forgets_anything(tmp_path: Path):
             process.kill()
         master.wait(LIMIT_S)
     with open_site(tmp_path, database) as site:
-        wait_until(lambda: site.used("cat") == 64 * len(TEXT))
+        wait_until(lambda: used(site.storage, "cat") == 64 * len(TEXT))
         assert site.send(token, 64) == {200: 64}
     with closing(KeyStorage(database)) as storage:
         assert used(storage, "cat") == 128 * len(TEXT)
-
-
-@pytest.mark.faults
-def test_a_database_that_goes_and_comes_back_loses_no_count(tmp_path: Path):
-    with make_postgresql() as server, ExitStack() as life:
-        url = f"{server.url}/postgres"
-        storage = life.enter_context(closing(KeyStorage(url)))
-        with server.run():
-            token = storage.add("cat", Grant())
-            given = write_variables(tmp_path, url) | {"WEB_CONCURRENCY": "1"}
-            running = life.enter_context(serve_before_fake(tmp_path, **given))
-            send = life.enter_context(sender(running))
-            assert send(token, 64) == {200: 64}
-        wait_until(lambda: send(make_token()[0], 4) == {503: 4})
-        assert send(token, 64) == {200: 64}
-        with server.run():
-            wait_until(lambda: send(make_token()[0], 4) == {401: 4})
-            storage.close()  # its connection has ended
-            wait_until(lambda: used(storage, "cat") == 128 * len(TEXT))
-            life.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
@@ -68,10 +67,3 @@ def test_a_key_is_found_wherever_clients_put_it(given):
 @pytest.mark.parametrize("given", NOWHERE.values(), ids=NOWHERE)
 def test_no_key_is_none(given):
     assert find(**given) is None
-
-
-def test_for_headers_and_the_query_nothing_of_the_body_is_read():
-    body = io.BytesIO(b"key=a")
-    environ = EnvironBuilder(method="POST", input_stream=body).get_environ()
-    assert find_token(GatewayRequest(environ)) is None
-    assert body.tell() == 0

@@ -137,7 +137,7 @@ def test_a_clock_that_is_set_back_keeps_nobody_out_for_long(tmp_path, clock):
 @pytest.mark.slow
 def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog, monkeypatch):
     port, key = find_port(), make_key()
-    with run_redis(tmp_path, port) as url:
+    with run_redis(tmp_path, port) as (url, _):
         limiter = Limiter(tmp_path, url.replace("redis", "valkey"))
         assert send(limiter, key, 9) == 5
     assert send(limiter, key, 9) == 5

@@ -17,12 +17,7 @@ import redis
 from gateway.access.keys import Grant, make_token
 from gateway.access.storage import KeyStorage
 from tests.e2e.real_stack import wait_until
-from tests.gateway.access.servers import (
-    PostgreSQL,
-    Proxy,
-    make_postgresql,
-    run_redis_server,
-)
+from tests.gateway.access.servers import PostgreSQL, Proxy, make_postgresql, run_redis
 from tests.gateway.access.test_exactness import (
     TEXT,
     Send,
@@ -138,7 +133,7 @@ def test_a_database_that_does_not_answer_stops_nobody_and_loses_nothing(
 @pytest.mark.parametrize("stall", ["stopped", "slow", "cut"])
 def test_a_redis_that_does_not_answer_stops_nobody(tmp_path: Path, stall: str):
     with ExitStack() as life:
-        url, server = life.enter_context(run_redis_server(tmp_path))
+        url, server = life.enter_context(run_redis(tmp_path))
         proxy = Proxy(urlsplit(url).port or 0)
         life.enter_context(proxy.run())
         given = write_variables(tmp_path, f"sqlite:///{tmp_path}/keys.db") | {

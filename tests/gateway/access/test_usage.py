@@ -27,6 +27,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "usage"
 
 
+def charge(ledger: UsageLedger, characters: int, key: ApiKey = KEY) -> None:
+    with ledger.charge(key, characters):
+        pass
+
+
 def test_what_succeeds_is_counted_and_what_fails_is_not(folder):
     ledger = UsageLedger(folder)
     with ledger.charge(KEY, 30):
@@ -34,22 +39,16 @@ def test_what_succeeds_is_counted_and_what_fails_is_not(folder):
     with pytest.raises(ZeroDivisionError), ledger.charge(KEY, 30):
         raise ZeroDivisionError
     assert ledger.read(KEY) == Usage(30, 100)
-    with ledger.charge(FREE, 10**12):  # without a limit
-        pass
+    charge(ledger, 10**12, FREE)  # without a limit
     assert ledger.read(FREE) == Usage(10**12, None)
 
 
 def test_a_quota_counts_what_is_under_way(folder):
     ledger = UsageLedger(folder)
-    with (
-        ledger.charge(KEY, 60),
-        pytest.raises(QuotaExceeded) as refused,
-        ledger.charge(KEY, 41),
-    ):
-        pass
+    with ledger.charge(KEY, 60), pytest.raises(QuotaExceeded) as refused:
+        charge(ledger, 41)
     assert refused.value.extra == {"asked": 41, "used": 60, "limit": 100}
-    with ledger.charge(KEY, 40):
-        pass
+    charge(ledger, 40)
     assert ledger.read(KEY) == Usage(100, 100)
 
 
@@ -57,22 +56,20 @@ def test_what_other_machines_have_counted_counts(folder):
     ledger = UsageLedger(folder)
     ledger.learn({(KEY.id, find_month(time.time())): 99})
     assert ledger.read(KEY) == Usage(99, 100)
-    with pytest.raises(QuotaExceeded), ledger.charge(KEY, 2):
-        pass
+    with pytest.raises(QuotaExceeded):
+        charge(ledger, 2)
 
 
 def charge_and_die(folder: Path) -> None:
     ledger = UsageLedger(folder)
-    with ledger.charge(KEY, 40):
-        pass
+    charge(ledger, 40)
     with ledger.charge(KEY, 50):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_what_is_saved_is_not_saved_again(folder):
     ledger, month = UsageLedger(folder), find_month(time.time())
-    with ledger.charge(KEY, 5):
-        pass
+    charge(ledger, 5)
     counts = ledger.list_unsaved()
     assert counts == [Count(KEY.id, month, 5)]
     ledger.mark_saved(counts)
@@ -85,8 +82,7 @@ def test_a_month_begins_at_zero_and_the_last_one_is_still_saved(folder, monkeypa
     with ledger.charge(KEY, 100):
         now += 1  # it counts for the month in which it began
     assert ledger.read(KEY) == Usage(0, 100)
-    with ledger.charge(KEY, 7):
-        pass
+    charge(ledger, 7)
     december = 2025 * 12 + 11
     assert sorted(ledger.list_unsaved(), key=lambda count: count.month) == [
         Count(KEY.id, december, 100),
@@ -98,8 +94,7 @@ def test_a_month_begins_at_zero_and_the_last_one_is_still_saved(folder, monkeypa
 
 def test_a_machine_that_has_started_anew_has_another_ledger(folder, monkeypatch):
     first = UsageLedger(folder)
-    with first.charge(KEY, 5):
-        pass
+    charge(first, 5)
     assert UsageLedger(folder).id == first.id
     other = folder.with_name("boot_id")
     other.write_text("another")
@@ -112,22 +107,16 @@ def test_a_machine_that_has_started_anew_has_another_ledger(folder, monkeypatch)
 def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(folder, monkeypatch):
     ledger = UsageLedger(folder)
     monkeypatch.setattr("gateway.shared_memory._LOCK_S", 0)
-    with (
-        Lock(folder / "lock").hold(),
-        pytest.raises(KeysUnavailable),
-        ledger.charge(KEY, 1),
-    ):
-        pass
+    with Lock(folder / "lock").hold(), pytest.raises(KeysUnavailable):
+        charge(ledger, 1)
 
 
 def test_all_accounts_share_one_file(folder):
     ledger = UsageLedger(folder)
-    with ledger.charge(KEY, 1):
-        pass
+    charge(ledger, 1)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(3000):
-        with ledger.charge(ApiKey(f"{number:012x}", "dog", ""), 2):
-            pass
+        charge(ledger, 2, ApiKey(f"{number:012x}", "dog", ""))
     assert len(os.listdir("/proc/self/fd")) == before
     assert len(ledger.list_unsaved()) == 3001
     assert UsageLedger(folder).read(ApiKey(f"{2999:012x}", "dog", "")).count == 2
@@ -136,10 +125,9 @@ def test_all_accounts_share_one_file(folder):
 def test_any_number_of_processes_may_count(folder):
     ledgers = [UsageLedger(folder) for _ in range(200)]
     for ledger in ledgers[:100]:
-        with ledger.charge(KEY, 1):
-            pass
-    with pytest.raises(QuotaExceeded), ledgers[-1].charge(KEY, 1):
-        pass
+        charge(ledger, 1)
+    with pytest.raises(QuotaExceeded):
+        charge(ledgers[-1], 1)
 
 
 def test_of_several_processes_only_what_dead_ones_have_reserved_is_free(folder):
@@ -170,23 +158,15 @@ def test_what_ends_while_another_process_has_the_lock_counts_afterwards(
 
 def test_a_full_disk_refuses_new_keys_only(folder, monkeypatch):
     ledger = UsageLedger(folder)
-    with ledger.charge(KEY, 1):
-        pass
+    charge(ledger, 1)
 
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
-    fill(ledger)
-    with pytest.raises(KeysUnavailable), ledger.charge(FREE, 1):
-        pass
-    with ledger.charge(KEY, 1):
-        pass
-
-
-def fill(ledger: UsageLedger) -> None:
-    """Charges other keys until no more fit into the file."""
     with suppress(KeysUnavailable):
-        for number in range(10**6):
-            with ledger.charge(ApiKey(f"{number:012x}", "pig", ""), 1):
-                pass
+        for number in range(10**6):  # until no more fit into the file
+            charge(ledger, 1, ApiKey(f"{number:012x}", "pig", ""))
+    with pytest.raises(KeysUnavailable):
+        charge(ledger, 1, FREE)
+    charge(ledger, 1)

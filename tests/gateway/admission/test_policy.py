@@ -217,21 +217,11 @@ def learn(*rows: tuple[int, float, float]) -> LatencyEstimator:
     return latency
 
 
-def test_nothing_is_known_at_first():
-    latency = LatencyEstimator()
-    assert (latency.forecast(1000, 100, NOW), latency.fit(1)) == (0, float("inf"))
-
-
 def test_a_row_that_finds_the_model_idle_says_where_the_line_begins():
     latency = learn((200, 100, 1.1))
     assert latency.expect(0) == pytest.approx(0.1)
     assert latency.expect(100) == pytest.approx(1.1, rel=0.02)
     assert latency.fit(0.6) == pytest.approx(50, rel=0.02)
-
-
-def test_many_windows_take_as_many_times_as_long_as_one():
-    latency = learn((500, 100, 1.1))
-    assert latency.forecast(1000, 100, NOW) == pytest.approx(11, rel=0.05)
 
 
 def test_a_batch_shows_that_the_model_has_become_slower():

@@ -9,7 +9,7 @@ import gevent
 import pytest
 from gevent.socket import wait_read
 
-from gateway.admission.queue import ClientQueue, FairQueue, LoopQueue, _cut
+from gateway.admission.queue import ClientQueue, FairQueue, LoopQueue
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.http.request import Call
 from tests.gateway.conftest import make_call, make_gone
@@ -131,10 +131,6 @@ def test_between_two_slices_of_whoever_it_is_others_see_what_has_arrived():
     sent_at, seen_at = seen
     assert seen_at - sent_at <= 5, "not a round of all twenty"
     assert crowd.done.total() == 1000
-
-
-def test_short_texts_share_a_slice():
-    assert [len(part.texts) for part in _cut(["a" * 20] * 250, len)] == [100, 100, 50]
 
 
 def test_clients_take_turns_however_much_each_asks():

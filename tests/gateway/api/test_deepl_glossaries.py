@@ -56,13 +56,6 @@ def test_a_translation_has_the_terms_of_the_first_glossary(client):
         assert answer["translations"][0]["text"] == expected
 
 
-def test_nothing_to_change_is_told(client):
-    path = f"/v3/glossaries/{make(client)['glossary_id']}"
-    response = client.patch(path, json={})
-    detail = "expected a name or dictionaries"
-    assert (response.status_code, response.json["detail"]) == (400, detail)
-
-
 @pytest.mark.parametrize(
     ("fields", "status", "message"),
     [

@@ -209,17 +209,10 @@ def test_an_overload_says_when_to_come_again(client, torchserve):
     assert int(page.headers["Retry-After"]) >= 1
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("/", "/page/x/page.css", "/page/x/page.js", "/page/x/y", "/openapi.json"),
-        *("/docs", "/docs/start.js", "/docs/x.js"),
-    ],
-)
+@pytest.mark.parametrize("path", ["/page/x/page.js", "/page/x/y", "/docs/x.js"])
 def test_the_answers_are_in_the_document(client, description, path):
     found = client.get(path, headers=HTML)
-    headers, text = found.headers, found.text
-    description.check("GET", path, found.status_code, headers, text)
+    description.check("GET", path, found.status_code, found.headers, found.text)
 
 
 def test_a_stack_without_languages_has_a_page_for_its_pictures(make_client, map_path):

@@ -66,14 +66,6 @@ def test_every_language_of_m2m100_has_names(map_path, make_client):
     assert len({row["name"] for row in answer.json}) == len(ALL_LANGUAGES)
 
 
-@pytest.mark.parametrize("tasks", [TASKS, ("translation", "detection")])
-def test_the_tasks_are_those_of_the_map(make_stack, tasks):
-    found = make_stack(*tasks).get("/tasks").json
-    assert [one["task"] for one in found] == list(tasks)
-    assert all(one["ready"] for one in found)
-    assert [one["route"] for one in found] == [f"POST {ROUTES[t]}" for t in tasks]
-
-
 @pytest.mark.parametrize("missing", ROUTES)
 def test_a_task_that_the_map_does_not_have_is_a_404_that_says_so(
     make_stack, torchserve, missing

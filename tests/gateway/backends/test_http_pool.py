@@ -73,32 +73,20 @@ def test_the_system_says_why_a_connection_has_ended(
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
 
 
-@pytest.mark.parametrize(
-    ("sent", "expected"),
-    [
-        (OK, b"OK"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, b"OK"),
-        (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\n\r\n",
-            b"OK",
-        ),
-        (OK[:-1], ConnectionClosed),
-        (b"HTTP/1.1 200 OK\r\n\r\nOK", ConnectionClosed),
-        (b"", ConnectionClosed),
-        (OK + OK, ConnectionClosed),
-        (b"SSH-2.0-OpenSSH\r\n", ConnectionClosed),
-    ],
-    ids=[
-        "a length",
-        "after an interim response",
-        "chunks",
-        "cut",
-        "without an end",
-        "nothing",
-        "twice",
-        "another protocol",
-    ],
-)
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+RESPONSES: dict[str, tuple[bytes, bytes | type[Exception]]] = {
+    "a length": (OK, b"OK"),
+    "after an interim response": (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, b"OK"),
+    "chunks": (IN_CHUNKS + b"2\r\nOK\r\n0\r\n\r\n", b"OK"),
+    "cut": (OK[:-1], ConnectionClosed),
+    "without an end": (b"HTTP/1.1 200 OK\r\n\r\nOK", ConnectionClosed),
+    "nothing": (b"", ConnectionClosed),
+    "twice": (OK + OK, ConnectionClosed),
+    "another protocol": (b"SSH-2.0-OpenSSH\r\n", ConnectionClosed),
+}
+
+
+@pytest.mark.parametrize(("sent", "expected"), RESPONSES.values(), ids=RESPONSES)
 def test_a_response_is_whole_or_an_error(channel, listener, sent, expected):
     with ThreadPoolExecutor(1) as pool:
         answered = pool.submit(answer, listener, sent)

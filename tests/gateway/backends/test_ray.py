@@ -24,7 +24,6 @@ from gateway.backends.ray import (
     Address,
     Addresses,
     AttemptTimeout,
-    CircuitBreaker,
     GatewayKey,
     ModelReplicas,
     RayBackend,
@@ -347,32 +346,6 @@ def test_the_capacity_is_that_of_replicas_that_are_sure_or_have_answered_lately(
     assert growing.capacity(ko).workers == 2
 
 
-@pytest.mark.parametrize(
-    ("acts", "tries"),
-    [
-        pytest.param("", [False, False], id="closed"),
-        pytest.param("open", [False, False], id="it rests"),
-        pytest.param("open wait", [True, False], id="it has rested: one tries"),
-        pytest.param("open wait try wait", [True, False], id="it has rested again"),
-        pytest.param("open wait try", [False, False], id="while one tries"),
-        pytest.param("open wait try close wait", [False, False], id="it answers again"),
-    ],
-)
-def test_after_a_rest_one_caller_tries(
-    acts: str, tries: list[bool], monkeypatch: pytest.MonkeyPatch
-):
-    now_s = NOW
-    monkeypatch.setattr("time.monotonic", lambda: now_s)
-    breaker = CircuitBreaker(5.0)
-    for act in acts.split():
-        if act == "wait":
-            now_s += 5.0
-        else:
-            getattr(breaker, "let_one_try" if act == "try" else act)()
-    assert breaker.is_open is ("open" in acts and "close" not in acts)
-    assert [breaker.let_one_try() for _ in tries] == tries
-
-
 @pytest.fixture
 def addresses(tmp_path: Path) -> Addresses:
     urls = [f"http://{name}:7810" for name in "abc"]
@@ -485,10 +458,6 @@ def scene(
     return scene
 
 
-def test_a_model_of_which_nothing_is_known_is_asked(scene):
-    assert scene.refuse() == [False] * 3
-
-
 def test_a_model_without_replicas_is_refused_and_one_row_tries_it(scene):
     with pytest.raises(NotReady, match="replicas for ko do not answer") as refusal:
         scene.wait()
@@ -547,7 +516,6 @@ def test_a_row_with_little_time_does_not_spend_it_on_looks(scene, remaining_s, a
         pytest.param([(20, 50)], 60, 30, id="a slow model with much time"),
         pytest.param([(0.5, 50), (15, 1)], 30, 15, id="one silence is no slowness"),
         pytest.param([(0.5, 50), (15, 8)], 30, 30, id="many silences are"),
-        pytest.param([(15, 8), (0.5, 100)], 30, 15, id="one that is quick again"),
         pytest.param([(5, 20), (12, 20)] * 3, 30, 30, id="one that varies"),
     ],
 )

@@ -23,7 +23,6 @@ from gateway.errors import (
     DeadlineExceeded,
     MalformedRequest,
     Overloaded,
-    UnsupportedEncoding,
 )
 from gateway.http.bodies import BodyBudget, HeldBytes, Incoming, read_chunk, read_whole
 from gateway.http.connection import LeastRate
@@ -165,13 +164,6 @@ PACKED = gzip.compress(b"Hello")
 def test_what_is_no_gzip_is_malformed(body, said):
     with pytest.raises(MalformedRequest, match=said):
         read(body, "gzip")
-
-
-@pytest.mark.parametrize("encoding", ["br", "gzip, gzip"])
-def test_another_encoding_is_refused_before_anything_is_read(encoding):
-    with pytest.raises(UnsupportedEncoding) as caught:
-        read(b"", encoding)
-    assert caught.value.headers == {"Accept-Encoding": "gzip"}
 
 
 class Failing(io.BytesIO):

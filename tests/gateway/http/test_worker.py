@@ -13,7 +13,7 @@ from gunicorn.http import errors  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from gateway.http import worker
-from gateway.http.worker import ProblemWorker, explain, refuse, render
+from gateway.http.worker import ProblemWorker, explain, refuse
 
 
 @pytest.mark.parametrize(
@@ -33,18 +33,6 @@ def test_an_error_of_gunicorn_is_told_as_ours_or_the_clients(error, status, slug
     answer = explain(error)
     assert answer[:2] == (status, slug)
     assert "secret" not in answer[2]
-
-
-def test_the_answer_is_a_whole_http_message():
-    head, _, body = render(*explain(errors.InvalidHeader("x"))).partition(b"\r\n\r\n")
-    lines = head.decode("ascii").split("\r\n")
-    headers = dict(line.split(": ") for line in lines[1:])
-    document = json.loads(body)
-    assert lines[0] == "HTTP/1.1 400 Bad Request"
-    assert headers["Content-Type"] == "application/problem+json"
-    assert headers["Content-Length"] == str(len(body))
-    assert headers["X-Request-ID"] == document["request_id"]
-    assert headers["Connection"] == "close"
 
 
 def test_a_worker_can_be_ended_while_it_starts(monkeypatch):

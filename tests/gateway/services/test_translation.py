@@ -194,12 +194,6 @@ def test_a_sentence_that_is_too_long_is_divided_and_says_where():
     assert found.warnings == (), "it was divided at its clauses"
 
 
-def test_a_list_names_the_text_that_has_a_problem():
-    with pytest.raises(RowProblem) as caught:
-        translate(Model(limit=0), "", "a")
-    assert caught.value.detail == "src_text[1]: too long"
-
-
 def test_options_reach_the_model_and_alternatives_have_their_scores():
     model = Model()
     (found,) = translate(model, "One. Two.", beam_size=4, alternatives=2)

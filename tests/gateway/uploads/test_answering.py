@@ -201,17 +201,6 @@ def test_however_uploads_end_they_hold_nothing_afterwards(pause):
     ]
 
 
-def test_uploads_that_do_not_fit_together_come_one_after_another():
-    backend = FakeBackend(lambda number, row: {"seen": len(row.body)})
-    uploads = make_uploads(backend, **SMALL)
-    image = b"\xff\xd8\xff".ljust(6 << 20)
-    asking = [
-        gevent.spawn(ask, backend, Body(image), uploads=uploads) for _ in range(5)
-    ]
-    for greenlet in asking:
-        assert greenlet.get(timeout=60) == [FrameAnswer(1, {"seen": 6 << 20})]
-
-
 def test_a_body_that_does_not_come_in_time_is_a_504():
     body = Body(make_array(), lambda: gevent.sleep(3600))
     with pytest.raises(DeadlineExceeded, match="before the whole body was there"):

@@ -30,13 +30,6 @@ def stack():
         yield shares
 
 
-def test_an_upload_that_holds_nothing_is_in_nobodys_way(stack):
-    buffer = Buffer(10, 10)
-    for _ in range(1000):
-        stack.enter_context(buffer.share(LATER))
-    stack.enter_context(buffer.share(LATER)).grow(10)
-
-
 def test_an_upload_that_ends_gives_back_what_it_held(stack):
     buffer = Buffer(10, 8)
     second = stack.enter_context(buffer.share(LATER))
@@ -62,28 +55,6 @@ def test_what_the_oldest_upload_needs_is_kept_for_it(stack):
     assert not waiting.ready()
     oldest.release(sent)
     waiting.get(timeout=60)
-
-
-def test_those_who_wait_have_their_turns_in_order(stack):
-    buffer = Buffer(10, 8)
-    turns: list[int] = []
-
-    def upload(number: int) -> None:
-        with buffer.share(LATER) as share:
-            share.grow(8)
-            turns.append(number)
-            share.release(share.send(kept=0))
-
-    first = stack.enter_context(buffer.share(LATER))
-    first.grow(8)
-    sent = first.send(kept=0)
-    waiting = [gevent.spawn(upload, number) for number in range(5)]
-    settle()
-    assert turns == []
-    first.release(sent)
-    for greenlet in waiting:
-        greenlet.get(timeout=60)
-    assert turns == [0, 1, 2, 3, 4]
 
 
 def test_a_small_upload_does_not_pass_a_large_one_that_waits(stack):

@@ -73,8 +73,7 @@ def test_many_frames_are_rows_that_say_which_they_are(count, places):
 
 
 @pytest.mark.parametrize(
-    ("frame", "frames"),
-    [*(((1024, 1024, 3), 2), ((2048, 1365, 3), 1), ((3000, 2000, 3), 1))],
+    ("frame", "frames"), [((1024, 1024, 3), 2), ((3000, 2000, 3), 1)]
 )
 def test_a_row_of_large_frames_has_fewer_of_them_but_one_at_least(frame, frames):
     rows = cut_all(save(np.zeros((3, *frame), np.uint8)))
@@ -122,21 +121,16 @@ def test_the_rows_before_a_cut_are_there_already():
     )
 
 
-def test_an_array_that_goes_on_after_its_end_is_refused():
-    with pytest.raises(InvalidImage, match="expected 12 bytes .*, found more"):
-        cut_all(save(count_up(2, 2, 3)) + b"\0")
-
-
 @pytest.mark.parametrize(
     ("data", "content_type", "problem", "detail"),
     [
         (b"", "", InvalidImage, "Nothing was sent, expected a JPEG, PNG or WebP file"),
         (b"RIFF\0\0\0\0WAVE", "", UnsupportedImage, "this is none of them"),
+        (save(count_up(2, 2, 3)) + b"\0", "", InvalidImage, "12 bytes for its shape"),
         (save(count_up(2, 2, 3))[:60], "", InvalidImage, "header is damaged"),
         (b"\x93NUMPY\4\0", "", InvalidImage, "Found version 4 of .npy"),
         (join(), FORM, InvalidImage, "The form has no file in it"),
         (join(b""), FORM, InvalidImage, "image 0: Nothing was sent"),
-        (join(PNG, b"abc"), FORM, UnsupportedImage, "image 1: Expected a JPEG"),
     ],
 )
 def test_what_is_no_upload_is_refused(data, content_type, problem, detail):
@@ -174,7 +168,8 @@ def test_an_upload_that_is_to_be_single_has_one_image_of_any_kind():
     ):
         assert len(cut_all(data, content_type, SMALL, is_single=True)) == 1
     for data, content_type in (
-        *((save(count_up(2, 2, 2, 3)), ""), (join(JPEG, JPEG), FORM)),
+        (save(count_up(2, 2, 2, 3)), ""),
+        (join(JPEG, JPEG), FORM),
     ):
         with pytest.raises(InvalidImage, match="Expected exactly one image"):
             cut_all(data, content_type, is_single=True)
@@ -189,7 +184,11 @@ def test_the_room_for_a_row_is_asked_for_before_it_is_held():
 
 
 PROBLEMS = (
-    *(BodyTooLarge, InvalidImage, InvalidRequest, MalformedRequest, UnsupportedImage),
+    BodyTooLarge,
+    InvalidImage,
+    InvalidRequest,
+    MalformedRequest,
+    UnsupportedImage,
 )
 LARGE = describe(UINT8 + "(200, 1024, 1024, 3)}")
 UPLOADS = {
