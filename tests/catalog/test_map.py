@@ -73,7 +73,6 @@ MALFORMED: dict[str, tuple[Any, str]] = {
         f"cuda_id: {AN_OBJECT}, found None",
     ),
     "empty": ({"cuda_id": {}}, f"cuda_id: {AN_OBJECT}, found {{}}"),
-    "languages": ({"cuda_id": ["ko"]}, f"cuda_id: {AN_OBJECT}, found ['ko']"),
     "a section": (
         {"cuda_id": KO, "translation": None},
         "translation: expected an object, found None",
@@ -91,20 +90,10 @@ MALFORMED: dict[str, tuple[Any, str]] = {
         {"captioning": {"devices": "tpu"}},
         f"captioning.devices: {A_DEVICE}, found 'tpu'",
     ),
-    "precision of a task": (
-        {"captioning": {"compute_type": "int8"}},
-        'captioning.compute_type: expected "auto" or "float32" or "float16" or '
-        "\"bfloat16\", found 'int8'",
-    ),
     "a task of the cluster": (
         {"cuda_id": KO, "cluster": {"replicas": 2}},
         "cluster.replicas: unknown key, expected one of translation, captioning, "
         "classification, detection",
-    ),
-    "a key of the cluster": (
-        {"cuda_id": KO, "cluster": {"translation": {"workers": 2}}},
-        "cluster.translation.workers: unknown key, expected one of replicas, "
-        "max_replicas_per_machine, gpus, accelerator",
     ),
     "a key of the cluster where it was once": (
         {"cuda_id": KO, "translation": {"replicas": 2}},

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import catalog
-from catalog import CatalogError
-from deploy.stack import ROOT
+from catalog import CatalogError, TranslationSection
 
 ORIGINAL = {
     **dict.fromkeys(["ko", "en", "zh", "es", "fr"], "0"),
@@ -37,21 +36,7 @@ def test_the_original_map_loads_unchanged(path: Path):
     for model in models.models:
         assert model.task == "translation"
         assert model.languages == (model.name,)
-        assert model.settings.model_dump() == {
-            "model": "models/phrasebook",
-            "engine": "ctranslate2",
-            "compute_type": "auto",
-            "batch_size": 64,
-            "max_batch_delay": 100,
-            "placement": "language",
-            "workers": 1,
-            "queue_size": 4096,
-            "response_timeout": 60,
-            "max_batch_tokens": 4096,
-            "vocabulary": "all",
-            "max_beam_size": 8,
-            "max_alternatives": 5,
-        }
+        assert model.settings == TranslationSection()
 
 
 def test_the_repositorys_map_is_the_original_with_its_defaults_spelled_out(path: Path):
@@ -65,15 +50,6 @@ def test_a_cluster_has_every_gpu_that_the_map_names(path: Path):
     assert [model.device for model in models.models] == ["0", "7", "0"]
     assert not models.is_cpu_fallback
     assert json.loads(models.frozen) == content
-
-
-def test_the_map_for_people_who_wait_differs_in_its_window_and_placement():
-    usual, interactive = (
-        json.loads((ROOT / "torchserve_backend" / name).read_text("utf-8"))
-        for name in ("setup_config.json", "interactive.json")
-    )
-    changes = {"max_batch_delay": 2, "placement": "device"}
-    assert interactive == usual | {"translation": usual["translation"] | changes}
 
 
 def test_another_model_replaces_only_the_maps_model(path: Path):

@@ -1,7 +1,5 @@
 """A certificate and its key: what is refused before anything stops, and what nginx gets."""
 
-from pathlib import Path
-
 import pytest
 
 from deploy import tls
@@ -37,19 +35,6 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
             tls.read_option(given)
 
 
-def list_listening(stack: Stack, folder: Path) -> list[str]:
-    text = stack.write_nginx(folder).read_text()
-    lines = (line.partition("#")[0].strip() for line in text.splitlines())
-    return [line for line in lines if line.startswith(("listen ", "include tls"))]
-
-
-def test_nothing_speaks_tls_without_a_certificate_and_all_with_one(pair, tmp_path):
-    assert list_listening(Stack(tmp_path, tmp_path), tmp_path / "nginx") == [
-        "listen 7777 backlog=4096;"
-    ]
+def test_prometheus_asks_a_stack_with_a_certificate_by_tls(pair, tmp_path):
     stack = Stack(tmp_path, tmp_path, None, 10_000, pair)
-    assert list_listening(stack, tmp_path / "nginx") == [
-        "listen 17777 ssl http2 backlog=4096;",
-        "include tls.conf;",
-    ]
     assert "scheme: https" in write_configuration(stack).read_text()

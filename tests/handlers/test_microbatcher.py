@@ -8,15 +8,13 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from handlers import microbatcher
 from handlers.microbatcher import BatchFailed, Closed, MicroBatcher, QueueFull
@@ -200,45 +198,6 @@ def test_nothing_of_a_batch_is_kept_when_it_is_over():
         give_up_at = time.monotonic() + LIMIT_S
         while trace() is not None:
             assert time.monotonic() < give_up_at
-
-
-@given(
-    items=st.lists(st.tuples(st.integers(), st.sampled_from(["run", "bad", "gone"]))),
-    batch_size=st.integers(1, 9),
-    works=st.integers(1, 3),
-)
-def test_everybody_gets_the_outcome_of_the_own_batch(items, batch_size, works):
-    batches: list[list[int]] = []
-    go_on = threading.Event()
-
-    def work(numbers: Sequence[int]) -> list[int]:
-        assert go_on.wait(LIMIT_S)
-        if numbers == [-1]:
-            return [-1]
-        batches.append(list(numbers))
-        if any(items[number][1] == "bad" for number in numbers):
-            raise LookupError(numbers)
-        return [2 * items[number][0] for number in numbers]
-
-    with run_batcher(*[work] * works, batch_size=batch_size) as batcher:
-        for _ in range(works):  # until they go on nobody else is run
-            batcher.submit(-1)
-            while batcher.waiting:
-                pass
-        futures = [batcher.submit(number) for number in range(len(items))]
-        gone = {n for n, (_, kind) in enumerate(items) if kind == "gone"}
-        assert all(futures[number].cancel() for number in gone)
-        go_on.set()
-        wait(futures, LIMIT_S)
-    outcome = {number: batch for batch in batches for number in batch}
-    assert sum(map(len, batches)) == len(outcome)
-    assert set(outcome) == set(range(len(items))) - gone
-    assert all(0 < len(batch) <= batch_size for batch in batches)
-    for number, batch in outcome.items():
-        if any(items[other][1] == "bad" for other in batch):
-            assert isinstance(futures[number].exception(0), LookupError)
-        else:
-            assert futures[number].result(0) == 2 * items[number][0]
 
 
 def test_under_a_storm_nobody_is_lost_or_answered_twice():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl  # type: ignore[import-untyped]
 
-from handlers import translation
 from handlers.base import TaskError
 from handlers.engine.translation.guard import Fault
 from handlers.engine.translation.m2m100 import Sentence
@@ -137,17 +135,6 @@ def test_a_model_of_few_languages_takes_no_others(start: Start):
     assert (good.status, refused.status) == (200, 422)
     assert "expected one of en, ko, no" in refused.content["detail"]
     assert "warnings" not in good.content
-
-
-def test_torchserve_finds_exactly_one_class():
-    """It refuses a module that defines more, however private."""
-    classes = inspect.getmembers(
-        translation,
-        lambda value: (
-            inspect.isclass(value) and value.__module__ == translation.__name__
-        ),
-    )
-    assert [found for _, found in classes] == [TranslationHandler]
 
 
 LOOP = "개 " * 8

@@ -18,14 +18,8 @@ def identifier(request: pytest.FixtureRequest) -> Identifier:
     ("language", "text"),
     [
         ("ko", "안녕하세요, 어떻게 지내세요?"),
-        ("en", "Where is the nearest train station?"),
-        ("zh", "请问洗手间在哪里？"),
-        ("fr", "Je voudrais une chambre pour deux nuits."),
         ("ru", "Где находится ближайшая аптека?"),
-        ("id", "Saya ingin memesan kamar untuk dua malam."),
-        ("ja", "駅はどこですか。"),
         ("de", "Ich möchte ein Zimmer für zwei Nächte."),
-        ("hi", "शौचालय कहाँ है?"),
         ("ar", "أين أقرب محطة قطار؟"),
         ("de", "Hallo!"),
         ("ja", "東京タワー"),
@@ -37,9 +31,7 @@ def test_a_language_is_identified(identifier, language, text):
     assert best.confidence >= MIN_CONFIDENCE
 
 
-@pytest.mark.parametrize(
-    "text", ["", " \n", "1234", "😀", "Taxi", "---", "https://a.b/привет"]
-)
+@pytest.mark.parametrize("text", ["", " \n", "1234", "Taxi", "https://a.b/привет"])
 def test_too_little_evidence_is_no_language(identifier, text):
     best = identifier.identify(text)
     assert best.language == UNDETERMINED

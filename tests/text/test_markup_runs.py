@@ -197,13 +197,6 @@ def test_xml_is_divided_by_its_outline_and_as_the_client_says(source, tags, sent
     assert list_sentences(source, **tags) == sentences
 
 
-def test_lines_end_a_sentence_only_where_they_should():
-    source = "<p>One\ntwo. Three</p>"
-    assert list_sentences(source, "lines") == ["One", "two.", "Three"]
-    assert list_sentences(source, "sentences") == ["One two.", "Three"]
-    assert list_sentences(source, "none") == ["One two. Three"]
-
-
 @pytest.mark.parametrize(
     "source",
     [

@@ -52,11 +52,9 @@ def test_what_the_text_says_at_its_end_the_translation_says(
     ("text", "translated", "target", "expected"),
     [
         ("Save the file", "Enregistrez le fichier.", "fr", "Enregistrez le fichier"),
-        ("Where is it", "Où est-ce ?", "fr", "Où est-ce"),
         ("Where is it", "¿Dónde está?", "es", "Dónde está"),
         ("Save the file", "保存文件。", "zh", "保存文件"),
         ("at 8:15", "um 8.15 Uhr.", "de", "um 8.15 Uhr"),
-        ("for 81.51", "81.51입니다.", "ko", "81.51입니다"),
         ("Go now", "Đi đi.", "vi", "Đi đi"),
         ("the “best”", "le « meilleur ».", "fr", "le « meilleur »"),
     ],
@@ -116,7 +114,6 @@ def test_only_marks_and_spaces_ever_change_and_once_is_enough(
     ("text", "language", "words"),
     [
         ("HELLO, HOW ARE YOU?", "en", 4),
-        ("ΠΟΥ ΕΙΝΑΙ Ο ΣΤΑΘΜΟΣ;", "el", 4),
         ("STRAßE GESPERRT", "de", 2),
         ("HABITACIÓN Nº 5", "es", 2),
         ("SAVE", "en", 1),
@@ -135,7 +132,6 @@ def test_words_in_capitals_are_counted(text, language, words):
     ("text", "language", "expected"),
     [
         ("HELLO, HOW ARE YOU?", "en", "Hello, how are you?"),
-        ("HERE I AM, AND I'M FINE", "en", "Here I am, and I'm fine"),
         ("¿DÓNDE ESTÁ?", "es", "¿Dónde está?"),
         ("{0} IST DA", "de", "{0} Ist da"),
         ("IŞIK İSTANBUL'DA", "tr", "Işık istanbul'da"),
@@ -150,7 +146,6 @@ def test_a_sentence_begins_with_a_capital(text, language, expected):
 @pytest.mark.parametrize(
     ("text", "language", "expected"),
     [
-        ("Où est {0} ?", "fr", "OÙ EST {0} ?"),
         ("Große Straße", "de", "GROSSE STRASSE"),
         ("istanbul ışık", "tr", "İSTANBUL IŞIK"),
         ("ο Μάιος ή το ρολόι", "el", "Ο ΜΑΪΟΣ Ή ΤΟ ΡΟΛΟΪ"),

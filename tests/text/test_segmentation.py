@@ -48,11 +48,7 @@ def test_no_cut_falls_inside_a_whole_span(text, ends):
     ("language", "text", "expected"),
     [
         ("en", "Dr. Smith is here. Is he?", ["Dr. Smith is here.", "Is he?"]),
-        ("fr", "M. Dupont est là. Il parle.", ["M. Dupont est là.", "Il parle."]),
-        ("id", "Harganya Rp. 5000. Mahal.", ["Harganya Rp. 5000.", "Mahal."]),
-        ("vi", "TS. Lan đến. Chào.", ["TS. Lan đến.", "Chào."]),
         ("hi", "डॉ. शर्मा आए। नमस्ते।", ["डॉ. शर्मा आए।", "नमस्ते।"]),
-        ("ar", "د. أحمد هنا. مرحبا.", ["د. أحمد هنا.", "مرحبا."]),
         ("de", "3. Mai 2030", ["3. Mai 2030"]),
         ("zh", "你好。再见！", ["你好。", "再见！"]),
     ],

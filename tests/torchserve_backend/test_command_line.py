@@ -49,29 +49,19 @@ def map_path(write_map: WriteMap, model: Path) -> Path:
 
 
 @pytest.fixture
-def there(torchserve: FakeTorchServe, key_file: Path) -> Options:
-    """They lead to the fake TorchServe."""
-    return ["--url", torchserve.url, "--key-file", key_file]
-
-
-@pytest.fixture
-def usual(map_path: Path, there: Options) -> Options:
+def usual(map_path: Path, torchserve: FakeTorchServe, key_file: Path) -> Options:
     """The map, and the fake TorchServe."""
-    return ["--map", map_path, *there]
-
-
-def fill_store(torchserve: FakeTorchServe, map_path: Path, store: Path) -> None:
-    """With the archives that `archive` writes, and their versions."""
-    said = run("archive", "--map", map_path, "--store", store).stdout
-    pairs = [line.split() for line in said.splitlines() if ".mar " in line]
-    torchserve.store = {Path(path).name: version for path, version in pairs}
+    return ["--map", map_path, "--url", torchserve.url, "--key-file", key_file]
 
 
 @pytest.fixture
 def archived(
     map_path: Path, tmp_path: Path, torchserve: FakeTorchServe
 ) -> dict[str, str]:
-    fill_store(torchserve, map_path, tmp_path / "store")
+    """The archives that `archive` writes into the fake's store, and their versions."""
+    said = run("archive", "--map", map_path, "--store", tmp_path / "store").stdout
+    pairs = [line.split() for line in said.splitlines() if ".mar " in line]
+    torchserve.store = {Path(path).name: version for path, version in pairs}
     return torchserve.store
 
 
@@ -136,27 +126,6 @@ def test_register_brings_torchserve_to_what_the_map_says(
     assert second.exit_code == 0
     assert "nothing to do: TorchServe runs what the map says" in second.stdout
     assert {call.split()[0] for call in torchserve.calls} == {"GET"}
-
-
-def test_a_placement_can_be_changed_back_and_forth(
-    write_map: WriteMap,
-    model: Path,
-    tmp_path: Path,
-    there: Options,
-    torchserve: FakeTorchServe,
-):
-    for placement, names in (
-        ("language", {"ko", "fr"}),
-        ("device", {"translation-cpu"}),
-        ("language", {"ko", "fr"}),
-    ):
-        settings = {"engine": "transformers", "model": str(model)}
-        path = write_map(placement=placement, **settings)
-        fill_store(torchserve, path, tmp_path / "store")
-        result = run("register", "--map", path, *there)
-        assert result.exit_code == 0
-        assert "2/2" in result.stdout
-        assert torchserve.models.keys() == names
 
 
 def test_register_only_says_what_it_would_do(

@@ -100,15 +100,6 @@ def test_a_refusal_and_an_answer_that_is_not_torchserves_are_quoted(
         assert torchserve.key not in str(error.value)
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-def test_a_torchserve_that_is_down_is_named(
-    tmp_path: Path, call: Callable[..., object]
-):
-    nobody = Management("http://127.0.0.1:9", tmp_path / "key_file.json")
-    with pytest.raises(ManagementError, match=r"http://127\.0\.0\.1:9 does not answer"):
-        call(nobody)
-
-
 def test_the_key_is_read_again_at_every_call(
     torchserve: FakeTorchServe, management: Management, key_file: Path
 ):

@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from deploy.stack import ROOT
+from tests.programs import run
 
-STARTUP = Path(__file__).parents[2] / "torchserve_backend/startup"
-LIMIT_S = 120
-
-
-def run(code: str) -> str:
-    """Run a new Python as TorchServe does, and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(STARTUP)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+CODE = """
+from ts.protocol.otf_message_handler import create_predict_response
+import torch
+answer = create_predict_response([torch.ones(1)], {0: 'id'}, 'OK', 200)
+print(type(torch).__name__, b'PK' in answer)
+"""
 
 
-def test_a_worker_for_ctranslate2_imports_no_torch():
-    code = (
-        "import sys, ts.model_service_worker, handlers.translation\n"
-        "import handlers.engine.translation.ctranslate2\n"
-        "print('torch' in sys.modules)"
-    )
-    assert run(code) == "False"
-
-
+@pytest.mark.slow
 def test_a_handler_may_still_return_a_tensor():
-    code = (
-        "from ts.protocol.otf_message_handler import create_predict_response\n"
-        "import torch\n"
-        "answer = create_predict_response([torch.ones(1)], {0: 'id'}, 'OK', 200)\n"
-        "print(type(torch).__name__, b'PK' in answer)"
-    )
-    assert run(code) == "module True"
+    startup = {"PYTHONPATH": str(ROOT / "torchserve_backend/startup")}
+    said = run(sys.executable, "-c", CODE, env=os.environ | startup)
+    assert said.strip() == "module True"

@@ -177,12 +177,6 @@ def test_a_part_that_cannot_be_unpacked_is_named(
         list(DOCX.read(source, "de"))
 
 
-def test_members_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(packages, "MAX_MEMBERS", 1)
-    with pytest.raises(DocumentTooLarge, match="2 parts: expected 1"):
-        list(DOCX.read(pack_docx(tmp_path, run("Hello")), "de"))
-
-
 @pytest.mark.parametrize(
     "form", [f for f in FORMATS if f is not DOCX], ids=lambda f: f.suffixes[0]
 )
