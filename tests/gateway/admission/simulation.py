@@ -7,7 +7,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
@@ -41,7 +41,7 @@ class Speed:
 
 @dataclass
 class Outcome:
-    """The fates of one client's requests."""
+    """The fates of requests."""
 
     answered: int = 0
     refused: int = 0
@@ -51,8 +51,10 @@ class Outcome:
     given_up: int = 0
 
 
-#: A row, its client, and when it was sent.
-Sent = tuple[PendingRow, str, float]
+#: A row, the outcome to which it belongs, and when it was sent.
+Sent = tuple[PendingRow, Outcome, float]
+#: The client of all rows.
+CLIENT = ClientQueue("a")
 
 
 class Called(Event):  # type: ignore[misc]
@@ -74,14 +76,13 @@ class Simulation:
 
     speed: Speed
     seed: int = 1
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
     now: float = 1000.0
 
     def __post_init__(self) -> None:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._random = random.Random(self.seed)
-        self._waiting: dict[PendingRow, tuple[str, ClientQueue]] = {}
+        self._waiting: dict[PendingRow, Outcome] = {}
         self._called: list[PendingRow] = []
         self._queued: deque[Sent] = deque()
         self._is_busy = False
@@ -92,14 +93,12 @@ class Simulation:
             model, SharedCounters().open("ko"), lambda: Capacity(1)
         )
 
-    def offer(
-        self, rate: float, seconds: float, limit_s: float, client: str = "a"
-    ) -> Outcome:
-        """Arrivals of a client as Poisson has them; `run` lets them happen."""
-        outcome = self.outcomes[client] = Outcome()
+    def offer(self, rate: float, seconds: float, limit_s: float) -> Outcome:
+        """Arrivals as Poisson has them; `run` lets them happen."""
+        outcome = Outcome()
         at = self.now
         while (at := at + self._random.expovariate(rate)) < self.now + seconds:
-            self._at(at, lambda: self._arrive(client, limit_s))
+            self._at(at, lambda: self._arrive(outcome, limit_s))
         return outcome
 
     def change(self, speed: Speed, after_s: float) -> None:
@@ -117,19 +116,18 @@ class Simulation:
     def _at(self, when: float, happen: Callable[[], None]) -> None:
         heapq.heappush(self._events, (when, next(self._numbers), happen))
 
-    def _arrive(self, client: str, limit_s: float) -> None:
+    def _arrive(self, outcome: Outcome, limit_s: float) -> None:
         cost = self._random.uniform(40, 60)
-        queue = ClientQueue(client)
-        caller = Call(client, limit_s, Deadline(self.now + limit_s))
+        caller = Call("a", limit_s, Deadline(self.now + limit_s))
         try:
-            self.dispatcher.announce(queue, cost, 1, caller)
+            self.dispatcher.announce(CLIENT, cost, 1, caller)
         except Overloaded:
-            self.outcomes[client].refused += 1
+            outcome.refused += 1
             return
         row = PendingRow(cost, 100, caller.deadline)
         row.called = Called(partial(self._called.append, row))
-        self._waiting[row] = (client, queue)
-        self.dispatcher.join(queue, row)
+        self._waiting[row] = outcome
+        self.dispatcher.join(CLIENT, row)
         self._at(caller.deadline, lambda: self._expire(row))
 
     def _expire(self, row: PendingRow) -> None:
@@ -140,12 +138,12 @@ class Simulation:
         """Send the rows that may be sent to the model."""
         while self._called:
             row = self._called.pop(0)
-            client, queue = self._waiting.pop(row)
-            self.dispatcher.withdraw(queue, row.cost, 1)
+            outcome = self._waiting.pop(row)
+            self.dispatcher.withdraw(CLIENT, row.cost, 1)
             if row.problem:
-                self.outcomes[client].given_up += 1
+                outcome.given_up += 1
                 continue
-            self._queued.append((row, client, self.now))
+            self._queued.append((row, outcome, self.now))
             if not self._is_busy:
                 self._is_busy = True
                 self._at(self.now + self.speed.delay_s, self._begin)
@@ -158,10 +156,10 @@ class Simulation:
         self._at(self.now + work_s, lambda: self._end(taken))
 
     def _end(self, rows: list[Sent]) -> None:
-        for row, client, sent_at in rows:
+        for row, outcome, sent_at in rows:
             is_late = row.deadline < self.now
-            self.outcomes[client].late += is_late
-            self.outcomes[client].answered += not is_late
+            outcome.late += is_late
+            outcome.answered += not is_late
             self.dispatcher.finish(row, self.now - sent_at, is_answered=not is_late)
         self._send()
         self._is_busy = bool(self._queued)

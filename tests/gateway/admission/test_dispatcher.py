@@ -65,7 +65,7 @@ def test_a_burst_that_a_new_gateway_can_answer_in_time_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ):
     simulation = Simulation(TUNED)
-    simulation.offer(2, 5, 30, client="before")
+    simulation.offer(2, 5, 30)
     simulation.run(monkeypatch)
     # The first batches have few rows and take longer than full ones do later.
     simulation.speed = replace(TUNED, batch_s=0.5)
