@@ -126,16 +126,12 @@ def test_a_whole_video_in_memory_has_a_limit(server, clip):
 
 
 def test_videos_follow_each_other(server, tmp_path):
-    paths = [
-        write_numbers(tmp_path / "a.mp4", 5),
-        write_numbers(tmp_path / "b.avi", 40, codec="mpeg4"),
-        write_numbers(tmp_path / "c.mkv", 3),
-    ]
+    paths = [write_numbers(tmp_path / f"{count}.mkv", count) for count in (5, 40)]
     summary, events = run(server, paths)
-    assert [event.source for event, _ in events] == [0, 0, 1, 1, 1, 2, 2]
-    for video, count in enumerate((5, 40, 3)):
+    assert [event.source for event, _ in events] == [0, 0, 1, 1, 1]
+    for video, count in enumerate((5, 40)):
         assert list_captions(events, video) == numbers(count)
-    assert (summary.answered, summary.requests) == (48, 4)
+    assert (summary.answered, summary.requests) == (45, 3)
     shares = [share for _, share in events]
     assert shares == sorted(shares)
     assert shares[-1] == 1
@@ -198,15 +194,7 @@ def answers(*captions: str, step_s: float = 0.5) -> list[CaptionAnswer | VideoEn
     """One answer for each two captions, and the end."""
     rows = [(n, n * step_s, caption) for n, caption in enumerate(captions)]
     pairs = [rows[n : n + 2] for n in range(0, len(rows), 2)]
-    events = [
-        CaptionAnswer(
-            0,
-            tuple(n for n, _, _ in pair),
-            tuple(time_s for _, time_s, _ in pair),
-            tuple(caption for _, _, caption in pair),
-        )
-        for pair in pairs
-    ]
+    events = [CaptionAnswer(0, *zip(*pair, strict=True)) for pair in pairs]
     return [*events, VideoEnd(0, end_s=len(captions) * step_s)]
 
 
