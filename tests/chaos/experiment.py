@@ -94,7 +94,7 @@ def run(stack: Stack, cache: Path, seed: int, start_s: float) -> Report:
         ]
     finally:
         scene.end_strangers()
-    report.wrong_answers = list_faults(scene, report.began)
+    report.wrong_answers = list_faults(scene)
     report.violations = scene.violations
     return report
 

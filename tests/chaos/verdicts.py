@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 
 from benchmarks.instruments.generator import GRACE_S
@@ -17,8 +18,6 @@ _SLACK_S = 0.5
 _TEMPORARY = {429, 503, 504}
 #: Requests that have no right answer of their own.
 _NO_REQUEST = ("junk", "text")
-#: Times that are shown of each fault.
-_FIRST = 4
 #: How much memory may grow: a share, and what a flood leaves in the allocators of each of
 #: four processes. Java fills its heap before it tidies up, so its size depends on when one
 #: looks.
@@ -54,17 +53,14 @@ def find_fault(exchange: Exchange, scene: Scene) -> str:
     return ""
 
 
-def list_faults(scene: Scene, began: float) -> list[str]:
-    """Every fault, how often each kind of request had it, and when."""
-    times: dict[str, list[float]] = {}
-    for exchange in scene.exchanges:
-        if fault := find_fault(exchange, scene):
-            sent_s = exchange.began - began
-            times.setdefault(f"{exchange.kind}: {fault}", []).append(sent_s)
-    ordered = sorted(times.items(), key=lambda item: len(item[1]), reverse=True)
-    return [
-        f"{len(sent)} x {fault}; sent at {_show_times(sent)}" for fault, sent in ordered
-    ]
+def list_faults(scene: Scene) -> list[str]:
+    """Every fault, and how often each kind of request had it."""
+    found = Counter(
+        f"{exchange.kind}: {fault}"
+        for exchange in scene.exchanges
+        if (fault := find_fault(exchange, scene))
+    )
+    return [f"{count} x {fault}" for fault, count in found.most_common()]
 
 
 def has_grown(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
@@ -76,12 +72,6 @@ def has_grown(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
 
 def _is_more(before: float, after: float, slack_mb: float) -> bool:
     return after > before * (1 + GROWTH) + slack_mb
-
-
-def _show_times(seconds: Sequence[float]) -> str:
-    first = sorted(seconds)
-    shown = ", ".join(f"{second:.1f}" for second in first[:_FIRST])
-    return f"{shown} … {first[-1]:.1f} s" if len(first) > _FIRST else f"{shown} s"
 
 
 def _touches(window: Window, exchange: Exchange) -> bool:

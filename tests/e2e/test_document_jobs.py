@@ -109,14 +109,17 @@ def echo(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stac
         yield started
 
 
-def kill_all(stack: Stack, cache: Path) -> None:
-    """Everything dies at once, as when the machine does; then `make up` is called."""
+def kill_all(stack: Stack) -> None:
+    """Everything dies at once, as when the machine does."""
     victims = processes(stack)
     for end in (psutil.Process.suspend, psutil.Process.kill):
         for victim in victims:
             with suppress(psutil.NoSuchProcess):  # some end by themselves
                 end(victim)
     psutil.wait_procs(victims, timeout=LIMIT_S)
+
+
+def start_again(stack: Stack, cache: Path) -> None:
     options = ("--run-dir", str(stack.run), "--map", str(stack.map))
     done = run_deploy(
         "up", *options, "--port-offset", str(stack.port_offset), cache=cache
@@ -149,7 +152,8 @@ def test_twenty_documents_survive_the_death_of_every_process(echo: Stack, cache:
         before = count_done(list(contents))
         wait_until(partial(has_gone_on, before), limit_s=LIMIT_S)
         if name == "all":
-            kill_all(echo, cache)
+            kill_all(echo)
+            start_again(echo, cache)
         elif name != "supervisord":
             kill(echo, name, limit_s=LIMIT_S)
     wait_until(lambda: all(map(is_done, unfinished)), limit_s=LIMIT_S)

@@ -14,7 +14,6 @@ import pytest
 import requests
 
 from benchmarks.instruments.generator import Request, Target, ask_within, keep_asking
-from catalog import Model, TranslationSection
 from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
 from tests.e2e.real_stack import (
     is_ready,
@@ -23,7 +22,6 @@ from tests.e2e.real_stack import (
     wait_until,
     write_command,
 )
-from torchserve_backend import archiver, registrar
 from torchserve_backend.management import Management, read_key
 
 GRACE = ("graceful_timeout = int", "graceful_timeout = str")
@@ -97,19 +95,6 @@ def test_management_needs_a_token_and_takes_no_url(stack: Stack):
     foreign = {"url": "http://127.0.0.1:1/evil.mar"}
     refused = requests.post(models, params=foreign, headers=headers)
     assert "does not match any allowed URL" in refused.text
-
-
-def test_a_model_without_workers_is_revived(stack: Stack):
-    management = Management(stack.management_url, stack.key_file)
-    management.scale("vi", 0, wait=True)
-    found = management.describe("vi")
-    assert found is not None
-    assert not found.is_ready
-    model = Model("vi", "translation", ("vi",), ("cpu",), TranslationSection())
-    desired = archiver.Desired(model, "vi.mar", found.version)
-    revive = registrar.Action(registrar.RegistrationStep.REVIVE, "vi", "test", desired)
-    registrar.apply([revive], management)
-    wait_until(lambda: bool((now := management.describe("vi")) and now.is_ready))
 
 
 def test_metrics_add_up_over_gunicorns_workers(stack: Stack):

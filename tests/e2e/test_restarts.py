@@ -8,7 +8,6 @@ import json
 import re
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +22,8 @@ from deploy.stack import Stack
 from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
 from tests.e2e.real_stack import processes, run_deploy, wait_until
-from tests.e2e.test_document_jobs import count_done, is_done, upload
+from tests.e2e.test_document_jobs import ECHO, count_done, is_done, kill_all, upload
 
-ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "de"}
 #: A program that asks another one is stopped before it.
 STOPPED = ["nginx", "documents", "gateway", "registrar", "torchserve"]
@@ -119,11 +117,7 @@ RESTARTS: dict[str, Restart] = {
 
 def kill(operator: Operator) -> str:
     """As a power cut does it."""
-    family = processes(operator.stack)
-    for process in family:
-        with suppress(psutil.NoSuchProcess):  # it may have ended with its parent
-            process.kill()
-    psutil.wait_procs(family)
+    kill_all(operator.stack)
     return ""
 
 

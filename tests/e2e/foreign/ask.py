@@ -78,20 +78,14 @@ def ask_deepl(url: str) -> Questions:
         "prefer formality": lambda: translate(
             TOMORROW, formality="prefer_more", **GERMAN
         ),
-        **_ask_about_deepl(client),
-        "command line": lambda: run_deepl(
-            url, "text", *TO_GERMAN, TOMORROW, "Good morning"
-        ),
-    }
-
-
-def _ask_about_deepl(client: Any) -> Questions:
-    return {
         "sources": lambda: [vars(row) for row in client.get_source_languages()],
         "targets": lambda: [vars(row) for row in client.get_target_languages()],
         "usage": lambda: client.get_usage().character.count,
         "pairs": lambda: len(client.get_glossary_languages()),
         "glossaries": lambda: [one.name for one in client.list_glossaries()],
+        "command line": lambda: run_deepl(
+            url, "text", *TO_GERMAN, TOMORROW, "Good morning"
+        ),
     }
 
 
