@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,12 +29,7 @@ from benchmarks.instruments.generator import (
     ask_once,
 )
 from benchmarks.instruments.load import measure_cpu
-from benchmarks.instruments.running import (
-    Running,
-    find_running,
-    start_gateway,
-    write_map,
-)
+from benchmarks.instruments.running import Running, start_gateway, write_map
 from benchmarks.instruments.workload import write_request
 from benchmarks.report import Findings, judge, percentile, show, tabulate
 from handlers.engine.translation.m2m100 import Sentence
@@ -143,22 +137,22 @@ class Waits:
     sentence_ms: float
 
 
-def answer(
-    *, kilobytes: int, rounds: int, at_once: int, run_dir: Path | None
-) -> Findings:
+def answer(*, kilobytes: int, rounds: int, at_once: int) -> Findings:
     """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
     size_bytes = kilobytes * 1000
-    with TemporaryDirectory() as folder, _find(run_dir, Path(folder)) as running:
-        ask_once(_aim(running, SHAPES[0], size_bytes))  # starts the readers
-        costs = []
-        for shape in SHAPES:
-            say(shape.name)
-            costs.append(measure(running, shape, size_bytes, rounds))
-        costs.sort(key=lambda cost: -cost.whole_s)
-        worst = [cost.shape for cost in costs[:at_once]]
-        chosen = [worst[number % len(worst)] for number in range(at_once)]
-        waits = measure_waits(running, chosen, size_bytes)
-        beside_forms = measure_beside_forms(running, FORM_CLIENTS, FORMS_S)
+    with TemporaryDirectory() as name:
+        map_path = write_map(Path(name) / "map.json", {}, [_TARGET], device="cpu")
+        with start_gateway(Path(name) / "run", map_path) as running:
+            ask_once(_aim(running, SHAPES[0], size_bytes))  # starts the readers
+            costs = []
+            for shape in SHAPES:
+                say(shape.name)
+                costs.append(measure(running, shape, size_bytes, rounds))
+            costs.sort(key=lambda cost: -cost.whole_s)
+            worst = [cost.shape for cost in costs[:at_once]]
+            chosen = [worst[number % len(worst)] for number in range(at_once)]
+            waits = measure_waits(running, chosen, size_bytes)
+            beside_forms = measure_beside_forms(running, FORM_CLIENTS, FORMS_S)
     return describe(costs, waits, beside_forms)
 
 
@@ -256,16 +250,6 @@ def describe(
         {"costs": costs, "waits": waits, "beside_forms": beside_forms},
         [f"{name}: {show(it)}: {judge(it, limit)}" for name, it, limit in promises],
     )
-
-
-@contextmanager
-def _find(run_dir: Path | None, folder: Path) -> Iterator[Running]:
-    if run_dir:
-        yield find_running(run_dir)
-        return
-    map_path = write_map(folder / "map.json", {}, [_TARGET], device="cpu")
-    with start_gateway(folder / "run", map_path) as running:
-        yield running
 
 
 def _aim(running: Running, shape: TextShape, size_bytes: int) -> Target:

@@ -85,7 +85,6 @@ def answer(
     peak_s: float,
     addresses: int,
     model: str,
-    setting: list[str] | None,
     against: str,
     folder: Path,
 ) -> report.Findings:
@@ -100,7 +99,7 @@ def answer(
     servers = choose(driver.read_words(against))
     directory = passes.find_model(model)
     map_path = folder.resolve() / "map.json"
-    running.write_map(map_path, driver.read_settings(setting), (TARGET,))
+    running.write_map(map_path, {}, (TARGET,))
     for served in running.read_map(map_path, directory).models:
         checkpoint.prepare(served, checkpoint.default_cache())
     # One sentence each, so that a request is one row.

@@ -5,7 +5,6 @@ clients that hang up, and whether anything grows.
 from __future__ import annotations
 
 import json
-import math
 import random
 import socket
 import statistics
@@ -49,7 +48,8 @@ _PIECES = 5000
 #: Clients and length of the look for the capacity.
 _CLIENTS, _LOOK_S = 64, 10.0
 _MANNER = generator.Manner(addresses=50, patience_s=_PATIENCE_S)
-_VISIT_S = 1.0
+#: Between two looks at memory, two reloads, and two visits of bad clients.
+_EVERY_S, _RELOAD_S, _VISIT_S = 10.0, 600.0, 1.0
 #: The values of one measure, in pairs of seconds since the start and value.
 Series = Sequence[tuple[float, float]]
 
@@ -195,36 +195,25 @@ class Diary:
                 self.series.setdefault(key, []).append((at_s, value))
 
 
-def answer(
-    *,
-    minutes: float,
-    share: float,
-    every_s: float,
-    reload_minutes: float,
-    languages: str,
-    model: str,
-    setting: list[str] | None,
-    folder: Path,
-) -> Findings:
+def answer(*, minutes: float, share: float, model: str, folder: Path) -> Findings:
     """Memory, open files, threads and latency of a stack under a steady load.
 
     Sentences, lists, documents, HTML and mistakes arrive at random, beside clients that
     send slowly or hang up, and a reload now and then. A measure is flat if it grew by at
     most 2 % from the first quarter to the last, after a warm-up of a fifth.
     """
-    served, settings = driver.read_words(languages), driver.read_settings(setting)
-    diary = Diary(draw_medley(_PIECES, served))
-    map_path = running.write_map(folder.resolve() / "map.json", settings, served)
+    diary = Diary(draw_medley(_PIECES))
+    map_path = running.write_map(folder.resolve() / "map.json", {})
     run = folder.resolve() / "run"
     with running.start(run, map_path, passes.find_model(model)) as stack:
         target = stack.aim([piece.request for piece in diary.pieces])
         rate = share * _find_capacity(target)
         driver.say(f"{show(rate)} requests/s for {minutes:g} minutes")
-        began, reload_s = time.monotonic(), reload_minutes * 60 or math.inf
+        began = time.monotonic()
         arrivals = generator.draw_arrivals(rate, minutes * 60, 0)
         with (
-            repeat(lambda: _look(run, diary, began), every_s),
-            repeat(lambda: _reload(run, diary), reload_s),
+            repeat(lambda: _look(run, diary, began), _EVERY_S),
+            repeat(lambda: _reload(run, diary), _RELOAD_S),
             repeat(lambda: ask_badly(stack.url, diary.pieces), _VISIT_S),
         ):
             generator.Generator(target, _MANNER).run(arrivals, diary.keep)
@@ -237,7 +226,7 @@ def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
     stop = threading.Event()
 
     def run() -> None:
-        while not stop.wait(min(pause_s, threading.TIMEOUT_MAX)):
+        while not stop.wait(pause_s):
             act()
 
     thread = threading.Thread(target=run, daemon=True)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import simpy
 
-from benchmarks.simulate.scenario import AutoscalingEntry, Scenario
+from benchmarks.simulate.scenario import Scenario
 
 #: The share of a request's time that a forecast may use up, as in the gateway.
 _MARGIN = 0.8
-#: The pause before a refused client asks again, and between looks at an ending replica.
+#: The pause before a refused client asks again.
 _PAUSE_S = 1.0
 #: Differences of times are not exact.
 _EPSILON_S = 1e-6
@@ -36,8 +36,6 @@ class LanguagePart:
     #: Its share of what clients ask.
     share: float
     replicas: int
-    #: The fewest and the most replicas; None where nothing is scaled.
-    bounds: tuple[int, int] | None = None
     #: Replicas that each simulated one stands for, and all that are paid for.
     factor: float = 1.0
     held: int = 0
@@ -60,45 +58,13 @@ class Tally:
     #: Seconds of batches, and of the works that could have run one.
     busy_s: float = 0.0
     works_s: float = 0.0
-    #: Seconds of replicas, with those that start or end.
+    #: Seconds of replicas, with those that start or end, and the most at a time.
     held_s: float = 0.0
     most_held: int = 0
     #: The number of requests of the whole that one of this tally stands for, and of
     #: seconds that one of its seconds does.
     weight: float = 1.0
     span: float = 1.0
-
-
-@dataclass(frozen=True)
-class ScalingDecision:
-    """The number of replicas, and the wish for more or fewer that does not yet count."""
-
-    target: int
-    is_up: bool | None = None
-    #: The start of the wish, which has had no break since.
-    since_s: float = 0.0
-
-
-def decide(
-    entry: AutoscalingEntry,
-    last: ScalingDecision,
-    *,
-    now_s: float,
-    wanted: float,
-    bounds: tuple[int, int],
-) -> ScalingDecision:
-    """Return Serve's next decision, where the requests are those of `wanted` replicas. A
-    wish becomes the target after its delay."""
-    least, most = bounds
-    desired = min(most, max(least, math.ceil(wanted)))
-    if desired == last.target:
-        return ScalingDecision(last.target)
-    is_up = desired > last.target
-    since_s = last.since_s if last.is_up is is_up else now_s
-    delay_s = entry.upscale_delay_s if is_up else entry.downscale_delay_s
-    if now_s - since_s + _EPSILON_S < delay_s:
-        return ScalingDecision(last.target, is_up, since_s)
-    return ScalingDecision(desired)
 
 
 class _Row(NamedTuple):
@@ -126,41 +92,15 @@ class _Replica:
     wakes_at: float = -1.0
 
 
+@dataclass(frozen=True)
 class _Pool:
-    """A language's replicas. Those that start or end get no requests."""
+    """A language's replicas."""
 
-    def __init__(self, part: LanguagePart, tally: Tally, turns: list[int]) -> None:
-        self.part = part
-        self.tally = tally
-        self.replicas: list[_Replica] = []
-        #: Replicas that are paid for.
-        self.held = 0
-        self.starting = 0
-        #: Replicas that start and are not wanted any more.
-        self.unwanted = 0
-        self.decision = ScalingDecision(part.replicas)
-        #: Ongoing requests, their sum over time, and earlier sums with their times.
-        self.ongoing = 0
-        self.area_s = 0.0
-        self.changed_at = 0.0
-        self.history: deque[tuple[float, float]] = deque([(0.0, 0.0)])
-        #: The replica with which each ingress begins to look.
-        self.turns = turns
-
-    def change_ongoing(self, now: float, change: int) -> None:
-        """Counts requests that came or went."""
-        self.area_s += self.ongoing * (now - self.changed_at)
-        self.changed_at = now
-        self.ongoing += change
-
-    def measure_ongoing(self, now: float, look_back_s: float) -> float:
-        """The mean number of requests in the time before."""
-        self.change_ongoing(now, 0)
-        self.history.append((now, self.area_s))
-        while len(self.history) > 2 and self.history[1][0] <= now - look_back_s:
-            self.history.popleft()
-        since, area_s = self.history[0]
-        return (self.area_s - area_s) / (now - since)
+    part: LanguagePart
+    tally: Tally
+    replicas: list[_Replica]
+    #: The replica with which each ingress begins to look.
+    turns: list[int]
 
     def find_least(self, ingress: int) -> _Replica:
         """Return the replica with the fewest requests of this ingress; alike ones in turns."""
@@ -170,11 +110,6 @@ class _Pool:
         place: int = min(places, key=lambda n: replicas[n].connections[ingress])
         self.turns[ingress] = place + 1
         return replicas[place]
-
-    def find_better(self, rng: random.Random) -> _Replica:
-        """The one of two, drawn at random, that has fewer requests of all ingresses."""
-        pair = rng.sample(self.replicas, min(2, len(self.replicas)))
-        return min(pair, key=lambda replica: replica.ongoing)
 
 
 class Simulation:
@@ -202,28 +137,32 @@ class Simulation:
         self._table = scenario.tabulate()
         self._draw_length = make_lengths(scenario.traffic.tokens_spread, self._rng)
         self._is_closed = scenario.traffic.clients is not None
-        ingresses = range(scenario.gateways.ingresses)
-        self._pools = [
-            _Pool(
-                part,
-                Tally(part.language, seconds),
-                [self._rng.randrange(1 << 16) for _ in ingresses],
-            )
-            for part in parts
-        ]
+        self._pools = [self._make_pool(part, seconds) for part in parts]
+
+    def _make_pool(self, part: LanguagePart, seconds: float) -> _Pool:
+        workers = self._scenario.replica.workers
+        ingresses = range(self._scenario.gateways.ingresses)
+        held_s = part.replicas * seconds
+        return _Pool(
+            part,
+            Tally(
+                part.language,
+                seconds,
+                works_s=held_s * workers,
+                held_s=held_s,
+                most_held=part.replicas,
+            ),
+            [_Replica(workers, [0 for _ in ingresses]) for _ in range(part.replicas)],
+            [self._rng.randrange(1 << 16) for _ in ingresses],
+        )
 
     def run(self) -> list[Tally]:
         """A tally per part: what ended in the time that counts."""
         for pool in self._pools:
-            for _ in range(pool.part.replicas):
-                self._add_replica(pool)
-            self._count(pool, held=pool.part.replicas)
             if pool.part.most_per_s:
                 self._env.process(self._arrive(pool))
         for _ in range(self._scenario.traffic.clients or 0):
             self._ask_again(0.0)
-        if any(pool.part.bounds for pool in self._pools):
-            self._env.process(self._scale())
         self._env.run(until=self._until)
         return [pool.tally for pool in self._pools]
 
@@ -265,8 +204,7 @@ class Simulation:
         """Refuses a request where the queue is full, or its answer would come too late."""
         now, gateways = self._env.now, self._scenario.gateways
         ingress = next(self._ingress) % gateways.ingresses
-        is_least = gateways.routing == "leastconn"
-        replica = pool.find_least(ingress) if is_least else pool.find_better(self._rng)
+        replica = pool.find_least(ingress)
         batches = replica.ongoing / self._batch_size + 1
         works = self._scenario.replica.workers
         forecast_s = self._wait_s + batches / works * self._table[-1]
@@ -279,7 +217,6 @@ class Simulation:
         replica.waiting.append(_Row(asked_at, now, self._draw_length(), ingress))
         replica.connections[ingress] += 1
         replica.ongoing += 1
-        pool.change_ongoing(now, 1)
         self._advance(pool, replica)
 
     # From a replica to the client.
@@ -318,7 +255,6 @@ class Simulation:
         replica.ongoing -= len(batch)
         for row in batch:
             replica.connections[row.ingress] -= 1
-        pool.change_ongoing(self._env.now, -len(batch))
         if self._counts:
             times = [self._env.now - row.asked_at for row in batch]
             good = [time for time in times if time <= self._timeout_s]
@@ -329,70 +265,9 @@ class Simulation:
                 self._ask_again(0.0)
         self._advance(pool, replica)
 
-    # Replicas come and go.
-
-    def _add_replica(self, pool: _Pool) -> None:
-        connections = [0] * self._scenario.gateways.ingresses
-        pool.replicas.append(_Replica(self._scenario.replica.workers, connections))
-        self._count(pool, ready=1)
-
-    def _scale(self) -> Generator[simpy.Event, None, None]:
-        entry, target = (
-            self._scenario.autoscaling,
-            self._scenario.target_ongoing_requests,
-        )
-        while True:
-            yield self._env.timeout(entry.push_interval_s)
-            now = self._env.now
-            for pool in self._pools:
-                if not pool.part.bounds:
-                    continue
-                wanted = pool.measure_ongoing(now, entry.look_back_period_s) / target
-                last, bounds = pool.decision, pool.part.bounds
-                pool.decision = decide(
-                    entry, last, now_s=now, wanted=wanted, bounds=bounds
-                )
-                self._change_replicas(pool, pool.decision.target - last.target)
-
-    def _change_replicas(self, pool: _Pool, change: int) -> None:
-        for _ in range(change):
-            pool.starting += 1
-            self._count(pool, held=1)
-            self._after(self._scenario.replica.start_s, lambda: self._start(pool))
-        for _ in range(-change):
-            if pool.starting > pool.unwanted:
-                pool.unwanted += 1
-                self._count(pool, held=-1)
-                continue
-            self._count(pool, ready=-1)
-            self._env.process(self._end(pool, pool.replicas.pop()))
-
-    def _start(self, pool: _Pool) -> None:
-        pool.starting -= 1
-        if pool.unwanted:
-            pool.unwanted -= 1
-        else:
-            self._add_replica(pool)
-
-    def _end(
-        self, pool: _Pool, replica: _Replica
-    ) -> Generator[simpy.Event, None, None]:
-        yield self._env.timeout(self._scenario.replica.drain_s)
-        while replica.ongoing:
-            yield self._env.timeout(_PAUSE_S)
-        self._count(pool, held=-1)
-
     def _clip(self, at: float) -> float:
         """The nearest time that counts."""
         return min(max(at, self._from), self._until)
-
-    def _count(self, pool: _Pool, *, held: int = 0, ready: int = 0) -> None:
-        """Changes the numbers of replicas that are held and ready from now to the end."""
-        left_s = self._until - self._clip(self._env.now)
-        pool.held += held
-        pool.tally.held_s += held * left_s
-        pool.tally.most_held = max(pool.tally.most_held, pool.held)
-        pool.tally.works_s += ready * self._scenario.replica.workers * left_s
 
 
 def make_lengths(spread: float, rng: random.Random) -> Callable[[], float]:

@@ -294,7 +294,6 @@ def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
     if day := scenario.day:
         return summarize(scenario, list(simulate_day(scenario, day, seed=seed)))
     stretch, traffic = scenario.stretch, scenario.traffic
-    least, most = scenario.replicas
     began_s = stretch.from_hour * HOUR_S
     peak = (traffic.requests_per_s or 0.0) * (1 + traffic.wave)
 
@@ -305,8 +304,7 @@ def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
             lambda now: traffic.find_rate(began_s + now) * share,
             peak * share,
             share,
-            scenario.autoscaling.initial_replicas or least,
-            (least, most) if least < most else None,
+            scenario.replicas[0],
         )
 
     parts = [make(*item) for item in traffic.find_shares().items()]

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pydantic
@@ -122,11 +122,9 @@ class GatewayEntry(PlanEntry):
     processes: Count = 1
     #: CPU of a request, which keeps its process busy.
     request_ms: Natural = 0.0
-    #: Programs that choose the replicas, each by what it has sent itself.
+    #: Programs that choose the replica with the fewest requests that it has sent itself, as
+    #: HAProxy does.
     ingresses: Count = 1
-    #: `leastconn` takes the replica with the fewest requests, as HAProxy does;
-    #: `two_choices` the better one of two, as Serve's own proxy does.
-    routing: Literal["leastconn", "two_choices"] = "leastconn"
 
 
 class ReplicaEntry(PlanEntry):
@@ -141,27 +139,22 @@ class ReplicaEntry(PlanEntry):
     gpus: Natural = 1.0
     #: From the wish for a replica to its first answer.
     start_s: Natural = 60.0
-    #: The time for which a replica stays that gets no more requests.
-    drain_s: Natural = 35.0
 
 
 class AutoscalingEntry(PlanEntry):
-    """The rules by which replicas come and go, in the words and with the defaults of Serve."""
+    """The rules by which replicas come and go in a day, in the words and with the defaults
+    of Serve."""
 
-    #: Replicas at the beginning; the fewest where it is missing.
-    initial_replicas: Count | None = None
     #: Requests that a replica should have, those included that wait for it; a batch where
     #: it is missing, as `ray_backend.config` says it to Serve.
     target_ongoing_requests: Positive | None = None
     upscale_delay_s: Natural = 30.0
     downscale_delay_s: Natural = 600.0
     look_back_period_s: Positive = 30.0
-    #: The interval at which the replicas tell their numbers.
-    push_interval_s: Positive = 10.0
 
 
 class StretchEntry(PlanEntry):
-    """A stretch of time that is simulated as it is, with every replica."""
+    """A stretch of time that is simulated as it is, with all replicas."""
 
     #: The seconds that count, after `settle_s` that do not.
     seconds: Positive = 600.0
@@ -195,7 +188,7 @@ class Scenario(PlanEntry):
 
     traffic: TrafficEntry
     replica: ReplicaEntry
-    #: A number for each language, or the fewest and the most.
+    #: A number for each language, or in a day the fewest and the most.
     replicas: Annotated[tuple[Count, Count], pydantic.BeforeValidator(_make_bounds)] = (
         1,
         1,
@@ -211,9 +204,8 @@ class Scenario(PlanEntry):
         least, most = self.replicas
         if least > most:
             raise ValueError(f"replicas: {least} are more than {most}")
-        initial = self.autoscaling.initial_replicas
-        if initial and not least <= initial <= most:
-            raise ValueError(f"initial_replicas: expected {least} to {most}")
+        if least < most and not self.day:
+            raise ValueError("replicas: expected one number, or a day")
         if self.day and self.traffic.clients:
             raise ValueError("a day needs requests_per_s instead of clients")
         return self

@@ -45,7 +45,6 @@ def test_what_is_late_or_after_the_load_is_no_goodput():
 @pytest.mark.parametrize(
     ("load", "goals", "goal"),
     [
-        pytest.param(1.0, SMALL, 0.9, id="the phrasebook at its capacity"),
         pytest.param(4.0, SMALL, 0.75, id="the phrasebook at 4 times"),
         pytest.param(10.0, SMALL, 0.0, id="the phrasebook at 10 times"),
         pytest.param(10.0, LARGE, 0.9, id="a large model at 10 times"),

@@ -41,16 +41,6 @@ def write_loads(folder: Path, *loads: dict[str, Any]) -> str:
     return str(path)
 
 
-def test_a_scenario_gives_all_languages_and_each(tmp_path: Path):
-    result, content = invoke(tmp_path)
-    assert result.exit_code == 0, result.output
-    ((load, outcomes),) = content["results"]
-    assert load == ""
-    assert [o["language"] for o in outcomes] == ["all", "language-1", "language-2"]
-    assert content["options"]["seed"] == 0
-    assert "language-2" in (tmp_path / "out.md").read_text("utf-8")
-
-
 def test_what_agrees_with_a_measurement_passes(tmp_path: Path):
     one = SCENARIO.replace(", languages: 2", "")
     two = FULL | {"requests_per_s": 800.0, "level": 8, "replicas": 2}
@@ -97,6 +87,10 @@ def test_other_loads_replace_the_traffic(tmp_path: Path):
     assert result.exit_code == 0, result.output
     names = [name for name, _ in content["results"]]
     assert names == ["1 clients", "8 clients", "0.5 requests/s"]
+    languages = [outcome["language"] for outcome in content["results"][0][1]]
+    assert languages == ["all", "language-1", "language-2"]
+    assert content["options"]["seed"] == 0
+    assert "language-2" in (tmp_path / "out.md").read_text("utf-8")
 
 
 def test_loads_of_a_cluster_say_their_machines_and_batches(tmp_path: Path):
