@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,8 +26,6 @@ class Fault:
     status: int = 200
     #: The content up to this byte, then the connection closes.
     ends_at: int | None = None
-    #: The connection stays open, without a word more, as long as the hub lives.
-    is_silent: bool = False
     #: The content is not what the hub says it is.
     is_damaged: bool = False
 
@@ -45,20 +42,16 @@ class FakeHub:
     instead: tuple[int, bytes] | None = None
     #: The faults of the next answers that carry a file's content.
     faults: dict[str, list[Fault]] = field(default_factory=dict)
-    is_closing: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def serve(self) -> Iterator[None]:
         """Answers at `url` until the block ends."""
-        self.is_closing.clear()
-
         server = ClosingServer(("127.0.0.1", 0), partial(_Handler, self))
         self.url = server.url
         server.start()
         try:
             yield
         finally:
-            self.is_closing.set()
             server.stop()
 
     def sent(self, file: str) -> list[str]:
@@ -122,8 +115,6 @@ class _Handler(QuietHandler):
             self.send_header("Content-Range", f"bytes {whole}")
         self.end_headers()
         self.wfile.write(body[start : fault.ends_at])
-        if fault.is_silent:
-            self.hub.is_closing.wait(60)
         self.close_connection = fault.ends_at is not None
 
 

@@ -9,9 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 from huggingface_hub import close_session, constants
 from typer.testing import CliRunner
@@ -21,7 +19,6 @@ from catalog import checkpoint
 from contract.languages import LANGUAGES
 from handlers.engine.directories import SETTINGS_FILE, ModelError
 from tests.catalog.fake_hub import COMMIT, FakeHub, Fault
-from tests.e2e.real_stack import wait_until
 from tests.random_m2m100 import build_tiny
 from torchserve_backend.__main__ import app
 
@@ -57,7 +54,10 @@ class Machine:
         folder = self.downloaded.with_name(f"phrasebook-{COMMIT}.part")
         return folder / f"{WEIGHTS}.part"
 
-    def start(self, *command: str, hub: str = "", **streams: Any) -> psutil.Popen:
+    def run_process(
+        self, *command: str, expect: int = 0, hub: str = ""
+    ) -> tuple[str, str]:
+        """Run a command that must end with this exit code, and return its output."""
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
@@ -67,21 +67,17 @@ class Machine:
             "HF_ENDPOINT": hub or self.hub.url,
         }
         module = [sys.executable, "-m", "torchserve_backend"]
-        arguments = command or self.command
-        return psutil.Popen(
-            [*module, *arguments], cwd=catalog.ROOT, env=environment, **streams
+        done = subprocess.run(
+            [*module, *(command or self.command)],
+            cwd=catalog.ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=START_S,
         )
-
-    def run_process(
-        self, *command: str, expect: int = 0, hub: str = ""
-    ) -> tuple[str, str]:
-        """Run a command that must end with this exit code, and return its output."""
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with self.start(*command, hub=hub, text=True, **pipes) as process:
-            said, logged = process.communicate(timeout=START_S)
-        assert process.returncode == expect, said + logged
-        assert "Traceback" not in logged
-        return said, logged
+        assert done.returncode == expect, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout, done.stderr
 
     def run(self, expect: int = 0) -> str:
         """Call the command in this process, and return its output."""
@@ -153,19 +149,6 @@ def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(
     machine.run()
     assert hub.sent(WEIGHTS) == [f"bytes={PIECE}-"]
     assert not [call for call in hub.calls if call.endswith("/vocab.json")]
-    assert is_whole(machine.downloaded)
-
-
-def test_a_download_that_was_killed_is_gone_on_with(machine: Machine):
-    part = machine.weights_part
-    machine.hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL, is_silent=True)]
-    with machine.start(stderr=subprocess.DEVNULL) as process:
-        wait_until(lambda: part.exists() and part.stat().st_size == PIECE)
-        process.kill()
-    assert not machine.downloaded.exists()
-
-    machine.run()
-    assert machine.hub.sent(WEIGHTS) == ["", f"bytes={PIECE}-"]
     assert is_whole(machine.downloaded)
 
 

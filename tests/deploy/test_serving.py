@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -50,13 +51,17 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
 
 
+def make_stack(folder: Path, offset: int = 0, **more: Any) -> Stack:
+    return Stack(folder, folder / "map.json", None, offset, backend="ray", **more)
+
+
 def make_cluster(stack: Stack) -> Cluster:
     stack.write("{}")
     return Cluster(stack, Console(file=StringIO()))
 
 
 def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path):
-    stack = Stack(tmp_path, tmp_path / "map.json", backend="ray")
+    stack = make_stack(tmp_path)
     found = make_cluster(stack)
     found.write()
     secrets = [file.read_text() for file in (stack.node.token_file, stack.ray_key_file)]
@@ -78,12 +83,7 @@ def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path):
 def test_a_machine_that_joins_needs_the_heads_secrets(
     tmp_path: Path, is_door: bool, copied: list[str], missing: str | None
 ):
-    stack = Stack(
-        *(tmp_path, tmp_path / "map.json"),
-        backend="ray",
-        head="10.0.0.1:7800",
-        is_door=is_door,
-    )
+    stack = make_stack(tmp_path, head="10.0.0.1:7800", is_door=is_door)
     found = make_cluster(stack)
     for name in copied:
         (stack.node.folder / name).write_text("secret")
@@ -96,12 +96,7 @@ def test_a_machine_that_joins_needs_the_heads_secrets(
 
 
 def test_a_machine_finds_its_head(tmp_path: Path):
-    stack = Stack(
-        *(tmp_path, tmp_path / "map.json", None, 500),
-        backend="ray",
-        address="10.0.0.2",
-        head="10.0.0.1:9800",
-    )
+    stack = make_stack(tmp_path, 500, address="10.0.0.2", head="10.0.0.1:9800")
     assert stack.dashboard_url == "http://10.0.0.1:9801"
     assert stack.ingress_urls == "http://10.0.0.2:8310,http://10.0.0.1:9810"
     environment = stack.environment(Path("/java"))
@@ -126,10 +121,7 @@ def test_the_counters_of_one_machine_are_all_that_there_are(
 ):
     monkeypatch.setenv("BABELGATE_RAY_URLS", urls)
     monkeypatch.delenv("BABELGATE_METRICS_URL", raising=False)
-    stack = Stack(
-        *(tmp_path, tmp_path / "map.json", None, 500), backend="ray", address=address
-    )
-    environment = stack.environment(Path("/java"))
+    environment = make_stack(tmp_path, 500, address=address).environment(Path("/java"))
     assert environment.get("BABELGATE_METRICS_URL") == expected
 
 
@@ -172,7 +164,7 @@ def test_addresses_that_do_not_do_are_refused(read, text: str, fault: str):
 def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(
     tmp_path: Path,
 ):
-    stack = Stack(tmp_path, tmp_path / "map.json", backend="ray")
+    stack = make_stack(tmp_path)
     stack.write("{}")
     logs = stack.node.sessions / "session_1/logs"
     for _ in range(2):  # Ray is started again
@@ -199,13 +191,7 @@ def test_a_stack_on_ray_asks_for_rays_ports(tmp_path: Path, monkeypatch):
         return False
 
     monkeypatch.setattr("deploy.stack.is_taken", is_taken)
-    stack = Stack(
-        *(tmp_path, tmp_path / "map.json", None, 1000),
-        backend="ray",
-        address="10.0.0.2",
-        is_door=False,
-    )
-    stack.check_ports()
+    make_stack(tmp_path, 1000, address="10.0.0.2", is_door=False).check_ports()
     assert {(port + 1000, "10.0.0.2") for port in PORTS.fixed} < {*asked}
     assert (8777, "10.0.0.2") not in asked
 
