@@ -35,8 +35,6 @@ def test_a_request_id_that_is_not_a_plain_word_is_replaced(shared_client, given)
         ("GET", "/translate/", 405),
         ("GET", "/%ff%00", 404),
         ("GET", "/..%2f..%2fetc/passwd", 404),
-        ("GET", "/static/app.js", 404),
-        ("OPTIONS", "/translate", 405),
         ("brew", "/translate", 405),
     ],
 )
@@ -47,7 +45,7 @@ def test_a_wrong_path_or_method_is_a_problem_document(
     assert response.status_code == status
     assert response.content_type == PROBLEM
     assert "Location" not in response.headers
-    assert method == "HEAD" or response.json["status"] == status
+    assert response.json["status"] == status
 
 
 @pytest.mark.parametrize("path", ["", "/sla//sh", "/sla/sh"])

@@ -34,7 +34,6 @@ PLACES: dict[str, dict[str, Any]] = {
     "form text": {"data": "q=b&auth_key=a", "content_type": FORM},
     "multipart": {"data": {"key": "a"}, "content_type": "multipart/form-data"},
     "long JSON": {"json": {"key": "a", "q": "x" * 600_000}},
-    "JSON as a form": {"data": ' {"auth_key": "a"}', "content_type": FORM},
     "byte-order mark": {"data": '\ufeff{"key": "a"}'},
     "another scheme": {
         "headers": {"Authorization": "Basic b"},
