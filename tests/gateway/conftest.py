@@ -17,6 +17,7 @@ from werkzeug.routing import Rule
 
 import catalog
 from gateway.app import GatewayApp, create_app
+from gateway.backends.backend import Capacity, ModelState
 from gateway.http.request import Call, Deadline
 from gateway.settings import PREFIX, Settings
 from tests.gateway.fake_torchserve import FakeTorchServe
@@ -42,6 +43,16 @@ def write_map(path: Path, languages: Sequence[str], tasks: Sequence[str]) -> Pat
         content["cuda_id"] = dict.fromkeys(languages, "cpu")
     path.write_text(json.dumps(content))
     return path
+
+
+class StatelessBackend:
+    """A backend whose models say nothing of their state; what they answer is a test's."""
+
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        return dict.fromkeys(models)
+
+    def capacity(self, model: catalog.Model) -> Capacity:
+        return Capacity(model.workers)
 
 
 def make_call(

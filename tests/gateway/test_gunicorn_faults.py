@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ import pytest
 import requests
 from flask import Flask
 
-from catalog import Model
 from gateway.app import create_app as create
-from gateway.backends.backend import Capacity, ModelState, RowRequest
+from gateway.backends.backend import RowRequest
+from tests.gateway.conftest import StatelessBackend
 from tests.gateway.test_gunicorn import send, serve
 from tests.scripted_server import LIMIT_S
 
@@ -25,7 +25,7 @@ SECRET = "xylophone7391"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-class FailingBackend:
+class FailingBackend(StatelessBackend):
     """Quotes what it is asked, wherever it can."""
 
     def predict(
@@ -36,12 +36,6 @@ class FailingBackend:
             raise KeyError(row.body)
         except KeyError as error:
             raise ValueError(row.body) from error
-
-    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        return dict.fromkeys(models)
-
-    def capacity(self, model: Model) -> Capacity:
-        return Capacity(model.workers)
 
 
 class _Unraisable:

@@ -12,16 +12,16 @@ from gevent.event import Event
 import catalog
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
-from gateway.backends.backend import Capacity, ModelState, RowRequest, write_row
+from gateway.backends.backend import RowRequest, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from handlers.base import ROWS_FILE, CancellationTable
-from tests.gateway.conftest import make_call
+from tests.gateway.conftest import StatelessBackend, make_call
 
 KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection())
 ROWS, LIMIT_S = 10, 30
 
 
-class Slow:
+class Slow(StatelessBackend):
     """A backend that answers when it may. `late` says which rows then come too late."""
 
     def __init__(self, late: Sequence[bool] = ()) -> None:
@@ -38,12 +38,6 @@ class Slow:
         if is_late:
             raise DeadlineExceeded("Too late.")
         return {}
-
-    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        return {}
-
-    def capacity(self, model: catalog.Model) -> Capacity:
-        return Capacity(model.workers)
 
 
 def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way(

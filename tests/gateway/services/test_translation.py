@@ -15,7 +15,7 @@ import catalog
 from contract.problems import write_problem
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
-from gateway.backends.backend import Capacity, RowRequest
+from gateway.backends.backend import RowRequest
 from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
@@ -28,7 +28,7 @@ from gateway.metrics import Telemetry
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
 from gateway.settings import Settings
-from tests.gateway.conftest import make_call, make_gone
+from tests.gateway.conftest import StatelessBackend, make_call, make_gone
 from text.langid import Identifier
 from text.options import TranslationRequest
 
@@ -44,7 +44,7 @@ MODELS = catalog.Catalog(
 LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
 
 
-class Model:
+class Model(StatelessBackend):
     """A backend whose model applies a function, and takes a limited number of characters."""
 
     def __init__(
@@ -55,9 +55,6 @@ class Model:
     ) -> None:
         self.rows: list[Mapping[str, Any]] = []
         self._answer, self._limit, self._others = answer, limit, others
-
-    def capacity(self, model: catalog.Model) -> Capacity:
-        return Capacity(model.workers)
 
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
@@ -93,7 +90,7 @@ def translate(
     )
     service = TranslationService(
         MODELS,
-        Admission(model, MODELS.models),  # type: ignore[arg-type]
+        Admission(model, MODELS.models),
         identifier,
         Telemetry(),
         Readers(1),

@@ -14,7 +14,7 @@ from gevent.event import Event
 import catalog
 from catalog.sections.captioning import CaptioningSection
 from gateway.admission.control import Admission
-from gateway.backends.backend import Capacity, RowRequest
+from gateway.backends.backend import RowRequest
 from gateway.errors import (
     BodyTooLarge,
     ClientGone,
@@ -27,7 +27,7 @@ from gateway.errors import (
 from gateway.http.bodies import Incoming
 from gateway.settings import Settings
 from gateway.uploads.images import ROWS_AT_ONCE, FrameAnswer, ImageUpload, Uploads
-from tests.gateway.conftest import make_call
+from tests.gateway.conftest import StatelessBackend, make_call
 from tests.handlers.encoding import write_npy
 
 FRAMES = 32 * 10
@@ -36,7 +36,7 @@ SMALL = {"upload_buffer_bytes": 10 << 20, "max_image_bytes": 8 << 20}
 REFUSAL = {"type": "urn:babelgate:x", "title": "t", "status": 422, "detail": "No."}
 
 
-class FakeBackend:
+class FakeBackend(StatelessBackend):
     """Answers each row when its turn comes, in the order of `turns` if there is one."""
 
     def __init__(self, answer: Callable[[int, RowRequest], dict[str, Any]]) -> None:
@@ -55,12 +55,6 @@ class FakeBackend:
             return self._answer(len(self.rows) - 1, row)
         finally:
             self.at_once -= 1
-
-    def states(self, models):
-        raise AssertionError
-
-    def capacity(self, model: catalog.Model) -> Capacity:
-        return Capacity(model.workers)
 
 
 class Body:
