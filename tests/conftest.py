@@ -1,19 +1,23 @@
-"""Fixtures and rules of all tests: markers by folder, hypothesis' profiles, and the order of
-the files.
+"""Fixtures and rules of all tests: markers by folder, hypothesis' profiles, second tries, the
+order of the files, and what the run reports at its end.
 """
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from deploy.programs import PROMETHEUS, find, install
 from tests.leaks import pytest_runtest_teardown, traces
+from tests.retries import RETRIED
 
 __all__ = ["pytest_runtest_teardown", "traces"]
 
@@ -25,7 +29,7 @@ for name in ("COLUMNS", "LINES"):
 FOLDERS = {"e2e": ("e2e",), "chaos": ("e2e", "faults"), "cluster": ("e2e", "faults")}
 #: Files whose tests share the stack with all tasks. One worker runs them all, so that only one
 #: such stack starts.
-ALL_TASKS = """e2e/test_admission e2e/test_openapi e2e/test_page
+ALL_TASKS = """e2e/test_admission e2e/test_openapi e2e/test_page e2e/test_placement
 e2e/test_readme e2e/test_vision""".split()
 #: The slowest files of a folder come first, and the folders with them, so that short files
 #: fill the end of a run. A worker leaves a folder once: what its tests share ends then.
@@ -40,6 +44,8 @@ SLOW = [
     gateway/access/test_exactness fuzz/test_fuzz documents/test_jobs
     deploy/test_supervision""".split(),
 ]
+SLOWEST_FILES = 10
+_CPU_TIMES = pytest.StashKey[tuple[float, float]]()
 
 # A busy machine is no failure, and a failure comes back.
 settings.register_profile(
@@ -51,6 +57,10 @@ settings.register_profile(
 )
 settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100)
 settings.load_profile("quick")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_CPU_TIMES] = _measure_cpu_times()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
@@ -72,7 +82,8 @@ def _name_file(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests by their folder, and puts the slow files first."""
+    """Marks tests by their folder, and those that may be tried twice, and puts the slow files
+    first."""
     places = {file: place for place, file in enumerate(SLOW)}
     folders = {file.partition("/")[0]: places[file] for file in reversed(SLOW)}
 
@@ -85,6 +96,50 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for marker in FOLDERS.get(item.path.parent.name, ()):
             item.add_marker(marker)
+        if item.nodeid in RETRIED:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Shows where the time went, and what was tried twice."""
+    took_s: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                took_s[report.nodeid.partition("::")[0]] += report.duration
+    if not took_s:
+        return
+    terminalreporter.section(f"slowest {SLOWEST_FILES} files")
+    for file, duration_s in sorted(took_s.items(), key=itemgetter(1), reverse=True)[
+        :SLOWEST_FILES
+    ]:
+        terminalreporter.write_line(f"{duration_s:7.1f} s {file}")
+    busy_s, all_s = _measure_cpu_times()
+    busy_before_s, all_before_s = config.stash[_CPU_TIMES]
+    share = (busy_s - busy_before_s) / (all_s - all_before_s)
+    terminalreporter.write_line(f"The cores worked {share:.0%} of the time.")
+    if started := _count_stacks(config):
+        terminalreporter.write_line(f"Stacks were started {started} times.")
+    for report in terminalreporter.stats.get("rerun", ()):
+        reason, since = RETRIED[report.nodeid]
+        terminalreporter.write_line(f"Tried twice: {report.nodeid} ({reason}, {since})")
+
+
+def _count_stacks(config: pytest.Config) -> int:
+    """Count how often supervisord has started in the folders of all workers."""
+    folder: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    logs = (path.read_text("utf-8") for path in folder.rglob("logs/supervisord.log"))
+    return sum(log.count("supervisord started with pid") for log in logs)
+
+
+def _measure_cpu_times() -> tuple[float, float]:
+    """Return the seconds in which this machine's cores have worked, and all their seconds."""
+    times = psutil.cpu_times()
+    # Linux counts the time of guests as the user's as well.
+    all_s = sum(times) - times.guest - times.guest_nice
+    return all_s - times.idle - times.iowait, all_s
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
