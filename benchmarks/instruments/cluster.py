@@ -57,7 +57,8 @@ class NamespaceCluster:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: The configuration that was deployed last.
     config: dict[str, Any] = field(default_factory=dict)
-    _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    #: The last `ray start` of each host.
+    _started: dict[Host, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def head(self) -> Host:
@@ -101,14 +102,15 @@ class NamespaceCluster:
         return next(h for h in self.hosts if h.address == replica.node_ip)
 
     def start(self, host: Host) -> None:
-        """Starts Ray on a host. Returns before it is ready."""
+        """Ends what is left of Ray on a host and starts it. Returns before it is ready."""
+        self._end(host)
         node = self.find_node(host)
         # Ray on another host of this machine would be taken for what is left of this one's.
         (node.sessions / "ray_current_cluster").unlink(missing_ok=True)
         options = dict(zip_longest(self.hosts, self.options, fillvalue=""))
         command = nodes.write_command(node, f"{_OPTIONS} {options[host]}")
         with (self.folder / f"{host.name}.log").open("ab") as log:
-            started = subprocess.Popen(
+            self._started[host] = subprocess.Popen(
                 host.enter(*command),
                 cwd=ROOT,
                 env={
@@ -123,15 +125,17 @@ class NamespaceCluster:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._started.append(started)
+
+    def _end(self, host: Host) -> None:
+        host.kill()
+        if started := self._started.pop(host, None):
+            started.wait(_ANSWER_S)
 
     def end(self) -> None:
         """Kills all that runs on the hosts, and removes what is outside of the folder."""
         for host in self.hosts:
-            host.kill()
+            self._end(host)
             self.find_node(host).link.unlink(missing_ok=True)
-        for process in self._started:
-            process.wait(_ANSWER_S)
 
     def deploy(self, models: Catalog, *, has_gpus: bool = False) -> None:
         """Serves these models, and no other any more. Raises DashboardError."""
@@ -175,12 +179,18 @@ class NamespaceCluster:
     def wait_until_whole(self) -> None:
         """Until every host is there, every model has all its replicas, and every ingress
         leads to it. Raises ClusterError."""
-        wait_until(
-            lambda: len(self.dashboard.list_machines()) == len(self.hosts),
-            f"{len(self.hosts)} hosts; see {self.folder}/*.log",
-        )
+        goal = f"{len(self.hosts)} hosts; see {self.folder}/*.log"
+        wait_until(self._has_all_hosts, goal)
         wait_until(self._is_running, "every model has all its replicas")
         wait_until(self._is_reached, "every ingress leads to every model")
+
+    def _has_all_hosts(self) -> bool:
+        """On a busy machine `ray start` may give up; in a stack, supervisor tries again."""
+        for host in [
+            host for host, ray in self._started.items() if ray.poll() is not None
+        ]:
+            self.start(host)
+        return len(self.dashboard.list_machines()) == len(self.hosts)
 
     def _is_running(self) -> bool:
         found = self.dashboard.list_applications()
@@ -368,7 +378,5 @@ def _find_victim(cluster: NamespaceCluster) -> Host:
 
 
 def _revive(cluster: NamespaceCluster, host: Host) -> None:
-    """Start a host again, after ending what is left on it."""
-    host.kill()
     cluster.start(host)
     cluster.wait_until_whole()
