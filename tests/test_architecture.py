@@ -99,21 +99,21 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_DEPTH, MAX_POSITIONAL = 600, 60, 3, 4
 LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 47_500,
-    "lines of tests": 48_250,
+    "lines of source": 47_300,
+    "lines of tests": 46_700,
     "modules": 284,
     "words of documentation": 38_100,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:8148 catalog:1102 clients:3177 contract:1257 deploy:2731 documents:6456
-    gateway:12744 handlers:2796 models:2532 ray_backend:2986 tests/*.py:3123
-    tests/benchmarks:2214 tests/catalog:1015 tests/chaos:1198 tests/clients:2674
-    tests/cluster:485 tests/contract:694 tests/deploy:2586 tests/documents:4683
-    tests/durability:1002 tests/e2e:5486 tests/fuzz:432 tests/gateway:11413
-    tests/handlers:3293 tests/models:850 tests/page:1348 tests/ray_backend:2894
-    tests/text:1480 tests/torchserve_backend:1033 tests/upgrade:332 text:2751
+    benchmarks:7993 catalog:1102 clients:3177 contract:1257 deploy:2731 documents:6456
+    gateway:12744 handlers:2796 models:2532 ray_backend:2954 tests/*.py:3094
+    tests/benchmarks:2122 tests/catalog:954 tests/chaos:1188 tests/clients:2471
+    tests/cluster:485 tests/contract:694 tests/deploy:2436 tests/documents:4601
+    tests/durability:1002 tests/e2e:5180 tests/fuzz:432 tests/gateway:10996
+    tests/handlers:3204 tests/models:847 tests/page:1348 tests/ray_backend:2850
+    tests/text:1449 tests/torchserve_backend:971 tests/upgrade:332 text:2751
     torchserve_backend:789
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
