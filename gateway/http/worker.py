@@ -70,6 +70,9 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         # worker that was told to end while it started went on, and the master waited for it.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         reduce_logs()
+        # Gunicorn looks a setting up by two functions, dozens of times for each request.
+        values = {name: each.get() for name, each in self.cfg.settings.items()}
+        self.cfg.__dict__.update(values)
         super().init_process()
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
