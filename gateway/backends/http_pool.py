@@ -29,6 +29,7 @@ from gateway.http.connection import is_readable
 _CONNECT_S = 2.0
 _LEAST_S = 0.001
 _BLOCK_BYTES = 64 << 10
+_MOST_HEADERS = 100
 #: The first status that ends an exchange.
 _FINAL = 200
 #: The errors of a cut link; the latter two on the same network, where it also finds
@@ -276,8 +277,11 @@ class _Response:
     def on_message_begin(self) -> None:
         if self.status:
             raise HttpParserError("A second response came at once.")
+        self.headers.clear()  # those of an interim response
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self.headers) >= _MOST_HEADERS:
+            raise HttpParserError("It has too many headers.")
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:

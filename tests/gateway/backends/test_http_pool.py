@@ -71,8 +71,7 @@ def test_the_system_says_why_a_connection_has_ended(
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
-
-
+HEADERS = b"".join(b"\r\nX-%d: 1" % number for number in range(101))
 IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 RESPONSES: dict[str, tuple[bytes, bytes | type[Exception]]] = {
     "a length": (OK, b"OK"),
@@ -82,6 +81,10 @@ RESPONSES: dict[str, tuple[bytes, bytes | type[Exception]]] = {
     "without an end": (b"HTTP/1.1 200 OK\r\n\r\nOK", ConnectionClosed),
     "nothing": (b"", ConnectionClosed),
     "twice": (OK + OK, ConnectionClosed),
+    "too many headers": (
+        OK.replace(b" OK\r", b" OK" + HEADERS + b"\r"),
+        ConnectionClosed,
+    ),
     "another protocol": (b"SSH-2.0-OpenSSH\r\n", ConnectionClosed),
 }
 
