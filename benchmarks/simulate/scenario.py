@@ -142,8 +142,7 @@ class ReplicaEntry(PlanEntry):
 
 
 class AutoscalingEntry(PlanEntry):
-    """The rules by which replicas come and go in a day, in the words and with the defaults
-    of Serve."""
+    """The rules by which replicas come and go in a day, with Serve's names and defaults."""
 
     #: Requests that a replica should have, those included that wait for it; a batch where
     #: it is missing, as `ray_backend.config` says it to Serve.

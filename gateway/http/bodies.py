@@ -129,8 +129,8 @@ class LargeBlueprint(Blueprint):
 
 @dataclass
 class BodyBudget:
-    """The bytes of bodies that a process may still hold. Nobody waits for some: who waits
-    would hold what has come already."""
+    """The bytes of bodies that a process may still hold. Nobody waits for some: a waiting
+    request would hold what has come of its body already."""
 
     free: int
 

@@ -1,6 +1,6 @@
 """Cuts an upload into rows while it arrives: an image file becomes one row, an array several
-small ones. Sends several rows to the backend at a time and returns the answers in the order
-of the images. Memory never holds a whole upload; all uploads of a process share a buffer.
+small ones. Sends several rows to the backend at a time and returns the answers in order.
+Memory never holds a whole upload; all uploads of a process share a buffer.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from tests.fuzz.trials import find_most_bytes
 
 @dataclass(frozen=True)
 class Shape:
-    """A document of one format that has a unit again and again, or two: what costs the product
-    of two lengths costs a lot. `%` in the first unit is its number."""
+    """A document of one format that repeats one unit, or two: then a cost that is the product
+    of their numbers shows. `%` in the first unit stands for its number."""
 
     ending: str
     name: str

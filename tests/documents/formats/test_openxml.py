@@ -1,4 +1,4 @@
-"""Office Open XML: what is a text of a paragraph, and where its translation is written."""
+"""Office Open XML: the texts that a paragraph has, and the places of their translations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Cutting an upload into rows, whatever pieces it comes in and in little memory, and the words
-of refusals.
-"""
+"""An upload is cut into rows, in little memory, whatever its pieces; refusals say why."""
 
 from __future__ import annotations
 
