@@ -20,6 +20,7 @@ from gevent.event import Event
 from gevent.monkey import get_original
 from gevent.socket import wait_read, wait_write
 from gevent.threadpool import ThreadPool
+from pydantic import TypeAdapter
 
 from gateway.errors import (
     DeadlineExceeded,
@@ -31,12 +32,15 @@ from gateway.errors import (
 )
 from gateway.glossaries.glossary import read_entries
 from gateway.http.request import Call
-from gateway.services.reader import ERRORS, JOBS, PARTS
+from gateway.services.reader import ERRORS
 from gateway.threads import call_in_thread, let_others_run
 from text.document import Document, Piece, ReadingJob, collect, scan
 from text.errors import TermsUnavailable, TooManySentences
 from text.terms import TermCache
 
+#: The lines to a reader: a job and its seconds; and from it: pieces, or an error's name.
+_JOBS: TypeAdapter[tuple[ReadingJob, float]] = TypeAdapter(tuple[ReadingJob, float])
+_PARTS: TypeAdapter[list[Piece | int] | str] = TypeAdapter(list[Piece | int] | str)
 _ROOT = Path(__file__).parents[2]
 #: Texts of up to this many characters are read at once. The worst take 3 µs per character.
 _SHORT = 2000
@@ -184,11 +188,11 @@ class _Reader:
         call.check(_STAGE)
         self._is_busy = True
         limit_s = max(_LEAST_S, call.deadline - time.monotonic())
-        self._send(JOBS.dump_json((job, limit_s)) + b"\n", call)
+        self._send(_JOBS.dump_json((job, limit_s)) + b"\n", call)
         missing = len(job.texts)
         for line in self._receive(call):
             let_others_run()  # lines may come faster than their turn
-            pieces = PARTS.validate_json(line)
+            pieces = _PARTS.validate_json(line)
             if isinstance(pieces, str):
                 self._is_busy = False
                 raise ERRORS[pieces]
