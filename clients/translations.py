@@ -1,6 +1,5 @@
-"""Translates texts through a server, many per request. A text that is wrong has an error of
-its own, and all others are translated. Files of texts are one job, and each is written as
-soon as it can be.
+"""Translates texts through a server, many per request; one that is wrong has an error of its
+own. Files of texts are one job, and each is written as soon as it can be.
 """
 
 from __future__ import annotations

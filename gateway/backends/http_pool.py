@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -30,8 +31,6 @@ _CONNECT_S = 2.0
 _LEAST_S = 0.001
 _BLOCK_BYTES = 64 << 10
 _MOST_HEADERS = 100
-#: The first status that ends an exchange.
-_FINAL = 200
 #: The errors of a cut link; the latter two on the same network, where it also finds
 #: no machine of that address any more.
 _CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
@@ -58,24 +57,6 @@ class HealthProbe:
 
     after_s: float
     ask: Callable[[], None]
-
-
-@dataclass(frozen=True)
-class HttpReply:
-    """An answer of any status. The names of its headers are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def is_problem(self) -> bool:
-        """Whether the body is a problem document."""
-        return self.headers.get("content-type") == CONTENT_TYPE
-
-    def read_json(self) -> Any:
-        """The content of the body."""
-        return json.loads(self.body)
 
 
 class Channel:
@@ -127,7 +108,7 @@ class Channel:
                     _shut(sock)
             if probe and until - time.monotonic() > probe.after_s:
                 _wait(sock, probe)
-            response = _Response(sock, until)
+            reply = HttpReply(sock, until)
         except (OSError, HttpParserError) as error:
             sock.close()
             raise _explain(error) from error
@@ -138,11 +119,11 @@ class Channel:
             if cancellation:
                 cancellation.stop = None
         is_fresh = opened_at == self._opened_at
-        if response.keeps_alive and is_fresh and len(self._idle) < self._most_idle:
+        if reply.keeps_alive and is_fresh and len(self._idle) < self._most_idle:
             self._idle.append(sock)
         else:
             sock.close()
-        return HttpReply(response.status, response.headers, b"".join(response.parts))
+        return reply
 
     def _write_head(
         self, method: str, path: str, headers: Mapping[str, str], length: int
@@ -254,15 +235,14 @@ def _shut(sock: socket.socket) -> None:
         sock.shutdown(socket.SHUT_RDWR)
 
 
-class _Response:
-    """A whole response, as the parser calls back what it finds. Raises OSError and
-    HttpParserError."""
+class HttpReply:
+    """An answer of any status, read whole from a connection; the parser calls back what it
+    finds. The names of the headers are in lower case."""
 
     def __init__(self, sock: socket.socket, until: float) -> None:
         self.headers: dict[str, str] = {}
-        self.parts: list[bytes] = []
-        self.status = 0
-        self.keeps_alive = False
+        self.body = bytearray()
+        self.status, self.keeps_alive = 0, False
         self._parser = HttpResponseParser(self)
         try:
             while not self.status:
@@ -285,9 +265,18 @@ class _Response:
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
-        self.parts.append(body)
+        self.body += body
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status >= _FINAL:
+        if status >= HTTPStatus.OK:  # not of an interim response
             self.status, self.keeps_alive = status, self._parser.should_keep_alive()
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether the body is a problem document."""
+        return self.headers.get("content-type") == CONTENT_TYPE
+
+    def read_json(self) -> Any:
+        """The content of the body."""
+        return json.loads(self.body)
