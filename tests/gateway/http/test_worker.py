@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from gunicorn.config import Config  # type: ignore[import-untyped]
 from gunicorn.http import errors  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
@@ -44,7 +45,9 @@ def test_a_worker_can_be_ended_while_it_starts(monkeypatch):
     monkeypatch.setattr(worker, "reduce_logs", lambda: None)
     masters = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
-        ProblemWorker.init_process(ProblemWorker.__new__(ProblemWorker))
+        started = ProblemWorker.__new__(ProblemWorker)
+        started.cfg = Config()
+        started.init_process()
     finally:
         signal.signal(signal.SIGTERM, masters)
     assert found == [signal.SIG_DFL]
