@@ -5,7 +5,13 @@ nothing is lost, and what was missed is made up for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -69,13 +75,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @contextmanager
 def stop(*processes: psutil.Process) -> Iterator[None]:
-    for process in processes:
-        process.suspend()
+    """One may be ending: a backend outlives its connection for a moment."""
     try:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
         yield
     finally:
         for process in processes:
-            process.resume()
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 def stop_backends(site: Site) -> AbstractContextManager[None]:
@@ -86,7 +95,7 @@ def stop_backends(site: Site) -> AbstractContextManager[None]:
         ours = connection.info.backend_pid
         pids = [pid for (pid,) in connection.execute(query) if pid != ours]
     assert pids
-    return stop(*map(psutil.Process, pids))
+    return stop(*(process for process in psutil.process_iter() if process.pid in pids))
 
 
 def stop_server(site: Site) -> AbstractContextManager[None]:
