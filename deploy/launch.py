@@ -112,9 +112,11 @@ def wait_for_end(
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process has not ended. A zombie has; only its parent has not noticed yet."""
+    """Whether a process has not ended. A zombie has, and only its parent has not noticed yet,
+    once it has a single thread: Java's others may still hold its port for a moment."""
     with suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return process.is_running() and not (is_zombie and process.num_threads() == 1)
     return False
 
 

@@ -67,6 +67,23 @@ def test_what_an_earlier_life_has_left_is_ended(
     assert not launch.is_alive(leader)
 
 
+#: Its first thread ends at once, and it becomes a zombie with another one.
+LEADERLESS = """
+import ctypes, sys, threading
+threading.Thread(target=sys.stdin.read).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_lives_as_long_as_any_of_its_threads():
+    command = [sys.executable, "-c", LEADERLESS]
+    with psutil.Popen(command, stdin=subprocess.PIPE) as process:
+        wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        assert launch.is_alive(process)
+        process.stdin.close()
+        wait_until(lambda: not launch.is_alive(process))
+
+
 @pytest.mark.parametrize(
     ("run", "change"),
     [
