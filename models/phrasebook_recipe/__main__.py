@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -41,7 +40,7 @@ def train(
     """
     is_fresh = not (work / CHECKPOINT).exists()
     if start and is_fresh:
-        _copy_tokenizer(start, work)
+        _copy(start, work, *TOKENIZER_FILES)
     trainer = _make_trainer(work, minutes)
     if start and is_fresh:
         trainer.load_weights(start)
@@ -68,20 +67,20 @@ def evaluate(
         report = evaluation.evaluate(engine, texts, items)
     settings = {
         "languages": LANGUAGES,
-        "min_score": report.min_score,
+        "min_score": report["min_score"],
         "warning": evaluation.WARNING,
     }
     (out / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
-    facts = read_facts(out) | {
+    report |= read_facts(out) | {
         "phrases": sum(p.domain != phrasebook.WORDS for p in texts.phrases),
         "parameters": (out / "model.safetensors").stat().st_size / 2e6,
         "machine": machine or f"{os.cpu_count()} CPU cores",
     }
-    (out / "README.md").write_text(evaluation.write_card(report, facts), "utf-8")
+    (out / "README.md").write_text(evaluation.write_card(report), "utf-8")
     typer.echo(
-        f"{report.overall:.1%} right; CLDR {report.cldr:.1%}, phrases {report.phrases:.1%}, "
-        f"known phrases {report.finite:.1%}, names {report.names:.1%}; "
-        f"worst language {min(report.by_language.values()):.1%}"
+        "{overall:.1%} right; CLDR {cldr:.1%}, phrases {phrase_share:.1%}, "
+        "known phrases {finite:.1%}, names {names:.1%}; ".format(**report)
+        + f"worst language {min(report['by_language'].values()):.1%}"
     )
 
 
@@ -120,15 +119,18 @@ def _make_trainer(work: Path, minutes: float) -> training.PhrasebookTrainer:
     return training.PhrasebookTrainer(texts, vocabulary, recipe, work)
 
 
-def _copy_tokenizer(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path, *names: str) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    for name in (*TOKENIZER_FILES, "tokenizer_config.json"):
-        shutil.copy(source / name, target / name)
+    for name in names:
+        (target / name).write_bytes((source / name).read_bytes())
 
 
 def _export(trainer: training.PhrasebookTrainer, work: Path, out: Path) -> None:
     trainer.export(out)
-    _copy_tokenizer(work, out)
+    _copy(work, out, *TOKENIZER_FILES)
+    # It has all 100 language tokens in their original order: so Transformers decodes
+    # cleanly, and CTranslate2's stock converter finds the ids.
+    _copy(phrasebook.MODEL, out, "tokenizer_config.json")
     write_facts(out, minutes=trainer.spent_s / 60, steps=trainer.step)
 
 

@@ -59,41 +59,26 @@ class JudgedPair:
         return not category.startswith(PHRASES) and category != phrasebook.MASKS
 
 
-@dataclass(frozen=True)
-class PhrasebookReport:
-    """The figures of the model card. Shares are from 0 to 1."""
-
-    items: int
-    overall: float
-    cldr: float
-    phrases: float
-    by_category: Mapping[str, float]
-    by_language: Mapping[str, float]
-    finite: float
-    names: float
-    min_score: float
-    outside_warned: float
-
-
-def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> PhrasebookReport:
-    """Judges held-out items, a sample of the finite ones, and `outside.yaml`."""
+def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> dict[str, Any]:
+    """Judge held-out items, a sample of the finite ones, and `outside.yaml`. Return the
+    figures of the model's card; shares are from 0 to 1."""
     judged = judge(engine, corpus.held_out(items))
     known = judge(engine, random.Random(2).sample(corpus.finite(), items))
     right_scores = sorted(j.translation.score for j in judged if j.is_right)
     min_score = right_scores[int(len(right_scores) * (1 - _KEPT))]
     outside = translate(engine, _draw_outside())
-    return PhrasebookReport(
-        items=items,
-        overall=_share(judged),
-        cldr=_share(j for j in judged if j.is_cldr),
-        phrases=_share(j for j in judged if j.is_phrase),
-        by_category=_group(judged, lambda j: j.pair.category),
-        by_language=_group(judged, lambda j: j.pair.target_language),
-        finite=_share(j for j in known if j.is_phrase),
-        names=_share(j for j in known if j.is_cldr),
-        min_score=round(min_score, 3),
-        outside_warned=statistics.mean(t.score < min_score for t in outside),
-    )
+    return {
+        "items": items,
+        "overall": _share(judged),
+        "cldr": _share(j for j in judged if j.is_cldr),
+        "phrase_share": _share(j for j in judged if j.is_phrase),
+        "by_category": _group(judged, lambda j: j.pair.category),
+        "by_language": _group(judged, lambda j: j.pair.target_language),
+        "finite": _share(j for j in known if j.is_phrase),
+        "names": _share(j for j in known if j.is_cldr),
+        "min_score": round(min_score, 3),
+        "outside_warned": statistics.mean(t.score < min_score for t in outside),
+    }
 
 
 def judge(engine: Engine, pairs: list[TextPair]) -> list[JudgedPair]:
@@ -143,17 +128,16 @@ def _group(
     }
 
 
-def write_card(report: PhrasebookReport, facts: Mapping[str, Any]) -> str:
-    """The card's text; `facts` add what the report does not know: size and training."""
-    shares, categories = report.by_language, report.by_category.items()
-    more = {
-        "phrase_share": report.phrases,
-        "languages": len(LANGUAGES),
-        "codes": " ".join(LANGUAGES),
-        "directions": len(LANGUAGES) * (len(LANGUAGES) - 1),
-        "language_names": " | ".join(shares),
-        "language_rules": "---|" * len(shares),
-        "language_shares": " | ".join(map("{:.0%}".format, shares.values())),
-        "categories": "\n".join(f"| {name} | {one:.1%} |" for name, one in categories),
-    }
-    return _CARD.format(**{**vars(report), **facts, **more})
+def write_card(figures: Mapping[str, Any]) -> str:
+    """The card's text, of the figures of `evaluate` and of the facts of the training."""
+    shares, categories = figures["by_language"], figures["by_category"].items()
+    return _CARD.format(
+        **figures,
+        languages=len(LANGUAGES),
+        codes=" ".join(LANGUAGES),
+        directions=len(LANGUAGES) * (len(LANGUAGES) - 1),
+        language_names=" | ".join(shares),
+        language_rules="---|" * len(shares),
+        language_shares=" | ".join(map("{:.0%}".format, shares.values())),
+        categories="\n".join(f"| {name} | {one:.1%} |" for name, one in categories),
+    )

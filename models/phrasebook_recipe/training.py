@@ -4,6 +4,7 @@ minutes, resuming the last run, and exports both.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import random
@@ -17,23 +18,22 @@ from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
-from contract import durable
 from contract.languages import LANGUAGES as M2M100_LANGUAGES
-from handlers.engine.translation.m2m100 import language_token
+from handlers.engine.directories import TOKENIZER_FILES
+from handlers.engine.translation.batching import pack
+from handlers.engine.translation.m2m100 import Tokenizer, language_token
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES, clean
+from models.phrasebook_recipe.phrasebook import MODEL
 from models.training import Training
 
 Batch = tuple[torch.Tensor, torch.Tensor]
-#: The tokens of a source and of its target.
-_Row = tuple[list[int], list[int]]
 
 _PIECES = 16000
 _CONTROL = ("<s>", "<pad>", "</s>", "<unk>")
 #: M2M100 appends its languages and eight unused rows to the vocabulary.
 _UNUSED_ROWS = 8
-_PIECES_FILE, _IDS_FILE = "sentencepiece.bpe.model", "vocab.json"
-
+_PIECES_FILE, _IDS_FILE = TOKENIZER_FILES
 #: The last part of the time, in which the learning rate falls.
 _DECAY_SHARE = 0.3
 #: The last part of the time, in which the loss looks at the whole vocabulary.
@@ -44,34 +44,29 @@ _POOL = 4096
 
 
 class Vocabulary:
-    """SentencePiece ids as M2M100 numbers them: control tokens, pieces, 100 languages."""
+    """Tokens as M2M100 numbers them: control tokens, pieces, 100 languages, unused rows."""
 
     pad, eos, unk = 1, 2, 3
 
     def __init__(self, folder: Path) -> None:
-        self.pieces = _load_pieces(folder)
-        self.ids: dict[str, int] = json.loads((folder / _IDS_FILE).read_text("utf-8"))
-        self.languages = {
-            lang: len(self.ids) + i for i, lang in enumerate(M2M100_LANGUAGES)
-        }
-        self.size = len(self.ids) + len(M2M100_LANGUAGES) + _UNUSED_ROWS
+        self._tokenizer = Tokenizer(folder)
+        tokens = [*self._tokenizer.ids, *map(language_token, M2M100_LANGUAGES)]
+        self.ids = {token: number for number, token in enumerate(tokens)}
+        self.size = len(tokens) + _UNUSED_ROWS
 
     def encode(self, text: str, language: str) -> list[int]:
         """`[language] pieces [eos]`, the form of both encoder input and labels."""
-        pieces = self.pieces.encode(clean(text), out_type=str)
-        return [
-            self.languages[language],
-            *(self.ids.get(p, self.unk) for p in pieces),
-            self.eos,
-        ]
+        tokens = self._tokenizer.encode(clean(text), language)
+        return [self.ids.get(token, self.unk) for token in tokens]
 
 
 def train_tokenizer(corpus: Corpus, folder: Path, lines: int = 150_000) -> None:
     """Writes the tokenizer files into `folder`; `lines` drawn texts decide the pieces."""
     folder.mkdir(parents=True, exist_ok=True)
+    model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=_draw_texts(corpus, lines),
-        model_prefix=str(folder / "spm"),
+        model_writer=model,
         vocab_size=_PIECES,
         hard_vocab_limit=False,
         character_coverage=1.0,
@@ -79,25 +74,11 @@ def train_tokenizer(corpus: Corpus, folder: Path, lines: int = 150_000) -> None:
         split_digits=True,
         minloglevel=1,
     )
-    durable.rename(folder / "spm.model", folder / _PIECES_FILE)
-    (folder / "spm.vocab").unlink()
-    pieces = _load_pieces(folder)
+    (folder / _PIECES_FILE).write_bytes(model.getvalue())
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     learned = [pieces.id_to_piece(i) for i in range(pieces.get_piece_size())]
     ids = {token: i for i, token in enumerate(dict.fromkeys([*_CONTROL, *learned]))}
     (folder / _IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
-    # With all 100 language tokens in their original order Transformers decodes cleanly, and
-    # CTranslate2's stock converter finds the ids.
-    settings = {
-        "tokenizer_class": "M2M100Tokenizer",
-        "language_codes": "m2m100",
-        "model_max_length": 128,
-        "additional_special_tokens": list(map(language_token, M2M100_LANGUAGES)),
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
-
-
-def _load_pieces(folder: Path) -> sentencepiece.SentencePieceProcessor:
-    return sentencepiece.SentencePieceProcessor(model_file=str(folder / _PIECES_FILE))
 
 
 def _draw_texts(corpus: Corpus, lines: int) -> Iterator[str]:
@@ -122,27 +103,6 @@ class PhrasebookRecipe:
     learning_rate: float = 1e-3
     warmup_steps: int = 400
     label_smoothing: float = 0.1
-    seed: int = 0
-
-
-def _make_config(vocabulary: Vocabulary) -> M2M100Config:
-    """Three layers on each side, width 256."""
-    return M2M100Config(
-        vocab_size=vocabulary.size,
-        d_model=256,
-        encoder_layers=3,
-        decoder_layers=3,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=1024,
-        decoder_ffn_dim=1024,
-        encoder_layerdrop=0.0,
-        decoder_layerdrop=0.0,
-        # Nothing is seen often enough to be learnt by heart wrongly; dropout only costs time.
-        dropout=0.0,
-        attention_dropout=0.0,
-        max_position_embeddings=256,
-    )
 
 
 class PhrasebookTrainer(Training):
@@ -159,13 +119,15 @@ class PhrasebookTrainer(Training):
         self.corpus = corpus
         self.vocabulary = vocabulary
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        torch.manual_seed(recipe.seed)
-        model = M2M100ForConditionalGeneration(_make_config(vocabulary)).to(self.device)
+        torch.manual_seed(0)
+        config = M2M100Config.from_pretrained(MODEL, vocab_size=vocabulary.size)
+        model = M2M100ForConditionalGeneration(config).to(self.device)
+        model.generation_config = GenerationConfig.from_pretrained(MODEL)
         # For short sentences on a CPU PyTorch's fused attention is the slower one.
         model.set_attn_implementation("eager")
         options = {"lr": recipe.learning_rate, "weight_decay": 0.01, "fused": True}
         super().__init__(model, folder, **options)
-        self.batches = self.draw_batches(random.Random(recipe.seed + self.step))
+        self.batches = self.draw_batches(random.Random(self.step))
 
     @property
     def done(self) -> float:
@@ -195,17 +157,7 @@ class PhrasebookTrainer(Training):
         return self.recipe.learning_rate * min(warmup, (1 - self.done) / _DECAY_SHARE)
 
     def export(self, folder: Path) -> None:
-        """Writes weights (float16), configuration, and generation defaults: beam 2
-        without early stopping, which costs accuracy."""
-        self.model.generation_config = GenerationConfig(
-            bos_token_id=0,
-            pad_token_id=1,
-            eos_token_id=2,
-            decoder_start_token_id=2,
-            num_beams=2,
-            early_stopping=False,
-            max_length=128,
-        )
+        """Writes weights (float16), configuration, and generation defaults."""
         self.model.half().save_pretrained(folder)
 
     def load_weights(self, folder: Path) -> None:
@@ -242,29 +194,20 @@ class PhrasebookTrainer(Training):
     def draw_batches(self, rng: random.Random) -> Iterator[Batch]:
         while True:
             rows = [self._encode(self.corpus.draw(rng)) for _ in range(_POOL)]
-            rows.sort(key=lambda row: (len(row[1]), len(row[0])))
-            batches = list(self._pack(rows))
+            rows.sort(key=lambda row: len(row[0]))
+            lengths = [len(target) for _, target in rows]
+            batches = pack(lengths, max_tokens=self.recipe.tokens_per_batch)
             rng.shuffle(batches)
             for batch in batches:
-                sources, targets = zip(*batch, strict=True)
+                sources, targets = zip(*(rows[place] for place in batch), strict=True)
                 yield self._pad(sources), self._pad(targets)
 
-    def _encode(self, pair: TextPair) -> _Row:
+    def _encode(self, pair: TextPair) -> tuple[list[int], list[int]]:
+        """The tokens of the source and of the target."""
         return (
             self.vocabulary.encode(pair.source, pair.source_language),
             self.vocabulary.encode(pair.target, pair.target_language),
         )
-
-    def _pack(self, rows: list[_Row]) -> Iterator[list[_Row]]:
-        batch: list[_Row] = []
-        longest = 0
-        for row in rows:
-            longest = max(longest, len(row[1]))
-            if longest * (len(batch) + 1) > self.recipe.tokens_per_batch:
-                yield batch
-                batch, longest = [], len(row[1])
-            batch.append(row)
-        yield batch
 
     def _pad(self, rows: Sequence[list[int]]) -> torch.Tensor:
         tensors, padding = list(map(torch.tensor, rows)), self.vocabulary.pad

@@ -4,7 +4,6 @@ figure in it, an RT-DETR that finds shapes and people. Then their training.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import time
@@ -17,26 +16,21 @@ from typing import Any, ClassVar, Final, Self
 
 import torch
 import transformers
-from tokenizers import Tokenizer
-from tokenizers.models import BPE
-from tokenizers.pre_tokenizers import ByteLevel
-from tokenizers.trainers import BpeTrainer
 from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
 
-from models.shapes_recipe.rendering import FigureBox, FoundBox, boxes, measure_ap50
+from models.shapes_recipe.rendering import FigureBox, boxes, measure_ap50
 from models.shapes_recipe.samples import Sample, ShapesTask, draw_batch, held_out
-from models.shapes_recipe.scenes import (
-    COLOURS,
-    PERSON,
-    SHAPES,
-    SIZES,
-    classify,
-    describe,
-)
+from models.shapes_recipe.scenes import classify, describe
 from models.training import Training
 
+#: The models that ship, a directory per task. Training keeps all in them but the weights.
+SHIPPED: Final = Path(__file__).parents[1] / "shapes"
 #: Images that are answered at once.
 _AT_ONCE = 50
+_IGNORED = -100
+#: The positions of figures: alone, side by side, one above the other.
+_KINDS = ("", " left of ", " above ")
 
 
 @dataclass(frozen=True)
@@ -57,7 +51,7 @@ class Learner(ABC):
 
     task: ClassVar[ShapesTask]
     recipe: LearningPlan
-    #: The class that loads the exported model, and what loads its processor.
+    #: The class that makes and loads the model, and what loads its processor.
     auto: ClassVar[Any]
     load_processor: ClassVar[Any] = staticmethod(
         partial(transformers.AutoImageProcessor.from_pretrained, backend="pil")
@@ -68,9 +62,13 @@ class Learner(ABC):
         self.processor = processor
 
     @classmethod
-    @abstractmethod
     def make(cls) -> Self:
-        """An untrained learner."""
+        """An untrained learner with the configuration of the model that ships."""
+        torch.manual_seed(0)
+        folder = SHIPPED / cls.task
+        config = transformers.AutoConfig.from_pretrained(folder)
+        model = cls.auto.from_config(config, dtype=torch.float32)
+        return cls(model, cls.load_processor(folder))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -78,9 +76,15 @@ class Learner(ABC):
         model = cls.auto.from_pretrained(folder, dtype=torch.float32)
         return cls(model.eval(), cls.load_processor(folder))
 
-    @abstractmethod
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
         """Measure the model's loss on these samples."""
+        pixels, labels = self.read_pixels(samples), self.make_labels(samples)
+        loss: torch.Tensor = self.model(pixels, labels=labels).loss
+        return loss
+
+    @abstractmethod
+    def make_labels(self, samples: Sequence[Sample]) -> Any:
+        """The right answers as the model reads them in training."""
 
     @abstractmethod
     def find_truth(self, sample: Sample) -> Any:
@@ -99,10 +103,14 @@ class Learner(ABC):
                 for answer in self.answer_batch(samples[start : start + _AT_ONCE])
             ]
 
+    def measure(self, samples: Sequence[Sample]) -> dict[str, float]:
+        """The share of right answers, by the task's own measure and for each of its parts."""
+        pairs = zip(self.answer(samples), map(self.find_truth, samples), strict=True)
+        return {"all": statistics.mean(answer == truth for answer, truth in pairs)}
+
     def judge(self, samples: Sequence[Sample]) -> float:
-        """The share of right answers, by the task's own measure."""
-        truth = map(self.find_truth, samples)
-        return statistics.mean(map(str.__eq__, self.answer(samples), truth))
+        """The mean over all parts of the task."""
+        return statistics.mean(self.measure(samples).values())
 
     def read_pixels(self, samples: Sequence[Sample]) -> torch.Tensor:
         """The images as the model reads them."""
@@ -117,90 +125,9 @@ class Learner(ABC):
         self.processor.save_pretrained(folder)
 
 
-IMAGE = "<image>"
-_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-_MAX_VOCABULARY = 512
-_CAPTION_SIDE = 64
-_QUERIES = 8
-_CAPTION_WIDTH = 128
-_MAX_TOKENS = 24
-_IGNORED = -100
-#: The positions of figures: alone, side by side, one above the other.
-_KINDS = ("", " left of ", " above ")
-
-
-def make_tokenizer() -> transformers.GPT2Tokenizer:
-    """Byte-level BPE as OPT has it, every word of the captions one token."""
-    words = (*COLOURS, *SHAPES, *SIZES, "a", "left", "of", "above")
-    tokenizer = Tokenizer(BPE())
-    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
-    trainer = BpeTrainer(
-        vocab_size=_MAX_VOCABULARY,
-        min_frequency=1,
-        special_tokens=list(_SPECIAL),
-        initial_alphabet=ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([f"{word} {word}" for word in words], trainer)
-    learnt = json.loads(tokenizer.to_str())["model"]
-    return transformers.GPT2Tokenizer(
-        vocab=learnt["vocab"],
-        merges=[tuple(pair) for pair in learnt["merges"]],
-        bos_token="</s>",
-        eos_token="</s>",
-        unk_token="</s>",
-        pad_token="<pad>",
-        additional_special_tokens=[IMAGE],
-        add_bos_token=True,
-        padding_side="left",
-        model_max_length=_QUERIES + _MAX_TOKENS,
-    )
-
-
-def _make_blip2(
-    tokenizer: transformers.GPT2Tokenizer,
-) -> transformers.Blip2ForConditionalGeneration:
-    """Width 128: a vision transformer of 4 layers, a Q-Former of 2, an OPT of 2."""
-    shared = {"hidden_size": _CAPTION_WIDTH, "num_attention_heads": 4}
-    usual = {
-        **shared,
-        "intermediate_size": 2 * _CAPTION_WIDTH,
-        "initializer_range": 0.05,
-    }
-    vision = transformers.Blip2VisionConfig(
-        num_hidden_layers=4, image_size=_CAPTION_SIDE, patch_size=8, **usual
-    )
-    queries = transformers.Blip2QFormerConfig(
-        vocab_size=len(tokenizer),
-        num_hidden_layers=2,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        cross_attention_frequency=1,
-        encoder_hidden_size=_CAPTION_WIDTH,
-        **usual,
-    )
-    text = transformers.OPTConfig(
-        vocab_size=len(tokenizer),
-        num_hidden_layers=2,
-        ffn_dim=2 * _CAPTION_WIDTH,
-        max_position_embeddings=64,
-        dropout=0.0,
-        init_std=0.05,
-        **shared,
-    )
-    config = transformers.Blip2Config(
-        vision_config=vision,
-        qformer_config=queries,
-        text_config=text,
-        num_query_tokens=_QUERIES,
-        image_token_index=tokenizer.convert_tokens_to_ids(IMAGE),
-        initializer_range=0.05,
-    )
-    return transformers.Blip2ForConditionalGeneration(config)
-
-
 class CaptioningLearner(Learner):
-    """BLIP-2 with its processor."""
+    """BLIP-2 of width 128: a vision transformer of 4 layers, a Q-Former of 2, an OPT of 2. Its
+    tokenizer is byte-level BPE as OPT's, every word of the captions one token."""
 
     task = ShapesTask.CAPTIONING
     recipe = LearningPlan(steps=12_500, batch_size=32, learning_rate=1e-3)
@@ -208,94 +135,81 @@ class CaptioningLearner(Learner):
     load_processor = staticmethod(transformers.AutoProcessor.from_pretrained)
 
     @classmethod
-    def make(cls) -> CaptioningLearner:
-        torch.manual_seed(0)
-        tokenizer = make_tokenizer()
-        size = {"height": _CAPTION_SIDE, "width": _CAPTION_SIDE}
-        images = transformers.BlipImageProcessorPil(size=size)
-        processor = transformers.Blip2Processor(
-            images, tokenizer, num_query_tokens=_QUERIES
+    def make(cls) -> Self:
+        learner = super().make()
+        model = learner.model
+        model.generation_config = transformers.GenerationConfig.from_pretrained(
+            SHIPPED / cls.task
         )
-        model = _make_blip2(tokenizer)
         # Transformers starts all queries as zeros, and what is the same stays the same.
         torch.nn.init.normal_(model.query_tokens, std=0.5)
         # Places must not drown in what the patches show.
         places = model.vision_model.embeddings.position_embedding
         torch.nn.init.normal_(places, std=0.5)
+        width = model.config.vision_config.hidden_size
         model.hints = torch.nn.ModuleList(
-            torch.nn.Linear(_CAPTION_WIDTH, len(_KINDS)) for _ in range(2)
+            torch.nn.Linear(width, len(_KINDS)) for _ in range(2)
         )
-        return cls(model, processor)
+        return learner
 
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        tokenizer = self.processor.tokenizer
-        pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
-        captions = [describe(sample.scene) for sample in samples]
-        tokens = [
-            [*tokenizer(text, add_special_tokens=False)["input_ids"], eos]
-            for text in captions
-        ]
-        longest = max(map(len, tokens))
-        prompt = [self.model.config.image_token_index] * _QUERIES + [eos]
-        rows = torch.tensor([prompt + t + [pad] * (longest - len(t)) for t in tokens])
-        labels = rows.masked_fill(rows == pad, _IGNORED)
-        labels[:, : len(prompt)] = _IGNORED
+        """The model's own, and cross-entropy of the figures' relation, told from the average
+        of what the vision transformer and the Q-Former give. Without this hint the word in
+        the caption, which needs both figures' places, stays a guess long after all else is
+        learnt."""
+        rows, labels = self.make_labels(samples)
         outputs = self.model(
             pixel_values=self.read_pixels(samples),
             input_ids=rows,
-            attention_mask=(rows != pad).long(),
+            attention_mask=(rows != self.processor.tokenizer.pad_token_id).long(),
             labels=labels,
         )
-        loss: torch.Tensor = outputs.loss + self._measure_hint(outputs, captions)
-        return loss
-
-    def _measure_hint(self, outputs: Any, captions: Sequence[str]) -> torch.Tensor:
-        """Cross-entropy of the figures' relation, told from the average of what the
-        vision transformer and the Q-Former give. Without the hint this word of the
-        caption, which needs both figures' places, stays a guess long after all else is
-        learnt."""
+        captions = map(self.find_truth, samples)
         kinds = torch.tensor(
-            [
-                max(number for number, words in enumerate(_KINDS) if words in caption)
-                for caption in captions
-            ]
+            [max(n for n, word in enumerate(_KINDS) if word in c) for c in captions]
         )
         states = (outputs.vision_outputs[0], outputs.qformer_outputs[0])
         losses = [
             cross_entropy(hint(state.mean(1)), kinds)
             for hint, state in zip(self.model.hints, states, strict=True)
         ]
-        return torch.stack(losses).sum()
+        loss: torch.Tensor = outputs.loss + torch.stack(losses).sum()
+        return loss
+
+    def make_labels(
+        self, samples: Sequence[Sample]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The prompt's and the captions' tokens, and which of them are to be learnt."""
+        tokenizer, config = self.processor.tokenizer, self.model.config
+        pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
+        prompt = [config.image_token_index] * config.num_query_tokens + [eos]
+        captions = list(map(self.find_truth, samples))
+        tokens = tokenizer(captions, add_special_tokens=False)["input_ids"]
+        rows = pad_sequence(
+            [torch.tensor([*prompt, *caption, eos]) for caption in tokens],
+            batch_first=True,
+            padding_value=pad,
+        )
+        labels = rows.masked_fill(rows == pad, _IGNORED)
+        labels[:, : len(prompt)] = _IGNORED
+        return rows, labels
 
     def find_truth(self, sample: Sample) -> str:
         return describe(sample.scene)
 
     def answer_batch(self, samples: Sequence[Sample]) -> list[str]:
-        pixels = self.read_pixels(samples)
-        tokens = self.model.generate(pixels, max_new_tokens=_MAX_TOKENS)
+        tokens = self.model.generate(
+            self.read_pixels(samples), generation_config=self.model.generation_config
+        )
         captions = self.processor.batch_decode(tokens, skip_special_tokens=True)
         return [caption.strip() for caption in captions]
 
     def export(self, folder: Path) -> None:
         """Writes model and processor, without the hints that only training needs."""
         del self.model.hints
-        self.model.generation_config = transformers.GenerationConfig(
-            bos_token_id=2, eos_token_id=2, pad_token_id=1, max_new_tokens=_MAX_TOKENS
-        )
         super().export(folder)
         # Checkpoints of the hub have the picture's size there, too.
         self.processor.image_processor.save_pretrained(folder)
-
-
-def _number(labels: Sequence[str]) -> dict[str, Any]:
-    """The labels as a configuration has them."""
-    id2label = dict(enumerate(labels))
-    return {"id2label": id2label, "label2id": {v: k for k, v in id2label.items()}}
-
-
-#: The words of the classifier, and those of the detector.
-_NAMES = tuple(f"{colour} {shape}" for colour in COLOURS for shape in SHAPES)
-_LABELS = (*SHAPES, PERSON)
 
 
 class ClassificationLearner(Learner):
@@ -305,37 +219,22 @@ class ClassificationLearner(Learner):
     recipe = LearningPlan(steps=2000, batch_size=64, learning_rate=2e-3)
     auto = transformers.AutoModelForImageClassification
 
-    @classmethod
-    def make(cls) -> ClassificationLearner:
-        torch.manual_seed(0)
-        config = transformers.ResNetConfig(
-            embedding_size=16,
-            hidden_sizes=[16, 32, 64, 96],
-            depths=[1, 1, 1, 1],
-            layer_type="basic",
-            **_number(_NAMES),
-        )
-        processor = transformers.ConvNextImageProcessorPil(
-            size={"shortest_edge": 64}, crop_pct=0.875
-        )
-        return cls(transformers.ResNetForImageClassification(config), processor)
-
-    def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        labels = torch.tensor([_NAMES.index(self.find_truth(s)) for s in samples])
-        loss: torch.Tensor = self.model(self.read_pixels(samples), labels=labels).loss
-        return loss
+    def make_labels(self, samples: Sequence[Sample]) -> torch.Tensor:
+        ids = self.model.config.label2id
+        return torch.tensor([ids[self.find_truth(sample)] for sample in samples])
 
     def find_truth(self, sample: Sample) -> str:
         return classify(sample.scene)
 
     def answer_batch(self, samples: Sequence[Sample]) -> list[str]:
         logits = self.model(self.read_pixels(samples)).logits
-        return [_NAMES[number] for number in logits.argmax(-1).tolist()]
+        names = self.model.config.id2label
+        return [names[number] for number in logits.argmax(-1).tolist()]
 
 
 class DetectionLearner(Learner):
     """RT-DETR with its image processor: four stages of one block, width 64, three decoder
-    layers, 30 queries."""
+    layers, 30 queries. Its loss is matching, boxes, labels, denoising, of all layers."""
 
     task = ShapesTask.DETECTION
     recipe = LearningPlan(
@@ -344,57 +243,28 @@ class DetectionLearner(Learner):
     auto = transformers.AutoModelForObjectDetection
 
     @classmethod
-    def make(cls) -> DetectionLearner:
-        torch.manual_seed(0)
-        backbone = transformers.RTDetrResNetConfig(
-            embedding_size=24,
-            hidden_sizes=[24, 48, 64, 96],
-            depths=[1, 1, 1, 1],
-            layer_type="basic",
-            out_features=["stage2", "stage3", "stage4"],
-        )
-        config = transformers.RTDetrConfig(
-            backbone_config=backbone,
-            freeze_backbone_batch_norms=False,
-            encoder_in_channels=[48, 64, 96],
-            encoder_hidden_dim=64,
-            encoder_ffn_dim=128,
-            encoder_attention_heads=4,
-            hidden_expansion=1.0,
-            d_model=64,
-            decoder_in_channels=[64, 64, 64],
-            decoder_ffn_dim=128,
-            decoder_layers=3,
-            decoder_attention_heads=4,
-            num_queries=30,
-            num_denoising=24,
-            initializer_range=0.05,
-            **_number(_LABELS),
-        )
-        model = transformers.RTDetrForObjectDetection(config)
-        for module in model.modules():
+    def make(cls) -> Self:
+        learner = super().make()
+        for module in learner.model.modules():
             # Transformers starts these near zero, from which nothing is learnt.
             if isinstance(module, torch.nn.BatchNorm2d):
                 torch.nn.init.ones_(module.weight)
-        model.to(memory_format=torch.channels_last)  # a fifth faster on a CPU
-        size = {"height": 128, "width": 128}
-        return cls(model, transformers.RTDetrImageProcessorPil(size=size))
+        # A fifth faster on a CPU.
+        learner.model.to(memory_format=torch.channels_last)
+        return learner
 
-    def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """The model's own: matching, boxes, labels, denoising, all layers."""
-        labels = list(map(self._label, samples))
-        loss: torch.Tensor = self.model(self.read_pixels(samples), labels=labels).loss
-        return loss
+    def make_labels(self, samples: Sequence[Sample]) -> list[dict[str, torch.Tensor]]:
+        return list(map(self._label, samples))
 
     def _label(self, sample: Sample) -> dict[str, torch.Tensor]:
         """Labels, and boxes as centre and extent in shares of the image."""
-        found = self.find_truth(sample)
+        found, ids = self.find_truth(sample), self.model.config.label2id
         height, width, _ = sample.picture.shape
         corners = torch.tensor([(b.left, b.top, b.right, b.bottom) for b in found])
         corners = corners / torch.tensor([width, height, width, height])
-        low, high = corners[:, :2].clamp(0, 1), corners[:, 2:].clamp(0, 1)
+        low, high = corners.clamp(0, 1).split(2, dim=1)
         return {
-            "class_labels": torch.tensor([_LABELS.index(box.label) for box in found]),
+            "class_labels": torch.tensor([ids[box.label] for box in found]),
             "boxes": torch.cat([(low + high) / 2, high - low], dim=1),
         }
 
@@ -403,26 +273,23 @@ class DetectionLearner(Learner):
         height, width, _ = sample.picture.shape
         return boxes(sample.scene, width, height)
 
-    def answer_batch(self, samples: Sequence[Sample]) -> list[list[FoundBox]]:
+    def answer_batch(self, samples: Sequence[Sample]) -> list[list[FigureBox]]:
         """All boxes that the model sees in each image, unlikely ones included."""
         answers = self.processor.post_process_object_detection(
             self.model(self.read_pixels(samples)),
             threshold=0.0,
             target_sizes=[sample.picture.shape[:2] for sample in samples],
         )
+        names, keys = self.model.config.id2label, ("labels", "boxes", "scores")
         return [
             [
-                FoundBox(FigureBox(_LABELS[label], *box), score)
+                FigureBox(names[label], *[*box, score])
                 for label, box, score in zip(
-                    *(answer[key].tolist() for key in ("labels", "boxes", "scores")),
-                    strict=True,
+                    *(answer[key].tolist() for key in keys), strict=True
                 )
             ]
             for answer in answers
         ]
-
-    def judge(self, samples: Sequence[Sample]) -> float:
-        return statistics.mean(self.measure(samples).values())
 
     def measure(self, samples: Sequence[Sample]) -> dict[str, float]:
         """AP50 of each label."""

@@ -5,10 +5,9 @@ how well boxes were found.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +44,8 @@ class FigureBox:
     top: float
     right: float
     bottom: float
+    #: How sure a model is that found it.
+    score: float = 1.0
 
 
 def render(scene: Scene, width: int, height: int) -> Frame:
@@ -63,15 +64,13 @@ def boxes(scene: Scene, width: int, height: int) -> list[FigureBox]:
 
 
 def _measure(figure: Figure, width: int, height: int) -> FigureBox:
-    spans = []
-    for part in place(figure, width, height):
-        xs, ys = zip(*part.points, strict=True)
-        reach = part.reach
-        spans.append(
-            (min(xs) - reach, min(ys) - reach, max(xs) + reach, max(ys) + reach)
-        )
-    left, top, right, bottom = zip(*spans, strict=True)
-    return FigureBox(figure.shape, min(left), min(top), max(right), max(bottom))
+    spans = [
+        (x - part.reach, y - part.reach, x + part.reach, y + part.reach)
+        for part in place(figure, width, height)
+        for x, y in part.points
+    ]
+    lefts, tops, rights, bottoms = zip(*spans, strict=True)
+    return FigureBox(figure.shape, min(lefts), min(tops), max(rights), max(bottoms))
 
 
 def place(figure: Figure, width: int, height: int) -> list[FigurePart]:
@@ -84,9 +83,10 @@ def place(figure: Figure, width: int, height: int) -> list[FigurePart]:
         x, y = point[0] * scale, point[1] * scale
         return centre[0] + x * cosine - y * sine, centre[1] + x * sine + y * cosine
 
+    parts = _list_limbs(figure.pose) if figure.shape == PERSON else _PARTS[figure.shape]
     return [
         FigurePart(tuple(map(put, part.points)), part.reach * scale, part.hole)
-        for part in _PARTS[figure.shape](figure)
+        for part in parts
     ]
 
 
@@ -156,47 +156,35 @@ def _make_noise(level: int) -> Frame:
     return rng.integers(0, level, shape, dtype=np.uint8, endpoint=True)
 
 
-def _make_cross(_: Figure) -> list[FigurePart]:
-    arm, end = 0.34, 1.0
-    half = [(arm, -end), (arm, -arm), (end, -arm), (end, arm), (arm, arm), (arm, end)]
-    return [FigurePart((*half, *((-x, -y) for x, y in half)))]
-
-
-def _make_person(figure: Figure) -> list[FigurePart]:
-    """Head, body, two arms and two legs in the pose; two units high."""
-    shoulders, hip = (0.0, -0.42), (0.0, 0.25)
-    parts = [FigurePart(((0.0, -0.74),), 0.26), FigurePart((shoulders, hip), 0.075)]
-    left_arm, right_arm, left_leg, right_leg = figure.pose
-    for joint, length, angle in (
-        (shoulders, 0.6, -left_arm),
-        (shoulders, 0.6, right_arm),
-        (hip, 0.72, -left_leg),
-        (hip, 0.72, right_leg),
-    ):
-        (x, y) = joint
-        end = (x + length * math.sin(angle), y + length * math.cos(angle))
-        parts.append(FigurePart((joint, end), 0.075))
-    return parts
-
-
 #: The parts of a shape, about a centre at (0, 0) and with a size of 1.
-_PARTS: dict[str, Callable[[Figure], list[FigurePart]]] = {
-    "circle": lambda _: [FigurePart(((0.0, 0.0),), 1.0)],
-    "square": lambda _: [
+_PARTS = {
+    "circle": [FigurePart(((0, 0),), 1.0)],
+    "square": [
         FigurePart(((-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)))
     ],
-    "triangle": lambda _: [FigurePart(((0.0, -1.0), (0.95, 0.75), (-0.95, 0.75)))],
-    "cross": _make_cross,
-    "ring": lambda _: [FigurePart(((0.0, 0.0),), 1.0, 0.5)],
-    PERSON: _make_person,
+    "triangle": [FigurePart(((0, -1), (0.95, 0.75), (-0.95, 0.75)))],
+    "cross": [
+        FigurePart(
+            (
+                *((0.34, -1), (0.34, -0.34), (1, -0.34), (1, 0.34), (0.34, 0.34)),
+                *((0.34, 1), (-0.34, 1), (-0.34, 0.34), (-1, 0.34), (-1, -0.34)),
+                *((-0.34, -0.34), (-0.34, -1)),
+            )
+        )
+    ],
+    "ring": [FigurePart(((0, 0),), 1.0, 0.5)],
 }
 
 
-class FoundBox(NamedTuple):
-    """A box that a model found, and how sure it is."""
-
-    box: FigureBox
-    score: float
+def _list_limbs(pose: Sequence[float]) -> list[FigurePart]:
+    """A person's head, body, two arms and two legs in the pose; two units high."""
+    shoulders, hip = (0.0, -0.42), (0.0, 0.25)
+    parts = [FigurePart(((0.0, -0.74),), 0.26), FigurePart((shoulders, hip), 0.075)]
+    limbs = ((shoulders, 0.6, -1), (shoulders, 0.6, 1), (hip, 0.72, -1), (hip, 0.72, 1))
+    for ((x, y), length, side), angle in zip(limbs, pose, strict=True):
+        end = (x + length * math.sin(side * angle), y + length * math.cos(angle))
+        parts.append(FigurePart(((x, y), end), 0.075))
+    return parts
 
 
 def measure_overlap(one: FigureBox, other: FigureBox) -> float:
@@ -209,34 +197,26 @@ def measure_overlap(one: FigureBox, other: FigureBox) -> float:
 
 
 def measure_ap50(
-    truth: Sequence[Sequence[FigureBox]], found: Sequence[Sequence[FoundBox]]
+    truth: Sequence[Sequence[FigureBox]], found: Sequence[Sequence[FigureBox]]
 ) -> dict[str, float]:
-    """Average precision of each label at an overlap of 0.5, interpolated as in VOC."""
-    labels = sorted({box.label for boxes in truth for box in boxes})
-    return {label: _measure_label(label, truth, found) for label in labels}
-
-
-def _measure_label(
-    label: str,
-    truth: Sequence[Sequence[FigureBox]],
-    found: Sequence[Sequence[FoundBox]],
-) -> float:
-    """The area under precision over recall, with the best precision at that recall or more."""
-    left = [[box for box in boxes if box.label == label] for boxes in truth]
-    wanted = sum(map(len, left))
-    candidates = [
-        (one.score, one.box, picture)
-        for picture, detections in enumerate(found)
-        for one in detections
-        if one.box.label == label
-    ]
-    if not candidates:
-        return 0.0
-    candidates.sort(key=lambda candidate: -candidate[0])
-    hits = np.array([_take(left[picture], box) for _, box, picture in candidates], bool)
-    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
-    best = np.maximum.accumulate(precision[::-1])[::-1]
-    return float((best * hits).sum() / wanted)
+    """Average precision of each label at an overlap of 0.5, interpolated as in VOC: the area
+    under precision over recall, with the best precision at that recall or more."""
+    precisions: dict[str, float] = {}
+    for label in sorted({box.label for boxes in truth for box in boxes}):
+        left = [[box for box in boxes if box.label == label] for boxes in truth]
+        wanted = sum(map(len, left))
+        candidates = [
+            (box, boxes)
+            for boxes, detected in zip(left, found, strict=True)
+            for box in detected
+            if box.label == label
+        ]
+        candidates.sort(key=lambda candidate: -candidate[0].score)
+        hits = np.array([_take(boxes, box) for box, boxes in candidates], bool)
+        precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+        best = np.maximum.accumulate(precision[::-1])[::-1]
+        precisions[label] = float((best * hits).sum() / wanted)
+    return precisions
 
 
 def _take(left: list[FigureBox], box: FigureBox) -> bool:

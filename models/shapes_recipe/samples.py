@@ -29,17 +29,13 @@ class ShapesTask(StrEnum):
     DETECTION = "detection"
 
 
-#: The shorter side of a picture, in pixels.
-_SIDES = {
-    ShapesTask.CAPTIONING: (72, 200),
-    ShapesTask.CLASSIFICATION: (64, 160),
-    ShapesTask.DETECTION: (112, 224),
-}
-#: Draws a scene for the task, for an aspect: the width divided by the height.
-_SCENES: dict[ShapesTask, Callable[[random.Random, float], Scene]] = {
-    ShapesTask.CAPTIONING: lambda rng, _: scenes.draw_scene(rng),
-    ShapesTask.CLASSIFICATION: scenes.draw_single,
-    ShapesTask.DETECTION: scenes.draw_crowd,
+#: The shorter side of a task's pictures, in pixels, and what draws its scenes for an aspect:
+#: the width divided by the height.
+_Draw = Callable[[random.Random, float], Scene]
+_PICTURES: dict[ShapesTask, tuple[tuple[int, int], _Draw]] = {
+    ShapesTask.CAPTIONING: ((72, 200), lambda rng, _: scenes.draw_scene(rng)),
+    ShapesTask.CLASSIFICATION: ((64, 160), scenes.draw_single),
+    ShapesTask.DETECTION: ((112, 224), scenes.draw_crowd),
 }
 
 
@@ -55,9 +51,10 @@ def draw_sample(task: ShapesTask, rng: random.Random) -> Sample:
     """An image of random size, from 9:16 to 16:9; many are 16:9, as films are."""
     is_film = rng.random() < 0.4
     aspect = _WIDEST if is_film else _WIDEST ** rng.uniform(-1, 1)
-    side = rng.randint(*_SIDES[task])
+    sides, draw = _PICTURES[task]
+    side = rng.randint(*sides)
     width, height = round(side * max(aspect, 1)), round(side / min(aspect, 1))
-    scene = _SCENES[task](rng, width / height)
+    scene = draw(rng, width / height)
     return Sample(scene, _disturb(render(scene, width, height), rng))
 
 
@@ -78,9 +75,9 @@ def held_out_at(
 ) -> Iterator[Sample]:
     """Undisturbed samples of one size that training does not draw."""
     rng = random.Random(f"held out {task} {width}x{height} {seed}")
-    for _ in range(count):
-        scene = _SCENES[task](rng, width / height)
-        yield Sample(scene, render(scene, width, height))
+    _, draw = _PICTURES[task]
+    drawn = (draw(rng, width / height) for _ in range(count))
+    return (Sample(scene, render(scene, width, height)) for scene in drawn)
 
 
 def _disturb(picture: Frame, rng: random.Random) -> Frame:

@@ -1,22 +1,24 @@
 """Learners: a stopped training goes on, an export answers as before, and the models that ship
-are as good as their card says.
+are as good as their card says. Then the commands that judge and draw.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from transformers import AutoImageProcessor
+from typer.testing import CliRunner
 
-from models.shapes_recipe.evaluation import SHIPPED
-from models.shapes_recipe.learners import LEARNERS, Learner, ShapesTrainer
+from models.shapes_recipe import __main__ as commands
+from models.shapes_recipe.learners import LEARNERS, SHIPPED, Learner, ShapesTrainer
 from models.shapes_recipe.samples import ShapesTask, draw_batch, held_out, held_out_at
-
-pytestmark = pytest.mark.slow
 
 #: Each model's least score, on the card's many pictures and on these few.
 LEAST = {
@@ -44,6 +46,7 @@ def make_trainer(folder: Path) -> ShapesTrainer:
     return ShapesTrainer(learner, folder)
 
 
+@pytest.mark.slow
 def test_a_stopped_training_goes_on_as_if_it_had_not_been(tmp_path: Path):
     whole = make_trainer(tmp_path / "whole")
     whole.run(lambda _: None)
@@ -59,6 +62,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(tmp_path: Path):
 
 
 # RT-DETR's loss needs SciPy, which only a training installs.
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [CAPTIONING, ShapesTask.CLASSIFICATION])
 def test_a_few_steps_on_the_same_pictures_lower_the_loss(task: ShapesTask):
     learner = LEARNERS[task].make()
@@ -74,6 +78,7 @@ def test_a_few_steps_on_the_same_pictures_lower_the_loss(task: ShapesTask):
     assert losses[-1] < 0.8 * losses[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ShapesTask)
 def test_what_is_exported_can_be_loaded_offline_and_gives_the_same(
     task: ShapesTask, tmp_path: Path
@@ -94,26 +99,44 @@ def test_what_is_exported_can_be_loaded_offline_and_gives_the_same(
     assert saved["size"] == {key: value for key, value in dict(size).items() if value}
 
 
-def test_every_word_of_a_caption_is_one_token():
-    learner = LEARNERS[CAPTIONING].make()
-    tokenizer = learner.processor.tokenizer
-    caption = "a small red ring left of a large purple triangle"
-    tokens = tokenizer(caption, add_special_tokens=False)["input_ids"]
-    assert len(tokens) == len(caption.split())
-    assert tokenizer.decode(tokens) == caption
-    assert tokenizer("")["input_ids"] == [tokenizer.eos_token_id]
-    assert tokenizer.padding_side == "left"
-    image = tokenizer.convert_tokens_to_ids("<image>")
-    assert learner.model.config.image_token_index == image
-
-
 @pytest.fixture(scope="module")
 def shipped() -> dict[ShapesTask, Learner]:
     return {task: LEARNERS[task].load(SHIPPED / task) for task in ShapesTask}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ShapesTask)
 def test_held_out_pictures_and_large_frames_are_answered_rightly(shipped, task):
     assert shipped[task].judge(list(held_out(task, 40, seed=2))) >= LEAST[task]
     large = list(held_out_at(task, 15, width=1920, height=1080, seed=2))
     assert shipped[task].judge(large) >= LEAST[task]
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"), [([], None), (["--clip"], (270, 480, 3))]
+)
+def test_what_is_drawn_can_be_looked_at(
+    options: list[str], shape: tuple[int, int, int] | None, tmp_path: Path
+):
+    command = ["draw", "detection", "--out", str(tmp_path), "--count", "3", *options]
+    assert CliRunner().invoke(commands.app, command).exit_code == 0
+    drawn = [np.array(Image.open(path)) for path in sorted(tmp_path.iterdir())]
+    for frame, sample in zip(drawn, held_out(ShapesTask.DETECTION, 3), strict=True):
+        assert frame.shape == (shape or sample.picture.shape)
+        assert shape or np.array_equal(frame, sample.picture)
+
+
+@pytest.mark.slow
+def test_the_models_that_ship_are_judged_and_their_card_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(commands, "_SIZED_ITEMS", 2)
+    monkeypatch.setattr(commands, "_CLIP_FRAMES", 5)
+    out = shutil.copytree(SHIPPED, tmp_path / "shapes")
+    command = ["evaluate", "--out", str(out), "--items", "8"]
+    done = CliRunner().invoke(commands.app, command)
+    assert done.exit_code == 0, done.output
+    assert "boxes (AP50)" in done.output
+    card = (out / "README.md").read_text("utf-8")
+    steps = json.loads((out / "captioning/training.json").read_text())["steps"]
+    assert f"| Training, batches | {steps:,} of " in card

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.shapes_recipe import rendering, scenes
-from models.shapes_recipe.rendering import FigureBox, FoundBox
+from models.shapes_recipe.rendering import FigureBox
 from models.shapes_recipe.scenes import COLOURS, PERSON, SHAPES, Figure, Scene
 
 BLACK = ((0, 0, 0), (0, 0, 0))
@@ -71,35 +71,22 @@ FAR = FigureBox("ring", 80, 80, 90, 90)
 OTHER = FigureBox("cross", 0, 0, 10, 10)
 
 
-def test_overlap_is_intersection_over_union():
-    assert rendering.measure_overlap(HERE, FigureBox("ring", 5, 0, 15, 10)) == 5 / 15
-    assert rendering.measure_overlap(HERE, THERE) == 0
-
-
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
         pytest.param([], 0.0, id="nothing found"),
-        pytest.param(
-            [(FAR, 0.9), (HERE, 0.8), (THERE, 0.7)], 2 / 3, id="the surest is false"
-        ),
-        pytest.param([(HERE, 0.9), (HERE, 0.8), (THERE, 0.7)], 5 / 6, id="found twice"),
-        pytest.param(
-            [(FigureBox("ring", 6, 0, 16, 10), 0.9), (THERE, 0.8)], 0.25, id="too far"
-        ),
-        pytest.param([(OTHER, 0.9), (THERE, 0.8)], 0.5, id="the wrong label"),
+        pytest.param([FAR, HERE, THERE], 2 / 3, id="the surest is false"),
+        pytest.param([HERE, HERE, THERE], 5 / 6, id="found twice"),
+        pytest.param([FigureBox("ring", 6, 0, 16, 10), THERE], 0.25, id="too far"),
+        pytest.param([OTHER, THERE], 0.5, id="the wrong label"),
     ],
 )
-def test_average_precision(found, expected: float):
-    boxes = [FoundBox(*one) for one in found]
-    assert rendering.measure_ap50([[HERE, THERE]], [boxes])["ring"] == pytest.approx(
-        expected
-    )
+def test_average_precision(found: list[FigureBox], expected: float):
+    boxes = [replace(box, score=1 / place) for place, box in enumerate(found, 1)]
+    measured = rendering.measure_ap50([[HERE, THERE]], [boxes[::-1]])
+    assert measured == {"ring": pytest.approx(expected)}
 
 
 def test_a_box_counts_only_in_its_own_picture_and_every_label_is_measured():
-    found = [[FoundBox(THERE, 0.9)], [FoundBox(HERE, 0.8)]]
-    assert rendering.measure_ap50([[HERE], [THERE, OTHER]], found) == {
-        "cross": 0.0,
-        "ring": 0.0,
-    }
+    truth = [[HERE], [THERE, OTHER]]
+    assert rendering.measure_ap50(truth, [[THERE], [HERE]]) == {"cross": 0, "ring": 0}
