@@ -1,42 +1,6 @@
 """Every error that a client can get, and its problem document (RFC 9457). On the paths of
-another API it is written as that API's servers write it (contract/dialects.py).
-
-Problem                      what a client is told
-├── MalformedRequest     400 the body is not JSON, or not UTF-8
-├── InvalidRequest       422 a field is missing or wrong; lists each of them
-├── UnknownLanguage      422 a language that is not served; lists those that are
-├── Forbidden            403 what this server has switched off for everybody
-├── InvalidKey           401 no key, or one that is not known; WWW-Authenticate
-├── KeyNotAllowed        403 a route that the key is not for; lists those that it is for
-├── QuotaExceeded        403 the key has no characters left for this month
-├── RateLimited          429 the key's requests come too fast; Retry-After
-├── KeysUnavailable      503 the key may be right, but cannot be looked up; Retry-After
-├── UnknownGlossary      404 none of this id or name; of another key neither
-├── NoDictionary         422 the glossary has none for these languages
-├── TooManyGlossaries    403 the key has as many as it may have
-├── GlossariesUnavailable 503 the database cannot be asked; Retry-After
-├── UnsupportedImage     415 an upload of no format that is read
-├── UnsupportedEncoding  415 a body that is packed, other than JSON with gzip
-├── UnsupportedDocument  415 a document of no format that is read
-├── InvalidImage         422 an image or array of the wrong kind, or cut off
-├── NotFound             404 no such path
-├── TaskNotServed        404 the map has no section for this task
-├── NoDocument           404 no document of this id, or another key's
-├── NotDone              409 the document has no result, or not yet
-├── MethodNotAllowed     405 no such method on this path
-├── BodyTooLarge         413 the body, or one of its images
-├── BodyTooSlow          408 the body came too slowly, or not at all
-├── TooManyRows          413 texts of too many sentences
-├── ClientGone           499 nobody waits for the answer, and nobody gets this one
-├── TooManyDocuments     429 as many documents wait as may; Retry-After
-├── DiskFull             507 there is no room for a document or a glossary
-├── Overloaded           429 it could not be done in time; Retry-After
-├── NotReady             503 no worker, or it died twice; Retry-After
-├── DeadlineExceeded     504
-├── InternalError        500 a fault of ours
-└── ForeignProblem       another program's own word
-    ├── RowProblem       the handler's, about one row
-    └── DocumentFailed   why a document could not be translated
+another API it is written as that API's servers write it (contract/dialects.py). A class's
+first line has its status, its stable slug and, where waiting helps, when to try again.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from text.options import AUTO
 PAGE = Path(__file__).parents[1] / "page"
 _FORM = "application/x-www-form-urlencoded"
 _HTML = "text/html"
+_PAGE_MEDIA = f"{_HTML}; charset=utf-8"
 _MEDIA = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -51,14 +53,9 @@ _POLICY = (
 )
 _PAGE_POLICY = _POLICY + "img-src 'self' blob: data:; form-action 'self'"
 _DOCS_POLICY = _POLICY + "img-src 'self' data:; form-action 'none'"
-#: The files of the documentation, and their types: Swagger UI's in the package offapi, and
-#: one of ours.
+#: The files of the documentation: Swagger UI's in the package offapi, and one of ours.
 _DOCS = PAGE.with_name("docs")
-_DOCS_FILES = {
-    "swagger_bundle.js": _MEDIA[".js"],
-    "swagger_style.css": _MEDIA[".css"],
-    "start.js": _MEDIA[".js"],
-}
+_DOCS_FILES = ("swagger_bundle.js", "swagger_style.css", "start.js")
 #: Pages without a text that are kept, one per language of browsers and of links.
 _EMPTY_PAGES = 64
 #: Scripts that are written from right to left.
@@ -66,20 +63,13 @@ _FROM_RIGHT = {"Arabic", "Hebrew"}
 
 
 @dataclass(frozen=True)
-class Asset:
-    """A file as it is sent, with and without gzip."""
-
-    content: bytes
-    packed: bytes
-    media: str
-
-
-@dataclass(frozen=True)
 class Assets:
     """The page's files by name, its own words by language, and one digest over all files, which
     is part of their addresses."""
 
-    files: Mapping[str, Asset]
+    files: Mapping[str, bytes]
+    #: The files with gzip.
+    packed: Mapping[str, bytes]
     words: Mapping[str, Mapping[str, str]]
     digest: str
 
@@ -87,24 +77,20 @@ class Assets:
 @cache
 def read_assets() -> Assets:
     """Read the files in the folder; a process does so once."""
-    files = dict(_list_files())
-    digest = hashlib.sha256()
-    for name, asset in files.items():
-        digest.update(name.encode() + b"\0" + asset.content)
-    words = {
-        path.stem: json.loads(path.read_text("utf-8"))
-        for path in sorted(PAGE.glob("words/*.json"))
-    }
-    return Assets(files, words, digest.hexdigest()[:16])
-
-
-def _list_files() -> Iterator[tuple[str, Asset]]:
-    for path in sorted(PAGE.rglob("*")):
-        if path.suffix in _MEDIA:
-            content = path.read_bytes()
-            # Without a time, the same file is the same bytes in every process.
-            packed = gzip.compress(content, mtime=0)
-            yield path.name, Asset(content, packed, _MEDIA[path.suffix])
+    paths = [path for path in sorted(PAGE.rglob("*")) if path.suffix in _MEDIA]
+    files = {path.name: path.read_bytes() for path in paths}
+    whole = b"".join(name.encode() + b"\0" + files[name] for name in files)
+    return Assets(
+        files,
+        # Without a time, the same file is the same bytes in every process.
+        {name: gzip.compress(content, mtime=0) for name, content in files.items()},
+        {
+            path.stem: json.loads(files[path.name])
+            for path in paths
+            if path.parent.name == "words"
+        },
+        hashlib.sha256(whole).hexdigest()[:16],
+    )
 
 
 class PageFields(Schema):
@@ -175,9 +161,13 @@ def _make_page(services: Services) -> Blueprint:
         assets = read_assets()
         if name not in assets.files:
             raise NotFound("There is no such file; see GET /.")
-        is_current = digest == assets.digest
-        # The annotation says what is in it.
-        return _send_file(assets.files[name], is_current=is_current)  # type: ignore[return-value]
+        # A page of another version gets today's file, which nobody keeps under its address.
+        return _send(  # type: ignore[return-value]  # the annotation says what is in it
+            assets.files[name],
+            _MEDIA[Path(name).suffix],
+            _FOREVER if digest == assets.digest else _ASK_AGAIN,
+            packed=lambda: assets.packed[name],
+        )
 
     @blueprint.errorhandler(Problem)
     def show_problem(problem: Problem) -> Response:
@@ -196,6 +186,9 @@ def _make_documentation(services: Services) -> Blueprint:
     blueprint = Blueprint("documentation", __name__)
     served = {*catalog.tasks, *([TRANSLATION] if catalog.languages else [])}
 
+    def send(content: bytes, media: str) -> Response:
+        return _send(content, media, _ASK_AGAIN, policy=_DOCS_POLICY, has_tag=True)
+
     @cache
     def write() -> bytes:
         # Flask knows all routes once all blueprints are registered.
@@ -206,12 +199,12 @@ def _make_documentation(services: Services) -> Blueprint:
     @Operation("This document", is_cached=True)
     def openapi() -> dict[str, Any]:
         # The annotation says what is in it.
-        return _send_docs(write(), "application/json")  # type: ignore[return-value]
+        return send(write(), _MEDIA[".json"])  # type: ignore[return-value]
 
     @blueprint.get("/docs")
     @Operation("A page to try the routes", media=(_HTML,), is_cached=True)
     def docs() -> Response:
-        return _send_docs(_read_docs("index.html"), f"{_HTML}; charset=utf-8")
+        return send(_read_docs("index.html"), _PAGE_MEDIA)
 
     @blueprint.get("/docs/<name>")
     @Operation(
@@ -219,12 +212,12 @@ def _make_documentation(services: Services) -> Blueprint:
         media=("text/javascript", "text/css"),
         is_cached=True,
         refusals=(NotFound,),
-        path={"name": list(_DOCS_FILES)},
+        path={"name": _DOCS_FILES},
     )
     def docs_file(name: str) -> Response:
         if name not in _DOCS_FILES:
             raise NotFound("There is no such file; see GET /docs.")
-        return _send_docs(_read_docs(name), _DOCS_FILES[name])
+        return send(_read_docs(name), _MEDIA[Path(name).suffix])
 
     return blueprint
 
@@ -232,12 +225,6 @@ def _make_documentation(services: Services) -> Blueprint:
 def _accepts_html() -> bool:
     """Browsers name it; programs that take anything want no page."""
     return any(media == _HTML for media, _ in request.accept_mimetypes)
-
-
-def _choose_language(known: Collection[str], otherwise: str) -> str:
-    """The first one that the browser asks for: `fr` for `fr-CA`."""
-    wanted = (normalize_language(tag) for tag, _ in request.accept_languages)
-    return next((language for language in wanted if language in known), otherwise)
 
 
 @cache
@@ -258,8 +245,17 @@ class _Page:
     def __init__(self, services: Services) -> None:
         self._service = services.translation
         self._is_key_required = services.access.is_required
-        self._catalog = services.catalog
-        self._settings = self._write_settings()
+        self._languages = services.catalog.languages
+        known = dict.fromkeys([*self._service.sources, *self._languages])
+        #: The modules must know these before they ask for anything.
+        self._settings = {
+            "languages": list(self._languages),
+            "tasks": list(services.catalog.tasks),
+            "keys": self._is_key_required,
+            "from_right": [code for code in known if find_direction(code) == "rtl"],
+            "alternatives": self._service.bounds.max_alternatives,
+            "texts": self._service.bounds.max_texts,
+        }
         self._write_empty = lru_cache(_EMPTY_PAGES)(self._write)
 
     def answer(self) -> Response:
@@ -282,11 +278,9 @@ class _Page:
 
     def _read(self) -> Shown:
         given = parse_parameters(PageFields, read_fields(request))
-        languages = self._catalog.languages
         # The browser's language, else the map's first.
-        target = request.accept_languages.best_match(
-            languages, next(iter(languages), "")
-        )
+        first = next(iter(self._languages), "")
+        target = request.accept_languages.best_match(self._languages, first)
         return Shown(
             given["source"] or AUTO,
             given["target"] or target,
@@ -302,20 +296,23 @@ class _Page:
         return answer
 
     def _send(self, shown: Shown) -> Response:
-        language = _choose_language(read_assets().words, "en")
+        # The first one that the browser asks for: `fr` for `fr-CA`.
+        wanted = [normalize_language(tag) for tag, _ in request.accept_languages]
+        known = read_assets().words
+        language = next((found for found in wanted if found in known), "en")
         is_empty = not (shown.text or shown.problem)
         write = self._write_empty if is_empty else self._write
         content = write(shown, language)
-        response = Response(content, content_type=f"{_HTML}; charset=utf-8")
-        response.headers["Content-Security-Policy"] = _PAGE_POLICY
-        response.headers["Cache-Control"] = _ASK_AGAIN if is_empty else _NEVER
+        response = _send(
+            content,
+            _PAGE_MEDIA,
+            _ASK_AGAIN if is_empty else _NEVER,
+            policy=_PAGE_POLICY,
+            packed=lambda: gzip.compress(content, 5),
+            has_tag=is_empty,
+        )
         response.vary.update(["Accept", "Accept-Language"])
-        if is_empty:
-            response.add_etag()
-            response.make_conditional(request)
-        if response.status_code != 304:
-            _pack(response, lambda: gzip.compress(content, 5))
-        return _protect(response)
+        return response
 
     def _write(self, shown: Shown, language: str) -> bytes:
         assets = read_assets()
@@ -324,7 +321,7 @@ class _Page:
             "words": assets.words[language],
             "language": language,
             "tongues": {code: _name(code, code) for code in assets.words},
-            "targets": _name_all(self._catalog.languages, language),
+            "targets": _name_all(self._languages, language),
             "sources": _name_all(self._service.sources, language),
             "find_direction": find_direction,
             "is_key_required": self._is_key_required,
@@ -334,19 +331,6 @@ class _Page:
             "modules": [name for name in assets.files if name.endswith(".js")],
         }
         return _load_template().render(context).encode()
-
-    def _write_settings(self) -> Mapping[str, Any]:
-        """Write the settings that the modules must know before they ask for anything."""
-        languages = self._catalog.languages
-        known = dict.fromkeys([*self._service.sources, *languages])
-        return {
-            "languages": list(languages),
-            "tasks": list(self._catalog.tasks),
-            "keys": self._is_key_required,
-            "from_right": [code for code in known if find_direction(code) == "rtl"],
-            "alternatives": self._service.bounds.max_alternatives,
-            "texts": self._service.bounds.max_texts,
-        }
 
 
 def find_direction(language: str) -> str:
@@ -358,8 +342,7 @@ def find_direction(language: str) -> str:
 
 
 def _name_all(codes: Iterable[str], language: str) -> list[tuple[str, str]]:
-    names = ((code, _name(code, language)) for code in codes)
-    return sorted(names, key=lambda pair: pair[1])
+    return sorted(((code, _name(code, language)) for code in codes), key=itemgetter(1))
 
 
 @cache
@@ -369,21 +352,31 @@ def _name(code: str, language: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _send_file(asset: Asset, *, is_current: bool) -> Response:
-    """A page of another version gets today's file, which nobody keeps under its address."""
-    response = Response(asset.content, content_type=asset.media)
-    response.headers["Cache-Control"] = _FOREVER if is_current else _ASK_AGAIN
-    _pack(response, lambda: asset.packed)
-    return _protect(response)
-
-
-def _send_docs(content: bytes, content_type: str) -> Response:
-    """A whole answer, or 304 where the client has it already."""
-    response = Response(content, content_type=content_type)
-    response.headers["Content-Security-Policy"] = _DOCS_POLICY
-    response.headers["Cache-Control"] = _ASK_AGAIN
-    response.add_etag()
-    return _protect(response).make_conditional(request)  # type: ignore[return-value]
+def _send(
+    content: bytes,
+    media: str,
+    kept: str,
+    *,
+    policy: str = "",
+    packed: Callable[[], bytes] | None = None,
+    has_tag: bool = False,
+) -> Response:
+    """A whole answer, or 304 where it has a tag that the client knows already."""
+    response = Response(content, content_type=media)
+    response.headers["Cache-Control"] = kept
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    if policy:
+        response.headers["Content-Security-Policy"] = policy
+    if has_tag:
+        response.add_etag()
+        response.make_conditional(request)
+    if packed and response.status_code != 304:
+        response.vary.add("Accept-Encoding")
+        if request.accept_encodings["gzip"]:
+            response.data = packed()
+            response.headers["Content-Encoding"] = "gzip"
+    return response
 
 
 @cache
@@ -396,16 +389,3 @@ def _read_docs(name: str) -> bytes:
         assert found.origin
         path = Path(found.origin).with_name(name)
     return path.read_bytes()
-
-
-def _pack(response: Response, find_packed: Any) -> None:
-    response.vary.add("Accept-Encoding")
-    if request.accept_encodings["gzip"]:
-        response.data = find_packed()
-        response.headers["Content-Encoding"] = "gzip"
-
-
-def _protect(response: Response) -> Response:
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from text.errors import TermsUnavailable
 
+NO_DICTIONARY = "This glossary has no dictionary from {} to {}."
+
 
 @dataclass(frozen=True)
 class Dictionary:
@@ -32,10 +34,8 @@ class Glossary:
 
     def find(self, source: str, target: str) -> Dictionary | None:
         """The dictionary of a pair of languages."""
-        pair = source, target
-        return next(
-            (d for d in self.dictionaries if (d.source, d.target) == pair), None
-        )
+        by_pair = {(found.source, found.target): found for found in self.dictionaries}
+        return by_pair.get((source, target))
 
 
 @dataclass(frozen=True)

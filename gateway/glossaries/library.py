@@ -25,7 +25,12 @@ from gateway.errors import (
     Overloaded,
     UnknownGlossary,
 )
-from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryLimits
+from gateway.glossaries.glossary import (
+    NO_DICTIONARY,
+    DictionaryDraft,
+    Glossary,
+    GlossaryLimits,
+)
 from gateway.glossaries.reading import (
     GlossaryContent,
     GlossaryUpload,
@@ -106,16 +111,10 @@ class Glossaries:
     def read_entries(self, glossary: Glossary, pair: Sequence[str]) -> bytes:
         """The entries of a pair of languages as TSV. Raises UnknownGlossary and
         GlossariesUnavailable."""
-        source, target = pair
-        dictionary = glossary.find(source, target)
-        entries = None
-        if dictionary:
-            found = dictionary.id
-            entries = self._ask(lambda storage: storage.read_entries(found))
+        found = glossary.find(*pair)
+        entries = self._ask(lambda s: s.read_entries(found.id)) if found else None
         if entries is None:
-            raise UnknownGlossary(
-                f"This glossary has no dictionary from {source} to {target}."
-            )
+            raise UnknownGlossary(NO_DICTIONARY.format(*pair))
         return entries
 
     def change(self, owner: str, glossary_id: str, **given: Any) -> Glossary:
@@ -187,17 +186,9 @@ class Glossaries:
 
 
 def _run_reader(given: bytes) -> bytes:
-    with subprocess.Popen(
-        [sys.executable, "-m", "gateway.glossaries.reading"],
-        cwd=_ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        try:
-            answer, _ = process.communicate(given)
-        except BaseException:  # the deadline has passed, or the client has gone
-            process.kill()
-            raise
-    if process.returncode:
+    """Kills the process where the deadline passes, or the client goes."""
+    command = [sys.executable, "-m", "gateway.glossaries.reading"]
+    ran = subprocess.run(command, cwd=_ROOT, input=given, stdout=subprocess.PIPE)
+    if ran.returncode:
         raise InternalError("The glossary could not be read.")
-    return bytes(answer)
+    return bytes(ran.stdout)

@@ -5,6 +5,7 @@ gateway.glossaries.reading`, in a process of their own.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
@@ -29,11 +30,10 @@ from contract.languages import normalize_language
 from contract.validation import list_faults
 from gateway.errors import MalformedRequest
 from gateway.glossaries.glossary import DictionaryDraft
-from gateway.schemas import Text, read_object, write_schema
+from gateway.schemas import Lower, Text, read_object, write_schema
 from text.entries import (
     CONTROLS,
     MOST_TERM_BYTES,
-    Entry,
     read_csv,
     read_pairs,
     read_tsv,
@@ -46,8 +46,7 @@ _TABLES = {"text/csv": "csv", "text/tab-separated-values": "tsv"}
 #: A form's writing of a list of objects.
 _INDEXED = re.compile(r"dictionaries\[(\d{1,4})\](?:\.(\w+)|\[(\w+)\])")
 _LANGUAGES = ("source_lang", "src_lang"), ("target_lang", "tgt_lang")
-_Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
-_Format = Annotated[Literal["tsv", "csv"], _Lower]
+_Format = Annotated[Literal["tsv", "csv"], Lower]
 
 
 def _check_name(given: Any) -> Any:
@@ -185,13 +184,16 @@ def _find_fault(schema: type[BaseModel], error: ValidationError) -> GlossaryFaul
             kind, str(where[-1]) if where else "name", str(first["ctx"]["error"])
         )
     if where[0] != "dictionaries":
-        ((field, fault),) = list_faults([first], write_schema(schema)).items()
-        return GlossaryFault(kind, field, fault)
+        return GlossaryFault(kind, *_explain(first, schema))
     if len(where) < len(("dictionaries", 0, "entries")):
         return GlossaryFault(kind, "dictionaries", "expected a list of dictionaries")
-    inner = first | {"loc": where[2:]}
-    ((field, fault),) = list_faults([inner], write_schema(DictionaryFields)).items()
+    field, fault = _explain(first | {"loc": where[2:]}, DictionaryFields)
     return GlossaryFault(kind, f"dictionaries[{where[1]}].{field}", fault)
+
+
+def _explain(error: Mapping[str, Any], schema: type[BaseModel]) -> tuple[str, str]:
+    (found,) = list_faults([error], write_schema(schema)).items()
+    return found
 
 
 def _read_draft(pair: Mapping[str, Any]) -> DictionaryDraft:
@@ -199,20 +201,17 @@ def _read_draft(pair: Mapping[str, Any]) -> DictionaryDraft:
         normalize_language(next(pair[name] for name in names if name in pair))
         for names in _LANGUAGES
     )
+    given = pair["entries"]
     try:
-        entries = _read_entries(pair, source, target)
+        if isinstance(given, dict):
+            entries = read_pairs(given.items())
+        elif pair["entries_format"] == "csv":
+            entries = read_csv(given, source, target)
+        else:
+            entries = read_tsv(given)
     except EntriesError as error:
         raise GlossaryFault("entries", "entries", str(error)) from error
     return DictionaryDraft(source, target, write_tsv(entries), len(entries))
-
-
-def _read_entries(pair: Mapping[str, Any], source: str, target: str) -> list[Entry]:
-    given = pair["entries"]
-    if isinstance(given, dict):
-        return read_pairs(given.items())
-    if pair["entries_format"] == "csv":
-        return read_csv(given, source, target)
-    return read_tsv(given)
 
 
 def _read_fields(upload: GlossaryUpload) -> dict[str, Any]:
@@ -263,7 +262,7 @@ def _read_form(text: bytes) -> dict[str, Any]:
 
 def write_upload(upload: GlossaryUpload) -> bytes:
     """Write the process's input: a line, and the body."""
-    head = {name: value for name, value in asdict(upload).items() if name != "body"}
+    head = upload.schema, upload.media, upload.query
     return json.dumps(head).encode() + b"\n" + upload.body
 
 
@@ -273,12 +272,11 @@ def read_answer(answer: bytes) -> GlossaryContent:
     content = json.loads(head)
     if "fault" in content:
         raise GlossaryFault(*content["fault"])
-    drafts, start = [], 0
-    for source, target, count, size in content["drafts"]:
-        drafts.append(
-            DictionaryDraft(source, target, rest[start : start + size], count)
-        )
-        start += size
+    entries = io.BytesIO(rest)
+    drafts = [
+        DictionaryDraft(source, target, entries.read(size), count)
+        for source, target, count, size in content["drafts"]
+    ]
     return GlossaryContent(content["name"], tuple(drafts))
 
 
@@ -286,10 +284,10 @@ def answer(upload: bytes) -> Iterable[bytes]:
     """Write the process's result."""
     head, _, body = upload.partition(b"\n")
     try:
-        found = read(GlossaryUpload(body=body, **json.loads(head)))
+        schema, media, query = json.loads(head)
+        found = read(GlossaryUpload(schema, media, query, body))
     except GlossaryFault as fault:
-        fault_fields = [fault.kind, fault.field, fault.message]
-        return [json.dumps({"fault": fault_fields}).encode() + b"\n"]
+        return [json.dumps({"fault": fault.args}).encode()]
     drafts = [
         [draft.source, draft.target, draft.entry_count, len(draft.entries)]
         for draft in found.drafts

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 from sqlalchemy import (
@@ -35,6 +36,7 @@ from gateway.errors import (
     UnknownGlossary,
 )
 from gateway.glossaries.glossary import (
+    NO_DICTIONARY,
     Dictionary,
     DictionaryDraft,
     Glossary,
@@ -46,11 +48,6 @@ from text.entries import read_stored, write_tsv
 #: meanwhile.
 _TRIES = 5
 _NO_ROOM = "There is no room for more glossaries here."
-
-
-def make_id() -> str:
-    """The id of a new glossary or dictionary."""
-    return str(uuid.uuid4())
 
 
 @cache
@@ -70,14 +67,13 @@ class GlossaryStorage(Database):
         limits: GlossaryLimits,
     ) -> Glossary:
         """A new glossary. Raises TooManyGlossaries, BodyTooLarge and DiskFull."""
-        row = {"id": make_id(), "owner": owner, "name": name}
         with self.begin() as connection:
             mine = select(func.count()).where(GLOSSARIES.c.owner == owner)
             if connection.execute(mine).scalar_one() >= limits.glossaries:
                 raise TooManyGlossaries(limits.glossaries)
-            values = row | {"created_at_ms": time.time_ns() // 10**6}
-            connection.execute(insert(GLOSSARIES).values(values))
-            made = _find(connection, owner, row["id"])
+            made = Glossary(str(uuid.uuid4()), name, time.time_ns() // 10**6, ())
+            row = made.id, owner, name, made.created_at_ms
+            connection.execute(insert(GLOSSARIES).values(row))
             self._put(connection, made, drafts, limits)
             return _find(connection, owner, made.id)
 
@@ -135,9 +131,7 @@ class GlossaryStorage(Database):
         with self.begin() as connection:
             found = _find(connection, owner, glossary_id).find(*pair)
             if found is None:
-                raise UnknownGlossary(
-                    f"This glossary has no dictionary from {pair[0]} to {pair[1]}."
-                )
+                raise UnknownGlossary(NO_DICTIONARY.format(*pair))
             _delete(connection, DICTIONARIES.c.id == found.id)
 
     def delete(self, owner: str, glossary_id: str) -> None:
@@ -163,7 +157,7 @@ class GlossaryStorage(Database):
             _check_room(connection, glossary.id, size, limits)
             if size > self._count_free() - limits.reserve_bytes:
                 raise DiskFull(_NO_ROOM)
-            row = {"id": make_id(), "glossary_id": glossary.id}
+            row = {"id": str(uuid.uuid4()), "glossary_id": glossary.id}
             connection.execute(insert(DICTIONARIES).values(row | asdict(draft)))
 
     def _count_free(self) -> float:
@@ -204,36 +198,30 @@ def _clean(text: str) -> str:
 
 def _find(connection: Connection, owner: str, glossary_id: str) -> Glossary:
     is_id = GLOSSARIES.c.id == _clean(glossary_id)
-    is_wanted = and_(GLOSSARIES.c.owner == owner, is_id)
-    found = _list(connection, is_wanted)
-    if not found:
-        raise UnknownGlossary("There is no such glossary.")
-    return found[0]
+    for found in _list(connection, and_(GLOSSARIES.c.owner == owner, is_id)):
+        return found
+    raise UnknownGlossary("There is no such glossary.")
 
 
 def _list(connection: Connection, is_wanted: ColumnElement[bool]) -> list[Glossary]:
-    columns = DICTIONARIES.c
-    pairs = (
-        select(
-            *(columns.glossary_id, columns.id, columns.source, columns.target),
-            *(columns.entry_count, func.length(columns.entries)),
-        )
-        .join(GLOSSARIES, GLOSSARIES.c.id == columns.glossary_id)
+    one, each = GLOSSARIES.c, DICTIONARIES.c
+    columns = (
+        *(one.id, one.name, one.created_at_ms),
+        *(each.id, each.source, each.target, each.entry_count),
+        func.length(each.entries),
+    )
+    query = (
+        select(*columns)
+        .outerjoin_from(GLOSSARIES, DICTIONARIES, each.glossary_id == one.id)
         .where(is_wanted)
-        .order_by(columns.source, columns.target)
+        .order_by(one.created_at_ms, one.id, each.source, each.target)
     )
-    dictionaries: dict[str, list[Dictionary]] = {}
-    for glossary_id, *row in connection.execute(pairs):
-        dictionaries.setdefault(glossary_id, []).append(Dictionary(*row))
-    query = select(GLOSSARIES).where(is_wanted)
-    rows = connection.execute(
-        query.order_by(GLOSSARIES.c.created_at_ms, GLOSSARIES.c.id)
-    )
+    rows = map(tuple, connection.execute(query))
     return [
         Glossary(
-            row.id, row.name, row.created_at_ms, tuple(dictionaries.get(row.id, ()))
+            id, name, at_ms, tuple(Dictionary(*row[3:]) for row in found if row[3])
         )
-        for row in rows
+        for (id, name, at_ms), found in groupby(rows, lambda row: row[:3])
     ]
 
 
@@ -245,14 +233,10 @@ def _merge(
     for draft in drafts:
         pair = draft.source, draft.target
         old, known = glossary.find(*pair), merged.get(pair)
-        if known:
-            entries = known.entries
-        elif old:
+        entries = known.entries if known else b""
+        if old and not known:
             # Entries that have been replaced are missing; then the merged are not used.
             entries = _read_entries(connection, old.id) or b""
-        else:
-            merged[pair] = draft
-            continue
         both = dict(read_stored(entries)) | dict(read_stored(draft.entries))
         merged[pair] = DictionaryDraft(*pair, write_tsv(both.items()), len(both))
     return list(merged.values())
