@@ -50,6 +50,11 @@ _TRIES = 5
 _NO_ROOM = "There is no room for more glossaries here."
 
 
+def make_id() -> str:
+    """The id of a new glossary or dictionary."""
+    return str(uuid.uuid4())
+
+
 @cache
 def open_storage(url: str) -> GlossaryStorage:
     """This process' connections to a database."""
@@ -71,7 +76,7 @@ class GlossaryStorage(Database):
             mine = select(func.count()).where(GLOSSARIES.c.owner == owner)
             if connection.execute(mine).scalar_one() >= limits.glossaries:
                 raise TooManyGlossaries(limits.glossaries)
-            made = Glossary(str(uuid.uuid4()), name, time.time_ns() // 10**6, ())
+            made = Glossary(make_id(), name, time.time_ns() // 10**6, ())
             row = made.id, owner, name, made.created_at_ms
             connection.execute(insert(GLOSSARIES).values(row))
             self._put(connection, made, drafts, limits)
@@ -157,7 +162,7 @@ class GlossaryStorage(Database):
             _check_room(connection, glossary.id, size, limits)
             if size > self._count_free() - limits.reserve_bytes:
                 raise DiskFull(_NO_ROOM)
-            row = {"id": str(uuid.uuid4()), "glossary_id": glossary.id}
+            row = {"id": make_id(), "glossary_id": glossary.id}
             connection.execute(insert(DICTIONARIES).values(row | asdict(draft)))
 
     def _count_free(self) -> float:
