@@ -8,24 +8,25 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from itertools import zip_longest
 from typing import TypeAlias
 
 from documents.formats.fragments import (
     Atom,
     Element,
-    Joiner,
     Part,
     Slot,
     Span,
     has_text,
+    join,
     list_spans,
     make_slots,
     name_of,
 )
 
 #: Both formats take any of it for one space.
-_WHITE_SPACE = re.compile(r"[ \t\r\n]+")
+_tidy = partial(re.compile(r"[ \t\r\n]+").sub, " ")
 
 
 class ElementRole(Enum):
@@ -108,40 +109,33 @@ class TextFlow:
 
     def _divide(self, element: Element) -> Iterator[Stretch]:
         """Sentences, and the blocks between them. In a span there are none."""
-        joiner = _start()
-        joiner.add(element.text or "")
+        parts: list[Part] = [element.text or ""]
         for child in element:
             kind = self._classify(child)
             if kind.role in (ElementRole.BLOCK, ElementRole.KEPT):
-                yield joiner.finish()
+                yield join(parts, _tidy)
                 yield child
-                joiner = _start()
+                parts.clear()
             else:
-                self._add(joiner, child, kind)
-            joiner.add(child.tail or "")
-        yield joiner.finish()
+                parts += self._read(child, kind)
+            parts.append(child.tail or "")
+        yield join(parts, _tidy)
 
-    def _add(self, joiner: Joiner, child: Element, kind: ElementKind) -> None:
+    def _read(self, child: Element, kind: ElementKind) -> list[Part]:
         if kind.role is ElementRole.ATOM:
-            joiner.add(Atom(((child, None),)))
+            return [Atom(((child, None),))]
         if kind.role not in (ElementRole.SPAN, ElementRole.CLEAR):
-            return
+            return []
         divided = self._divide(child)
         inner = [p for parts in divided if isinstance(parts, list) for p in parts]
-        # Most styles cannot be seen on white space.
-        is_blank = all(isinstance(part, str) for part in inner) and not has_text(inner)
-        if kind.role is ElementRole.CLEAR or (inner and is_blank):
-            for part in inner:
-                joiner.add(part)
-        elif not has_text(inner):
-            joiner.add(Atom(((child, None),)))
-        else:
+        if kind.role is ElementRole.CLEAR:
+            return inner
+        if has_text(inner):
             is_link = name_of(child) in self._links
-            joiner.add_span(Span(child, inner, is_link), kind.key)
-
-
-def _start() -> Joiner:
-    return Joiner(lambda text: _WHITE_SPACE.sub(" ", text))
+            return [Span(child, inner, is_link, kind.key)]
+        # Most styles cannot be seen on white space.
+        is_blank = bool(inner) and all(isinstance(part, str) for part in inner)
+        return inner if is_blank else [Atom(((child, None),))]
 
 
 def _insert(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain, groupby
 from typing import TypeAlias
 from xml.sax.saxutils import escape
 
@@ -108,6 +109,8 @@ class Span:
     shell: object
     parts: Sequence[Part]
     is_container: bool = False
+    #: Spans with the same key that follow each other are one.
+    key: object = None
     #: Whether it has text. It is found out once, as each span around it asks.
     is_filled: bool = field(init=False)
 
@@ -127,83 +130,30 @@ class Slot:
     write: Callable[[str, str], None]
 
 
-class Joiner:
-    """Collects parts and joins those that follow each other: texts, atoms, and spans with
-    the same key. Each piece is copied once, as a paragraph may have a million.
-    """
-
-    def __init__(self, tidy: Callable[[str], str] = str) -> None:
-        self._tidy = tidy
-        self._groups: list[_Texts | _Atoms | _Spans] = []
-
-    def add(self, part: Part) -> None:
-        """Adds a part at the end."""
-        last = self._groups[-1] if self._groups else None
-        if isinstance(part, Span):
-            self.add_span(part)
-        elif isinstance(part, Atom):
-            if not isinstance(last, _Atoms):
-                self._groups.append(last := _Atoms())
-            last.extend(part.elements)
-        elif part:
-            if not isinstance(last, _Texts):
-                self._groups.append(last := _Texts())
-            last.append(part)
-
-    def add_span(self, span: Span, key: object = None) -> None:
-        """Adds a span. Its parts go into the one before it if both have the same key."""
-        last = self._groups[-1] if self._groups else None
-        if isinstance(last, _Spans) and key is not None and last.key == key:
-            joiner = last.open(self._tidy)
-            for part in span.parts:
-                joiner.add(part)
-        else:
-            self._groups.append(_Spans(span, key))
-
-    def add_blank(self, text: str) -> bool:
-        """Adds white space to the text before it, whatever that is in; whether there is one."""
-        last = self._groups[-1] if self._groups else None
-        if isinstance(last, _Spans):
-            last.open(self._tidy).add(text)
-        elif isinstance(last, _Texts):
-            last.append(text)
-        return isinstance(last, _Spans | _Texts)
-
-    def finish(self) -> list[Part]:
-        """All parts in order."""
-        return [self._finish(group) for group in self._groups]
-
-    def _finish(self, group: _Texts | _Atoms | _Spans) -> Part:
-        if isinstance(group, _Texts):
-            return self._tidy("".join(group))
-        return Atom(tuple(group)) if isinstance(group, _Atoms) else group.finish()
+def join(parts: Iterable[Part], tidy: Callable[[str], str] = str) -> list[Part]:
+    """Joins parts that follow each other: texts, atoms, and spans with the same key. Each
+    piece is copied once, as a paragraph may have a million."""
+    groups = groupby((part for part in parts if part), _find_kind)
+    return [_merge(list(group), tidy) for _, group in groups]
 
 
-class _Texts(list[str]):
-    pass
+def _find_kind(part: Part) -> object:
+    if isinstance(part, Span):
+        return part if part.key is None else (Span, part.key)
+    return type(part)
 
 
-class _Atoms(list[tuple[Element, object]]):
-    pass
-
-
-@dataclass
-class _Spans:
-    first: Span
-    key: object
-    joiner: Joiner | None = None
-
-    def open(self, tidy: Callable[[str], str]) -> Joiner:
-        if self.joiner is None:
-            self.joiner = Joiner(tidy)
-            for part in self.first.parts:
-                self.joiner.add(part)
-        return self.joiner
-
-    def finish(self) -> Span:
-        if self.joiner is None:
-            return self.first
-        return Span(self.first.shell, self.joiner.finish(), self.first.is_container)
+def _merge(parts: list[Part], tidy: Callable[[str], str]) -> Part:
+    first = parts[0]
+    if isinstance(first, str):
+        return tidy("".join(list_texts(parts)))
+    if len(parts) == 1:
+        return first
+    if isinstance(first, Atom):
+        atoms = (part.elements for part in parts if isinstance(part, Atom))
+        return Atom(tuple(chain.from_iterable(atoms)))
+    inner = (part.parts for part in parts if isinstance(part, Span))
+    return replace(first, parts=join(chain.from_iterable(inner), tidy))
 
 
 def make_parser() -> etree.XMLParser[Element]:
@@ -314,7 +264,7 @@ def _read(
         found.append(number)
         if child.tag == "g" and isinstance(mark, Span):
             inner = _read(child, marks, found)
-            read.append(Span(mark.shell, inner, mark.is_container))
+            read.append(replace(mark, parts=inner))
         elif child.tag == "x" and isinstance(mark, Atom) and is_empty:
             read.append(mark)
         else:
@@ -361,7 +311,7 @@ def make_slots(
         return make_slots(
             span.parts,
             lambda inner, language: build(
-                [*before, Span(span.shell, inner, span.is_container), *after], language
+                [*before, replace(span, parts=inner), *after], language
             ),
         )
     text = "".join(list_texts(middle))

@@ -27,13 +27,6 @@ _FIELD = re.compile(
     r"[ \t]*(?:(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*)?"
     r'"((?:[^"\\]++|\\.)*+)"[ \t]*'
 )
-#: A line of the header, which may be on several lines of the file: what is before its text,
-#: and its text with the end, if it has one.
-_HEADER_LINE = re.compile(
-    r'(\s*+(?:msgstr\s*+(?="))?+[\s"]*+)((?:[^\\]++|\\[^n])*+)(\\n|\Z)', re.DOTALL
-)
-#: The joint at which the text goes on in the next line, or ends.
-_JOINT = re.compile(r'(\\.)|"\s*"?', re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _CHARACTERS = dict(zip("ntrabfv", "\n\t\r\a\b\f\v", strict=True))
 #: A character without a letter of its own is written as its number.
@@ -114,14 +107,16 @@ class _Header:
         own = self.plural if self.language == language else None
         return own or _find_plural(language)
 
-    def write(self, raw: str, language: str, line_end: str) -> str:
-        """The header's field, as the file has it, for a catalog in a language."""
-        if not self.text or self.language == language:
-            return raw
+    def write(self, language: str) -> str:
+        """The header of a catalog in a language."""
         plural = self.find_plural(language)
-        raw = _set(raw, "Language", language, line_end)
-        value = f"nplurals={plural.number}; plural={plural.expression};"
-        return _set(raw, "Plural-Forms", value, line_end)
+        forms = f"nplurals={plural.number}; plural={plural.expression};"
+        lines = self.text.removesuffix("\n").split("\n")
+        for name, value in (("Language", language), ("Plural-Forms", forms)):
+            starts = (n for n, line in enumerate(lines) if line.startswith(f"{name}:"))
+            at = next(starts, len(lines))
+            lines[at : at + 1] = [f"{name}: {value}"]
+        return "".join(f"{line}\n" for line in lines)
 
 
 def _read_header(text: str) -> _Header:
@@ -153,24 +148,6 @@ def _find_plural(language: str) -> _Plural:
         rule = _PLURAL.search(to_gettext(Locale.parse(language).plural_form))
         found = found or (_read_plural(rule[1], rule[2]) if rule else None)
     return found or _Plural(int(DEFAULT_PLURAL[0]), str(DEFAULT_PLURAL[1]), 0)
-
-
-def _set(raw: str, name: str, value: str, line_end: str) -> str:
-    """A header's field with another value, which may have been on several lines."""
-    written: list[str] = []
-    is_set = is_open = False
-    for line in _HEADER_LINE.finditer(raw):
-        before, text, end = line.groups()
-        joined = _JOINT.sub(r"\1", text)
-        if joined.startswith(f"{name}:"):
-            is_set, text, end = True, f"{name}: {value}", end or '\\n"'
-        is_open = not end if joined else is_open
-        written += [before, text, end]
-    if is_set:
-        return "".join(written)
-    # The last line may lack its end.
-    raw = raw.rstrip()[:-1] + '\\n"' if is_open else raw
-    return f'{raw}{line_end}"{name}: {value}\\n"'
 
 
 def find_edits(content: str) -> Iterator[Edit]:
@@ -271,8 +248,9 @@ class _Writer:
 
     def _write_header(self, _: Sequence[str], language: str) -> str:
         old = self.entry.translations[0]
-        raw = self.content[old.start : old.end]
-        return self.header.write(raw, language, self.line_end)
+        if not self.header.text or self.header.language == language:
+            return self.content[old.start : old.end]
+        return self._format("msgstr", self.header.write(language))
 
     def _is_done(self, language: str) -> bool:
         done = all(each.text for each in self.entry.translations)
@@ -292,25 +270,27 @@ class _Writer:
         fields = self.entry.fields
         written = [_surround(fields["msgid"].text, new[0])]
         if "msgid_plural" not in fields:
-            return self._format("msgstr", written[0], fields["msgid"])
+            is_broken = len(fields["msgid"].parts) > 1
+            return self._format("msgstr", written[0], is_broken=is_broken)
         written.append(_surround(fields["msgid_plural"].text, new[1]))
         plural = self.header.find_plural(language)
         is_kept = self.header.is_in(language)
         kept = {each.keyword: each.text for each in old if is_kept}
+        is_broken = len(fields["msgid_plural"].parts) > 1
         lines = []
         for index in range(plural.number):
             keyword = f"msgstr[{index}]"
             is_singular = plural.number > 1 and plural.singular == index
             text = kept.get(keyword) or written[not is_singular]
-            lines.append(self._format(keyword, text, fields["msgid_plural"]))
+            lines.append(self._format(keyword, text, is_broken=is_broken))
         return self.line_end.join(lines)
 
-    def _format(self, keyword: str, text: str, model: _Field) -> str:
-        """A field as gettext writes it: on one line, or one for each of the text's, broken
-        where the model's are."""
+    def _format(self, keyword: str, text: str, *, is_broken: bool = False) -> str:
+        """A field as gettext writes it: on one line, or one for each of the text's, which may
+        be broken to fit."""
         pieces = [line.translate(_SIGNS) for line in text.split("\n")]
         pieces = [*(f"{piece}\\n" for piece in pieces[:-1]), *filter(None, pieces[-1:])]
-        if len(model.parts) > 1:
+        if is_broken:
             pieces = [line for piece in pieces for line in _break(piece)]
         if len(pieces) < 2:
             return f'{keyword} "{"".join(pieces)}"'

@@ -24,11 +24,10 @@ from documents.formats.fragments import (
     name_of,
 )
 from documents.formats.packages import Package, make_package_format
-from documents.formats.runs import Container, Copies, Runs, Style, Text
+from documents.formats.runs import Container, Runs, Style, Text
 
 _TYPES = "[Content_Types].xml"
 _DOCUMENT = "application/vnd.openxmlformats-officedocument"
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 #: Fields whose result is text that a writer wrote; others are worked out, as page numbers.
 _WRITTEN_FIELDS = ("HYPERLINK", "TOC", "INDEX")
 #: So much of an instruction tells which.
@@ -55,28 +54,20 @@ class _Field:
     is_shown: bool = False
 
 
-class _SpacedRuns(Runs):
-    """Runs whose texts say that white space at both ends stays."""
-
-    def add_text(self, owner: Element, text: str) -> None:
-        super().add_text(owner, text)
-        if text != text.strip():
-            owner[-1].set(_SPACE, "preserve")
-
-
-class _WordRuns(_SpacedRuns):
+class _WordRuns(Runs):
     """Paragraphs of one block. Fields may begin in one run and end in another."""
 
     run, properties, text, first = "w:r", "w:rPr", "w:t", "w:pPr"
     #: Marks of spelling and layout programs.
     stale = frozenset({"w:proofErr", "w:lastRenderedPageBreak"})
     invisible = frozenset({"w:lang", "w:noProof"})
+    is_spaced = True
 
-    def __init__(self, copies: Copies) -> None:
-        super().__init__(copies)
+    def find_slots(self, paragraph: Element) -> list[Slot]:
         self._fields: list[_Field] = []
         #: The number of them that do not show their content.
         self._hidden = 0
+        return super().find_slots(paragraph)
 
     def read(self, paragraph: Element) -> Iterator[Text | Atom | Span]:
         for child in paragraph:
@@ -86,7 +77,8 @@ class _WordRuns(_SpacedRuns):
                 yield from self.read_run(child)
             elif inner is not None and not self._hidden:
                 base, parts = self.join(self.read(inner))
-                yield Span(Container(child, inner, base), parts, is_container=True)
+                shell = Container(child, inner, base)
+                yield Span(shell, parts, is_container=True, key=shell)
             elif name != self.first and name not in self.stale:
                 for element in inner.iter() if inner is not None else ():
                     self._follow(element)
@@ -197,12 +189,13 @@ class _DrawingRuns(Runs):
             properties.attrib.pop("rtl", None)
 
 
-class _CellRuns(_SpacedRuns):
+class _CellRuns(Runs):
     """Texts of cells: a plain text, or runs."""
 
     run, properties, text = "x:r", "x:rPr", "x:t"
     #: The reading of Japanese letters, by their positions in the text.
     stale = frozenset({"x:rPh", "x:phoneticPr"})
+    is_spaced = True
 
     def add_run(
         self, paragraph: Element, text: str, style: Style | None, language: str
@@ -216,13 +209,13 @@ class _CellRuns(_SpacedRuns):
 def _find_in_paragraphs(wrapper: Element) -> list[Slot]:
     """The texts of all paragraphs of text; those of text boxes are inside of others."""
     paragraphs = (p for p in wrapper.iter(etree.Element) if name_of(p) == "w:p")
-    copies = Copies()
-    return [s for p in paragraphs for s in _WordRuns(copies).find_slots(p)]
+    runs = _WordRuns()
+    return [slot for paragraph in paragraphs for slot in runs.find_slots(paragraph)]
 
 
 def _find_in_shapes(wrapper: Element) -> list[Slot]:
     """The texts of paragraphs, of a chart's labels and names, and of plain comments."""
-    runs, found = _DrawingRuns(Copies()), list[Slot]()
+    runs, found = _DrawingRuns(), list[Slot]()
     for element in wrapper.iter():
         if (name := name_of(element)) == "a:p":
             found += runs.find_slots(element)
@@ -258,11 +251,7 @@ def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
         cell = wrapper[0]
         if "".join(cell.itertext()) in headings:
             return []
-        return (
-            _CellRuns(Copies()).find_slots(cell)
-            if len(cell)
-            else find_plain_slots(cell)
-        )
+        return _CellRuns().find_slots(cell) if len(cell) else find_plain_slots(cell)
 
     return ElementNames(frozenset({"x:si", "x:is", "x:text"}), find_slots)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lxml import etree
@@ -17,13 +17,13 @@ from documents.formats.format import is_right_to_left
 from documents.formats.fragments import (
     Atom,
     Element,
-    Joiner,
     Part,
     Slot,
     Span,
     beside,
     describe,
     find,
+    join,
     list_spans,
     list_texts,
     make_slots,
@@ -33,21 +33,7 @@ from documents.formats.fragments import (
 #: The most bytes of formatting that a block's translation repeats: each piece of a run has
 #: all of it.
 _MAX_COPIED_BYTES = 4 << 20
-
-
-@dataclass
-class Copies:
-    """The bytes of formatting that the translation of a block repeats."""
-
-    size: int = 0
-
-    def add(self, size: int) -> None:
-        """Raises DocumentTooLarge for a style that is copied too often."""
-        self.size += size
-        if self.size > _MAX_COPIED_BYTES:
-            raise DocumentTooLarge(
-                "The formatting of a paragraph has too many bytes for each of its parts"
-            )
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +82,12 @@ class Runs:
     stale: frozenset[str] = frozenset()
     #: Properties that do not change how a run looks.
     invisible: frozenset[str] = frozenset()
+    #: Whether a text must say that white space at its ends stays.
+    is_spaced = False
 
-    def __init__(self, copies: Copies) -> None:
-        self._copies = copies
+    def __init__(self) -> None:
         self._keys: dict[tuple[object, ...], int] = {}
+        self._copied_bytes = 0
 
     def find_slots(self, paragraph: Element) -> list[Slot]:
         """The text of a paragraph, if it has one, without those in its text boxes."""
@@ -153,20 +141,8 @@ class Runs:
     def join(
         self, items: Iterable[Text | Atom | Span]
     ) -> tuple[Style | None, list[Part]]:
-        """The style that most of the text has, and the parts, where other styles are spans.
-
-        White space has the style of what is before it, as most styles cannot be seen on it.
-        """
-        joiner = Joiner()
-        for item in items:
-            if not isinstance(item, Text):
-                joiner.add(item)
-            elif item.text.strip() or not joiner.add_blank(item.text):
-                if item.style is None:
-                    joiner.add(item.text)
-                else:
-                    joiner.add_span(Span(item.style, [item.text]), item.style.key)
-        parts = joiner.finish()
+        """The style that most of the text has, and the parts, where other styles are spans."""
+        parts = join(_style(items))
         base = _find_base(parts)
         key = base.key if base else None
         flat = (
@@ -230,7 +206,11 @@ class Runs:
         """A new run at the end of a paragraph, in a style or none."""
         if not isinstance(style, Style):
             return etree.SubElement(paragraph, beside(paragraph, self.run[2:]))
-        self._copies.add(style.size)
+        self._copied_bytes += style.size
+        if self._copied_bytes > _MAX_COPIED_BYTES:
+            raise DocumentTooLarge(
+                "The formatting of a paragraph has too many bytes for each of its parts"
+            )
         run = etree.SubElement(paragraph, style.run.tag, style.run.attrib)
         if style.properties is not None:
             run.append(deepcopy(style.properties))
@@ -248,6 +228,8 @@ class Runs:
         """The element that holds the text of a run."""
         added = etree.SubElement(owner, beside(owner, self.text[2:]))
         added.text = text
+        if self.is_spaced and text != text.strip():
+            added.set(_SPACE, "preserve")
 
     def mark(self, run: Element, language: str) -> None:
         """Says in a run which language its text is in."""
@@ -259,6 +241,22 @@ class Runs:
             found = etree.Element(beside(run, self.properties[2:]))
             run.insert(0, found)
         return found
+
+
+def _style(items: Iterable[Text | Atom | Span]) -> Iterator[Part]:
+    """Texts in their styles. White space has that of what is before it, as most styles cannot
+    be seen on it."""
+    last: Part | None = None
+    for item in items:
+        if not isinstance(item, Text):
+            last = item
+        elif isinstance(last, Span) and not item.text.strip():
+            last = replace(last, parts=[item.text])
+        elif item.style and (item.text.strip() or not isinstance(last, str)):
+            last = Span(item.style, [item.text], key=item.style.key)
+        else:
+            last = item.text
+        yield last
 
 
 def _find_base(parts: Sequence[Part]) -> Style | None:
