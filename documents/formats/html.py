@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass, replace
 
 from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, unescape
 from documents.formats import inline
@@ -61,114 +60,86 @@ class _Attribute:
         return Edit(self.start, self.end, (), lambda _, new: name_language(old, new))
 
 
-@dataclass
-class _Sentences:
-    """Text and inline markup between two tags that end a sentence."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Text or inline markup of a sentence, with its start in the page."""
 
-    page: str
-    #: Each piece with its start and end in the page.
-    pieces: list[tuple[int, int, InlinePiece]] = field(default_factory=list)
-    #: Each tag's, by its start in the page.
-    attributes: dict[int, list[_Attribute]] = field(default_factory=dict)
+    start: int
+    raw: str
+    token: Token
+    attributes: list[_Attribute]
 
-    def add_tag(
-        self, start: int, piece: InlinePiece, attributes: list[_Attribute]
-    ) -> None:
-        self.pieces.append((start, start + len(piece.raw), piece))
-        if attributes:
-            self.attributes[start] = attributes
+    @property
+    def end(self) -> int:
+        return self.start + len(self.raw)
 
-    def add_text(self, start: int, raw: str) -> None:
-        self.pieces.append((start, start + len(raw), _read_text(raw)))
-
-    def make_edits(self) -> Iterator[Edit]:
-        """The edits of what is here, which is then empty."""
-        pieces, owned = self._strip(), self.attributes
-        self.pieces, self.attributes = [], {}
-        attributes = list(chain.from_iterable(owned.values()))
-        if not inline.has_text([piece for _, _, piece in pieces]):
-            yield from (attribute.make_edit() for attribute in attributes)
-            return
-
-        def write(new: Sequence[str], _: str) -> str:
-            values = iter(new[1:])
-            written = [
-                self._insert(start, end, piece, zip(owned[start], values, strict=False))
-                if start in owned
-                else piece
-                for start, end, piece in pieces
-            ]
-            return inline.read_fragment(new[0], written, _escape)
-
-        text = inline.write_fragment([piece for _, _, piece in pieces])
-        texts = (text, *(attribute.text for attribute in attributes))
-        yield Edit(pieces[0][0], pieces[-1][1], texts, write)
-
-    def _strip(self) -> list[tuple[int, int, InlinePiece]]:
-        pieces = list(self.pieces)
-        for index in (0, -1):
-            while pieces and pieces[index][2].raw.isspace():
-                del pieces[index]
-            if not pieces or pieces[index][2].role is not PieceRole.TEXT:
-                continue
-            start, end, _ = pieces[index]
-            before, _, after = split_edges(self.page[start:end])
-            if index == 0:
-                start += len(before)
-            else:
-                end -= len(after)
-            pieces[index] = start, end, _read_text(self.page[start:end])
-        return pieces
-
-    def _insert(
-        self,
-        start: int,
-        end: int,
-        piece: InlinePiece,
-        values: Iterable[tuple[_Attribute, str]],
-    ) -> InlinePiece:
-        written, place = [], start
-        for attribute, value in values:
-            written += [self.page[place : attribute.start], attribute.write(value)]
-            place = attribute.end
-        raw = "".join(written) + self.page[place:end]
-        return InlinePiece(raw, piece.role, piece.name)
-
-
-def _read_text(raw: str) -> InlinePiece:
-    return InlinePiece(_SPACE.sub(" ", unescape(raw)))
+    def make_piece(self, values: Iterable[str] = ()) -> InlinePiece:
+        """The piece of the sentence, with new values of attributes if there are any."""
+        if self.token.is_text:
+            return InlinePiece(_SPACE.sub(" ", unescape(self.raw)))
+        written, place = [], 0
+        for attribute, value in zip(self.attributes, values, strict=False):
+            start, end = attribute.start - self.start, attribute.end - self.start
+            written += [self.raw[place:start], attribute.write(value)]
+            place = end
+        raw = "".join(written) + self.raw[place:]
+        if self.token.is_kept or self.token.name in VOID:
+            return InlinePiece(raw, PieceRole.ALONE)
+        role = PieceRole.OPENING if self.token.is_start else PieceRole.CLOSING
+        return InlinePiece(raw, role, self.token.name)
 
 
 def find_edits(page: str) -> Iterator[Edit]:
     """The edits of a page, in order."""
-    sentences = _Sentences(page)
+    sentence: list[_Part] = []
     tokens, place = scan(page), 0
     for token in tokens:
         start = place
         is_whole = token.is_kept and token.name not in VOID
         raw = take_element(token, tokens) if is_whole else token.raw
         place += len(raw)
-        if token.is_text:
-            sentences.add_text(start, raw)
-            continue
         attributes = _find_attributes(token, start)
-        if token.name in INLINE:
-            piece = InlinePiece(raw, _find_role(token), token.name)
-            sentences.add_tag(start, piece, attributes)
-        else:
-            yield from sentences.make_edits()
-            is_page = token.name == "html" and token.is_start
-            named = _read_attributes(token, start) if is_page else ()
-            said = (each for name, each in named if name in ("lang", "xml:lang"))
-            yield from (attribute.make_language_edit() for attribute in said)
-            yield from (attribute.make_edit() for attribute in attributes)
-    yield from sentences.make_edits()
+        if token.is_text or token.name in INLINE:
+            sentence.append(_Part(start, raw, token, attributes))
+            continue
+        yield from _make_edits(sentence)
+        sentence = []
+        is_page = token.name == "html" and token.is_start
+        named = _read_attributes(token, start) if is_page else ()
+        said = (each for name, each in named if name in ("lang", "xml:lang"))
+        yield from (attribute.make_language_edit() for attribute in said)
+        yield from (attribute.make_edit() for attribute in attributes)
+    yield from _make_edits(sentence)
 
 
-def _find_role(token: Token) -> PieceRole:
-    if token.is_kept or token.name in VOID:
-        return PieceRole.ALONE
-    return PieceRole.OPENING if token.is_start else PieceRole.CLOSING
+def _make_edits(sentence: list[_Part]) -> Iterator[Edit]:
+    attributes = [each for part in sentence for each in part.attributes]
+    parts = _strip(sentence)
+    pieces = [part.make_piece() for part in parts]
+    if not inline.has_text(pieces):
+        yield from (attribute.make_edit() for attribute in attributes)
+        return
+
+    def write(new: Sequence[str], _: str) -> str:
+        values = iter(new[1:])
+        written = [part.make_piece(values) for part in parts]
+        return inline.read_fragment(new[0], written, _escape)
+
+    texts = (inline.write_fragment(pieces), *(each.text for each in attributes))
+    yield Edit(parts[0].start, parts[-1].end, texts, write)
+
+
+def _strip(parts: list[_Part]) -> list[_Part]:
+    """The parts without the white space at both ends."""
+    for index in (0, -1):
+        while parts and parts[index].make_piece().raw.isspace():
+            del parts[index]
+        if parts and (part := parts[index]).token.is_text:
+            before, inner, after = split_edges(part.raw)
+            start = part.start + (0 if index else len(before))
+            raw = before + inner if index else inner + after
+            parts[index] = replace(part, start=start, raw=raw)
+    return parts
 
 
 def _find_attributes(token: Token, start: int) -> list[_Attribute]:

@@ -34,18 +34,15 @@ _LANGUAGES = {
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Content:
-    """The inside of a source or target, from `start` to `end` of the file, with its tags'
-    places."""
+    """A source or target, from `start` to `end` of the file, with all that is in it."""
 
     tag: Token
-    tag_start: int
     start: int
-    end: int = 0
-    tag_end: int = 0
-    #: Each piece of markup with its place.
-    pieces: list[InlinePiece] = field(default_factory=list)
+    end: int
+    raw: str
+    pieces: list[InlinePiece]
 
 
 @dataclass
@@ -127,33 +124,30 @@ class _Reader:
         self, token: Token, start: int, rest: Iterator[Token], before: str
     ) -> int:
         """Reads a source or target to its end, and returns the place after it."""
-        name, place = _shorten(token), start + len(token.raw)
-        read = _Content(token, start, place, place, place)
+        raw, pieces = [token.raw], list[InlinePiece]()
+        for inner in () if token.is_empty else rest:
+            is_end = inner.name == token.name and not inner.is_start
+            piece = InlinePiece(inner.raw) if is_end else _read_piece(inner, rest)
+            raw.append(inner.raw if piece.role is PieceRole.TEXT else piece.raw)
+            if is_end:
+                break
+            pieces.append(piece)
+        end, name = start + sum(map(len, raw)), _shorten(token)
         if self.unit:
-            self.unit.contents[name] = read
+            content = "".join(raw[1:-1])
+            self.unit.contents[name] = _Content(token, start, end, content, pieces)
             if name == "source":
                 self.unit.indent = before if before.isspace() else ""
-        if token.is_empty:
-            return place
-        for inner in rest:
-            read.end = place
-            if inner.name == token.name and not inner.is_start:
-                read.tag_end = place + len(inner.raw)
-                break
-            piece = _read_piece(inner, rest)
-            read.pieces.append(piece)
-            place += len(inner.raw if piece.role is PieceRole.TEXT else piece.raw)
-        return read.tag_end
+        return end
 
     def _make_edits(self, unit: _Unit) -> Iterator[Edit]:
         source = unit.contents.get("seg-source") or unit.contents.get("source")
-        if source is None or source.start == source.end:
+        if source is None or not source.raw:
             return
         target, pieces = unit.contents.get("target"), source.pieces
-        place = target.tag_start if target else source.tag_end
-        end = target.tag_end if target else place
-        raw_source = self.content[source.start : source.end]
-        raw_target = self.content[target.start : target.end] if target else ""
+        start = target.start if target else source.end
+        end = target.end if target else start
+        raw_source, raw_target = source.raw, target.raw if target else ""
         state = _read_attributes(target.tag).get("state", "") if target else ""
         is_open = unit.is_open or state in _OPEN_STATES or raw_target == raw_source
         language = self.target_language
@@ -171,7 +165,7 @@ class _Reader:
 
         fragment = inline.write_fragment(pieces).strip(_SPACE)
         texts = (fragment,) if inline.has_text(pieces) else ()
-        yield Edit(place, end, texts, write, is_in_place=False, is_done=is_done)
+        yield Edit(start, end, texts, write, is_in_place=False, is_done=is_done)
 
     def _write_target(self, unit: _Unit, inner: str) -> str:
         if target := unit.contents.get("target"):
