@@ -162,7 +162,7 @@ def make_parser() -> MarkdownIt:
         parser.inline.ruler.at(name, partial(_locate, name, rule))
     for block in parser.block.ruler.__rules__:
         if block.name in _BLOCK_BOUNDS:
-            block.fn = _BLOCK_BOUNDS[block.name](block.fn)
+            block.fn = partial(_BLOCK_BOUNDS[block.name], block.fn)
     return parser
 
 
@@ -186,30 +186,26 @@ def _bound_comment(rule: Rule, state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _bound_reference(rule: BlockRule) -> BlockRule:
+def _bound_reference(
+    rule: BlockRule, state: StateBlock, line: int, end: int, silent: bool
+) -> bool:
     """The rule for the addresses of links joins all lines that may be their titles."""
-
-    def bounded(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-        last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
-        try:
-            return rule(state, line, end, silent)
-        finally:
-            state.lineMax = last
-
-    return bounded
+    last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
+    try:
+        return rule(state, line, end, silent)
+    finally:
+        state.lineMax = last
 
 
-def _bound_table(rule: BlockRule) -> BlockRule:
+def _bound_table(
+    rule: BlockRule, state: StateBlock, line: int, end: int, silent: bool
+) -> bool:
     """The rule for tables adds cells to short rows: 2 KB become a hundred MB."""
-
-    def bounded(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-        is_table = rule(state, line, end, silent)
-        most = _MIN_TOKENS + len(state.src) // 4
-        if len(state.tokens) > most:
-            raise DocumentTooLarge(f"The tables have more than {most // 3:,} cells")
-        return is_table
-
-    return bounded
+    is_table = rule(state, line, end, silent)
+    most = _MIN_TOKENS + len(state.src) // 4
+    if len(state.tokens) > most:
+        raise DocumentTooLarge(f"The tables have more than {most // 3:,} cells")
+    return is_table
 
 
 #: Rules that would take more than time and memory in proportion to the document.
@@ -221,12 +217,8 @@ def _locate(name: str, rule: Rule, state: StateInline, silent: bool) -> bool:
     """Follows a rule and notes where its tokens are."""
     start, count = state.pos, len(state.tokens)
     is_found = rule(state, silent)
-    if is_found and not silent and name != "text":
-        _note(name, state, count, start)
-    return is_found
-
-
-def _note(name: str, state: StateInline, count: int, start: int) -> None:
+    if not is_found or silent or name == "text":
+        return is_found
     new = [token for token in state.tokens[count:] if "span" not in token.meta]
     if name in ("emphasis", "strikethrough"):
         # Each token is a mark; a text before them may have come along.
@@ -243,6 +235,7 @@ def _note(name: str, state: StateInline, count: int, start: int) -> None:
         new[-1].meta["span"] = start, state.pos
         if name == "image":
             new[-1].meta["image_text"] = start + 2, parseLinkLabel(state, start + 1)
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -106,8 +107,6 @@ class Package:
         name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)[-2:]
         self.file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
         copied = _describe(member)
-        copied.CRC = member.CRC
-        copied.compress_size, copied.file_size = member.compress_size, member.file_size
         # zipfile can only compress again: this is what its `writestr` does to the file.
         out = target.fp
         assert out is not None
@@ -126,13 +125,9 @@ class Package:
 
 
 def _describe(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """The same name, date, method and attributes, without sizes and extra fields."""
-    described = zipfile.ZipInfo(member.filename, member.date_time)
-    for name in (
-        *("compress_type", "comment", "create_system", "create_version"),
-        *("extract_version", "internal_attr", "external_attr"),
-    ):
-        setattr(described, name, getattr(member, name))
+    """The same member without extra fields, and with its sizes before its content."""
+    described = copy(member)
+    described.extra, described.flag_bits = b"", 0
     return described
 
 
