@@ -6,8 +6,7 @@ import pytest
 from babel.messages.pofile import read_po
 
 from contract.languages import LANGUAGES
-from documents.errors import DamagedDocument
-from tests.documents.formats.translating import keep, read, shout, translate
+from tests.documents.formats.translating import keep, shout, translate
 
 HEADER = r"""# A title
 msgid ""
@@ -29,40 +28,6 @@ msgstr[1] "{}"
 
 def make(entry: str, language: str = "de") -> bytes:
     return (HEADER.format(language, "") + entry).encode()
-
-
-@pytest.mark.parametrize(
-    ("entry", "new"),
-    [
-        ('msgid "a b"\nmsgstr ""\n', 'msgid "a b"\nmsgstr "A B"\n'),
-        ('msgid "a b"\nmsgstr "x"\n', None),
-        ('#, fuzzy\nmsgid "a b"\nmsgstr "x"\n', None),
-        ('msgid "home.title"\nmsgstr ""\n', None),
-        ('#~ msgid "a b"\n#~ msgstr ""\n', None),
-        (
-            'msgctxt "c d"\nmsgid "a b"\nmsgstr ""',
-            'msgctxt "c d"\nmsgid "a b"\nmsgstr "A B"',
-        ),
-        (
-            '# note\n#: a.c:1\nmsgid "a \\"b\\"\\t\\n"\nmsgstr ""\n',
-            '# note\n#: a.c:1\nmsgid "a \\"b\\"\\t\\n"\nmsgstr "A \\"B\\"\\t\\n"\n',
-        ),
-        (
-            'msgid ""\n"a\\n"\n"b"\nmsgstr ""\n',
-            'msgid ""\n"a\\n"\n"b"\nmsgstr ""\n"A\\n"\n"B"\n',
-        ),
-        ('msgid "\\303\\x41 b"\nmsgstr ""\n', 'msgid "\\303\\x41 b"\nmsgstr "ÃA B"\n'),
-    ],
-    ids="empty done fuzzy code obsolete context escapes lines numbers".split(),
-)
-def test_what_has_no_translation_gets_one(entry, new):
-    assert translate("a.po", make(entry), shout) == make(new or entry)
-
-
-@pytest.mark.parametrize(("target", "texts"), [("de", []), ("fr", ["a"])])
-def test_what_is_translated_already_is_not_read(target, texts):
-    catalog = b'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "a"\nmsgstr "b"\n'
-    assert read("a.po", catalog, target) == texts
 
 
 def test_a_catalog_in_another_language_is_translated_anew():
@@ -103,11 +68,6 @@ def test_the_header_of_the_language_says_how_many_forms():
     assert new.endswith('\nmsgstr[0] "%D FILES"\n')
 
 
-def test_forms_that_are_translated_stay():
-    new = translate("a.po", make(FILES.format("%d Datei", "")), shout)
-    assert new == make(FILES.format("%d Datei", "%D FILES"))
-
-
 @pytest.mark.parametrize("target", LANGUAGES)
 def test_other_programs_read_the_catalog(target, tmp_path):
     wrapped = '"Plural-Forms: nplurals=3; "\n"plural=(n==1 ? 0 : n==2 ? 1 : 2);\\n"\n'
@@ -131,30 +91,6 @@ def test_a_long_text_is_broken_where_its_source_is():
     added = new.removeprefix(HEADER.format("de", "")).splitlines()[4:]
     assert "".join(line.strip('"') for line in added) == words * 2
     assert max(map(len, added)) <= 79
-
-
-def test_ends_of_lines_stay():
-    content = make('msgid "a b"\nmsgstr ""\n').replace(b"\n", b"\r\n")
-    new = make('msgid "a b"\nmsgstr "A B"\n').replace(b"\n", b"\r\n")
-    assert translate("a.po", content, shout) == new
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        ("Just text", "Line 1 is no line"),
-        ('"text"\n', "Line 1 is no line"),
-        ("# only a note\n", "no msgid"),
-        ('msgid "a"\n\nmsgid "b"\n', "has no msgid or no msgstr"),
-        ('msgid "a"\nmsgstr "b\n', "Line 2 is no line"),
-        ('msgstr "a"\n', "before line 2 has no msgid"),
-        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "before line 2 has .* twice"),
-        ('msgid "a"\nmsgstr ""\nmsgid_plural "b"\n', "before line 3 has .* twice"),
-    ],
-)
-def test_what_is_no_catalog_is_an_error(content, fault):
-    with pytest.raises(DamagedDocument, match=fault):
-        read("a.po", content.encode())
 
 
 @pytest.mark.parametrize(
@@ -184,12 +120,6 @@ def test_plural_forms_that_cannot_be_worked_out_are_those_of_the_language(plural
     new = translate("a.po", (header + FILES.format("", "")).encode(), shout).decode()
     assert new.startswith(header)
     assert new.count("msgstr[") == 2
-
-
-def test_signs_that_a_file_cannot_have_are_written_as_numbers():
-    entry = 'msgid "a \\000 \\x1f b"\nmsgstr ""\n'
-    new = translate("a.po", make(entry), keep)
-    assert new == make('msgid "a \\000 \\x1f b"\nmsgstr "a \\000 \\037 b"\n')
 
 
 def test_a_long_text_of_spaces_is_broken():

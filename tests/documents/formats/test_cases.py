@@ -1,0 +1,115 @@
+"""What the documents in `cases.yaml` are read as, and how they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
+from documents.formats.subtitles import divide
+from tests.documents.formats.translating import keep, read, shout, translate
+
+GROUPS = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text("utf-8"))
+
+
+def list_cases(kind: str) -> list[Any]:
+    """The name, the document and what is expected; nothing is the document itself."""
+    cases = []
+    for group in GROUPS:
+        name, frame = group["name"], group.get("frame", "¦")
+        for content, *expected in group.get(kind, ()):
+            if kind == "changes":
+                (new,) = expected
+                expected = [frame.replace("¦", content if new is None else new)]
+            document = frame.replace("¦", content).encode()
+            case = pytest.param(name, document, *expected, id=f"{name} {content[:30]}")
+            cases.append(case)
+    return cases
+
+
+@pytest.mark.parametrize(("name", "document", "texts"), list_cases("texts"))
+def test_texts_are_found_and_stay(name, document, texts):
+    assert read(name, document) == texts
+    assert translate(name, document, keep) == document
+
+
+@pytest.mark.parametrize(("name", "document", "new"), list_cases("changes"))
+def test_texts_are_translated_and_everything_else_stays(name, document, new):
+    assert translate(name, document, shout).decode() == new
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "text", "new"), list_cases("translations")
+)
+def test_a_translation_brings_no_markup_of_its_own(name, document, text, new):
+    assert translate(name, document, lambda _: text).decode() == new
+
+
+@pytest.mark.parametrize(("name", "document", "said"), list_cases("damaged"))
+def test_what_is_damaged_is_told(name, document, said):
+    with pytest.raises(DamagedDocument) as caught:
+        read(name, document)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "document", "said"), list_cases("refused"))
+def test_what_is_hostile_is_refused(name, document, said):
+    with pytest.raises(RefusedContent, match=said):
+        read(name, document)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.json", b"[" * 201, "deeper than 200 at line 1, column 201"),
+        ("a.xlf", b"<xliff>" + b"<a>" * 200, "more than 200 deep"),
+    ],
+)
+def test_deep_nesting_is_refused(name, content, said):
+    with pytest.raises(RefusedContent, match=said):
+        read(name, content)
+    assert read("a.json", b"[" * 200 + b'"a b"' + b"]" * 200) == ["a b"]
+
+
+def test_elements_of_a_page_may_move_with_their_attributes():
+    page = b"<p><b>one</b> <img alt='two'></p>"
+    new = {
+        '<g id="1">one</g> <x id="2"/>': '<x id="2"/> <g id="1">ein</g>',
+        "two": "zwei",
+    }
+    written = translate("a.html", page, new.__getitem__)
+    assert written == b"<p><img alt='zwei'> <b>ein</b></p>"
+
+
+def test_short_rows_of_markdown_do_not_fill_the_memory():
+    """Half a kilobyte becomes 65,000 cells: one such table may be, and not hundreds."""
+    rows = "|" + "a|" * 256 + "\n|" + "-|" * 256 + "\n" + "|b\n" * 256 + "\n"
+    assert read("a.md", rows.encode())
+    with pytest.raises(DocumentTooLarge, match=r"more than 100,\d+ cells"):
+        read("a.md", rows.encode() * 4)
+
+
+def test_a_longer_translation_keeps_width_and_indentation():
+    lines = "  This text was broken by an editor at forty\n  characters, and it ends here.\n"
+    new = translate("a.txt", lines.encode(), lambda text: f"{text} {text}").decode()
+    assert all(line.startswith("  ") and len(line) <= 44 for line in new.splitlines())
+    assert new.split() == lines.split() * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "lengths", "lines"),
+    [
+        ("one two three four", [5, 5], ["one two", "three four"]),
+        ("one two three four", [1, 9], ["one", "two three four"]),
+        ("one", [5, 5], ["one", ""]),
+        ("", [5], [""]),
+        ("<i>one two</i>", [3, 3], ["<i>one", "two</i>"]),
+        ("我想你是对的。", [2, 4], ["我想", "你是对的。"]),
+        ("one\u00a0two", [3], ["one\u00a0two"]),
+    ],
+)
+def test_a_subtitle_is_divided_between_words(text, lengths, lines):
+    assert divide(text, lengths) == lines
