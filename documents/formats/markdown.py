@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.helpers import parseLinkLabel
@@ -186,22 +187,18 @@ def _bound_comment(rule: Rule, state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _bound_reference(
-    rule: BlockRule, state: StateBlock, line: int, end: int, silent: bool
-) -> bool:
+def _bound_reference(rule: BlockRule, state: StateBlock, line: int, *rest: Any) -> bool:
     """The rule for the addresses of links joins all lines that may be their titles."""
     last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
     try:
-        return rule(state, line, end, silent)
+        return rule(state, line, *rest)
     finally:
         state.lineMax = last
 
 
-def _bound_table(
-    rule: BlockRule, state: StateBlock, line: int, end: int, silent: bool
-) -> bool:
+def _bound_table(rule: BlockRule, state: StateBlock, line: int, *rest: Any) -> bool:
     """The rule for tables adds cells to short rows: 2 KB become a hundred MB."""
-    is_table = rule(state, line, end, silent)
+    is_table = rule(state, line, *rest)
     most = _MIN_TOKENS + len(state.src) // 4
     if len(state.tokens) > most:
         raise DocumentTooLarge(f"The tables have more than {most // 3:,} cells")
