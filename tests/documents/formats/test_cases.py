@@ -1,4 +1,4 @@
-"""What the documents in `cases.yaml` are read as, and how they are written."""
+"""The documents in `cases.yaml`: their texts, and the documents that translations make."""
 
 from __future__ import annotations
 
