@@ -1,28 +1,38 @@
-"""The captioning task: a caption for an image, or for each frame of an array."""
+"""The captioning task: a caption for an image, or for each frame of an array, by any BLIP-2 of
+Transformers, with OPT or T5 as its language model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
+from typing import Any
 
-from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
+import torch
+from transformers import AutoTokenizer, Blip2ForConditionalGeneration, GenerationConfig
+
+from handlers.base import ModelConfig, Outcome, Result, Row
 from handlers.engine.errors import OutOfMemory, run_in_halves
-from handlers.engine.vision.captioner import CaptioningEngine
 from handlers.engine.vision.engine import Image
-from handlers.images import BLACK, no_memory, place_engine, read_frames
+from handlers.images import BLACK, ImageHandler, no_memory, read_frames
 
 
-class CaptioningHandler(TaskHandler[list[Image]]):
-    """Serves one BLIP-2. The frames of all rows of a batch are captioned together."""
+class CaptioningHandler(ImageHandler[list[Image]]):
+    """Serves one BLIP-2 without a prompt, so that all images begin alike and an image's caption
+    is the same in any batch. The frames of all rows of a batch are captioned together."""
+
+    kind = Blip2ForConditionalGeneration
 
     def load_model(self, config: ModelConfig) -> None:
-        options = config.options
-        self.max_pixels: int = options["max_pixels"]
-        self.max_batch_frames: int = options["max_batch_frames"]
-        self.engine = place_engine(
-            CaptioningEngine, config, max_tokens=options["max_tokens"]
+        super().load_model(config)
+        self.max_batch_frames: int = config.options["max_batch_frames"]
+        self._tokenizer = AutoTokenizer.from_pretrained(
+            config.directory, local_files_only=True
         )
-        self.engine.caption([self.engine.preprocess(BLACK)])
+        model = self.engine.model
+        self._prompt = _make_prompt(model.config).to(model.device)
+        self._generation = _make_generation(model, config.options["max_tokens"])
+        self.compute([self.engine.preprocess(BLACK)])
 
     def preprocess(self, row: Row) -> list[Image]:
         return [*map(self.engine.preprocess, read_frames(row, self.max_pixels))]
@@ -30,9 +40,7 @@ class CaptioningHandler(TaskHandler[list[Image]]):
     def infer(self, items: Sequence[list[Image]], deadline: float) -> Outcome:
         images = list(chain(*items))
         packs = [
-            run_in_halves(
-                self.engine.caption, images[start : start + self.max_batch_frames]
-            )
+            run_in_halves(self.compute, images[start : start + self.max_batch_frames])
             for start in range(0, len(images), self.max_batch_frames)
         ]
         dealt = chain.from_iterable(captions for captions, _ in packs)
@@ -42,8 +50,55 @@ class CaptioningHandler(TaskHandler[list[Image]]):
             results, {"BabelgateFrames": len(images), "BabelgateHalvedPacks": halved}
         )
 
+    def compute(self, items: Sequence[Image]) -> list[str]:
+        return self.engine.infer(items, self._generate)
+
+    def _generate(self, places: list[int], pixels: torch.Tensor) -> list[str]:
+        model = self.engine.model
+        prompts = self._prompt.expand(len(places), -1)
+        tokens = model.generate(
+            pixel_values=pixels,
+            input_ids=prompts,
+            attention_mask=torch.ones_like(prompts),
+            generation_config=self._generation,
+        )
+        if model.config.use_decoder_only_language_model:
+            tokens = tokens[:, prompts.shape[1] :]
+        captions = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        return [caption.strip() for caption in captions]
+
 
 def _answer(captions: list[str | OutOfMemory]) -> Result:
     if any(isinstance(caption, OutOfMemory) for caption in captions):
         return no_memory()
     return {"captions": captions}
+
+
+def _make_prompt(config: Any) -> torch.Tensor:
+    """The processor's tokens for an empty text: the places of the image, then the token that
+    begins a text. T5 has none and reads its end token there."""
+    text = config.text_config
+    if config.image_token_index is None:
+        # An older Transformers wrote the checkpoint. Any token that is not text will do.
+        config.image_token_index = text.vocab_size - 1
+    begin = text.eos_token_id if text.bos_token_id is None else text.bos_token_id
+    places = [config.image_token_index] * config.num_query_tokens
+    return torch.tensor([[*places, begin]])
+
+
+def _make_generation(model: Any, max_tokens: int) -> GenerationConfig:
+    """Follows `generation_config.json`, else the language model's configuration, but always
+    takes the likeliest caption, never a sample."""
+    own = model.language_model.generation_config.to_dict()
+    said = {
+        key: value
+        for key, value in model.generation_config.to_dict().items()
+        if value is not None
+    }
+    chance = dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "typical_p"))
+    return GenerationConfig.from_dict(
+        own
+        | said
+        | chance
+        | {"do_sample": False, "max_new_tokens": max_tokens, "max_length": None}
+    )

@@ -3,42 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
-from handlers.engine.vision.classifier import ClassificationEngine, ScoredLabel
+import torch
+from transformers import AutoModelForImageClassification
+
+from handlers.base import ModelConfig, Result, Row
 from handlers.engine.vision.engine import Image
-from handlers.images import BLACK, answer_images, place_engine, read_frame
+from handlers.images import BLACK, ImageHandler
 from handlers.schemas import ClassificationRow
 
 #: An image, and how many labels it is to have.
 _Item = tuple[Image, int]
 
 
-class ClassificationHandler(TaskHandler[_Item]):
+class ClassificationHandler(ImageHandler[_Item]):
     """Serves one image classifier. A batch's images are classified together."""
 
+    kind = AutoModelForImageClassification
+
     def load_model(self, config: ModelConfig) -> None:
-        self.max_pixels: int = config.options["max_pixels"]
-        self.engine = place_engine(ClassificationEngine, config)
-        self.engine.classify([self.engine.preprocess(BLACK)], top_k=1)
+        super().load_model(config)
+        self.compute([(self.engine.preprocess(BLACK), 1)])
 
     def preprocess(self, row: Row) -> _Item:
         top_k = row.read_parameters(ClassificationRow).top_k
-        return self.engine.preprocess(read_frame(row, self.max_pixels)), top_k
+        return self.read_image(row), top_k
 
-    def infer(self, items: Sequence[_Item], deadline: float) -> Outcome:
-        return answer_images(self._classify, items, _describe)
+    def compute(self, items: Sequence[_Item]) -> list[Result]:
+        model = self.engine.model
+        names = model.config.id2label
 
-    def _classify(self, items: Sequence[_Item]) -> list[list[ScoredLabel]]:
-        images = [image for image, _ in items]
-        return self.engine.classify(images, top_k=max(top_k for _, top_k in items))
+        def rank(places: list[int], pixels: torch.Tensor) -> list[list[dict[str, Any]]]:
+            logits = model(pixels).logits.float()
+            best = logits.softmax(dim=1).topk(min(most, logits.shape[1]))
+            found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            return [
+                [
+                    {"label": names[i], "score": round(score, 4)}
+                    for i, score in zip(*each, strict=True)
+                ]
+                for each in found
+            ]
 
-
-def _describe(item: _Item, labels: list[ScoredLabel]) -> Result:
-    _, top_k = item
-    return {
-        "labels": [
-            {"label": label.label, "score": round(label.score, 4)}
-            for label in labels[:top_k]
+        most = max(top_k for _, top_k in items)
+        labels = self.engine.infer([image for image, _ in items], rank)
+        return [
+            {"labels": found[:top_k]}
+            for found, (_, top_k) in zip(labels, items, strict=True)
         ]
-    }

@@ -2,41 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from handlers.base import ModelConfig, Outcome, Result, Row, TaskHandler
-from handlers.engine.vision.detector import DetectionEngine, Object, Question
-from handlers.images import BLACK, answer_images, place_engine, read_frame
+import torch
+from transformers import AutoModelForObjectDetection
+
+from handlers.base import ModelConfig, Result, Row
+from handlers.engine.vision.engine import Image
+from handlers.images import BLACK, ImageHandler
 from handlers.schemas import DetectionRow
 
+#: An image, and the score above which its objects are wanted.
+_Item = tuple[Image, float]
+#: The sides of a box, from the image's upper left corner.
+_SIDES = ("left", "top", "right", "bottom")
 
-class DetectionHandler(TaskHandler[Question]):
+
+class DetectionHandler(ImageHandler[_Item]):
     """Serves one object detector. A batch's images may have different sizes."""
 
+    kind = AutoModelForObjectDetection
+
     def load_model(self, config: ModelConfig) -> None:
-        self.max_pixels: int = config.options["max_pixels"]
-        self.engine = place_engine(DetectionEngine, config)
-        self.engine.detect([Question(self.engine.preprocess(BLACK), threshold=0.5)])
+        super().load_model(config)
+        self.compute([(self.engine.preprocess(BLACK), 0.5)])
 
-    def preprocess(self, row: Row) -> Question:
+    def preprocess(self, row: Row) -> _Item:
         threshold = row.read_parameters(DetectionRow).threshold
-        image = self.engine.preprocess(read_frame(row, self.max_pixels))
-        return Question(image, threshold)
+        return self.read_image(row), threshold
 
-    def infer(self, items: Sequence[Question], deadline: float) -> Outcome:
-        return answer_images(self.engine.detect, items, _describe)
+    def compute(self, items: Sequence[_Item]) -> list[Result]:
+        def find(places: list[int], pixels: torch.Tensor) -> list[Result]:
+            return self._find([items[place] for place in places], pixels)
 
+        return self.engine.infer([image for image, _ in items], find)
 
-def _describe(item: Question, objects: list[Object]) -> Result:
-    return {
-        "objects": [_describe_object(found) for found in objects],
-        "width": item.image.width,
-        "height": item.image.height,
-    }
+    def _find(self, items: Sequence[_Item], pixels: torch.Tensor) -> list[Result]:
+        output = self.engine.model(pixels)
+        # Boxes in half precision would be off by pixels in a large image.
+        output.logits = output.logits.float()
+        output.pred_boxes = output.pred_boxes.float()
+        found = self.engine.processor.post_process_object_detection(
+            output,
+            threshold=min(threshold for _, threshold in items),
+            target_sizes=[(image.height, image.width) for image, _ in items],
+        )
+        return [
+            {
+                "objects": self._describe(*item, objects),
+                "width": item[0].width,
+                "height": item[0].height,
+            }
+            for item, objects in zip(items, found, strict=True)
+        ]
 
-
-def _describe_object(found: Object) -> dict[str, Any]:
-    box = {side: round(pixels, 1) for side, pixels in asdict(found.box).items()}
-    return {"label": found.label, "score": round(found.score, 4), "box": box}
+    def _describe(
+        self, image: Image, threshold: float, found: Mapping[str, torch.Tensor]
+    ) -> list[dict[str, Any]]:
+        scores, order = found["scores"].sort(descending=True, stable=True)
+        kept = order[scores > threshold]
+        limits = torch.tensor(2 * (image.width, image.height), device=kept.device)
+        boxes = found["boxes"][kept].clamp(min=torch.zeros_like(limits), max=limits)
+        names = self.engine.model.config.id2label
+        return [
+            {
+                "label": names[label],
+                "score": round(score, 4),
+                "box": {k: round(v, 1) for k, v in zip(_SIDES, box, strict=True)},
+            }
+            for label, score, box in zip(
+                found["labels"][kept].tolist(),
+                found["scores"][kept].tolist(),
+                boxes.tolist(),
+                strict=True,
+            )
+        ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 
-from handlers.base import ModelConfig, Outcome, Result, Row, TaskError
+from handlers.base import ModelConfig, Outcome, Row, TaskError, TaskHandler
 from handlers.engine.errors import OutOfMemory, run_in_halves
 from handlers.engine.vision.decoding import (
     Frame,
@@ -17,27 +18,12 @@ from handlers.engine.vision.decoding import (
     UnknownImageFormat,
     decode_frames,
 )
-from handlers.engine.vision.engine import VisionEngine
+from handlers.engine.vision.engine import Image, VisionEngine
 
-Engine = TypeVar("Engine", bound=VisionEngine)
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 
 #: Warms a model up.
 BLACK: Frame = np.zeros((64, 64, 3), np.uint8)
-
-
-def place_engine(kind: type[Engine], config: ModelConfig, **options: Any) -> Engine:
-    """A task's engine, with the device and threads that the map gives it."""
-    if threads := config.options["threads"]:  # 0 is one per core
-        torch.set_num_threads(threads)
-    return kind(
-        config.directory,
-        device=config.device,
-        index=config.device_index,
-        compute_type=config.options["compute_type"],
-        **options,
-    )
 
 
 def read_frames(row: Row, max_pixels: int) -> list[Frame]:
@@ -61,20 +47,39 @@ def read_frame(row: Row, max_pixels: int) -> Frame:
     return frames[0]
 
 
-def answer_images(
-    run: Callable[[Sequence[Item]], Sequence[Answer]],
-    items: Sequence[Item],
-    describe: Callable[[Item, Answer], Result],
-) -> Outcome:
-    """Run a batch of one image per row, and describe each answer."""
-    answers, halved = run_in_halves(run, items)
-    results = [
-        no_memory() if isinstance(answer, OutOfMemory) else describe(item, answer)
-        for item, answer in zip(items, answers, strict=True)
-    ]
-    return Outcome(
-        results, {"BabelgateFrames": len(items), "BabelgateHalvedPacks": halved}
-    )
+class ImageHandler(TaskHandler[Item]):
+    """A task that a model of Transformers does for images, one per row."""
+
+    #: The Transformers class that reads the model's directory.
+    kind: ClassVar[Any]
+
+    @abstractmethod
+    def compute(self, items: Sequence[Any]) -> Sequence[Any]:
+        """The result of each item. Raises OutOfMemory or DeviceFault."""
+
+    def load_model(self, config: ModelConfig) -> None:
+        """Loads the model with the device and threads that the map gives it."""
+        options = config.options
+        if threads := options["threads"]:  # 0 is one per core
+            torch.set_num_threads(threads)
+        self.max_pixels: int = options["max_pixels"]
+        self.engine = VisionEngine(
+            self.kind,
+            config.directory,
+            device=config.device,
+            index=config.device_index,
+            compute_type=options["compute_type"],
+        )
+
+    def read_image(self, row: Row) -> Image:
+        """The one image of a row. Raises TaskError."""
+        return self.engine.preprocess(read_frame(row, self.max_pixels))
+
+    def infer(self, items: Sequence[Item], deadline: float) -> Outcome:
+        answers, halved = run_in_halves(self.compute, items)
+        results = [no_memory() if isinstance(a, OutOfMemory) else a for a in answers]
+        counts = {"BabelgateFrames": len(items), "BabelgateHalvedPacks": halved}
+        return Outcome(results, counts)
 
 
 def no_memory() -> TaskError:

@@ -30,12 +30,8 @@ from tests.random_vision import draw_frames
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-#: A model for each task, and what its engine is asked.
-TASKS = {
-    "captioning": ("blip2", "caption"),
-    "classification": ("resnet", "classify"),
-    "detection": ("rt_detr", "detect"),
-}
+#: A model for each task.
+TASKS = {"captioning": "blip2", "classification": "resnet", "detection": "rt_detr"}
 BODIES = [
     write_image(draw_frames(1)[0]),
     write_image(draw_frames(1, height=50, width=90, seed=1)[0], "JPEG", quality=95),
@@ -66,7 +62,7 @@ def task(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def directory(task: str, request: pytest.FixtureRequest) -> Path:
-    found: Path = request.getfixturevalue(TASKS[task][0])
+    found: Path = request.getfixturevalue(TASKS[task])
     return found
 
 
@@ -76,20 +72,19 @@ def handler(task: str, directory: Path) -> TaskHandler[Any]:
 
 
 def limit_memory(
-    monkeypatch: pytest.MonkeyPatch, handler: Any, task: str, images: int
+    monkeypatch: pytest.MonkeyPatch, handler: Any, images: int
 ) -> list[int]:
     """Gives the model room for `images` images; returns the sizes of its batches."""
     batches: list[int] = []
-    name = TASKS[task][1]
-    run = getattr(handler.engine, name)
+    compute = handler.compute
 
-    def run_if_it_fits(items: Sequence[Any], **options: Any) -> Any:
+    def compute_if_it_fits(items: Sequence[Any]) -> Any:
         batches.append(len(items))
         if len(items) > images:
             raise OutOfMemory("out of memory")
-        return run(items, **options)
+        return compute(items)
 
-    monkeypatch.setattr(handler.engine, name, run_if_it_fits)
+    monkeypatch.setattr(handler, "compute", compute_if_it_fits)
     return batches
 
 
@@ -123,10 +118,10 @@ def test_a_row_is_answered_alike_alone_and_in_a_batch(handler: TaskHandler[Any])
 
 
 def test_what_does_not_fit_into_memory_is_run_in_halves(
-    handler: TaskHandler[Any], task: str, monkeypatch: pytest.MonkeyPatch
+    handler: TaskHandler[Any], monkeypatch: pytest.MonkeyPatch
 ):
     expected = ask(handler, BODIES)
-    batches = limit_memory(monkeypatch, handler, task, 2)
+    batches = limit_memory(monkeypatch, handler, 2)
     metrics = FakeMetrics()
     check_all_alike(ask(handler, BODIES, metrics=metrics), expected)
     assert batches == [5, 2, 3, 1, 2]
@@ -135,9 +130,9 @@ def test_what_does_not_fit_into_memory_is_run_in_halves(
 
 
 def test_a_row_that_does_not_fit_alone_is_503(
-    handler: TaskHandler[Any], task: str, monkeypatch: pytest.MonkeyPatch
+    handler: TaskHandler[Any], monkeypatch: pytest.MonkeyPatch
 ):
-    limit_memory(monkeypatch, handler, task, 0)
+    limit_memory(monkeypatch, handler, 0)
     for answer in ask(handler, BODIES[:2]):
         assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
         assert answer.content["type"] == "urn:babelgate:out-of-memory"
@@ -194,7 +189,7 @@ def write(rows: Sequence[Sequence[Frame]]) -> list[bytes]:
 def test_frames_of_all_rows_are_read_in_packs(
     captioner: CaptioningHandler, monkeypatch: pytest.MonkeyPatch
 ):
-    packs = limit_memory(monkeypatch, captioner, "captioning", 4)
+    packs = limit_memory(monkeypatch, captioner, 4)
     metrics = FakeMetrics()
     ask(captioner, write(ROWS), metrics=metrics)
     assert packs == [4, 4, 4, 3]
@@ -207,14 +202,14 @@ def test_a_frame_that_does_not_fit_costs_its_own_row(
     captioner: CaptioningHandler, monkeypatch: pytest.MonkeyPatch
 ):
     expected = ask(captioner, write(ROWS))
-    caption = captioner.engine.caption
+    compute = captioner.compute
 
-    def caption_small(images: Sequence[Image]) -> list[str]:
+    def compute_small(images: Sequence[Image]) -> list[str]:
         if any(image.height == 30 for image in images):
             raise OutOfMemory("out of memory")
-        return caption(images)
+        return compute(images)
 
-    monkeypatch.setattr(captioner.engine, "caption", caption_small)
+    monkeypatch.setattr(captioner, "compute", compute_small)
     answers = ask(captioner, write(ROWS))
     assert [answer.status for answer in answers] == [200, 503, 200, 200, 200]
     for i in (0, 2, 3, 4):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -100,13 +100,12 @@ class Preprocessor:
 
 
 class VisionEngine(Preprocessor):
-    """Loads a Hugging Face directory: float32 on a CPU, float16 or bfloat16 on a GPU."""
-
-    #: The Transformers class that reads the directory.
-    kind: ClassVar[Any]
+    """Loads a Hugging Face directory: float32 on a CPU, float16 or bfloat16 on a GPU. `kind`
+    is the Transformers class that reads it."""
 
     def __init__(
         self,
+        kind: Any,
         directory: Path,
         *,
         device: str = "cpu",
@@ -118,12 +117,12 @@ class VisionEngine(Preprocessor):
         super().__init__(directory, device=place, dtype=dtype)
         # Parts that Transformers has loaded in another precision, as BLIP-2's Q-Former, keep
         # theirs. Weights that are pickled are not read.
-        model = self.kind.from_pretrained(
+        model = kind.from_pretrained(
             directory, dtype=dtype, local_files_only=True, use_safetensors=True
         )
-        self._model = model.to(place).eval()
+        self.model = model.to(place).eval()
 
-    def _infer(
+    def infer(
         self,
         images: Sequence[Image],
         compute: Callable[[list[int], torch.Tensor], Sequence[Answer]],

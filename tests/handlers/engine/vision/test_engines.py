@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,13 @@ from transformers import (
     Blip2Processor,
 )
 
-from handlers.engine.vision.captioner import CaptioningEngine
-from handlers.engine.vision.classifier import ClassificationEngine
+from handlers.base import TaskHandler
+from handlers.captioning import CaptioningHandler
 from handlers.engine.vision.decoding import Frame
-from handlers.engine.vision.detector import DetectionEngine, Object, Question
+from handlers.engine.vision.engine import VisionEngine
+from tests.handlers.encoding import write_npy
+from tests.handlers.fakes import ask
+from tests.handlers.test_vision import start
 from tests.random_vision import LABELS, build_blip2, draw_frames
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -39,6 +41,7 @@ FRAMES = [
     *draw_frames(6),
 ]
 TOKENS, THRESHOLD = 8, 0.1
+LARGE = {"max_pixels": 100_000}
 
 
 @pytest.fixture(params=["blip2", "blip2_t5"])
@@ -53,8 +56,19 @@ def detector(request: pytest.FixtureRequest) -> Path:
     return found
 
 
-def caption(engine: CaptioningEngine, frames: Sequence[Frame]) -> list[str]:
-    return engine.caption([engine.preprocess(frame) for frame in frames])
+def answer(
+    handler: TaskHandler[Any], frames: Sequence[Frame] = FRAMES, **parameters: str
+) -> list[Any]:
+    """The contents of the answers to a batch of frames with the same parameters."""
+    bodies = [write_npy(frame) for frame in frames]
+    every = dict.fromkeys(range(len(bodies)), parameters)
+    return [answer.content for answer in ask(handler, bodies, parameters=every)]
+
+
+def caption(directory: Path, max_tokens: int = 30) -> list[str]:
+    options = {"max_tokens": max_tokens, **LARGE}
+    contents = answer(start("captioning", directory, options))
+    return [content["captions"][0] for content in contents]
 
 
 def edit(directory: Path, name: str, changes: dict[str, Any]) -> None:
@@ -78,14 +92,14 @@ def test_captions_are_those_of_transformers(captioner: Path):
     )
     output = model.generate(**inputs, max_new_tokens=TOKENS, do_sample=False)
     expected = processor.batch_decode(output, skip_special_tokens=True)
-    found = caption(CaptioningEngine(captioner, max_tokens=TOKENS), FRAMES)
+    found = caption(captioner, TOKENS)
     assert found == [text.strip() for text in expected]
     assert len(set(found)) > 3, "the model says the same of everything"
 
 
 def test_weights_have_the_precision_that_was_asked_for(blip2: Path):
     """But for the Q-Former, of which float16 is too small."""
-    model = CaptioningEngine(blip2, compute_type="float16")._model
+    model = VisionEngine(CaptioningHandler.kind, blip2, compute_type="float16").model
     assert model.vision_model.post_layernorm.weight.dtype == torch.float16
     assert model.language_projection.weight.dtype == torch.float16
     assert model.qformer.layernorm.weight.dtype == torch.float32
@@ -112,15 +126,13 @@ def test_what_a_model_says_of_itself_changes_no_caption(
     usual = request.getfixturevalue(model)
     other = shutil.copytree(usual, tmp_path / "other")
     edit(other, file, changes)
-    assert caption(CaptioningEngine(other), FRAMES) == caption(
-        CaptioningEngine(usual), FRAMES
-    )
+    assert caption(other) == caption(usual)
 
 
 def test_the_model_says_how_it_searches(blip2: Path, tmp_path: Path):
     other = shutil.copytree(blip2, tmp_path / "other")
     edit(other, "generation_config.json", {"no_repeat_ngram_size": 1})
-    found = caption(CaptioningEngine(other, max_tokens=TOKENS), FRAMES)
+    found = caption(other, TOKENS)
     assert any(found)
     for text in found:
         assert len(set(text.split())) == len(text.split())
@@ -131,7 +143,7 @@ def test_pickled_weights_are_not_read(tmp_path: Path):
     (directory / "model.safetensors").unlink()
     torch.save({}, directory / "pytorch_model.bin")
     with pytest.raises(OSError, match="safetensors"):
-        CaptioningEngine(directory)
+        start("captioning", directory)
 
 
 def test_scores_are_those_of_transformers(resnet: Path):
@@ -140,28 +152,26 @@ def test_scores_are_those_of_transformers(resnet: Path):
     inputs = processor(FRAMES, input_data_format="channels_last", return_tensors="pt")
     with torch.inference_mode():
         expected = model(**inputs).logits.softmax(dim=1)
-    engine = ClassificationEngine(resnet)
-    found = engine.classify([engine.preprocess(f) for f in FRAMES], top_k=3)
-    for labels, scores in zip(found, expected, strict=True):
-        assert [label.score for label in labels] == sorted(
-            (label.score for label in labels), reverse=True
-        )
-        by_name = {label.label: label.score for label in labels}
+    found = answer(start("classification", resnet, LARGE), top_k="3")
+    for content, scores in zip(found, expected, strict=True):
+        by_name = {label["label"]: label["score"] for label in content["labels"]}
+        assert list(by_name.values()) == sorted(by_name.values(), reverse=True)
         wanted = dict(zip(LABELS, scores.tolist(), strict=True))
-        assert by_name == pytest.approx(wanted, abs=1e-5)
+        assert by_name == pytest.approx(wanted, abs=1e-4)
 
 
 def detect(
-    engine: DetectionEngine, frames: Sequence[Frame], threshold: float = THRESHOLD
-) -> list[list[Object]]:
-    return engine.detect([Question(engine.preprocess(f), threshold) for f in frames])
+    directory: Path, frames: Sequence[Frame], threshold: float = THRESHOLD
+) -> list[list[Any]]:
+    handler = start("detection", directory, LARGE)
+    contents = answer(handler, frames, threshold=str(threshold))
+    return [content["objects"] for content in contents]
 
 
 def test_objects_are_those_of_transformers(detector: Path):
     model = AutoModelForObjectDetection.from_pretrained(detector).eval()
     processor = AutoImageProcessor.from_pretrained(detector, backend="pil")
-    engine = DetectionEngine(detector)
-    for frame, found in zip(FRAMES, detect(engine, FRAMES), strict=True):
+    for frame, found in zip(FRAMES, detect(detector, FRAMES), strict=True):
         inputs = processor(
             frame, input_data_format="channels_last", return_tensors="pt"
         )
@@ -173,28 +183,25 @@ def test_objects_are_those_of_transformers(detector: Path):
         assert found, "the model sees nothing"
         order = expected["scores"].argsort(descending=True, stable=True)
         labels = [LABELS[label] for label in expected["labels"][order]]
-        assert [thing.label for thing in found] == labels
+        assert [thing["label"] for thing in found] == labels
         scores = expected["scores"][order].tolist()
-        assert [thing.score for thing in found] == pytest.approx(scores, abs=1e-5)
+        assert [thing["score"] for thing in found] == pytest.approx(scores, abs=1e-4)
 
 
 def test_boxes_are_in_pixels_of_the_image_as_it_came(rt_detr: Path):
     """The model sees the same of a plain image and of one twice as large."""
-    engine = DetectionEngine(rt_detr)
     small, large = (np.full((s, 2 * s, 3), (9, 99, 200), np.uint8) for s in (64, 128))
-    before, after = detect(engine, [small, large])
+    before, after = detect(rt_detr, [small, large])
     assert len(before) == len(after) > 0
-    scaled = [astuple(thing.box) for thing in before]
-    for thing, box in zip(after, scaled, strict=True):
-        twice = tuple(2 * side for side in box)
-        assert astuple(thing.box) == pytest.approx(twice, abs=0.01)
+    for thing, same in zip(after, before, strict=True):
+        twice = {side: 2 * place for side, place in same["box"].items()}
+        assert thing["box"] == pytest.approx(twice, abs=0.16)
 
 
 def test_no_box_leaves_its_image(detector: Path):
-    engine = DetectionEngine(detector)
-    for frame, found in zip(FRAMES, detect(engine, FRAMES, 0.0), strict=True):
+    for frame, found in zip(FRAMES, detect(detector, FRAMES, 0.0), strict=True):
         height, width, _ = frame.shape
         assert found
-        for box in (thing.box for thing in found):
-            assert 0 <= box.left <= box.right <= width
-            assert 0 <= box.top <= box.bottom <= height
+        for box in (thing["box"] for thing in found):
+            assert 0 <= box["left"] <= box["right"] <= width
+            assert 0 <= box["top"] <= box["bottom"] <= height
