@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
 import random
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import dataclass
-from functools import partial
-from itertools import count
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from gevent.event import Event
+import simpy
 
 import catalog
 from contract.tasks import TRANSLATION
@@ -22,6 +20,9 @@ from gateway.admission.shared_counters import SharedCounters
 from gateway.backends.backend import Capacity
 from gateway.errors import Overloaded
 from gateway.http.request import Call, Deadline
+
+#: The client of all rows.
+CLIENT = ClientQueue("a")
 
 
 @dataclass(frozen=True)
@@ -51,118 +52,78 @@ class Outcome:
     given_up: int = 0
 
 
-#: A row, the outcome to which it belongs, and when it was sent.
-Sent = tuple[PendingRow, Outcome, float]
-#: The client of all rows.
-CLIENT = ClientQueue("a")
-
-
-class Called(Event):  # type: ignore[misc]
-    """Says that a row may be sent, or has ended. To look at all that wait would take
-    most of a simulation's time."""
-
-    def __init__(self, say: Callable[[], None]) -> None:
-        super().__init__()
-        self._say = say
-
-    def set(self) -> None:
-        super().set()
-        self._say()
-
-
-@dataclass
 class Simulation:
     """Requests of one row each, to one model through one process."""
 
-    speed: Speed
-    seed: int = 1
-    now: float = 1000.0
-
-    def __post_init__(self) -> None:
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = count()
-        self._random = random.Random(self.seed)
-        self._waiting: dict[PendingRow, Outcome] = {}
-        self._called: list[PendingRow] = []
-        self._queued: deque[Sent] = deque()
-        self._is_busy = False
+    def __init__(self, speed: Speed, seed: int = 1) -> None:
+        self.speed = speed
+        self._env = simpy.Environment(1000.0)
+        self._random = random.Random(seed)
         model = catalog.Model(
             "ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection()
         )
-        self.dispatcher = ModelDispatcher(
+        self._dispatcher = ModelDispatcher(
             model, SharedCounters().open("ko"), lambda: Capacity(1)
         )
+        #: Rows that were sent, their outcomes, and when they were sent.
+        self._queued = simpy.Store(self._env)
+        self._env.process(self._work())
 
     def offer(self, rate: float, seconds: float, limit_s: float) -> Outcome:
         """Arrivals as Poisson has them; `run` lets them happen."""
-        outcome = Outcome()
-        at = self.now
-        while (at := at + self._random.expovariate(rate)) < self.now + seconds:
-            self._at(at, lambda: self._arrive(outcome, limit_s))
+        outcome, after_s = Outcome(), 0.0
+        while (after_s := after_s + self._random.expovariate(rate)) < seconds:
+            self._env.process(self._ask(outcome, after_s, limit_s))
         return outcome
 
     def change(self, speed: Speed, after_s: float) -> None:
         """The model has another speed from then on."""
-        self._at(self.now + after_s, lambda: setattr(self, "speed", speed))
+        timeout = self._env.timeout(after_s)
+        timeout.callbacks.append(lambda _: setattr(self, "speed", speed))
 
     def run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(time, "monotonic", lambda: self.now)
-            while self._events:
-                self.now, _, happen = heapq.heappop(self._events)
-                happen()
-                self._send()
+            patched.setattr(time, "monotonic", lambda: self._env.now)
+            self._env.run()
 
-    def _at(self, when: float, happen: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (when, next(self._numbers), happen))
-
-    def _arrive(self, outcome: Outcome, limit_s: float) -> None:
+    def _ask(
+        self, outcome: Outcome, after_s: float, limit_s: float
+    ) -> Generator[simpy.Event, Any, None]:
+        yield self._env.timeout(after_s)
         cost = self._random.uniform(40, 60)
-        caller = Call("a", limit_s, Deadline(self.now + limit_s))
+        caller = Call("a", limit_s, Deadline(self._env.now + limit_s))
         try:
-            self.dispatcher.announce(CLIENT, cost, 1, caller)
+            self._dispatcher.announce(CLIENT, cost, 1, caller)
         except Overloaded:
             outcome.refused += 1
             return
-        row = PendingRow(cost, 100, caller.deadline)
-        row.called = Called(partial(self._called.append, row))
-        self._waiting[row] = outcome
-        self.dispatcher.join(CLIENT, row)
-        self._at(caller.deadline, lambda: self._expire(row))
-
-    def _expire(self, row: PendingRow) -> None:
-        if row in self._waiting:
+        row, called = PendingRow(cost, 100, caller.deadline), self._env.event()
+        row.called = SimpleNamespace(set=lambda: called.triggered or called.succeed())
+        self._dispatcher.join(CLIENT, row)
+        yield called | self._env.timeout(limit_s)
+        if not called.triggered:
             row.end(Overloaded("late"))
+        self._dispatcher.withdraw(CLIENT, cost, 1)
+        if row.problem:
+            outcome.given_up += 1
+        else:
+            self._queued.put((row, outcome, self._env.now))
 
-    def _send(self) -> None:
-        """Send the rows that may be sent to the model."""
-        while self._called:
-            row = self._called.pop(0)
-            outcome = self._waiting.pop(row)
-            self.dispatcher.withdraw(CLIENT, row.cost, 1)
-            if row.problem:
-                outcome.given_up += 1
-                continue
-            self._queued.append((row, outcome, self.now))
-            if not self._is_busy:
-                self._is_busy = True
-                self._at(self.now + self.speed.delay_s, self._begin)
-
-    def _begin(self) -> None:
-        """A batch with what is there, less what is too late."""
-        taken = [self._queued.popleft() for _ in range(min(64, len(self._queued)))]
-        good = [entry for entry in taken if entry[0].deadline > self.now]
-        work_s = self.speed.batch_s + self.speed.row_s * len(good) if good else 0.0
-        self._at(self.now + work_s, lambda: self._end(taken))
-
-    def _end(self, rows: list[Sent]) -> None:
-        for row, outcome, sent_at in rows:
-            is_late = row.deadline < self.now
-            outcome.late += is_late
-            outcome.answered += not is_late
-            self.dispatcher.finish(row, self.now - sent_at, is_answered=not is_late)
-        self._send()
-        self._is_busy = bool(self._queued)
-        if self._is_busy:
-            delay_s = 0 if len(self._queued) >= 64 else self.speed.delay_s
-            self._at(self.now + delay_s, self._begin)
+    def _work(self) -> Generator[simpy.Event, Any, None]:
+        """Batches of what is there, less what is too late."""
+        waiting = self._queued.items
+        while True:
+            first = yield self._queued.get()
+            is_full = len(waiting) >= 63
+            yield self._env.timeout(0 if is_full else self.speed.delay_s)
+            taken = [first, *waiting[:63]]
+            del waiting[:63]
+            good = sum(row.deadline > self._env.now for row, *_ in taken)
+            work_s = self.speed.batch_s + self.speed.row_s * good if good else 0.0
+            yield self._env.timeout(work_s)
+            for row, outcome, sent_at in taken:
+                is_late = row.deadline < self._env.now
+                outcome.late += is_late
+                outcome.answered += not is_late
+                took_s = self._env.now - sent_at
+                self._dispatcher.finish(row, took_s, is_answered=not is_late)

@@ -169,16 +169,6 @@ def test_alternatives_that_differ_in_their_final_mark_only_are_one():
     assert [r.text for r in found.renderings] == ["Go", "Go now", "Went"]
 
 
-@pytest.mark.parametrize("times", [1, 400], ids=["short", "read in a process"])
-def test_what_stands_between_sentences_follows_the_target(times):
-    model = Model(lambda text: text.replace("Yes.", "是。").replace("No!", "不！"))
-    (found,) = translate(model, "- Yes. No!\n" * times, target="zh")
-    assert found.renderings[0].text == "- 是。不！\n" * times
-    model = Model(lambda text: text.replace("是。", "Ja.").replace("不！", "Nein!"))
-    (found,) = translate(model, "- 是。不！😀\n" * times, source="zh", target="de")
-    assert found.renderings[0].text == "- Ja. Nein! 😀\n" * times
-
-
 def test_a_sentence_that_is_too_long_is_divided_and_says_where():
     text = "Short one. " + "word " * 20 + "end."
     (found,) = translate(Model(limit=30), text)
@@ -186,9 +176,6 @@ def test_a_sentence_that_is_too_long_is_divided_and_says_where():
     (warning,) = found.warnings
     assert warning.startswith("characters 11-")
     assert "more: cut from a sentence that is longer" in warning
-    text = "one two three four, five six seven eight, nine"
-    (found,) = translate(Model(limit=30), text)
-    assert found.warnings == (), "it was divided at its clauses"
 
 
 def test_options_reach_the_model_and_alternatives_have_their_scores():
@@ -198,16 +185,6 @@ def test_options_reach_the_model_and_alternatives_have_their_scores():
     texts = ["One. Two.", "One.1. Two.1.", "One.2. Two.2."]
     assert [r.text for r in found.renderings] == texts
     assert [r.score for r in found.renderings] == [-0.5, -1, -2]
-
-
-def test_each_text_of_a_list_has_its_own_language():
-    model = Model()
-    texts = "Where is the station?", "Wo ist der Bahnhof?", "駅はどこですか。", "OK", ""
-    found = translate(model, *texts, source=None)
-    assert [text.guess.language for text in found] == ["en", "de", "ja", "und", "und"]
-    assert {row["src_lang"] for row in model.rows} == {"en", "de", "ja"}
-    assert [bool(text.warnings) for text in found] == [False, False, False, True, False]
-    assert found[3].renderings[0].text == "OK"
 
 
 def test_what_a_request_is_divided_into_is_bounded():
