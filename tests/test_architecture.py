@@ -26,7 +26,6 @@ ALLOWED = {
         "gateway.backends.embedded",
         *("documents.budget", "documents.errors", "documents.formats"),
         *("documents.storage", "documents.paths"),
-        "documents.storage",
     },
     "gateway.backends.embedded": {
         *("catalog", "gateway"),
@@ -94,7 +93,7 @@ DURABLE_CALLS = (
     *(".fsync", ".fdatasync", "os.replace", "os.rename", "shutil.move"),
     *(".flock", ".lockf", ".commit"),
 )
-MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_DEPTH, MAX_POSITIONAL = 600, 60, 3, 4
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 #: Commands whose signatures are their many options.
 LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
@@ -123,14 +122,15 @@ REPEATED = """
     TranslateFields Translated Translation Translations
 """.split()
 MAX_REPEATED = 15
-#: Names of ours for things that have one in the field.
+#: Names that say nothing, and names of ours for things that have one in the field.
+OLD_FILES = """
+    common helper helpers manager misc util utils asking board crowd departures figures
+    interpretation lane marks observation outline pace patience places posting presence
+    reception refusal sharing shelf telemetry
+""".split()
 OLD_CLASSES = """
     Board Broken Crowd Doubt Interpreter Lane Listeners Machines Pace Patience Presence
     Reception Room Sight Silent Turn Unreachable Wanted
-""".split()
-OLD_FILES = """
-    asking board crowd departures figures interpretation lane marks observation outline
-    pace patience places posting presence reception refusal sharing shelf telemetry
 """.split()
 #: Words of TorchServe's protocols, and the one file that knows each.
 TORCHSERVE = {
@@ -234,19 +234,6 @@ def find_owner(module: str) -> File | None:
     return MODULES.get(find_package(module, MODULES) or "")
 
 
-def depth(node: ast.AST) -> int:
-    """Return the depth of nested blocks below a node; `elif` is not one deeper."""
-    blocks = ast.If | ast.For | ast.While | ast.With | ast.Try | ast.Match
-    deepest = 0
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, Function | ast.ClassDef | ast.expr):
-            continue
-        is_elif = isinstance(node, ast.If) and child in node.orelse
-        is_block = isinstance(child, blocks) and not is_elif
-        deepest = max(deepest, depth(child) + is_block)
-    return deepest
-
-
 def count_lines(function: Function) -> int:
     """Lines from the signature to the end, without the docstring."""
     docstring = function.body[0] if ast.get_docstring(function) else None
@@ -256,24 +243,19 @@ def count_lines(function: Function) -> int:
     return count
 
 
-def test_imports_follow_the_request():
+def test_imports_follow_the_request_and_lead_to_no_command_line():
     offenders = []
     for file in SOURCES:
         package = find_package(file.module, ALLOWED)
         assert package is not None, file.name
         for module in file.imports:
             other = find_package(module, ALLOWED)
-            if other in (None, package, "contract"):
-                continue
-            if find_package(module, ALLOWED[package]) is None:
+            is_allowed = (
+                other in (None, package, "contract")
+                or find_package(module, ALLOWED[package]) is not None
+            )
+            if not is_allowed or "__main__" in module:
                 offenders.append(f"{file.name}: {package} must not import {module}")
-    assert offenders == []
-
-
-def test_nobody_imports_a_command_line():
-    offenders = [
-        (file.name, m) for file in SOURCES for m in file.imports if "__main__" in m
-    ]
     assert offenders == []
 
 
@@ -348,60 +330,18 @@ def test_files_are_short():
     assert [name for name, count in counts.items() if count > MAX_FILE_LINES] == []
 
 
-def test_functions_are_short_and_flat():
+def test_functions_are_short():
     offenders = {
         f"{file.name}: {function.name}"
         for file in ALL
         for function in file.functions
-        if count_lines(function) > MAX_FUNCTION_LINES or depth(function) > MAX_DEPTH
+        if count_lines(function) > MAX_FUNCTION_LINES
     }
     assert offenders - LONG == set()
 
 
-def test_few_parameters_are_positional():
-    offenders = [
-        f"{file.name}: {function.name}"
-        for file in SOURCES
-        for function in file.functions
-        # A command's options have names on the command line.
-        if not function.decorator_list
-        and len([a for a in function.args.args if a.arg not in ("self", "cls")])
-        > MAX_POSITIONAL
-    ]
-    assert offenders == []
-
-
-def test_modules_open_with_what_they_are_for():
-    offenders = [f.name for f in ALL if f.text and not ast.get_docstring(f.tree)]
-    assert offenders == []
-
-
 def test_files_are_named_after_what_they_hold():
-    vague = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
-    assert [file.name for file in ALL if file.path.stem in vague] == []
-
-
-def test_old_names_do_not_come_back():
-    files = [file.name for file in SOURCES if file.path.stem in OLD_FILES]
-    classes = [
-        f"{file.name}: {node.name}"
-        for file in SOURCES
-        for node in file.statements
-        if isinstance(node, ast.ClassDef) and node.name.strip("_") in OLD_CLASSES
-    ]
-    assert files + classes == []
-
-
-def test_public_functions_and_classes_say_what_they_do():
-    offenders = [
-        f"{file.name}: {node.name}"
-        for file in SOURCES
-        for node in file.tree.body
-        if isinstance(node, Function | ast.ClassDef)
-        and not node.name.startswith("_")
-        and not ast.get_docstring(node)
-    ]
-    assert offenders == []
+    assert [file.name for file in ALL if file.path.stem in OLD_FILES] == []
 
 
 def test_few_files_know_torchserve():
@@ -451,13 +391,15 @@ def count_all_lines(files: Iterable[File]) -> int:
     return sum(len(file.text.splitlines()) for file in files)
 
 
-def test_a_public_class_name_is_used_once():
-    uses = Counter(
+def test_a_class_has_a_name_of_the_field_and_a_public_one_is_used_once():
+    names = [
         node.name
         for file in SOURCES
         for node in file.statements
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    )
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert [name for name in names if name.strip("_") in OLD_CLASSES] == []
+    uses = Counter(name for name in names if not name.startswith("_"))
     repeated = {name for name, count in uses.items() if count > 1}
     assert repeated - set(REPEATED) == set(), "find another name for one of them"
     assert len(REPEATED) <= MAX_REPEATED
