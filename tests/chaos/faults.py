@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,6 @@ from benchmarks.instruments.generator import (
     draw_arrivals,
     name_address,
 )
-from tests.chaos import hostility
 from tests.chaos.load import (
     BROKEN,
     HUNG,
@@ -39,8 +37,12 @@ from tests.chaos.load import (
     Exchange,
     Question,
     ask,
+    draw_beginning,
+    draw_junk,
+    draw_text,
+    write_message,
 )
-from tests.chaos.scene import Scene
+from tests.chaos.scene import Scene, repeat
 from tests.e2e.real_stack import VICTIMS, is_ready, run_deploy
 
 Fault = Callable[[Scene, random.Random], None]
@@ -73,17 +75,15 @@ def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
     victim = scene.find(name)
     if victim is None:
         return
-    with ExitStack() as windows:
-        if name in _NGINX:
-            windows.enter_context(scene.note(scene.shut, name))
+    if name not in _NGINX:
         if name in _WRITERS:
             scene.note_cut(name)
         victim.kill()
-        if name in _NGINX:
-            scene.wait(
-                f"{name} after kill -9", lambda: _is_new(scene, name, victim.pid)
-            )
-            scene.wait("nginx", lambda: _is_open(scene))
+        return
+    with scene.note(scene.shut, name):
+        victim.kill()
+        scene.wait(f"{name} after kill -9", lambda: _is_new(scene, name, victim.pid))
+        scene.wait("nginx", lambda: _is_open(scene))
 
 
 def kill_readers(scene: Scene, rng: random.Random) -> None:
@@ -101,9 +101,7 @@ def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
     victim = scene.find(name)
     if victim is None:
         return
-    with ExitStack() as windows:
-        if name in _NGINX:
-            windows.enter_context(scene.note(scene.frozen, name))
+    with scene.note(scene.frozen if name in _NGINX else [], name):
         victim.suspend()
         try:
             if name == "supervisord":
@@ -204,7 +202,6 @@ def flood_throttled(scene: Scene, rng: random.Random) -> None:
     """A flood while the gateway gets no more than a fifth of a core, as from `cpulimit`."""
     master = scene.find("gateway master")
     workers = master.children() if master else []
-    is_over = threading.Event()
 
     def tell(do: Callable[[psutil.Process], None]) -> None:
         for worker in workers:
@@ -212,19 +209,12 @@ def flood_throttled(scene: Scene, rng: random.Random) -> None:
                 do(worker)
 
     def throttle() -> None:
-        while not is_over.is_set():
-            tell(psutil.Process.suspend)
-            time.sleep(_PERIOD_S * (1 - _PART))
-            tell(psutil.Process.resume)
-            time.sleep(_PERIOD_S * _PART)
+        tell(psutil.Process.suspend)
+        time.sleep(_PERIOD_S * (1 - _PART))
+        tell(psutil.Process.resume)
 
-    thread = threading.Thread(target=throttle)
-    thread.start()
-    try:
+    with repeat(throttle, _PERIOD_S * _PART):
         flood(scene, rng)
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def write_flood(marker: str) -> list[Request]:
@@ -254,11 +244,11 @@ def _take_down(scene: Scene, kind: str, began: float, replies: list[LoadReply]) 
 
 def send_texts(scene: Scene, rng: random.Random) -> None:
     """Texts that are slow to read for a careless reader, several at a time."""
-    _send(scene, [hostility.draw_text(rng, scene.marker) for _ in range(4)])
+    _send(scene, [draw_text(rng, scene.marker) for _ in range(4)])
 
 
 def send_junk(scene: Scene, rng: random.Random) -> None:
-    _send(scene, [hostility.draw_junk(rng, scene.marker) for _ in range(20)])
+    _send(scene, [draw_junk(rng, scene.marker) for _ in range(20)])
 
 
 def _send(scene: Scene, questions: list[Question]) -> None:
@@ -274,7 +264,7 @@ def hold_connections(scene: Scene, rng: random.Random) -> None:
     with ExitStack() as held:
         for number in range(_CROWD):
             client = held.enter_context(_connect(scene, number))
-            beginning = hostility.draw_beginning(rng, scene.marker)
+            beginning = draw_beginning(rng, scene.marker)
             client.sendall(beginning)
         time.sleep(1.0)
 
@@ -283,7 +273,7 @@ def leave(scene: Scene, rng: random.Random) -> None:
     """Clients that ask for much and hang up."""
     text = f"Good morning {scene.marker}\n" * 500
     body = {"src_lang": "en", "src_text": text, "tgt_lang": "fr"}
-    message = hostility.write_message(json.dumps(body).encode())
+    message = write_message(json.dumps(body).encode())
     for number in range(_CROWD):
         with _connect(scene, number) as client:
             client.sendall(message)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -51,7 +52,8 @@ class Window:
 class Scene:
     stack: Stack
     cache: Path
-    marker: str
+    #: It draws the faults.
+    seed: int
     #: The time that the stack needed to start.
     start_s: float = 0.0
     #: Requests/s that it answers.
@@ -62,11 +64,26 @@ class Scene:
     cut: list[Window] = field(default_factory=list)
     #: In which answers may be late by as much: a process in their way was stopped.
     frozen: list[Window] = field(default_factory=list)
-    #: The faults' own requests.
+    #: The requests of all but those who look whether the stack is ready.
     exchanges: list[Exchange] = field(default_factory=list)
+    #: Answers to the clients who asked all the time.
+    outcomes: Counter[str] = field(default_factory=Counter)
+    #: Seconds since the first fault, and its name.
+    schedule: list[str] = field(default_factory=list)
     #: The violations that the faults saw.
     violations: list[str] = field(default_factory=list)
+    ready_after_s: float = 0.0
+    #: Megabytes by program under the same load, before the faults and after them.
+    memory_mb: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    #: Files that hold a word of a text.
+    traces: set[str] = field(default_factory=set)
     strangers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    hurt_strangers: list[str] = field(default_factory=list)
+
+    @property
+    def marker(self) -> str:
+        """A word of every text."""
+        return f"zq{self.seed}qz"
 
     @property
     def back_s(self) -> float:
