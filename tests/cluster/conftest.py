@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -41,17 +42,33 @@ def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+@contextmanager
+def serve(
+    folder: Path,
+    map_path: Path,
+    *,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str],
+    has_gpus: bool = False,
+) -> Iterator[NamespaceCluster]:
+    """Three machines that serve a map."""
+    if obstacle := find_obstacle():
+        pytest.skip(obstacle)
+    environment = {**environment, "BABELGATE_CACHE": str(folder / "cache")}
+    with start_cluster(folder, 3, options=options, environment=environment) as started:
+        started.deploy(catalog.load(map_path, is_cluster=True), has_gpus=has_gpus)
+        started.wait_until_whole()
+        yield started
+
+
 @pytest.fixture(scope="module")
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, map_path: Path
 ) -> Iterator[NamespaceCluster]:
-    if obstacle := find_obstacle():
-        pytest.skip(obstacle)
     folder = tmp_path_factory.mktemp("cluster")
-    environment = {**_ENVIRONMENT, "BABELGATE_CACHE": str(folder / "cache")}
-    with start_cluster(folder, 3, options=_OPTIONS, environment=environment) as started:
-        started.deploy(catalog.load(map_path, is_cluster=True), has_gpus=True)
-        started.wait_until_whole()
+    with serve(
+        folder, map_path, options=_OPTIONS, environment=_ENVIRONMENT, has_gpus=True
+    ) as started:
         yield started
 
 

@@ -4,11 +4,9 @@ go on beside it.
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,20 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-import catalog
-from benchmarks.instruments.cluster import (
-    LIMIT_MS,
-    NamespaceCluster,
-    start_cluster,
-    wait_until,
-)
+from benchmarks.instruments.cluster import LIMIT_MS, NamespaceCluster, wait_until
 from benchmarks.instruments.echo import write_map, write_model
 from benchmarks.instruments.generator import Target, ask_within, keep_asking
-from benchmarks.instruments.namespaces import Host, find_obstacle
-from deploy.stack import ROOT
+from benchmarks.instruments.namespaces import Host
 from ray_backend.bulk.executor import STOPPED
+from tests.cluster.conftest import serve
 from tests.e2e.real_stack import write_command
-from tests.e2e.test_bulk_on_ray import WORKER, Place, end, wait_for
+from tests.e2e.test_bulk_on_ray import COMMAND, TEXTS, WORKER, Place, end, wait_for
 
 #: A machine that is gone is missed after five looks.
 _ENVIRONMENT = {"RAY_health_check_period_ms": "1000"}
@@ -59,13 +51,8 @@ def cluster(
     tmp_path_factory: pytest.TempPathFactory, map_path: Path
 ) -> Iterator[NamespaceCluster]:
     """Three machines without GPUs."""
-    if obstacle := find_obstacle():
-        pytest.skip(obstacle)
     folder = tmp_path_factory.mktemp("cluster")
-    environment = {**_ENVIRONMENT, "BABELGATE_CACHE": str(folder / "cache")}
-    with start_cluster(folder, 3, environment=environment) as started:
-        started.deploy(catalog.load(map_path, is_cluster=True))
-        started.wait_until_whole()
+    with serve(folder, map_path, environment=_ENVIRONMENT) as started:
         yield started
 
 
@@ -86,23 +73,11 @@ def start(
     cluster: NamespaceCluster, place: Place, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
     """The command on the head."""
-    command = [sys.executable, "-m", "ray_backend", "bulk", "--column", "text"]
-    where = ["--address", f"{cluster.head.address}:7800", *options]
-    changed = {
-        "BABELGATE_MAP": str(place.folder / "map.json"),
-        # A killed program leaves a folder there.
-        "TMPDIR": str(place.temporary),
-        "BABELGATE_RAY_TOKEN_FILE": str(cluster.find_node(cluster.head).token_file),
-    }
-    folders = [place.folder / "src", place.results]
-    process = subprocess.Popen(
-        cluster.head.enter(*command, "--to", "fr", "--from", "en", *where, *folders),
-        cwd=ROOT,
-        env=os.environ | changed,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    where = ("--address", f"{cluster.head.address}:7800", *options)
+    folders = (str(place.folder / "src"), str(place.results))
+    process = place.run(
+        cluster.head.enter(*COMMAND, *TEXTS, *where, *folders),
+        BABELGATE_RAY_TOKEN_FILE=str(cluster.find_node(cluster.head).token_file),
     )
     try:
         yield process

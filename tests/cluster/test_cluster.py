@@ -50,24 +50,16 @@ def test_no_machine_has_more_replicas_of_a_model_than_the_map_says(
 
 
 def test_nothing_listens_but_what_the_docs_list(cluster: NamespaceCluster):
+    """HAProxy and the dashboard do on the cluster's address only."""
     table = (ROOT / "docs/scaling.md").read_text("utf-8").partition("## Ports")[2]
     listed = _read_ports(table.partition("\n## ")[0])
     for host in cluster.hosts:
-        open_ports = {port for _, port in list_listening(host) if port < _EPHEMERAL}
+        listening = list_listening(host)
+        open_ports = {port for _, port in listening if port < _EPHEMERAL}
         assert open_ports
         assert open_ports <= listed
-
-
-def test_haproxy_and_the_dashboard_listen_on_the_clusters_address_only(
-    cluster: NamespaceCluster,
-):
-    for host in cluster.hosts:
-        own = {
-            address
-            for address, port in list_listening(host)
-            if port in (7801, 7810, 7811, 7812)
-        }
-        assert own == {host.address}
+        fixed = {ip for ip, port in listening if port in (7801, 7810, 7811, 7812)}
+        assert fixed == {host.address}
 
 
 def test_the_dashboard_wants_the_token(cluster: NamespaceCluster):

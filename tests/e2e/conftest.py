@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from deploy.stack import ROOT, Stack
 from tests.e2e.real_stack import (
     is_ready,
     list_glossaries,
-    run_deploy,
+    operate,
     start_stack,
     wait_until,
 )
@@ -73,10 +74,4 @@ def url(stack: Stack) -> str:
 @pytest.fixture
 def deploy(stack: Stack, cache: Path) -> Callable[..., str]:
     """Runs one of the operator's commands on the stack and returns what it said."""
-
-    def run(command: str, *, expect: int = 0) -> str:
-        done = run_deploy(command, "--run-dir", str(stack.run), cache=cache)
-        assert done.returncode == expect, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    return run
+    return partial(operate, stack.run, cache)

@@ -1,17 +1,20 @@
-"""Starts, watches and stops a real stack on ports and in a directory of its own."""
+"""Starts, watches, asks and stops a real stack on ports and in a directory of its own."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import requests
+from urllib3 import BaseHTTPResponse, PoolManager
 
 from benchmarks.instruments.ports import claim_port_offset
 from deploy import launch
@@ -34,6 +37,47 @@ def run_deploy(
         text=True,
         timeout=START_S,
     )
+
+
+def operate(
+    run: Path,
+    cache: Path,
+    command: str,
+    *options: str,
+    expect: int = 0,
+    root: Path = ROOT,
+) -> str:
+    """Return what an operator's command on a run directory says before it ends as expected."""
+    arguments = (command, "--run-dir", str(run), *options)
+    done = run_deploy(*arguments, cache=cache, root=root)
+    said = done.stdout + done.stderr
+    assert done.returncode == expect, said
+    assert "Traceback" not in done.stderr
+    return said
+
+
+def ask_from(address: str, method: str, url: str, **given: Any) -> BaseHTTPResponse:
+    """The answer to a client of one of this machine's addresses, on its own connection."""
+    with PoolManager(
+        source_address=(address, 0), timeout=START_S, retries=False
+    ) as pool:
+        return pool.request(method, url, **given)
+
+
+def read_metric(url: str, name: str, label: str = "") -> float:
+    """The sum of a metric's samples that have a label such as `model="ko"`."""
+    page = requests.get(url, timeout=START_S).text
+    found = re.findall(rf"(?m)^{name}{{[^}}]*{label}[^}}]*}} (\S+)", page)
+    return sum(map(float, found))
+
+
+def list_listening(connections: Iterable[Any]) -> set[tuple[str, int]]:
+    """The addresses and ports of those connections of psutil that listen."""
+    return {
+        (connection.laddr.ip.removeprefix("::ffff:"), connection.laddr.port)
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN
+    }
 
 
 def wait_until(condition: Callable[[], object], *, limit_s: float = 90) -> None:
@@ -92,9 +136,7 @@ def start_stack(
         start_new_session=True,
     )
     try:
-        arguments = (command, *offset, *options, "--run-dir", str(run))
-        done = run_deploy(*arguments, cache=cache)
-        assert done.returncode == 0, done.stdout + done.stderr
+        operate(run, cache, command, *offset, *options)
         started = stacks.read(run)
         assert started is not None
         yield started

@@ -36,11 +36,6 @@ class ReverseProxy:
     #: Gunicorn's, without nginx.
     gateway_url: str
 
-    @property
-    def address(self) -> tuple[str, int]:
-        parts = urlsplit(self.url)
-        return str(parts.hostname), int(parts.port or 0)
-
     def read_log(self, name: str) -> str:
         return (self.run / f"logs/{name}.log").read_text("utf-8")
 

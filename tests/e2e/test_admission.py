@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.client import HTTPConnection
 from itertools import count
 from statistics import median
@@ -19,13 +17,15 @@ from urllib.parse import urlsplit
 import numpy as np
 import psutil
 import requests
+from urllib3 import BaseHTTPResponse
 
 from deploy.stack import Stack
 from gateway.settings import Settings
-from tests.e2e.real_stack import VICTIMS, processes, wait_until
+from tests.e2e.real_stack import VICTIMS, ask_from, processes, read_metric, wait_until
 from tests.handlers.encoding import write_npy
 from torchserve_backend.management import read_key
 
+EN_FR = {"src_lang": "en", "tgt_lang": "fr"}
 BULK, MODEST = "127.0.0.2", "127.0.0.3"
 TIMEOUT_S = 60
 AT_ONCE = Settings.model_fields["sentences_at_once"].default
@@ -39,35 +39,15 @@ UPLOADS, SHAPE = 40, (1024, 2731, 3)
 _numbers = count(1)
 
 
-@dataclass(frozen=True)
-class LoadReply:
-    status: int
-    retry_after: str | None
-    document: dict[str, Any]
-
-    @property
-    def is_refusal(self) -> bool:
-        """Whether it is one of those that help the client."""
-        if self.status != 429 or self.document["type"] not in REFUSALS:
-            return False
-        return int(self.retry_after or 0) >= 1
+def is_refusal(reply: BaseHTTPResponse) -> bool:
+    """Whether it is one of those that help the client."""
+    if reply.status != 429 or reply.json()["type"] not in REFUSALS:
+        return False
+    return int(reply.headers.get("Retry-After", "0")) >= 1
 
 
 def write_sentences(number: int) -> str:
     return "\n".join(f"Room {next(_numbers)}." for _ in range(number))
-
-
-def write_body(text: Any, target: str) -> bytes:
-    body = {"src_lang": "en", "src_text": text, "tgt_lang": target}
-    return json.dumps(body).encode()
-
-
-def connect(url: str, address: str) -> HTTPConnection:
-    """As a client of one of this machine's addresses."""
-    parts = urlsplit(url)
-    return HTTPConnection(
-        parts.hostname or "", parts.port, timeout=TIMEOUT_S, source_address=(address, 0)
-    )
 
 
 def ask(
@@ -77,23 +57,13 @@ def ask(
     *,
     address: str = "127.0.0.1",
     limit_ms: int = 30_000,
-) -> LoadReply:
-    """Asks on a connection of its own."""
-    client = connect(url, address)
-    try:
-        client.request(
-            *("POST", "/translate", write_body(text, target)),
-            {"X-Timeout-Ms": str(limit_ms)},
-        )
-        response = client.getresponse()
-        document = json.load(response)
-        retry_after = response.headers["Retry-After"]
-        return LoadReply(response.status, retry_after, document)
-    finally:
-        client.close()
+) -> BaseHTTPResponse:
+    body = EN_FR | {"src_text": text, "tgt_lang": target}
+    headers = {"X-Timeout-Ms": str(limit_ms)}
+    return ask_from(address, "POST", f"{url}/translate", json=body, headers=headers)
 
 
-def ask_all(url: str, number: int, *, limit_ms: int = 30_000) -> list[LoadReply]:
+def ask_all(url: str, number: int, *, limit_ms: int = 30_000) -> list[BaseHTTPResponse]:
     with ThreadPoolExecutor(number) as threads:
         asked = [
             threads.submit(ask, url, write_sentences(1), limit_ms=limit_ms)
@@ -102,24 +72,18 @@ def ask_all(url: str, number: int, *, limit_ms: int = 30_000) -> list[LoadReply]
         return [one.result() for one in asked]
 
 
-def read_metric(url: str, name: str, model: str) -> float:
-    """The sum over what else tells a metric's samples apart."""
-    page = requests.get(url, timeout=TIMEOUT_S).text
-    found = re.findall(rf'^{name}{{[^}}]*="{model}"[^}}]*}} (.+)$', page, re.MULTILINE)
-    return sum(map(float, found))
-
-
 def count_waiting(stack: Stack, model: str) -> float:
-    return read_metric(f"{stack.url}/metrics", "babelgate_waiting_rows", model)
+    url = f"{stack.url}/metrics"
+    return read_metric(url, "babelgate_waiting_rows", f'="{model}"')
 
 
 def count_rows(stack: Stack, model: str) -> float:
     """Count the rows that its workers got."""
-    return read_metric(stack.metrics_url, "BabelgateRows", model)
+    return read_metric(stack.metrics_url, "BabelgateRows", f'="{model}"')
 
 
 def count_dropped(stack: Stack, model: str) -> float:
-    return read_metric(stack.metrics_url, "BabelgateDroppedRows", model)
+    return read_metric(stack.metrics_url, "BabelgateDroppedRows", f'="{model}"')
 
 
 def list_workers(stack: Stack, model: str) -> list[int]:
@@ -148,8 +112,9 @@ def test_rows_of_a_client_that_hangs_up_are_not_computed(stack: Stack):
     assert ask(stack.url, write_sentences(1)).status == 200
     rows, dropped = count_rows(stack, "fr"), count_dropped(stack, "fr")
     with stopped(stack, "fr"):
-        client = connect(stack.url, "127.0.0.1")
-        client.request("POST", "/", write_body(write_sentences(3 * AT_ONCE), "fr"))
+        client = HTTPConnection(urlsplit(stack.url).netloc, timeout=TIMEOUT_S)
+        body = EN_FR | {"src_text": write_sentences(3 * AT_ONCE)}
+        client.request("POST", "/", json.dumps(body))
         wait_until(lambda: count_waiting(stack, "fr") == 2 * AT_ONCE)
         client.close()
         wait_until(lambda: count_waiting(stack, "fr") == 0)
@@ -199,12 +164,14 @@ def test_what_cannot_be_done_in_time_is_refused_before_it_is_begun(stack: Stack)
     text = write_sentences(SENTENCES)
     replies = [ask(stack.url, text, limit_ms=SHORT_MS) for _ in range(10)]
     # On a busy machine the time is over before all of a text is read.
-    assert all(reply.is_refusal or reply.status == 504 for reply in replies), replies
+    assert all(is_refusal(reply) or reply.status == 504 for reply in replies), [
+        reply.data for reply in replies
+    ]
     assert count_rows(stack, "fr") == rows
 
     def is_translated() -> bool:
         """Whether it is, in the time that requests usually have."""
-        translated = ask(stack.url, text).document.get("translated", "")
+        translated = ask(stack.url, text).json().get("translated", "")
         return bool(translated.count("\n") == SENTENCES - 1)
 
     wait_until(is_translated)
@@ -218,7 +185,7 @@ def test_a_worker_that_stands_still_costs_its_own_language_alone(stack: Stack):
         others = [ask(stack.url, write_sentences(1), "de") for _ in range(5)]
         replies += ask_all(stack.url, 16, limit_ms=500)
     assert {reply.status for reply in replies} <= {429, 503, 504}
-    assert all(reply.document["type"].startswith("urn:babelgate:") for reply in replies)
+    assert all(reply.json()["type"].startswith("urn:babelgate:") for reply in replies)
     assert {reply.status for reply in others} == {200}
     wait_until(lambda: ask(stack.url, write_sentences(1)).status == 200)
     assert {reply.status for reply in ask_all(stack.url, 16)} == {200}

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from ray_backend.bulk.executor import STOPPED
 from ray_backend.bulk.storage import KEPT, ObjectFolder
 from ray_backend.bulk.tasks import MOST_TEXTS
 from tests.clients.drawing import draw_number, write_video
-from tests.e2e.real_stack import write_command
+from tests.e2e.real_stack import list_listening, wait_until, write_command
 from tests.object_store import serve_objects
 
 pytestmark = pytest.mark.faults
@@ -34,6 +33,7 @@ pytestmark = pytest.mark.faults
 LIMIT_S = 240
 TEXT = "A text of a usual length, which the model only copies, number {}."
 TEXTS = ("--column", "text", "--to", "fr", "--from", "en")
+COMMAND = (sys.executable, "-m", "ray_backend", "bulk")
 #: Ray's name for the process of a worker.
 WORKER = "BulkWorker"
 #: The rows of a small file.
@@ -73,19 +73,15 @@ class Place:
         content = {"cuda_id": {"fr": "cpu"}, "translation": section}
         (self.folder / "map.json").write_text(json.dumps(content))
 
-    @contextmanager
-    def start(
-        self, source: str = "", results: str = "", options: Sequence[str] = TEXTS
-    ) -> Iterator[subprocess.Popen[str]]:
-        """The command. None of its processes is left afterwards."""
-        command = [sys.executable, "-m", "ray_backend", "bulk", *options]
-        places = [source or self.folder / "src", results or self.results]
-        changed = {
+    def run(self, command: Sequence[str], **changed: str) -> subprocess.Popen[str]:
+        """A command with the map, which Ctrl-C interrupts."""
+        # A killed program leaves a folder in the temporary one.
+        changed |= {
             "BABELGATE_MAP": str(self.folder / "map.json"),
             "TMPDIR": str(self.temporary),
         }
-        process = subprocess.Popen(
-            [*command, "--workers", "2", "--cpus", "1", *places],
+        return subprocess.Popen(
+            command,
             cwd=ROOT,
             env=os.environ | changed,
             stdout=subprocess.PIPE,
@@ -93,6 +89,15 @@ class Place:
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
+
+    @contextmanager
+    def start(
+        self, source: str = "", results: str = "", options: Sequence[str] = TEXTS
+    ) -> Iterator[subprocess.Popen[str]]:
+        """The command. None of its processes is left afterwards."""
+        places = [source or self.folder / "src", results or self.results]
+        options = [*options, "--workers", "2", "--cpus", "1"]
+        process = self.run([*COMMAND, *options, *map(str, places)])
         try:
             yield process
         finally:
@@ -149,11 +154,11 @@ def find_workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 def wait_for(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not condition():
+    def holds() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.05)
+        return condition()
+
+    wait_until(holds, limit_s=LIMIT_S)
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -174,13 +179,12 @@ def test_whatever_ends_a_run_nothing_is_lost_or_doubled(place: Place):
         find_workers(process)[0].kill()
         wait_for(process, lambda: place.count_parts() > 2)
         started = list_processes(process)
-        heard = {
-            connection.laddr.ip.removeprefix("::ffff:")
+        listening = list_listening(
+            connection
             for each in started
             for connection in each.net_connections("inet")
-            if connection.status == psutil.CONN_LISTEN
-        }
-        assert heard == {"127.0.0.1"}
+        )
+        assert {ip for ip, _ in listening} == {"127.0.0.1"}
         process.send_signal(signal.SIGINT)
         # Ray itself tells of the killed worker, on the other stream.
         said = process.communicate(timeout=LIMIT_S)[1]

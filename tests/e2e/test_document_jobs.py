@@ -18,8 +18,8 @@ from deploy.stack import Stack
 from tests.e2e.real_stack import (
     VICTIMS,
     kill,
+    operate,
     processes,
-    run_deploy,
     start_stack,
     wait_until,
 )
@@ -119,14 +119,6 @@ def kill_all(stack: Stack) -> None:
     psutil.wait_procs(victims, timeout=LIMIT_S)
 
 
-def start_again(stack: Stack, cache: Path) -> None:
-    options = ("--run-dir", str(stack.run), "--map", str(stack.map))
-    done = run_deploy(
-        "up", *options, "--port-offset", str(stack.port_offset), cache=cache
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.faults
 def test_twenty_documents_survive_the_death_of_every_process(echo: Stack, cache: Path):
     contents: dict[str, str] = {}
@@ -153,7 +145,8 @@ def test_twenty_documents_survive_the_death_of_every_process(echo: Stack, cache:
         wait_until(partial(has_gone_on, before), limit_s=LIMIT_S)
         if name == "all":
             kill_all(echo)
-            start_again(echo, cache)
+            offset = ("--port-offset", str(echo.port_offset))
+            operate(echo.run, cache, "up", "--map", str(echo.map), *offset)
         elif name != "supervisord":
             kill(echo, name, limit_s=LIMIT_S)
     wait_until(lambda: all(map(is_done, unfinished)), limit_s=LIMIT_S)

@@ -24,7 +24,7 @@ from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
 from tests import random_vision
-from tests.e2e.real_stack import is_ready, wait_until, write_command
+from tests.e2e.real_stack import is_ready, read_metric, wait_until, write_command
 from tests.gateway.test_gunicorn import find_url
 from tests.handlers.encoding import write_image, write_npy
 
@@ -55,12 +55,8 @@ class Gateway:
     def show(self, route: str, image: bytes) -> requests.Response:
         return requests.post(self.url + route, data=image, timeout=LIMIT_S)
 
-    def read_metric(self, name: str) -> float:
-        """A gauge or counter that has one label."""
-        metrics = requests.get(f"{self.url}/metrics", timeout=LIMIT_S).text
-        found = re.search(rf"^{name}{{.*}} (\S+)$", metrics, re.MULTILINE)
-        assert found, name
-        return float(found[1])
+    def count(self, name: str) -> float:
+        return read_metric(f"{self.url}/metrics", name)
 
 
 @contextmanager
@@ -207,7 +203,7 @@ def test_clients_are_one_batch_and_wait_without_keeping_others(
         clients.submit(patient.ask, src_text=f"It is {n} o'clock")
         for n in range(BATCH - 1)
     ]
-    wait_until(lambda: patient.read_metric("babelgate_queued_rows") == BATCH - 1)
+    wait_until(lambda: patient.count("babelgate_queued_rows") == BATCH - 1)
     assert is_alive(patient)
     assert not any(answer.done() for answer in answers)
     assert patient.ask().json() == {"translated": "Bonjour"}
@@ -248,7 +244,7 @@ def test_images_of_many_clients_are_answered_as_each_alone(
 
 def count_rows(gateway: Gateway) -> float:
     names = ("babelgate_waiting_rows", "babelgate_queued_rows")
-    return sum(map(gateway.read_metric, names))
+    return sum(map(gateway.count, names))
 
 
 def test_whoever_has_asked_before_it_ends_is_answered(

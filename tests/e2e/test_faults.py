@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -23,13 +24,7 @@ from deploy.launch import is_alive
 from deploy.stack import ROOT, Stack
 from deploy.supervision import Supervision
 from deploy.watch import BOUNDS
-from tests.e2e.real_stack import (
-    is_ready,
-    processes,
-    run_deploy,
-    start_stack,
-    wait_until,
-)
+from tests.e2e.real_stack import is_ready, operate, processes, start_stack, wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -66,16 +61,8 @@ def small(folder: Path, cache: Path) -> Iterator[Stack]:
 @pytest.fixture
 def up(small: Stack, cache: Path) -> Callable[..., str]:
     """Runs `make up` again, and returns what it said."""
-
-    def run(*, expect: int = 0) -> str:
-        options = ["--run-dir", str(small.run), "--map", str(small.map)]
-        offset = ["--port-offset", str(small.port_offset)]
-        done = run_deploy("up", *options, *offset, cache=cache)
-        assert done.returncode == expect, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stdout + done.stderr
-
-    return run
+    options = ("--map", str(small.map), "--port-offset", str(small.port_offset))
+    return partial(operate, small.run, cache, "up", *options)
 
 
 @contextmanager
@@ -132,11 +119,7 @@ def test_up_stops_nothing_before_all_is_ready_for_it(
     frozen = small.frozen_map.read_text()
     other = small.run.parent / "other.json"
     other.write_text(content)
-    done = run_deploy(
-        "up", "--run-dir", str(small.run), "--map", str(other), cache=cache
-    )
-    assert done.returncode == 1
-    assert said in done.stdout
+    assert said in operate(small.run, cache, "up", "--map", str(other), expect=1)
     assert running <= {process.pid for process in processes(small)}
     assert small.frozen_map.read_text() == frozen
     assert translate(small) == 200
@@ -185,13 +168,11 @@ def test_a_read_only_run_directory_is_told_and_what_runs_goes_on(
     subprocess.run(["mount", "--bind", folder, read_only], check=True)
     subprocess.run(["mount", "-o", "remount,bind,ro", read_only], check=True)
     try:
-        done = run_deploy("up", "--run-dir", str(read_only / "new"), cache=cache)
+        said = operate(read_only / "new", cache, "up", expect=1)
     finally:
         subprocess.run(["umount", read_only], check=True)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    said = " ".join(done.stdout.split())
-    assert f"{read_only}/new cannot be written: Read-only file system." in said
+    told = f"{read_only}/new cannot be written: Read-only file system."
+    assert told in " ".join(said.split())
     assert "--run-dir" in said
     assert translate(small) == 200
 

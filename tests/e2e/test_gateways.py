@@ -19,7 +19,13 @@ from deploy import launch
 from deploy.stack import DOOR, EXPORTER, GATEWAY, ROOT, Stack
 from deploy.supervision import Supervision
 from ray_backend.nodes import PORTS, REPLICAS, WORKERS
-from tests.e2e.real_stack import run_deploy, start_stack, wait_until
+from tests.e2e.real_stack import (
+    list_listening,
+    operate,
+    read_metric,
+    start_stack,
+    wait_until,
+)
 from tests.e2e.test_translation import newcomer_pairs, share_right, translate_pairs
 from tests.programs import run
 
@@ -99,9 +105,7 @@ def translate(url: str) -> requests.Response:
 def count_requests(gateway: Stack) -> float:
     """Count the translations of a gateway, by its own counter."""
     url = f"http://{gateway.node.address}:{GATEWAY + gateway.port_offset}/metrics"
-    text = requests.get(url, timeout=10).text
-    pattern = r'(?m)^babelgate_translation_requests_total{.*status="200".*} (\S+)$'
-    return sum(map(float, re.findall(pattern, text)))
+    return read_metric(url, "babelgate_translation_requests_total", 'status="200"')
 
 
 def test_both_gateways_translate(machines: Machines, shared_url: str):
@@ -146,23 +150,9 @@ def count_requests_or_none(gateway: Stack) -> float | None:
 
 def test_the_status_shows_both_machines(machines: Machines, cache: Path):
     for machine in machines:
-        done = run_deploy("status", "--run-dir", str(machine.run), cache=cache)
-        assert done.returncode == 0, done.stdout
-        assert "2/2" in done.stdout
-        assert f"{HEAD} has 1 CPU" in done.stdout
-        assert f"{OTHER} has 1 CPU" in done.stdout
-
-
-def list_listening(machine: Stack) -> set[tuple[str, int]]:
-    """List the addresses on which the processes of a stack listen."""
-    found = [
-        connection.laddr
-        for connection in psutil.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
-        and connection.pid
-        and launch.is_ours(connection.pid, machine.run)
-    ]
-    return {(place.ip.removeprefix("::ffff:"), place.port) for place in found if place}
+        said = operate(machine.run, cache, "status")
+        for words in ("2/2", f"{HEAD} has 1 CPU", f"{OTHER} has 1 CPU"):
+            assert words in said
 
 
 def test_only_what_the_page_lists_listens(machines: Machines):
@@ -171,7 +161,11 @@ def test_only_what_the_page_lists_listens(machines: Machines):
     known |= {*range(PORTS.replicas, PORTS.replicas + REPLICAS)}
     known |= {*range(PORTS.workers, PORTS.workers + WORKERS)}
     for machine in machines:
-        listening = list_listening(machine)
+        listening = list_listening(
+            connection
+            for connection in psutil.net_connections("tcp")
+            if connection.pid and launch.is_ours(connection.pid, machine.run)
+        )
         moved = {port - machine.port_offset for _, port in listening if port < kernels}
         assert moved
         assert moved <= known

@@ -4,13 +4,21 @@ the gateway gets hostile forms, it answers everybody else.
 
 from __future__ import annotations
 
+import io
+import math
+import pickle
+import random
+import struct
+import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
+from PIL import Image
 from urllib3 import connection_from_url
 from urllib3.exceptions import HTTPError
 
@@ -19,7 +27,7 @@ from benchmarks.measure.hostile import aim
 from deploy.stack import Stack
 from tests.e2e.real_stack import processes
 from tests.e2e.reverse_proxy import start_proxy
-from tests.hostile_bodies import draw_bodies
+from tests.handlers.encoding import write_image, write_npy
 
 pytestmark = pytest.mark.faults
 
@@ -31,6 +39,143 @@ CLIENTS = 8
 #: The growth of the whole stack between the two looks: less than one leaked row in
 #: twenty-five would be.
 GROWTH_BYTES = 80_000_000
+
+
+HUGE = (2**31 - 1, 2**32 - 1, 100_000, 65_535, 0)
+EDGE = b"--edge-of-a-part"
+MULTIPART = f"multipart/form-data; boundary={EDGE[2:].decode()}"
+
+
+def draw_bodies(count: int) -> Iterator[tuple[bytes, str]]:
+    """Images, arrays and forms that nobody should send, each with its content type; always
+    the same ones."""
+    rng = random.Random(0)
+    for number in range(count):
+        if number % 5 == 4:
+            yield write_parts(rng), MULTIPART
+        else:
+            yield draw_body(rng), "application/octet-stream"
+
+
+def draw_body(rng: random.Random) -> bytes:
+    kinds = [write_header, write_header, write_noise, write_array, write_pickle]
+    kinds += [*[damage] * 7, write_bomb, write_odd_image]
+    return rng.choice(kinds)(rng)
+
+
+def damage(rng: random.Random) -> bytes:
+    """A file with some other bytes, that ends too early, goes on after its end, or has more
+    in the middle."""
+    shape = (rng.randint(1, 48), rng.randint(1, 48), 3)
+    pixels = np.frombuffer(rng.randbytes(math.prod(shape)), np.uint8).reshape(shape)
+    if (kind := rng.choice(["JPEG", "PNG", "WEBP", "npy", "npy"])) == "npy":
+        body = write_npy([pixels] * rng.randint(1, 3))
+    else:
+        body = write_image(pixels, kind)
+    more, place = rng.randbytes(rng.randint(1, 4096)), rng.randrange(len(body))
+    flipped = bytearray(body)
+    # Headers are where lies are told.
+    end = len(body) if rng.random() < 0.3 else min(len(body), 128)
+    for _ in range(rng.randint(1, 12)):
+        flipped[rng.randrange(end)] = rng.randrange(256)
+    cut, longer = body[:place], body[:place] + more + body[place:]
+    return rng.choice([bytes(flipped), bytes(flipped), cut, body + more, longer])
+
+
+def write_noise(rng: random.Random) -> bytes:
+    starts = (
+        b"\x93NUMPY",
+        b"\xff\xd8\xff",
+        b"\x89PNG\r\n\x1a\n",
+        b"RIFF",
+        b"GIF8",
+        b"",
+    )
+    return rng.choice(starts) + rng.randbytes(rng.randint(0, 2000))
+
+
+def write_array(rng: random.Random) -> bytes:
+    """A well-formed `.npy` of something else than frames."""
+    stream = io.BytesIO()
+    dtype = rng.choice(["<f4", ">u2", "?", "<U3", "S5", "<M8[s]", "u1,u1", "<c8", "i1"])
+    shape = tuple(rng.randint(0, 4) for _ in range(rng.randint(0, 6)))
+    np.save(stream, np.zeros(shape, dtype))
+    return stream.getvalue()
+
+
+def write_header(rng: random.Random) -> bytes:
+    """An `.npy` header that promises anything."""
+    shape = tuple(rng.choice([*HUGE, -1, 3, 8]) for _ in range(rng.randint(1, 5)))
+    descr = rng.choice(
+        ["|u1", "u1", "|O", "|V1000000000", "__import__('os')", "9" * 300]
+    )
+    text = rng.choice(
+        [
+            f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}",
+            f"{{'descr': '{descr}', 'fortran_order': 1, 'shape': {shape}}}",
+            *("{'descr': '|u1'}", "[" * 5000, "{" + "'a': 1, " * 2000 + "}", ""),
+        ]
+    ).encode()
+    version = rng.choice([(1, 0), (2, 0), (3, 0), (9, 9)])
+    length = rng.choice([len(text), 0, 65_535, 2**31])
+    size = struct.pack("<I", length)[: 2 if version[0] == 1 else 4]
+    return b"\x93NUMPY" + bytes(version) + size + text + b"\n" + rng.randbytes(64)
+
+
+class Bomb:
+    """A pickle of it would open a file where it was loaded."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (open, ("/nonexistent/unpickled",))
+
+
+def write_pickle(rng: random.Random) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.array([{"a": 1}, None], dtype=object), allow_pickle=True)
+    return rng.choice([stream.getvalue(), pickle.dumps([1]), pickle.dumps(Bomb())])
+
+
+def write_bomb(rng: random.Random) -> bytes:
+    """A small PNG that unpacks into far too much."""
+    width, height = rng.choice([(40_000, 40_000), (100_000, 1), (2**31 - 1, 2)])
+    line = b"\0" * (1 + min(width, 1 << 20))
+    mode = rng.choice([0, 2, 3, 6])
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, mode, 0, 0, 0)),
+        (b"IDAT", zlib.compress(line * min(height, 64))),
+        (b"IEND", b""),
+    ]
+    if rng.random() < 0.5:
+        chunks.insert(1, (b"zTXt", b"a\0\0" + zlib.compress(b"\0" * (1 << 22))))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + zlib.crc32(kind + data).to_bytes(4)
+        for kind, data in chunks
+    )
+
+
+def write_odd_image(rng: random.Random) -> bytes:
+    """A good file of a kind, mode or shape that few expect."""
+    stream = io.BytesIO()
+    kinds = (
+        "PNG 1,PNG I;16,PNG LA,PNG P,GIF P,JPEG CMYK,JPEG L,TIFF F,BMP RGB,WEBP RGBA"
+    )
+    kind, mode = rng.choice(f"{kinds},PPM RGB,ICO RGBA".split(",")).split()
+    size = rng.choice([(1, 1), (1, 3000), (3000, 1), (33, 7)])
+    Image.new(mode, (32, 32) if kind == "ICO" else size).save(stream, kind)
+    return stream.getvalue()
+
+
+def write_parts(rng: random.Random) -> bytes:
+    """A form whose parts, and sometimes whose seams, are as bad."""
+    body = b""
+    for _ in range(rng.randint(0, 3)):
+        name = rng.choice(
+            [b'; name="a"; filename="b"', b'; name="top_k"', b"", b'; x="']
+        )
+        header = b"Content-Disposition: form-data" + name
+        body += EDGE + b"\r\n" + header + b"\r\n\r\n" + draw_body(rng) + b"\r\n"
+    body += rng.choice([EDGE + b"--\r\n", EDGE, b"", b"\r\n"])
+    return body[: rng.randrange(len(body) + 1)] if rng.random() < 0.3 else body
 
 
 def send(url: str, bodies: Iterable[tuple[int, tuple[bytes, str]]]) -> Counter[int]:

@@ -19,7 +19,7 @@ import yaml
 
 from deploy.monitoring import MONITORING
 from deploy.stack import ROOT, Stack
-from tests.e2e.real_stack import is_ready, wait_until
+from tests.e2e.real_stack import is_ready, list_listening, wait_until
 from torchserve_backend.management import Management
 
 TARGETS = ("ko", "de")
@@ -162,9 +162,5 @@ def test_a_language_without_a_worker_is_noticed(stack: Stack, scraped: Prometheu
 
 def test_it_listens_on_loopback_only(scraped: Prometheus):
     port = int(scraped.url.rpartition(":")[2])
-    listening = {
-        connection.laddr
-        for connection in psutil.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN and port in connection.laddr
-    }
-    assert listening == {("127.0.0.1", port)}
+    listening = list_listening(psutil.net_connections("tcp"))
+    assert {ip for ip, each in listening if each == port} == {"127.0.0.1"}

@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 import requests
 
@@ -17,8 +16,10 @@ from benchmarks.instruments.generator import Request, Target, ask_within, keep_a
 from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
 from tests.e2e.real_stack import (
     is_ready,
+    list_listening,
+    operate,
     processes,
-    run_deploy,
+    read_metric,
     wait_until,
     write_command,
 )
@@ -98,18 +99,11 @@ def test_management_needs_a_token_and_takes_no_url(stack: Stack):
 
 
 def test_metrics_add_up_over_gunicorns_workers(stack: Stack):
-    def count() -> float:
-        text = requests.get(f"{stack.url}/metrics").text
-        return sum(
-            float(line.split()[-1])
-            for line in text.splitlines()
-            if line.startswith('babelgate_texts_total{target="de"}')
-        )
-
-    before = count()
+    texts = (f"{stack.url}/metrics", "babelgate_texts_total", 'target="de"')
+    before = read_metric(*texts)
     for _ in range(20):
         assert requests.post(stack.url, json=EN_DE, timeout=60).ok
-    assert count() == before + 20
+    assert read_metric(*texts) == before + 20
     torchserve = requests.get(f"http://127.0.0.1:{METRICS + stack.port_offset}/metrics")
     assert "ts_inference_requests_total" in torchserve.text
 
@@ -129,17 +123,12 @@ def test_no_log_holds_what_people_translate(stack: Stack):
 
 
 def test_only_nginx_listens_beyond_loopback(stack: Stack):
-    listening = {
-        connection.laddr
+    listening = list_listening(
+        connection
         for process in processes(stack)
         for connection in process.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
-    }
-    beyond = {
-        address.port
-        for address in listening
-        if address.ip not in ("127.0.0.1", "::1", "::ffff:127.0.0.1")
-    }
+    )
+    beyond = {port for ip, port in listening if ip not in ("127.0.0.1", "::1")}
     assert beyond == {7777 + stack.port_offset}
 
 
@@ -165,12 +154,10 @@ def test_a_broken_configuration_is_not_taken_over(
     original = path.read_text("utf-8")
     assert right in original
     path.write_text(original.replace(right, wrong))
-    where = ("--run-dir", str(stack.run))
-    for command in (("reload", *where), ("up", *where, "--map", str(stack.map))):
-        done = run_deploy(*command, cache=cache, root=tmp_path)
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert f"{file} is not accepted" in done.stdout
-        assert message in done.stdout
+    for command in (("reload",), ("up", "--map", str(stack.map))):
+        said = operate(stack.run, cache, *command, expect=1, root=tmp_path)
+        assert f"{file} is not accepted" in said
+        assert message in said
     assert is_ready(stack.url)
 
 

@@ -21,7 +21,7 @@ from deploy import stack as stacks
 from deploy.stack import Stack
 from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
-from tests.e2e.real_stack import processes, run_deploy, wait_until
+from tests.e2e.real_stack import operate, processes, wait_until
 from tests.e2e.test_document_jobs import ECHO, count_done, is_done, kill_all, upload
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "de"}
@@ -42,11 +42,7 @@ class Operator:
         with pytest.MonkeyPatch.context() as shell:
             for name, value in variables.items():
                 shell.setenv(name, value)
-            done = run_deploy(
-                command, "--run-dir", str(self.run), *options, cache=self.cache
-            )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+            return operate(self.run, self.cache, command, *options)
 
     @property
     def stack(self) -> Stack:

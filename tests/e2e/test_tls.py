@@ -17,7 +17,7 @@ from benchmarks.instruments.ports import claim_port_offset
 from deploy import programs, tls
 from deploy.stack import DOOR, GATEWAY, Stack, is_taken
 from tests.certificates import make_certificate
-from tests.e2e.real_stack import run_deploy, start_stack, wait_until
+from tests.e2e.real_stack import operate, start_stack, wait_until
 from tests.e2e.test_reverse_proxy import Echo
 from tests.scripted_server import LIMIT_S, ClosingServer
 
@@ -124,15 +124,14 @@ def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(tmp_path, cache):
     options = ("--map", str(small), "--tls", make_certificate(tmp_path / "pair"))
     with start_stack(tmp_path / "run", cache, *options) as stack:
         assert stack.url.startswith("https:")
-        where = ("--run-dir", str(stack.run), "--map", str(small))
-        said = run_deploy("up", *where, cache=cache).stdout
+        up = (stack.run, cache, "up", "--map", str(small))
+        said = operate(*up)
         assert "running already" in said
         shown, answer = said.partition("curl --cacert")[1:][1].splitlines()[:2]
         done = subprocess.run(
             f"curl -s --cacert{shown}", shell=True, capture_output=True, text=True
         )
         assert json.loads(done.stdout) == json.loads(answer), done.stderr
-        assert run_deploy("reload", *where[:2], cache=cache).returncode == 0
-        refused = run_deploy("up", *where, "--tls", "no,no", cache=cache)
-        assert (refused.returncode, "cannot be read" in refused.stdout) == (1, True)
+        operate(stack.run, cache, "reload")
+        assert "cannot be read" in operate(*up, "--tls", "no,no", expect=1)
         assert tls.post(stack, b"{}").status == 422
