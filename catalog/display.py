@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +37,16 @@ def make_console() -> Console:
     """A console for paths, JSON and TorchServe's messages: it has no markup, and it does not
     wrap lines, so they can be copied."""
     return Console(markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def show_errors(console: Console, *errors: type[Exception]) -> Iterator[None]:
+    """Shows an error of these types in red, and ends the command line with 1."""
+    try:
+        yield
+    except errors as error:
+        console.print(str(error), style="red")
+        raise typer.Exit(1) from error
 
 
 def make_progress(console: Console) -> Progress:

@@ -4,8 +4,7 @@ work through whole folders.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ import typer
 
 import catalog
 from catalog import CatalogError
-from catalog.display import Map, ModelName, make_console, make_option
+from catalog.display import Map, ModelName, make_console, make_option, show_errors
 from contract import variables
 from ray_backend import deployment
 from ray_backend.dashboard import Dashboard, DashboardError
@@ -26,7 +25,7 @@ except ModuleNotFoundError as error:
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = make_console()
-
+_errors = partial(show_errors, console, CatalogError, DashboardError, DeploymentError)
 
 Urls = Annotated[str, make_option("--urls", variables.RAY_URLS)]
 KeyFile = Annotated[Path, make_option("--key-file", variables.RAY_KEY_FILE)]
@@ -112,15 +111,6 @@ def status(
 
 
 app.command("bulk")(bulk.command)
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except (CatalogError, DashboardError, DeploymentError) as error:
-        console.print(str(error), style="red")
-        raise typer.Exit(1) from error
 
 
 if __name__ == "__main__":

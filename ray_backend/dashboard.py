@@ -48,13 +48,18 @@ class ReplicaStatus(_Found):
 class Deployment(_Found):
     """The replicas of an application."""
 
-    status: str
     message: str = ""
     deployment_config: dict[str, Any] = Field({})
-    target_num_replicas: int
+    #: The number of wanted replicas.
+    wanted: int = Field(0, validation_alias="target_num_replicas")
     #: The resources of each replica, such as `{"CPU": 0.1, "GPU": 0.5}`.
-    required_resources: dict[str, float] = Field({})
+    needs: dict[str, float] = Field({}, validation_alias="required_resources")
     replicas: tuple[ReplicaStatus, ...] = ()
+
+    @property
+    def unplaced(self) -> int:
+        """The number of replicas without a machine."""
+        return sum(each.node_ip is None for each in self.replicas)
 
 
 class Application(_Found):
@@ -65,6 +70,11 @@ class Application(_Found):
     #: The deployed configuration, key by key.
     deployed_app_config: dict[str, Any] | None = None
     deployments: dict[str, Deployment] = Field({})
+
+    @property
+    def model(self) -> Deployment:
+        """Its one deployment, which Serve makes a while after the application."""
+        return next(iter(self.deployments.values()), Deployment())
 
     @property
     def is_running(self) -> bool:
@@ -79,35 +89,8 @@ class Application(_Found):
     def reason(self) -> str:
         """The reason why it does not run: the last line of Ray's message, which a replica
         has raised."""
-        said = (self.message, *(each.message for each in self.deployments.values()))
-        return "\n".join(said).strip().rpartition("\n")[2]
-
-    @property
-    def replicas(self) -> tuple[ReplicaStatus, ...]:
-        """The replicas of all deployments."""
-        return tuple(r for each in self.deployments.values() for r in each.replicas)
-
-    @property
-    def most_per_machine(self) -> int | None:
-        """The most replicas on one machine, if the map says it."""
-        options = (each.deployment_config for each in self.deployments.values())
-        return next(options, {}).get("max_replicas_per_node")
-
-    @property
-    def needs(self) -> dict[str, float]:
-        """The resources of each replica."""
-        found = (each.required_resources for each in self.deployments.values())
-        return next(found, {})
-
-    @property
-    def unplaced(self) -> int:
-        """The number of replicas without a machine."""
-        return sum(each.node_ip is None for each in self.replicas)
-
-    @property
-    def wanted(self) -> int:
-        """The number of wanted replicas."""
-        return sum(each.target_num_replicas for each in self.deployments.values())
+        said = f"{self.message}\n{self.model.message}"
+        return said.strip().rpartition("\n")[2]
 
 
 class Machine(_Found):

@@ -105,21 +105,19 @@ def explain_unplaced(
     """A line for each model with replicas that no machine takes: what one needs, what the
     machines have, and which of them have as many of its replicas as they may."""
     have = "; ".join(map(describe_machine, machines))
-    return [
-        f"{name}: {each.unplaced} of {each.wanted} replicas cannot be placed. "
-        f"Each needs {describe_resources(each.needs)}; {have}.{_explain_full(each)}"
-        for name, each in found.items()
-        if each.unplaced
-    ]
-
-
-def _explain_full(application: Application) -> str:
-    most = application.most_per_machine
-    placed = Counter(each.node_ip for each in application.replicas if each.node_ip)
-    full = [node_ip for node_ip, count in placed.items() if most and count >= most]
-    if not full:
-        return ""
-    return f" max_replicas_per_machine is {most}, and as many are on {', '.join(full)}."
+    lines = []
+    for name, model in ((name, each.model) for name, each in found.items()):
+        if not model.unplaced:
+            continue
+        most = model.deployment_config.get("max_replicas_per_node")
+        placed = Counter(each.node_ip for each in model.replicas if each.node_ip)
+        full = [node_ip for node_ip, count in placed.items() if most and count >= most]
+        why = f" max_replicas_per_machine is {most}, and as many are on {', '.join(full)}."
+        lines.append(
+            f"{name}: {model.unplaced} of {model.wanted} replicas cannot be placed. "
+            f"Each needs {describe_resources(model.needs)}; {have}.{why if full else ''}"
+        )
+    return lines
 
 
 def explain_failed(found: Mapping[str, Application]) -> list[str]:
@@ -150,7 +148,7 @@ def apply(dashboard: Dashboard, config: Mapping[str, Any]) -> None:
     given_up = {
         name
         for name, each in dashboard.list_applications().items()
-        if each.has_failed and not any(replica.is_running for replica in each.replicas)
+        if each.has_failed and not any(one.is_running for one in each.model.replicas)
     }
     if given_up:
         others = [e for e in config["applications"] if e["name"] not in given_up]
@@ -164,39 +162,42 @@ def apply(dashboard: Dashboard, config: Mapping[str, Any]) -> None:
     dashboard.deploy(config)
 
 
-def poll(
+def show_progress(
     dashboard: Dashboard,
     config: Mapping[str, Any],
+    console: Console,
     *,
     timeout_s: float,
     place_s: float = PLACE_S,
-) -> Iterator[Mapping[str, Application]]:
-    """Yield Serve's applications every second until they are those of the configuration.
+) -> None:
+    """A bar of running models until they are all of the configuration.
 
-    Raises DeploymentError if a model has failed, cannot be placed or is late.
+    Raises DeploymentError if some fail, cannot be placed or are late; DashboardError.
     """
     start_s = placed_s = time.monotonic()
-    while True:
-        found = dashboard.list_applications()
-        yield found
-        late = [name for name, each in found.items() if not each.is_running]
-        late += compare(config, found)
-        if not late:
-            return
-        if failed := explain_failed(found):
-            raise DeploymentError("\n".join(failed))
-        now_s = time.monotonic()
-        if not any(each.unplaced for each in found.values()):
-            placed_s = now_s
-        if now_s - placed_s > place_s:
-            lines = explain_unplaced(found, dashboard.list_machines())
-            raise DeploymentError("\n".join(lines))
-        if now_s - start_s > timeout_s:
-            raise DeploymentError(
-                f"Not running after {timeout_s:g} s: {', '.join(late)}. "
-                "The logs of their replicas say why."
-            )
-        time.sleep(_POLL_S)
+    with make_progress(console) as progress:
+        bar = progress.add_task("running", total=len(config["applications"]))
+        while True:
+            found = dashboard.list_applications()
+            late = [name for name, each in found.items() if not each.is_running]
+            progress.update(bar, completed=len(found) - len(late))
+            late += compare(config, found)
+            if not late:
+                return
+            if failed := explain_failed(found):
+                raise DeploymentError("\n".join(failed))
+            now_s = time.monotonic()
+            if not any(each.model.unplaced for each in found.values()):
+                placed_s = now_s
+            if now_s - placed_s > place_s:
+                lines = explain_unplaced(found, dashboard.list_machines())
+                raise DeploymentError("\n".join(lines))
+            if now_s - start_s > timeout_s:
+                raise DeploymentError(
+                    f"Not running after {timeout_s:g} s: {', '.join(late)}. "
+                    "The logs of their replicas say why."
+                )
+            time.sleep(_POLL_S)
 
 
 def keep_deployed(
@@ -264,12 +265,12 @@ def show_states(models: Catalog | None, dashboard: Dashboard, console: Console) 
 
 
 def _describe_state(entry: Application) -> Sequence[str]:
-    running = [each for each in entry.replicas if each.is_running]
+    running = [each for each in entry.model.replicas if each.is_running]
     places = Counter(each.node_ip for each in running)
     on = " ".join(f"{ip}×{n}" if n > 1 else str(ip) for ip, n in places.items())
     told = (entry.deployed_app_config or {}).get("args", {})
     serves = " ".join(told.get("languages") or (told.get("task", "-"),))
-    return (serves, entry.status, f"{len(running)}/{entry.wanted}", on or "-")
+    return (serves, entry.status, f"{len(running)}/{entry.model.wanted}", on or "-")
 
 
 def plan(
@@ -287,22 +288,3 @@ def plan(
     nothing = "nothing to change: the cluster has what the map says"
     console.print("\n".join(changes) or nothing)
     return config
-
-
-def show_progress(
-    dashboard: Dashboard,
-    config: Mapping[str, Any],
-    console: Console,
-    *,
-    timeout_s: float,
-    place_s: float = PLACE_S,
-) -> None:
-    """A bar of running models until all are.
-
-    Raises DeploymentError if some fail, cannot be placed or are late; DashboardError.
-    """
-    with make_progress(console) as progress:
-        bar = progress.add_task("running", total=len(config["applications"]))
-        for found in poll(dashboard, config, timeout_s=timeout_s, place_s=place_s):
-            running = sum(entry.is_running for entry in found.values())
-            progress.update(bar, completed=running)

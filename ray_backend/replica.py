@@ -11,13 +11,16 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from catalog import Model, checkpoint, describe_handler
 from catalog.sections import Section
@@ -35,10 +38,6 @@ from ray_backend.config import Arguments
 
 log = logging.getLogger(__name__)
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
 #: The largest row of the gateway with its escapes; as TorchServe's `max_request_size`.
 MOST_BYTES = 34 << 20
 _PATHS = ("", "/")
@@ -47,9 +46,9 @@ _STOPPING = "This replica is being stopped."
 _DRAIN_S = 30.0
 #: The headers of a refusal.
 _HEADERS = {
-    HTTPStatus.UNAUTHORIZED: (b"www-authenticate", b"Bearer"),
-    HTTPStatus.METHOD_NOT_ALLOWED: (b"allow", b"GET, POST"),
-    HTTPStatus.TOO_MANY_REQUESTS: (b"retry-after", b"1"),
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
+    HTTPStatus.METHOD_NOT_ALLOWED: {"Allow": "GET, POST"},
+    HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": "1"},
 }
 
 
@@ -105,9 +104,7 @@ class Replica:
             queue_size=self._settings.queue_size,
         )
 
-    async def __call__(
-        self, scope: Mapping[str, Any], receive: Receive, send: Send
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI call."""
         match scope["type"]:
             case "lifespan":
@@ -117,7 +114,11 @@ class Replica:
                 await asyncio.to_thread(self.close)
                 await send({"type": "lifespan.shutdown.complete"})
             case "http":
-                await self._send(send, await self._answer(scope, receive))
+                result = await self._answer(Request(scope, receive))
+                status, content_type, body = write_answer(result)
+                headers = {rows.REPLICA: self._id, "Content-Type": content_type}
+                headers |= _HEADERS.get(HTTPStatus(status), {})
+                await Response(body, status, headers)(scope, receive, send)
             case _:
                 await send({"type": "websocket.close"})
 
@@ -133,22 +134,19 @@ class Replica:
         self._is_closed = True
         self._batcher.close(0 if self._is_stuck else _DRAIN_S)
 
-    async def _answer(self, scope: Mapping[str, Any], receive: Receive) -> Result:
+    async def _answer(self, request: Request) -> Result:
         """Answer a row. An error is the row's result; no text of its user is logged."""
         try:
-            headers = {
-                name.decode("latin-1"): value.decode("latin-1")
-                for name, value in scope["headers"]
-            }
-            self._check_key(headers)
+            self._check_key(request.headers)
             # The application is mounted at the model's path.
-            if scope["path"].removeprefix(scope.get("root_path", "")) not in _PATHS:
+            place = request.scope.get("root_path", "")
+            if request.scope["path"].removeprefix(place) not in _PATHS:
                 raise TaskError(HTTPStatus.NOT_FOUND, "not-found", "No such path.")
-            if scope["method"] == "GET":
+            if request.method == "GET":
                 return self._describe()
-            if scope["method"] == "POST":
-                return await self._predict(headers, receive)
-            detail = f"expected GET or POST, found {scope['method']}"
+            if request.method == "POST":
+                return await self._predict(request)
+            detail = f"expected GET or POST, found {request.method}"
             raise TaskError(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail)
         except TaskError as refusal:
             return refusal
@@ -186,13 +184,13 @@ class Replica:
             "detail": detail,
         }
 
-    async def _predict(self, headers: Mapping[str, str], receive: Receive) -> Result:
+    async def _predict(self, request: Request) -> Result:
         came_at = time.monotonic()
-        limit_s = _read_limit(headers, self._settings.response_timeout)
-        parameters = dict(parse_qsl(headers.get(rows.PARAMETERS.lower(), "")))
+        limit_s = _read_limit(request.headers, self._settings.response_timeout)
+        parameters = dict(parse_qsl(request.headers.get(rows.PARAMETERS, "")))
         try:
             async with asyncio.timeout(limit_s):
-                body = await _read_body(headers, receive)
+                body = await _read_body(request)
                 row = Row(body, parameters, came_at + limit_s, came_at)
                 # The time limit itself acts at the next pause of this call, when a batch
                 # may have the row already.
@@ -226,24 +224,11 @@ class Replica:
         self._count(outcome.counts)
         return outcome.results
 
-    async def _send(self, send: Send, result: Result) -> None:
-        status, content_type, body = write_answer(result)
-        headers = [
-            (b"content-type", content_type.encode()),
-            (b"content-length", b"%d" % len(body)),
-            (rows.REPLICA.lower().encode(), self._id.encode()),
-        ]
-        if status in _HEADERS:
-            headers.append(_HEADERS[HTTPStatus(status)])
-        start = {"type": "http.response.start", "status": status, "headers": headers}
-        await send(start)
-        await send({"type": "http.response.body", "body": body})
-
 
 def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
     """Read the seconds that are left for a row. Without the header nobody is known to wait
     longer than a batch may take."""
-    header = headers.get(rows.REMAINING.lower())
+    header = headers.get(rows.REMAINING)
     if header is None:
         return default_s
     try:
@@ -255,23 +240,23 @@ def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
     return left_ms / 1000
 
 
-async def _read_body(headers: Mapping[str, str], receive: Receive) -> bytes:
+async def _read_body(request: Request) -> bytes:
     """All of it, or TaskError if it is too large or its client has gone."""
-    length = headers.get("content-length", "0")
+    length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) > MOST_BYTES:
         raise _too_large()
     parts: list[bytes] = []
     size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _malformed("the connection was closed before the end of the body")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > MOST_BYTES:
-            raise _too_large()
-        if not message.get("more_body"):
-            return b"".join(parts)
+    try:
+        async for part in request.stream():
+            parts.append(part)
+            size += len(part)
+            if size > MOST_BYTES:
+                raise _too_large()
+    except ClientDisconnect as error:
+        detail = "the connection was closed before the end of the body"
+        raise _malformed(detail) from error
+    return b"".join(parts)
 
 
 def _too_large() -> TaskError:

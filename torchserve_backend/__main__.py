@@ -4,8 +4,7 @@ their state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from catalog.display import (
     load_catalog,
     make_console,
     make_option,
+    show_errors,
     show_models,
 )
 from contract import variables
@@ -28,6 +28,9 @@ from torchserve_backend.management import Management, ManagementError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = make_console()
+_errors = partial(
+    show_errors, console, CatalogError, ModelError, ManagementError, TimeoutError
+)
 
 
 Store = Annotated[Path, typer.Option(help="TorchServe's model store.")]
@@ -129,15 +132,6 @@ def status(
         models = load_catalog(map_path, model, console)
         is_ready = display.show_states(models, Management(url, key_file), console)
     raise typer.Exit(0 if is_ready else 1)
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except (CatalogError, ModelError, ManagementError, TimeoutError) as error:
-        console.print(str(error), style="red")
-        raise typer.Exit(1) from error
 
 
 if __name__ == "__main__":

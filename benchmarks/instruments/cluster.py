@@ -162,7 +162,7 @@ class NamespaceCluster:
     def list_replicas(self, model: str) -> list[ReplicaStatus]:
         """List the replicas that run: the head may take a dead one for alive for a while.
         Raises DashboardError."""
-        found = self.dashboard.list_applications()[model].replicas
+        found = self.dashboard.list_applications()[model].model.replicas
         return [
             each
             for each in found
@@ -196,7 +196,7 @@ class NamespaceCluster:
         found = self.dashboard.list_applications()
         return found.keys() == self.models.keys() and all(
             application.is_running
-            and len(self.list_replicas(name)) >= application.wanted
+            and len(self.list_replicas(name)) >= application.model.wanted
             for name, application in found.items()
         )
 

@@ -43,9 +43,8 @@ from handlers import base
 from handlers.engine.translation.m2m100 import Sentence
 from ray_backend.bulk.command import read_request
 from ray_backend.bulk.executor import WorkerPool, connect
-from ray_backend.bulk.job import Answerer, Callbacks, Chunk, run
+from ray_backend.bulk.job import Answerer, BulkTranslation, Callbacks, Chunk, run
 from ray_backend.bulk.storage import ResultFolder
-from ray_backend.bulk.tasks import BulkTranslation
 
 _SOURCE, _TARGET = "en", "fr"
 _DRAWN_BYTES = 200_000

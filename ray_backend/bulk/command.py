@@ -30,17 +30,15 @@ from contract.cpus import count_cpus
 from contract.options import BEAM_SIZE
 from contract.tasks import CAPTIONING, TRANSLATION
 from handlers.engine.directories import ModelError
-from ray_backend.bulk.executor import (
-    STOPPED,
-    RayCluster,
-    WorkerPool,
-    connect,
-    find_cluster,
-    fit,
+from ray_backend.bulk.executor import STOPPED, WorkerPool, connect, find_cluster, fit
+from ray_backend.bulk.job import (
+    BulkCaptioning,
+    BulkJob,
+    BulkTranslation,
+    Callbacks,
+    run,
 )
-from ray_backend.bulk.job import Callbacks, run
 from ray_backend.bulk.storage import find, open_store
-from ray_backend.bulk.tasks import BulkCaptioning, BulkTranslation
 from ray_backend.deployment import has_gpus
 from text.errors import LanguageNotServed
 from text.options import AUTO, TAGS, TranslationRequest, read_source, read_target
@@ -133,7 +131,7 @@ def command(
             model=variables.MODEL.read() or None,
             is_cluster=address is not None,
         )
-        job: BulkTranslation | BulkCaptioning
+        job: BulkJob
         if target is None:
             job = BulkCaptioning(
                 format=_read_format(models, kind),
@@ -161,8 +159,10 @@ def command(
         elif job.model.is_on_gpu and not has_gpus(cluster.machines):
             _say("yellow")("The cluster has no GPU: the model runs on the CPU.")
             job.model = replace(job.model, devices=(CPU,))  # as `deploy` does
-        pool = choose_pool(job.model, workers, cpus or (1 if cluster else None), gpus)
-        pool = _fit(pool, job.model, cluster) if cluster else pool
+        pool = choose_pool(job.model, workers, cpus, gpus, is_cluster=bool(cluster))
+        if cluster and (fitting := fit(pool, cluster.machines)).size < pool.size:
+            _say("yellow")(f"{fitting.size} of {pool.size} workers have room.")
+            pool = fitting
         with (
             connect(pool, _say("yellow"), cluster) as executor,
             show_progress(console, job.unit) as tell,
@@ -196,15 +196,22 @@ def read_request(
 
 
 def choose_pool(
-    model: Model, workers: int | None, cpus: int | None, gpus: float | None
+    model: Model,
+    workers: int | None,
+    cpus: int | None,
+    gpus: float | None,
+    *,
+    is_cluster: bool,
 ) -> WorkerPool:
     """The workers of a model, and what each takes unless the command says so."""
-    size = workers or model.workers
+    size, options = workers or model.workers, model.cluster
     if not model.is_on_gpu:
-        return WorkerPool(size, cpus or max(1, count_cpus() // size), 0)
-    share = model.cluster.gpus
-    usual = 1 / model.settings.workers if share == "auto" else share
-    return WorkerPool(size, cpus or 1, usual if gpus is None else gpus)
+        share = 1 if is_cluster else max(1, count_cpus() // size)
+        return WorkerPool(size, cpus or share, 0)
+    if gpus is None:
+        gpus = 1 / model.settings.workers if options.gpus == "auto" else options.gpus
+    has_kind = is_cluster and options.accelerator != "any"
+    return WorkerPool(size, cpus or 1, gpus, options.accelerator if has_kind else None)
 
 
 def _read_format(models: Catalog, kind: str | None) -> SubtitleFormat:
@@ -217,17 +224,6 @@ def _read_format(models: Catalog, kind: str | None) -> SubtitleFormat:
             f"--format {kind}: expected {', '.join(SubtitleFormat)} for captions"
         )
     return SubtitleFormat(kind or SubtitleFormat.JSONL)
-
-
-def _fit(pool: WorkerPool, model: Model, cluster: RayCluster) -> WorkerPool:
-    """The workers that the cluster has machines for. Raises InputError."""
-    wanted = model.cluster.accelerator
-    if model.is_on_gpu and wanted != "any":
-        pool = replace(pool, accelerator=wanted)
-    fitting = fit(pool, cluster.machines)
-    if fitting.size < pool.size:
-        _say("yellow")(f"{fitting.size} of {pool.size} workers have room.")
-    return fitting
 
 
 def _say(style: str) -> Callable[[str], None]:

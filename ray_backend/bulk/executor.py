@@ -9,30 +9,59 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from catalog import ROOT
 from clients.errors import ClientError, InputError
 from contract import variables
-from ray_backend.bulk.job import Answerer, Chunk
 from ray_backend.dashboard import Dashboard, DashboardError, Machine
 from ray_backend.deployment import describe_machine, describe_resources
 from ray_backend.nodes import LOOPBACK, PORTS, Node, read_address
 
+if TYPE_CHECKING:
+    from ray_backend.bulk.job import Answerer, Chunk
+
+STOPPED = "Stopped, the same command goes on."
+#: The time that a run stands still before it says why.
+PATIENCE_S = 10.0
+#: The time for which a cluster may stay away; its machines wait for their head as long.
+GONE_S = 600.0
+_LOOK_S = 2.0
+#: The time that Ray may take to end: it waits for a cluster that is away.
+_END_S = 15.0
 #: Ray's clients give up before the run does, unless they are told.
 _RECONNECT_S = 900
 #: The share of a machine's accelerator that a worker asks for to get that kind.
 _TRACE = 0.001
 _ROUNDING = 1e-6
+#: Chunks are far smaller. Ray takes no less than 75 MiB.
+_OBJECT_STORE_BYTES = 256 << 20
+#: Bytes of the name of a temporary folder: those of a socket's are 107 with Ray's own.
+_LONGEST_FOLDER = 24
+#: While one chunk of a worker is in the model, another one is prepared.
+_CHUNKS_AT_ONCE = 2
+#: The number of workers that a request may end before it is divided, and one item
+#: before it is given up. Workers also end by chance, with their machine.
+_MOST_DEATHS, _MOST_DEATHS_ALONE = 2, 5
+#: The number of times that each worker may end while it loads the model.
+_MOST_FAILED_LOADS = 10
+#: Without a cluster everything stays on the loopback interface, behind a token of its own.
+_ALONE = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_enable_worker_prestart": "false",
+    "RAY_prestart_worker_first_driver": "0",
+}
+#: The same for each Ray of a process, which reads it once.
+_TOKEN = secrets.token_hex(32)
 
 
 @dataclass(frozen=True)
@@ -48,9 +77,10 @@ class WorkerPool:
     @property
     def needs(self) -> Mapping[str, float]:
         """The resources of a worker, in Ray's words."""
-        kind = {f"accelerator_type:{self.accelerator}": _TRACE}
         needs = {"CPU": self.cpus, "GPU": self.gpus}
-        return needs | (kind if self.accelerator else {})
+        if self.accelerator:
+            needs[f"accelerator_type:{self.accelerator}"] = _TRACE
+        return needs
 
     def explain(self, machines: Sequence[Machine]) -> str:
         """Explain the needs of a worker, and the machines."""
@@ -126,11 +156,8 @@ def list_free(cluster: RayCluster | None) -> list[Machine]:
     if cluster:
         cluster.dashboard.list_machines()  # Ray would wait for it
     own = ray.get_runtime_context().get_node_id()
-    addresses = {
-        node["NodeID"]: node["NodeManagerAddress"]
-        for node in ray.nodes()
-        if node["Alive"]
-    }
+    alive = (node for node in ray.nodes() if node["Alive"])
+    addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in alive}
     if own not in addresses:
         raise ClientError("Ray has ended on this machine; the same command goes on")
     free = state.available_resources_per_node()
@@ -141,71 +168,33 @@ def list_free(cluster: RayCluster | None) -> list[Machine]:
     ]
 
 
-STOPPED = "Stopped, the same command goes on."
-#: The time that a run stands still before it says why.
-PATIENCE_S = 10.0
-#: The time for which a cluster may stay away; its machines wait for their head as long.
-GONE_S = 600.0
-_LOOK_S = 2.0
-#: The time that Ray may take to end: it waits for a cluster that is away.
-_END_S = 15.0
-#: Chunks are far smaller. Ray takes no less than 75 MiB.
-_OBJECT_STORE_BYTES = 256 << 20
-#: Bytes of the name of a temporary folder: those of a socket's are 107 with Ray's own.
-_LONGEST_FOLDER = 24
-#: While one chunk of a worker is in the model, another one is prepared.
-_CHUNKS_AT_ONCE = 2
-#: The number of workers that a request may end before it is divided, and one item
-#: before it is given up. Workers also end by chance, with their machine.
-_MOST_DEATHS, _MOST_DEATHS_ALONE = 2, 5
-#: The number of times that each worker may end while it loads the model.
-_MOST_FAILED_LOADS = 10
-#: Without a cluster everything stays on the loopback interface, behind a token of its own.
-_ALONE = {
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    "RAY_AUTH_MODE": "token",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_enable_worker_prestart": "false",
-    "RAY_prestart_worker_first_driver": "0",
-}
-#: The same for each Ray of a process, which reads it once.
-_TOKEN = secrets.token_hex(32)
-
-
-def divide(
-    items: Sequence[Any],
-) -> Generator[Sequence[Any], Sequence[Any] | None, list[Any]]:
-    """Asks for the answers to items; None says that the worker has ended. Divides the items
-    that end their workers, until the one at fault is alone. Its answer is None."""
-    if not items:
-        return []
-    for _ in range(_MOST_DEATHS_ALONE if len(items) == 1 else _MOST_DEATHS):
-        answers = yield items
-        if answers is not None:
-            return [*answers]
-    if len(items) == 1:
-        return [None]
-    middle = len(items) // 2
-    first = yield from divide(items[:middle])
-    return [*first, *(yield from divide(items[middle:]))]
-
-
+@dataclass
 class _Request:
-    """A chunk's request to a worker, until all its answers are there."""
+    """Items of a chunk that a worker gets at once."""
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
-        self.items: Sequence[Any] = ()
-        self.answers: Sequence[Any] | None = None
-        self._steps = divide(chunk.items)
-        self.go_on()
+    chunk: Chunk
+    places: range
+    #: The answers to the whole chunk so far, by their place in it.
+    answers: dict[int, Any] = field(default_factory=dict)
+    deaths: int = 0
 
-    def go_on(self, answers: Sequence[Any] | None = None) -> None:
-        """With what a worker has answered, or without an answer."""
-        try:
-            self.items = self._steps.send(answers)
-        except StopIteration as end:
-            self.answers = end.value
+    @property
+    def is_over(self) -> bool:
+        return len(self.answers) == len(self.chunk.items)
+
+    def go_on(self, answers: Sequence[Any] | None) -> list[_Request]:
+        """Return what is left to do after an answer, or after the end of the worker. Divides
+        items that end their workers, until the one at fault is alone. Its answer is None."""
+        count = len(self.places)
+        if answers is None:
+            self.deaths += 1
+            if self.deaths < (_MOST_DEATHS_ALONE if count == 1 else _MOST_DEATHS):
+                return [self]
+            if count > 1:
+                halves = self.places[: count // 2], self.places[count // 2 :]
+                return [_Request(self.chunk, half, self.answers) for half in halves]
+        self.answers.update(zip(self.places, answers or [None], strict=True))
+        return [self] if self.is_over else []
 
 
 @dataclass
@@ -235,7 +224,6 @@ class StallMonitor:
 class _Call:
     """A call of a worker: first for its place, then to load the model, then requests."""
 
-    number: int
     actor: Any
     request: _Request | None = None
     is_placed: bool = True
@@ -243,99 +231,85 @@ class _Call:
 
 @dataclass
 class RayExecutor:
-    """Workers on the machines of a Ray. Each has two calls at once."""
+    """Workers on the machines of a Ray. Each has two requests at once."""
 
     pool: WorkerPool
     monitor: StallMonitor
     cluster: RayCluster | None = None
-    _actors: dict[int, Any] = field(default_factory=dict)
+    _actors: list[Any] = field(default_factory=list)
     _calls: dict[Any, _Call] = field(default_factory=dict)
-    #: The numbers of workers that can take a request.
-    _free: deque[int] = field(default_factory=deque)
+    #: The actors that can take a request, twice if they can take two.
+    _free: deque[Any] = field(default_factory=deque)
     _failed_loads: int = 0
 
     def run(
         self, load: Callable[[], Answerer], chunks: Iterator[Chunk]
     ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
         """Execute a job. Raises ClientError."""
-        self._load = load
-        for number in [*range(self.pool.size)] * _CHUNKS_AT_ONCE:
-            self._place(number)
-        requests = map(_Request, chunks)
+        for _ in range(self.pool.size):
+            self._start(load)
+        requests = (_Request(chunk, range(len(chunk.items))) for chunk in chunks)
         waiting = deque(islice(requests, 1))
         while waiting or any(call.request for call in self._calls.values()):
-            if waiting and (answers := waiting[0].answers) is not None:
-                yield waiting.popleft().chunk, answers
+            if waiting and waiting[0].is_over:
+                request = waiting.popleft()
+                answers = (request.answers[n] for n in range(len(request.answers)))
+                yield request.chunk, [*answers]
             elif waiting and self._free:
-                number, request = self._free.popleft(), waiting.popleft()
-                actor = self._actors[number]
-                asked = actor.answer.remote(request.items)
-                self._calls[asked] = _Call(number, actor, request)
-            elif answered := self._finish_call():
-                waiting.appendleft(answered)
+                actor, request = self._free.popleft(), waiting.popleft()
+                first, last = request.places[0], request.places[-1]
+                asked = actor.answer.remote(request.chunk.items[first : last + 1])
+                self._calls[asked] = _Call(actor, request)
+            else:
+                waiting.extendleft(reversed(self._finish_call(load)))
             if not waiting:
                 waiting.extend(islice(requests, 1))
 
-    def _place(self, number: int) -> None:
-        """Asks whether a worker has its place on a machine. Starts it if it is not there."""
+    def _start(self, load: Callable[[], Answerer]) -> None:
+        """Starts a worker, and asks whether it has its place on a machine."""
         import ray
 
-        if number not in self._actors:
-            options = {
-                "num_cpus": self.pool.cpus,
-                "num_gpus": self.pool.gpus or None,
-                "accelerator_type": self.pool.accelerator,
-                "max_concurrency": _CHUNKS_AT_ONCE,
-            }
-            actor = ray.remote(BulkWorker).options(**options)
-            self._actors[number] = actor.remote(self._load, self.pool.cpus)
-        actor = self._actors[number]
-        asked = actor.__ray_ready__.remote()
-        self._calls[asked] = _Call(number, actor, is_placed=False)
+        options = {
+            "num_cpus": self.pool.cpus,
+            "num_gpus": self.pool.gpus or None,
+            "accelerator_type": self.pool.accelerator,
+            "max_concurrency": _CHUNKS_AT_ONCE,
+        }
+        worker = ray.remote(BulkWorker).options(**options)
+        self._actors.append(actor := worker.remote(load, self.pool.cpus))
+        self._calls[actor.__ray_ready__.remote()] = _Call(actor, is_placed=False)
 
-    def _finish_call(self) -> _Request | None:
-        """Waits for a call. Its request, with the answers if the worker has not ended."""
+    def _finish_call(self, load: Callable[[], Answerer]) -> list[_Request]:
+        """Waits for a call, and returns what is left of its request."""
         import ray
         from ray import exceptions
 
         asked, _ = ray.wait([*self._calls], timeout=_LOOK_S)
         if not asked:
             self._look()
-            return None
+            return []
         self.monitor.note("", "", time.monotonic())
-        call = self._calls.pop(asked[0])
+        call, answers = self._calls.pop(asked[0]), None
         try:
             answers = ray.get(asked[0])
         except (exceptions.RayActorError, exceptions.ObjectLostError) as error:
-            self._replace(call, error)
+            self._failed_loads += call.request is None
+            if self._failed_loads > _MOST_FAILED_LOADS * self.pool.size:
+                raise ClientError(_explain(error)) from error
+            if call.actor in self._actors:  # else its other call has found that out
+                ray.kill(call.actor)
+                self._actors.remove(call.actor)
+                self._free = deque(each for each in self._free if each != call.actor)
+                self._start(load)
         except exceptions.RayError as error:
             raise ClientError(_explain(error)) from error
         else:
             if not call.is_placed:
-                self._calls[call.actor.load.remote()] = replace(call, is_placed=True)
-                return None
+                self._calls[call.actor.load.remote()] = _Call(call.actor)
+                return []
             self._failed_loads = 0
-            self._free.append(call.number)
-            if call.request:
-                call.request.go_on(answers)
-        return call.request
-
-    def _replace(self, call: _Call, error: Exception) -> None:
-        """Starts another worker for one that has ended."""
-        import ray
-
-        if call.request:
-            call.request.go_on()
-        else:
-            self._failed_loads += 1
-            if self._failed_loads > _MOST_FAILED_LOADS * self.pool.size:
-                raise ClientError(_explain(error)) from error
-        if self._actors.get(call.number) is call.actor:
-            ray.kill(self._actors.pop(call.number))
-            for _ in range(self._free.count(call.number)):
-                self._free.remove(call.number)
-                self._place(call.number)
-        self._place(call.number)
+            self._free.extend([call.actor] * (1 if call.request else _CHUNKS_AT_ONCE))
+        return call.request.go_on(answers) if call.request else []
 
     def _look(self) -> None:
         """Finds out why nothing is answered."""
@@ -357,17 +331,15 @@ class BulkWorker:
     def __init__(self, load: Callable[[], Answerer], cpus: int) -> None:
         # Ray sets it to the whole cores that the worker leaves to itself.
         os.environ["OMP_NUM_THREADS"] = str(cpus)
-        self._load = cache(load)
-        self._lock = threading.Lock()
+        self._load = load
 
     def load(self) -> None:
-        """Loads the model, once."""
-        with self._lock:
-            self._load()
+        """Loads the model."""
+        self._answer = self._load()
 
     def answer(self, items: Sequence[Any]) -> Sequence[Any]:
         """An answer for each item."""
-        return self._load()(items)
+        return self._answer(items)
 
 
 @contextmanager
@@ -395,7 +367,9 @@ def connect(
                     f"there; give a folder of at most {_LONGEST_FOLDER} bytes in TMPDIR"
                 )
             os.environ.update(_ALONE, RAY_AUTH_TOKEN=_TOKEN)
-            folder = TemporaryDirectory(prefix="bulk-", ignore_cleanup_errors=True)
+            folder = tempfile.TemporaryDirectory(
+                prefix="bulk-", ignore_cleanup_errors=True
+            )
             options = {
                 "address": "local",
                 "num_cpus": pool.size * pool.cpus,

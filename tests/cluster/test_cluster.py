@@ -35,8 +35,8 @@ def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(
     cluster: NamespaceCluster,
 ):
     spanish = cluster.dashboard.list_applications()["es"]
-    assert spanish.deployments["model"].required_resources["GPU"] == 0.5
-    placed = sorted(str(replica.node_ip) for replica in spanish.replicas)
+    assert spanish.model.needs["GPU"] == 0.5
+    placed = sorted(str(replica.node_ip) for replica in spanish.model.replicas)
     assert len(placed) == 3
     assert cluster.head.address not in placed
 
@@ -193,7 +193,7 @@ def test_a_model_without_a_place_says_so(more: NamespaceCluster, target: Target)
     )
     (line,) = explain_unplaced(applications, machines)
     assert "1 GPU, accelerator H100" in line
-    assert applications["pt"].most_per_machine == 1
+    assert applications["pt"].model.deployment_config["max_replicas_per_node"] == 1
     answer = ask(target, "pt")
     assert answer.status_code == 503
     assert answer.json()["type"] == "urn:babelgate:not-ready"

@@ -22,8 +22,8 @@ import pytest
 from deploy.stack import ROOT
 from handlers.engine.directories import SETTINGS_FILE
 from ray_backend.bulk.executor import STOPPED
+from ray_backend.bulk.job import MOST_TEXTS
 from ray_backend.bulk.storage import KEPT, ObjectFolder
-from ray_backend.bulk.tasks import MOST_TEXTS
 from tests.clients.drawing import draw_number, write_video
 from tests.e2e.real_stack import list_listening, wait_until, write_command
 from tests.object_store import serve_objects

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ray.serve.schema import ServeDeploySchema
+from rich.console import Console
 
 import catalog
 from ray_backend import deployment
@@ -145,11 +146,16 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 STARTS = {"fr": find(FR, "DEPLOYING")}
 
 
+def wait(dashboard: FakeDashboard) -> None:
+    console = Console(quiet=True)
+    deployment.show_progress(dashboard, CONFIG, console, timeout_s=60, place_s=10)
+
+
 @pytest.mark.usefixtures("_hurried")
 def test_a_deployment_is_polled_until_all_runs():
     dashboard = FakeDashboard({}, STARTS, {"fr": find(FR)})
-    looks = list(deployment.poll(dashboard, CONFIG, timeout_s=60))
-    assert [list(look) for look in looks] == [[], ["fr"], ["fr"]]
+    wait(dashboard)
+    assert len(dashboard.looks) == 1
 
 
 @pytest.mark.usefixtures("_hurried")
@@ -169,9 +175,8 @@ def test_a_deployment_is_polled_until_all_runs():
 def test_what_keeps_models_from_running_is_told(
     look: Mapping[str, Application], fault: str
 ):
-    polled = deployment.poll(FakeDashboard(look), CONFIG, timeout_s=60, place_s=10)
     with pytest.raises(DeploymentError, match=fault):
-        list(polled)
+        wait(FakeDashboard(look))
 
 
 FAILED = find(FR, "DEPLOY_FAILED")
@@ -188,8 +193,7 @@ def test_what_has_failed_is_taken_out_and_tried_again(monkeypatch: pytest.Monkey
 
 
 def test_a_model_whose_last_version_answers_is_not_taken_out():
-    model = FAILED.deployments["model"]
-    old = model.model_copy(update={"replicas": find(FR).replicas})
+    old = FAILED.model.model_copy(update={"replicas": find(FR).model.replicas})
     answering = FAILED.model_copy(update={"deployments": {"model": old}})
     dashboard = FakeDashboard({"fr": answering})
     deployment.apply(dashboard, CONFIG)
@@ -205,7 +209,7 @@ def test_what_serve_does_not_remove_is_told(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_reason_is_the_last_line_of_what_a_replica_has_raised():
     raised = "Traceback\n  line 1\nLoadError: fr cannot be loaded: no such directory\n"
-    model = FAILED.deployments["model"].model_copy(update={"message": raised})
+    model = FAILED.model.model_copy(update={"message": raised})
     failed = FAILED.model_copy(update={"deployments": {"model": model}})
     assert deployment.explain_failed({"fr": failed, "it": find(IT)}) == [
         "fr has failed: LoadError: fr cannot be loaded: no such directory"

@@ -19,9 +19,18 @@ from catalog import Model, TranslationSection
 from clients.tables import name_columns
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
 from ray_backend.bulk.executor import BulkWorker, RayExecutor, StallMonitor, WorkerPool
-from ray_backend.bulk.job import Answerer, BulkJob, Callbacks, Chunk, RunTotals, run
+from ray_backend.bulk.job import (
+    Answerer,
+    BulkJob,
+    BulkTranslation,
+    Callbacks,
+    Chunk,
+    LocalModel,
+    RunTotals,
+    run,
+    translate_texts,
+)
 from ray_backend.bulk.storage import ResultFolder, Store, find
-from ray_backend.bulk.tasks import BatchTranslator, BulkTranslation
 from text.langid import Identifier
 from text.options import TranslationRequest
 
@@ -164,8 +173,8 @@ class Bench:
     ) -> RunTotals:
         """`stop_after` are the chunks until the run is stopped."""
         job = job or self.make_job()
-        identifier = Identifier(["en", "fr"])
-        answerer = answerer or BatchTranslator(self.handler, identifier, REQUEST)
+        given = LocalModel(self.handler), Identifier(["en", "fr"]), REQUEST
+        answerer = answerer or partial(translate_texts, *given)
         workers = RayExecutor(WorkerPool(1, 1, 0), StallMonitor(self.warnings.append))
 
         def execute(

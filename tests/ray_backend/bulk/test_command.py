@@ -100,5 +100,5 @@ def make_model(*devices: str, workers: int = 1, gpus: Any = "auto") -> Model:
     ],
 )
 def test_workers_share_what_there_is(model, options, expected):
-    pool = choose_pool(model, *options)
+    pool = choose_pool(model, *options, is_cluster=False)
     assert (pool.size, pool.cpus, pool.gpus) == expected

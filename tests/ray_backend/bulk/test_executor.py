@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -26,7 +27,6 @@ from ray_backend.bulk.executor import (
     RayExecutor,
     StallMonitor,
     WorkerPool,
-    divide,
     find_cluster,
     fit,
 )
@@ -148,33 +148,32 @@ def test_a_worker_that_no_machine_can_take_is_refused(pool, needs):
     )
 
 
-def answer(items: Sequence[int], deadly: set[int]) -> list[int | None]:
-    steps = divide(items)
-    asked = next(steps)
-    try:
-        while True:
-            asked = steps.send(None if deadly & set(asked) else asked)
-    except StopIteration as end:
-        answers: list[int | None] = end.value
-        return answers
+def answer(items: Sequence[Any], deadly: Any = ()) -> tuple[list[Any], Counter[str]]:
+    """The answers, and how often a worker was asked for some items."""
+    asked: Counter[str] = Counter()
+
+    def echo(items: Sequence[Any]) -> Sequence[Any]:
+        asked["".join(map(str, items))] += 1
+        if {*deadly} & {*items}:
+            raise Died
+        return items
+
+    workers = RayExecutor(WorkerPool(1, 1, 0), StallMonitor(lambda line: None))
+    ((_, answers),) = workers.run(lambda: echo, iter([Chunk((), items)]))
+    return [*answers], asked
 
 
-@given(st.integers(1, 40), st.sets(st.integers(0, 39), max_size=3))
+@given(st.integers(0, 40), st.sets(st.integers(0, 39), max_size=3))
 def test_only_an_item_that_ends_each_worker_has_no_answer(size, deadly):
     expected = [None if n in deadly else n for n in range(size)]
-    assert answer(range(size), deadly) == expected
+    assert answer(range(size), deadly)[0] == expected
 
 
 def test_items_are_divided_soon_and_one_alone_is_given_up_late():
     """A machine that ends is no fault of the video under way."""
-    steps = divide("abcd")
-    assert [next(steps), steps.send(None), steps.send(None)] == ["abcd", "abcd", "ab"]
-    assert steps.send("AB") == "cd"
-    steps = divide("a")
-    assert [next(steps), *(steps.send(None) for _ in range(4))] == ["a"] * 5
-    with pytest.raises(StopIteration) as caught:
-        steps.send(None)
-    assert caught.value.value == [None]
+    answers, asked = answer("abcd", "c")
+    assert answers == ["a", "b", None, "d"]
+    assert asked == {"abcd": 2, "ab": 1, "cd": 2, "c": 5, "d": 1}
 
 
 ROOM, CLUSTER = ("room", "taken"), ("the cluster", "no answer")

@@ -25,15 +25,15 @@ from clients.files import Source, find_sources
 from clients.frames import Every, VideoOptions
 from clients.tables import Cell
 from handlers.base import Outcome, Result, Row, TaskError
-from ray_backend.bulk import tasks
-from ray_backend.bulk.job import Answerer, RunTotals
-from ray_backend.bulk.storage import ResultFolder, Store
-from ray_backend.bulk.tasks import (
+from ray_backend.bulk.job import (
+    Answerer,
     BulkCaptioning,
-    CaptionedVideo,
-    InProcess,
+    LocalModel,
+    RunTotals,
+    VideoAnswer,
     caption_source,
 )
+from ray_backend.bulk.storage import ResultFolder, Store
 from tests.clients.drawing import draw_number, read_number, write_numbers, write_video
 from tests.ray_backend.bulk.conftest import (
     REQUEST,
@@ -224,7 +224,7 @@ def test_no_more_is_read_than_workers_take(bench: Bench, monkeypatch):
         return Cell(row, text)
 
     monkeypatch.setattr(Cell, "of", make_cell)
-    monkeypatch.setattr(tasks, "_SMALL_BYTES", 0)
+    monkeypatch.setattr("ray_backend.bulk.job._SMALL_BYTES", 0)
     job = bench.make_job()
     chunks = job.read(find_sources([str(bench.sources)], job.kind), set())
     assert [len(next(chunks).items) for _ in range(3)] == [bench.most_texts] * 3
@@ -281,9 +281,9 @@ def make_job(
 
 
 def make_answerer(reader: Reader, job: BulkCaptioning) -> Answerer:
-    captioner = Captioner(InProcess(reader), job.reading, Sending())
+    captioner = Captioner(LocalModel(reader), job.reading, Sending())
 
-    def answer(sources: Sequence[Source]) -> Sequence[CaptionedVideo]:
+    def answer(sources: Sequence[Source]) -> Sequence[VideoAnswer]:
         if reader.deadly & {source.path.name for source in sources}:
             raise Died
         return [caption_source(captioner, source) for source in sources]

@@ -21,7 +21,7 @@ from handlers import base
 from handlers.base import TaskError
 from handlers.translation import TranslationHandler
 from ray_backend.bulk.command import read_request
-from ray_backend.bulk.tasks import BatchTranslator
+from ray_backend.bulk.job import LocalModel, translate_texts
 from ray_backend.replica import load_handler
 from text.langid import Identifier
 
@@ -123,7 +123,8 @@ def translate(
     kind: str = "text",
 ) -> list[TextReply]:
     request = read_request(models, "fr", source, kind)
-    return BatchTranslator(handler, Identifier(handler.sources), request)(texts)
+    identifier = Identifier(handler.sources)
+    return translate_texts(LocalModel(handler), identifier, request, texts)
 
 
 @pytest.mark.parametrize(
