@@ -15,7 +15,8 @@ import pytest
 from pydantic import BaseModel
 
 import catalog
-from benchmarks.tune.plan import LoadEntry, ModelEntry, SearchEntry, SlaEntry, read_plan
+from benchmarks.driver import load_plan
+from benchmarks.tuning import LoadEntry, ModelEntry, SearchEntry, SlaEntry, TuningPlan
 from catalog.sections import PRECISION
 from catalog.sections.translation import ENGINES
 from deploy import reference
@@ -295,12 +296,12 @@ def test_the_plan_of_the_page_is_a_plan(tmp_path):
     (text,) = re.findall(r"```yaml\n(.*?)```", TUNING, re.DOTALL)
     path = tmp_path / "plan.yaml"
     path.write_text(text, "utf-8")
-    assert len(read_plan(path).combine()) == 1 + 2 * 3 * 2
+    assert len(load_plan(path, TuningPlan).combine()) == 1 + 2 * 3 * 2
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/plans/*.yaml")))
 def test_a_plan_that_ships_is_a_plan(path):
-    assert read_plan(path).combine()
+    assert load_plan(path, TuningPlan).combine()
 
 
 def test_a_paragraph_stands_once():

@@ -1,1 +1,0 @@
-"""The search for the fastest configuration within a latency target."""

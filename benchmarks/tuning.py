@@ -1,0 +1,581 @@
+"""`python -m benchmarks tune`: finds the most throughput within an SLA, confirms it, and writes
+results.csv, report.md with a picture, and the winner's map. Errors in a plan name the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import itertools
+import math
+import random
+import time
+from bisect import bisect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+import typer
+from requests import RequestException
+
+from benchmarks import report
+from benchmarks.driver import (
+    PlanEntry,
+    PlanError,
+    Positive,
+    console,
+    load_plan,
+    read_range,
+    say,
+)
+from benchmarks.instruments import running
+from benchmarks.instruments.load import (
+    OPEN,
+    LoadFigures,
+    WorkerFigures,
+    describe_workers,
+    measure_closed,
+    measure_open,
+    read_counters,
+    sum_cpu,
+    sum_memory,
+)
+from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
+from benchmarks.report import Chart, show
+from catalog.map import SECTIONS, check
+from contract.tasks import TRANSLATION
+from deploy.stack import StackError
+
+#: The keys of a model's entry that are tried; each task's section of the map has some.
+KNOBS = (
+    *("engine", "compute_type", "placement", "workers"),
+    *("batch_size", "max_batch_delay", "max_batch_tokens", "max_batch_frames"),
+    "threads",
+)
+#: Successive halving (Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured
+#: briefly, the best third of them twice as long, and so on.
+_ETA = 3
+#: The first rung's share of the time: what it has not come to by then is not tried.
+_FIRST_SHARE = 0.6
+_INTERRUPTED = 130
+#: The most requests of an open loop that are under way.
+_CONNECTIONS = 512
+#: With fewer requests the 99th percentile is the slowest one, and a matter of chance.
+_LEAST_REQUESTS = 100
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One configuration of a stack."""
+
+    task: str
+    model: str
+    #: All of the map where none is named.
+    languages: tuple[str, ...]
+    #: A value for the map's `cuda_id`; the map's own where it is None.
+    device: str | tuple[str, ...] | None
+    #: Keys and values of the task's section of the map.
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The difference to the map as it ships, which names it."""
+        usual = {"task": TRANSLATION, "model": _find_model(self.task), "device": None}
+        pairs = [*((key, getattr(self, key)) for key in usual), *self.settings]
+        told = [f"{k}={value}" for k, value in pairs if usual.get(k, self) != value]
+        return " ".join(told) or "as it ships"
+
+    def write_map(self, path: Path) -> Path:
+        """Write the map for `make up CONFIG=…`. Raises ValueError if it makes no map."""
+        running.write_map(
+            path,
+            {"model": self.model, **dict(self.settings)},
+            self.languages,
+            device=self.device,
+            task=self.task,
+        )
+        running.read_map(path)
+        return path
+
+
+def _find_model(task: str) -> str:
+    return str(SECTIONS[task].model_fields["model"].default)
+
+
+def _make_list(value: Any) -> Any:
+    """Makes a list of a single value."""
+    values = value if isinstance(value, list) else [value]
+    return tuple(tuple(v) if isinstance(v, list) else v for v in values)
+
+
+_LISTED = pydantic.BeforeValidator(_make_list)
+Words = Annotated[tuple[str, ...], _LISTED]
+Numbers = Annotated[tuple[int, ...], _LISTED]
+
+
+class ModelEntry(PlanEntry):
+    """A model and the values to try; a missing key keeps the map's default."""
+
+    task: MeasuredTask = TRANSLATION
+    #: The task's own where it is empty.
+    model: str = ""
+    languages: Words = ()
+    device: Annotated[tuple[str | tuple[str, ...], ...], _LISTED] = ()
+    engine: Words = ()
+    compute_type: Words = ()
+    placement: Words = ()
+    workers: Numbers = ()
+    batch_size: Numbers = ()
+    max_batch_delay: Numbers = ()
+    max_batch_tokens: Numbers = ()
+    max_batch_frames: Numbers = ()
+    threads: Numbers = ()
+
+    @pydantic.field_validator("languages", *KNOBS)
+    @classmethod
+    def _check(cls, values: Sequence[Any], info: pydantic.ValidationInfo) -> Any:
+        task, key = info.data.get("task", TRANSLATION), str(info.field_name)
+        if key == "languages":
+            if values and task != TRANSLATION:
+                raise ValueError("only translation has languages")
+            return values
+        if values and key not in SECTIONS[task].model_fields:
+            raise ValueError(f"the map's {task} section has no such key")
+        for value in values:
+            check(SECTIONS[task], {key: value})
+        return values
+
+    def combine(self) -> Iterator[Combination]:
+        """Every combination of the values."""
+        values = {key: getattr(self, key) for key in KNOBS if getattr(self, key)}
+        knobs = ([(key, value) for value in of_key] for key, of_key in values.items())
+        for device, *settings in itertools.product(self.device or (None,), *knobs):
+            yield self.make(device, *settings)
+
+    def make(self, device: Any = None, *settings: tuple[str, Any]) -> Combination:
+        """One combination; that of the map as it ships without any values."""
+        model = self.model or _find_model(self.task)
+        return Combination(self.task, model, self.languages, device, settings)
+
+
+class LoadEntry(PlanEntry):
+    """The load for each combination: clients that wait for their answers, or arrivals."""
+
+    rates: Annotated[tuple[Positive, ...], _LISTED] = ()
+    clients: Numbers = ()
+    seconds: Positive = 6
+    warm_up_seconds: Positive = 3
+    tokens: Annotated[str, pydantic.Field(pattern=r"^(\d+-\d+)?$")] = ""
+    targets: Mapping[str, int] = {}
+
+    @pydantic.model_validator(mode="after")
+    def _check_levels(self) -> LoadEntry:
+        if bool(self.rates) == bool(self.clients):
+            raise ValueError("expected either rates or clients")
+        if any(number < 1 for number in (*self.clients, *self.targets.values())):
+            raise ValueError("expected whole numbers from 1")
+        return self
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The rates or numbers of clients, the least first."""
+        return tuple(sorted(set(self.rates or self.clients)))
+
+
+class SlaEntry(PlanEntry):
+    """The promises of an operator."""
+
+    p99_ms: Positive
+    error_share: Annotated[float, pydantic.Field(ge=0, lt=1, strict=False)] = 0.0
+
+    def is_kept(self, load: LoadFigures) -> bool:
+        """Whether a load keeps the promise. A load without a good answer does not."""
+        p99_ms = load.latencies.p99_ms
+        is_fast = p99_ms is not None and p99_ms <= self.p99_ms
+        return is_fast and load.errors <= self.error_share * load.answers
+
+
+class SearchEntry(PlanEntry):
+    """The choice of combinations, and the time that it may take."""
+
+    method: Literal["halving", "grid"] = "halving"
+    minutes: Positive = 15
+
+
+class TuningPlan(PlanEntry):
+    """A whole plan."""
+
+    models: Annotated[
+        tuple[ModelEntry, ...], pydantic.Field(min_length=1, strict=False)
+    ]
+    load: LoadEntry
+    sla: SlaEntry
+    search: SearchEntry = SearchEntry()
+
+    def combine(self) -> dict[str, Combination]:
+        """Every combination by its name, the default first."""
+        tried = itertools.chain.from_iterable(map(ModelEntry.combine, self.models))
+        return {each.name: each for each in (self.models[0].make(), *tried)}
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies this plan's results. The search time is not part of it."""
+        text = self.model_dump_json(exclude={"search": {"minutes"}})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class TrialPoint:
+    """One level of load."""
+
+    load: LoadFigures
+    workers: WorkerFigures
+    #: Whether it keeps the SLA.
+    is_kept: bool
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The larger the better: throughput (in an open loop the planned one, which all
+        combinations were asked for), then a short p99."""
+        load = self.load
+        throughput = load.level if load.loop == OPEN else load.requests_per_s
+        return throughput, -(load.latencies.p99_ms or 0.0)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The levels that one rung of the search measured of a combination."""
+
+    name: str
+    rung: int
+    #: From its start to its end.
+    seconds: float
+    points: tuple[TrialPoint, ...]
+    #: The reason why it has no more points.
+    fault: str = ""
+
+    @property
+    def best(self) -> TrialPoint | None:
+        """The most throughput that keeps the SLA."""
+        kept = (point for point in self.points if point.is_kept)
+        return max(kept, key=lambda point: point.rank, default=None)
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The larger the better. Without a load that keeps the SLA, the p99 at the lowest
+        load decides."""
+        if self.best:
+            return self.best.rank
+        lowest = min(self.points, key=lambda point: point.load.level, default=None)
+        p99_ms = lowest.load.latencies.p99_ms if lowest else None
+        return 0.0, -(p99_ms or float("inf"))
+
+    @property
+    def rate(self) -> float:
+        """Requests/s within the SLA."""
+        return self.best.load.requests_per_s if self.best else 0.0
+
+    def __str__(self) -> str:
+        if self.best is None:
+            return f"{self.name}: never within the SLA"
+        p99 = show(self.best.load.latencies.p99_ms)
+        return f"{self.name}: {show(self.rate)} requests/s, p99 {p99} ms"
+
+
+_TRIAL = pydantic.TypeAdapter(Trial)
+#: The figures of a level of load: in results.csv, and, of the best level, in report.md.
+_FIGURES: report.Columns[TrialPoint] = {
+    "throughput": lambda point: point.load.requests_per_s,
+    "average_ms": lambda point: point.load.latencies.mean_ms,
+    "p50_ms": lambda point: point.load.latencies.p50_ms,
+    "p90_ms": lambda point: point.load.latencies.p90_ms,
+    "p99_ms": lambda point: point.load.latencies.p99_ms,
+    "queue_ms": lambda point: point.workers.queue_ms,
+    "handler_ms": lambda point: point.workers.handler_ms,
+    "batch_fill": lambda point: point.workers.batch_fill,
+    "padding_share": lambda point: point.workers.padding_share,
+    "cpu_ms": lambda point: sum_cpu(point.load),
+    "memory_mb": lambda point: sum_memory(point.load),
+}
+
+
+def answer(plan: Path, *, out: Path, fresh: bool) -> None:
+    """Find the configuration that answers most within an SLA.
+
+    Every combination is started as its own stack, warmed up, asked and stopped. Writes
+    results.csv, report.md with a chart, and the winner as setup_config.json.
+    """
+    report.load_figure()
+    run = open_run(load_plan(plan, TuningPlan), out.resolve(), is_fresh=fresh)
+    try:
+        run.search()
+    except KeyboardInterrupt:
+        console.print("Stopped; the same command goes on from here.")
+        raise typer.Exit(_INTERRUPTED) from None
+    finally:
+        write_results(run)
+    console.print(summarize(run))
+    say(f"written: {out}/results.csv, report.md, setup_config.json")
+
+
+def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRun:
+    """Return the run in a folder, with its trials. Raises PlanError, and ValueError for no
+    map."""
+    run = TuningRun(plan, out)
+    mark = out / "plan.sha256"
+    if is_fresh:
+        for path in (mark, run.journal, run.winner_map):
+            path.unlink(missing_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    if mark.exists() and mark.read_text() != plan.fingerprint:
+        raise PlanError(
+            f"{out} has another plan's results: take another --out, or --fresh"
+        )
+    mark.write_text(plan.fingerprint)
+    for combination in run.combinations.values():
+        combination.write_map(run.tried_map)
+    if run.journal.exists():
+        lines = run.journal.read_text("utf-8").splitlines()
+        run.trials += map(_TRIAL.validate_json, lines)
+    return run
+
+
+@dataclass
+class TuningRun:
+    """A search so far; each trial is written down as soon as it is done."""
+
+    plan: TuningPlan
+    out: Path
+    trials: list[Trial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.journal = self.out / "trials.jsonl"
+        self.tried_map = self.out / "map.json"
+        self.winner_map = self.out / "setup_config.json"
+        self.combinations = self.plan.combine()
+        #: The map as it ships.
+        self.default = next(iter(self.combinations))
+        #: The number of combinations of each rung, without the default in all but the first.
+        self.rungs = [len(self.combinations)]
+        while self.plan.search.method == "halving" and self.rungs[-1] > _ETA:
+            self.rungs.append(math.ceil(self.rungs[-1] / _ETA))
+
+    @property
+    def finalists(self) -> list[Trial]:
+        """The trials of the last rung before the confirmation, the best first; none if
+        nothing keeps the SLA."""
+        last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
+        ranked = self._rank(last)
+        return ranked if ranked and ranked[0].best else []
+
+    def search(self) -> None:
+        """Go rung by rung, then once more with the winner's map as it was written."""
+        limit_s = self.plan.search.minutes * 60
+        names = list(self.combinations)[1:]
+        random.Random(0).shuffle(names)
+        names.insert(0, self.default)
+        for rung, count in enumerate(self.rungs):
+            if rung:
+                best = [trial.name for trial in self._rank(rung - 1)[:count]]
+                names = list(dict.fromkeys([*best[:1], self.default, *best[1:]]))
+            share = _FIRST_SHARE if rung == 0 and len(self.rungs) > 1 else 1
+            for name in names:
+                # Is there time for another trial and the confirmation?
+                spent = [trial.seconds for trial in self.trials]
+                if sum(spent) + 2 * max(spent, default=0) > limit_s * share:
+                    break
+                self._try(name, self.tried_map, rung, like=rung)
+        for winner in self.finalists[:1]:
+            self._try(winner.name, self.winner_map, len(self.rungs), like=winner.rung)
+
+    def _rank(self, rung: int) -> list[Trial]:
+        trials = (trial for trial in self.trials if trial.rung == rung)
+        return sorted(trials, key=lambda trial: trial.rank, reverse=True)
+
+    def _try(self, name: str, map_path: Path, rung: int, *, like: int) -> None:
+        """Measure each level twice as long as in the rung before the one that it is `like`."""
+        self.combinations[name].write_map(map_path)
+        own = [trial for trial in self.trials if trial.name == name]
+        if any(trial.rung == rung for trial in own):
+            return
+        # The search goes on at the best level of the rung before, or at the lowest.
+        start = None
+        if before := [trial for trial in own if trial.rung < rung]:
+            best = before[-1].best
+            start = self.plan.load.levels.index(best.load.level) if best else 0
+        began = time.monotonic()
+        points: list[TrialPoint] = []
+        fault = ""
+        try:
+            say(f"starting {name}")
+            with running.start(self.out / "stack", map_path) as stack:
+                seconds = self.plan.load.seconds * 2.0**like
+                self._climb(stack, self.combinations[name], seconds, start, points)
+        except (StackError, RequestException) as error:
+            fault = str(error)
+        trial = Trial(name, rung, time.monotonic() - began, tuple(points), fault)
+        self.trials.append(trial)
+        with self.journal.open("a", encoding="utf-8") as file:
+            file.write(_TRIAL.dump_json(trial).decode() + "\n")
+
+    def _climb(
+        self,
+        stack: running.Running,
+        combination: Combination,
+        seconds: float,
+        start: int | None,
+        points: list[TrialPoint],
+    ) -> None:
+        """Add a point for each level on the way to the highest that keeps the SLA."""
+        load, levels = self.plan.load, self.plan.load.levels
+        # Images, or texts into the plan's or the combination's languages.
+        targets = [target for target, n in load.targets.items() for _ in range(n)]
+        aimed = stack.aim(
+            draw_requests(
+                combination.task,
+                REQUESTS,
+                targets=targets or combination.languages,
+                tokens=read_range(load.tokens),
+            )
+        )
+
+        def ask(level: float, seconds: float) -> LoadFigures:
+            if load.clients:
+                return measure_closed(aimed, clients=int(level), seconds=seconds)
+            seconds = max(seconds, _LEAST_REQUESTS / level)
+            return measure_open(
+                aimed, rate=level, seconds=seconds, connections=_CONNECTIONS
+            )
+
+        def passes(number: int) -> bool:
+            unit = "clients" if load.clients else "requests/s"
+            say(f"{combination.name}, {levels[number]:g} {unit}")
+            before = read_counters(stack.metrics_url)
+            found = ask(levels[number], seconds)
+            workers = describe_workers(before, read_counters(stack.metrics_url))
+            points.append(TrialPoint(found, workers, self.plan.sla.is_kept(found)))
+            return points[-1].is_kept
+
+        ask(levels[-1], load.warm_up_seconds)
+        count_passing(len(levels), passes, start)
+
+
+def count_passing(
+    levels: int, passes: Callable[[int], bool], start: int | None = None
+) -> int:
+    """Return how many numbers from 0 to below `levels` pass, if none does after one that does
+    not. Searches by bisection, or step by step from `start`."""
+    if start is None:
+        return bisect(range(levels), False, key=lambda number: not passes(number))
+    if passes(start):
+        return next((n for n in range(start + 1, levels) if not passes(n)), levels)
+    return next((n + 1 for n in reversed(range(start)) if passes(n)), 0)
+
+
+def write_results(run: TuningRun) -> None:
+    """Write results.csv, report.md and throughput.svg into the run's folder."""
+    rows = [
+        _write_row(trial, point, run.combinations[trial.name])
+        for trial in run.trials
+        for point in trial.points
+    ]
+    with (run.out / "results.csv").open("w", encoding="utf-8", newline="") as file:
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        writer = csv.DictWriter(file, keys)
+        writer.writeheader()
+        writer.writerows(rows)
+    # The last trial of each combination, those of later rungs first, then the best.
+    latest = sorted(
+        {trial.name: trial for trial in run.trials}.values(),
+        key=lambda trial: (trial.rung, trial.rank),
+        reverse=True,
+    )
+    report.draw_charts([draw(run)], run.out / "throughput.svg")
+    (run.out / "report.md").write_text(_write_report(run, latest), "utf-8")
+
+
+def _write_row(
+    trial: Trial, point: TrialPoint, combination: Combination
+) -> dict[str, Any]:
+    load = point.load
+    section = SECTIONS[combination.task].model_fields
+    settings = {key: section[key].default for key in KNOBS if key in section}
+    figures = {name: read(point) for name, read in _FIGURES.items()}
+    return {
+        "rung": trial.rung,
+        "task": combination.task,
+        "model": combination.model,
+        "languages": " ".join(combination.languages),
+        "device": combination.device,
+        **(settings | dict(combination.settings)),
+        "rate" if load.loop == OPEN else "concurrency": load.level,
+        "requests": load.answers,
+        "errors": load.errors,
+        "is_within_sla": point.is_kept,
+        **{k: value and round(value, 3) for k, value in figures.items()},
+    }
+
+
+def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
+    def bind(read: Callable[[TrialPoint], Any]) -> Callable[[Trial], Any]:
+        return lambda trial: read(trial.best) if trial.best else None
+
+    faults = "".join(f"- {t.name}: {t.fault}\n" for t in latest if t.fault)
+    columns: report.Columns[Trial] = {
+        "configuration": lambda trial: trial.name,
+        **{name.replace("_", " "): bind(read) for name, read in _FIGURES.items()},
+    }
+    parts = (
+        "# Tuning\n",
+        summarize(run).replace("\n", "\n\n") + "\n",
+        "Figures are those of the highest load within the SLA.\n",
+        report.to_markdown(report.tabulate(latest, columns)),
+        "![Latency and throughput](throughput.svg)\n",
+        f"## Faults\n\n{faults}" if faults else "",
+    )
+    return "\n".join(parts)
+
+
+def summarize(run: TuningRun) -> str:
+    """Return the outcome in a few lines."""
+    sla = run.plan.sla
+    promise = f"p99 ≤ {sla.p99_ms:g} ms, errors ≤ {sla.error_share:.2%}"
+    if not run.finalists:
+        return f"Nothing that was tried keeps the SLA ({promise})."
+    winner = run.finalists[0]
+    lines = [f"Best within the SLA ({promise}): {winner}"]
+    for trial in run.finalists:
+        if trial.name == run.default:
+            lines.append(f"The map {trial}")
+            if trial.rate:
+                lines.append(f"{show(winner.rate / trial.rate)} times as much.")
+    for trial in run.trials:
+        if trial.rung == len(run.rungs):
+            share = show(trial.rate / winner.rate)
+            lines += [f"Confirmed: {trial}", f"{share} of what was predicted."]
+    if untried := run.combinations.keys() - {trial.name for trial in run.trials}:
+        lines.append(f"There was no time for {len(untried)} combinations.")
+    return "\n".join(lines)
+
+
+def draw(run: TuningRun) -> Chart:
+    """Draw latency over throughput: the last point of each level of each combination, and
+    the Pareto front, which no other point beats in both."""
+    last = {(t.name, p.load.level): p.load for t in run.trials for p in t.points}
+    points = {
+        (load.requests_per_s, load.latencies.p99_ms)
+        for load in last.values()
+        if load.latencies.p99_ms is not None
+    }
+    front: list[tuple[float, float]] = []
+    for point in sorted(points, key=lambda point: (-point[0], point[1])):
+        if not front or point[1] < front[-1][1]:
+            front.append(point)
+    sla = [(rate, run.plan.sla.p99_ms) for rate, _ in front[:1] + front[-1:]]
+    chart = Chart("Latency over throughput", "requests/s", "p99 ms", {})
+    if not front:
+        return chart
+    dots, lines = {"all": [*points]}, {"front": front, "SLA": sla}
+    return replace(chart, lines=lines, dots=dots)

@@ -1,0 +1,256 @@
+"""A search on stacks that are a formula: the best is found, confirmed, and gone on with. A plan
+that is wrong is told with its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import catalog
+from benchmarks import tuning
+from benchmarks.__main__ import app
+from benchmarks.driver import PlanError, load_plan
+from benchmarks.instruments.load import LoadFigures, WorkerFigures
+from benchmarks.report import Latencies
+from benchmarks.tuning import SlaEntry, Trial, TrialPoint, TuningPlan, TuningRun
+from deploy.stack import StackError
+
+PLAN = """\
+models:
+  - languages: [fr]
+    batch_size: [8, 64]
+    max_batch_delay: [5, 50]
+load:
+  rates: [10, 20, 40, 80]
+  seconds: 1
+sla:
+  p99_ms: 120
+"""
+
+
+def make_load(level: float, p99_ms: float | None, *, errors: int = 0) -> LoadFigures:
+    latencies = Latencies(p99_ms, p99_ms, p99_ms, p99_ms, p99_ms)
+    return LoadFigures("open", level, 1.0, 100, level, errors, latencies, {"200": 100})
+
+
+class Stacks:
+    """Stands for `running.start`: an answer takes the window, and a millisecond per arrival."""
+
+    def __init__(self) -> None:
+        #: The section of each stack's map, and the loads with their seconds.
+        self.tried: list[dict[str, Any]] = []
+        self.asked: list[tuple[float, float]] = []
+        self.stops_after = 1000
+        self.fault = ""
+
+    @contextmanager
+    def start(self, _: Path, map_path: Path) -> Iterator[SimpleNamespace]:
+        if len(self.tried) == self.stops_after:
+            raise KeyboardInterrupt
+        self.tried.append(json.loads(map_path.read_text())["translation"])
+        if self.fault:
+            raise StackError(self.fault)
+        yield SimpleNamespace(aim=lambda requests: requests, metrics_url="")
+
+    def measure(self, _: Any, *, rate: float, seconds: float, **__: Any) -> LoadFigures:
+        self.asked.append((rate, seconds))
+        return make_load(rate, self.tried[-1]["max_batch_delay"] + rate)
+
+
+@pytest.fixture
+def stacks(monkeypatch: pytest.MonkeyPatch) -> Stacks:
+    made = Stacks()
+    monkeypatch.setattr("benchmarks.instruments.running.start", made.start)
+    monkeypatch.setattr(tuning, "measure_open", made.measure)
+    monkeypatch.setattr(tuning, "draw_requests", lambda *_, **__: [])
+    monkeypatch.setattr(tuning, "read_counters", lambda url: Counter())
+    return made
+
+
+def run(folder: Path, *options: str, plan: str = PLAN) -> Any:
+    path = folder / "plan.yaml"
+    path.write_text(plan, "utf-8")
+    arguments = ["tune", str(path), "--out", str(folder / "out"), *options]
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+
+
+def read_rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "out/results.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.slow
+def test_the_best_is_found_confirmed_and_written_down(tmp_path: Path, stacks: Stacks):
+    result = run(tmp_path)
+    assert result.exit_code == 0, result.output
+    rows, out = read_rows(tmp_path), tmp_path / "out"
+    # A third is measured again, twice as long, and the default with it.
+    tried = {(row["rung"], row["batch_size"], row["max_batch_delay"]) for row in rows}
+    assert Counter(rung for rung, *_ in tried) == {"0": 5, "1": 3, "2": 1}
+    assert ("1", "64", "100") in tried
+    assert {seconds for rate, seconds in stacks.asked if rate == 80} == {1.25, 2, 3}
+    first = next(row for row in rows if row["rate"] == "40.0")
+    assert (first["p99_ms"], first["is_within_sla"]) == ("140.0", "False")
+    written = json.loads((out / "setup_config.json").read_text())
+    assert written["translation"]["max_batch_delay"] == 5
+    assert list(written["cuda_id"]) == ["fr"]
+    report = (out / "report.md").read_text()
+    assert "4.00 times as much" in report  # 80/s with 5 ms; with 100 ms 20/s
+    assert "1.00 of what was predicted" in report
+    assert (out / "throughput.svg").exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path: Path, stacks: Stacks):
+    stacks.stops_after = 3
+    stopped = run(tmp_path)
+    assert stopped.exit_code == 130
+    assert (tmp_path / "out/report.md").exists()
+    stacks.stops_after = 1000
+    assert run(tmp_path).exit_code == 0
+    assert len(stacks.tried) == 9
+    assert run(tmp_path).exit_code == 0
+    assert len(stacks.tried) == 9
+
+
+def test_a_fresh_run_forgets_results_only(tmp_path: Path, stacks: Stacks):
+    short = PLAN.replace("[8, 64]", "8").replace("[5, 50]", "5")
+    stacks.fault = "no memory"
+    result = run(tmp_path, plan=short)
+    assert "Nothing that was tried keeps the SLA" in result.output
+    assert "no memory" in (tmp_path / "out/report.md").read_text()
+    count = len(stacks.tried)
+    other = tmp_path / "out" / "mine.txt"
+    other.write_text("kept")
+    run(tmp_path, "--fresh", plan=short)
+    assert len(stacks.tried) == 2 * count
+    assert other.exists()
+    # More time does not make another plan.
+    assert run(tmp_path, plan=f"{short}search: {{minutes: 60}}\n").exit_code == 0
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "another plan's results" in result.output
+
+
+def test_where_time_is_over_what_is_left_is_counted(tmp_path: Path, stacks: Stacks):
+    plan = TuningRun(TuningPlan.model_validate_json(PLAN_JSON), tmp_path)
+    plan.trials = [make_trial(name, (10, 50)) for name in list(plan.combinations)[:3]]
+    plan.search()
+    assert len(stacks.tried) == 1, "the winner is confirmed"
+    assert "There was no time for 2 combinations." in tuning.summarize(plan)
+
+
+PLAN_JSON = json.dumps(
+    {
+        "models": [{"max_batch_delay": [5, 10, 20, 30]}],
+        "load": {"rates": [10, 20]},
+        "sla": {"p99_ms": 120},
+        "search": {"method": "grid", "minutes": 0.05},
+    }
+)
+
+
+def make_trial(name: str, *levels: tuple[float, float]) -> Trial:
+    """With the throughput and p99 of each level."""
+    loads = (make_load(*level) for level in levels)
+    points = tuple(TrialPoint(load, WorkerFigures(), is_kept=True) for load in loads)
+    return Trial(name, 0, 1.0, points)
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "errors", "is_kept"),
+    [(101, 0, False), (100, 1, True), (100, 2, False), (None, 0, False)],
+)
+def test_an_sla_is_kept_or_not(p99_ms: float | None, errors: int, is_kept: bool):
+    sla = SlaEntry(p99_ms=100, error_share=0.01)
+    assert sla.is_kept(make_load(10, p99_ms, errors=errors)) is is_kept
+
+
+@given(st.integers(1, 20), st.integers(0, 20), st.none() | st.integers(0, 19))
+def test_the_levels_that_pass_are_counted(levels: int, passing: int, start: int | None):
+    asked: list[int] = []
+
+    def passes(level: int) -> bool:
+        asked.append(level)
+        return level < passing
+
+    start = None if start is None else min(start, levels - 1)
+    assert tuning.count_passing(levels, passes, start) == min(levels, passing)
+    assert len(asked) == len(set(asked))
+
+
+def test_on_the_front_nobody_is_faster_and_answers_more(tmp_path: Path):
+    plan = TuningRun(TuningPlan.model_validate_json(PLAN_JSON), tmp_path)
+    early = make_trial("a", (10, 5), (20, 3), (15, 20))
+    # Each level counts as it was measured last.
+    plan.trials = [early, make_trial("b", (20, 12), (30, 40)), make_trial("a", (20, 9))]
+    assert tuning.draw(plan).lines["front"] == [(30, 40), (20, 9), (10, 5)]
+
+
+def test_every_task_can_be_tuned(tmp_path: Path):
+    entry = {"task": "detection", "compute_type": ["float32"], "batch_size": [1, 8]}
+    plan = TuningPlan.model_validate_json(
+        json.dumps({**json.loads(PLAN_JSON), "models": [entry]})
+    )
+    default, name, _ = plan.combine()
+    assert default == "task=detection"
+    assert name == "task=detection compute_type=float32 batch_size=1"
+    path = plan.combine()[name].write_map(tmp_path / "map.json")
+    (model,) = catalog.load(path).models
+    assert (model.task, model.compute_type) == ("detection", "float32")
+    assert (model.settings.batch_size, model.settings.max_batch_delay) == (1, 5)
+
+
+def test_a_combination_that_is_no_map_is_refused_before_the_search(
+    tmp_path: Path, stacks: Stacks
+):
+    model = "8\n    engine: transformers\n    compute_type: int8"
+    result = run(tmp_path, plan=PLAN.replace("[8, 64]", model))
+    assert result.exit_code == 1
+    assert "compute_type" in result.output
+    assert stacks.tried == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("p99_ms: 120", "p99_ms: soon", r":9: sla\.p99_ms: "),
+        ("p99_ms: 120", "p95_ms: 120", r":8: sla\.p99_ms: Field required"),
+        ("[8, 64]", "[8, 0]", r":3: models\.0\.batch_size: .*of at least 1.* 0"),
+        ("batch_size", "batch", r":3: models\.0\.batch: "),
+        ("batch_size: [8, 64]", "engine: triton", r":3: .*engine: .*ctranslate2"),
+        ("[5, 50]", "[5, fast]", r":4: models\.0\.max_batch_delay\.1: "),
+        (
+            "rates: [10, 20, 40, 80]",
+            "tokens: ''",
+            r":5: load: expected either rates or",
+        ),
+        ("seconds: 1", "clients: 2", r"either rates or clients"),
+        ("rates: [10, 20, 40, 80]", "clients: [0]", r"whole numbers from 1"),
+        ("max_batch_delay", "batch_size", r":4: batch_size: is there twice"),
+        ("batch_size", "max_batch_frames", r":3: .*section has no such key"),
+        ("languages:", "task: detection\n    languages:", r":3: .*only translation"),
+        ("load:", "load", r"could not find expected ':'"),
+        (PLAN, "[]", r"expected a mapping"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(
+    tmp_path: Path, old: str, new: str, message: str
+):
+    assert old in PLAN
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.replace(old, new), "utf-8")
+    with pytest.raises(PlanError, match=message):
+        load_plan(path, TuningPlan)
