@@ -1,21 +1,39 @@
-"""The events of a cluster: requests come to the gateways, go to a replica of their language,
-and are answered by batches.
+"""`python -m benchmarks simulate`: the figures of a scenario's gateways and replicas.
+
+Requests come to the gateways, go to a replica of their language, and are answered by batches. A
+day of a large cluster is made of moments: each is simulated with a few replicas of each
+language and their part of the traffic, and the autoscaling is calculated.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
 from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
+import numpy as np
 import simpy
+from pydantic import BaseModel, Field, TypeAdapter
 
-from benchmarks.simulate.scenario import Scenario
+from benchmarks import driver, report
+from benchmarks.instruments.load import CLOSED, OPEN
+from benchmarks.simulate.scenario import (
+    DAY_S,
+    HOUR_S,
+    DayEntry,
+    Scenario,
+    StretchEntry,
+    change,
+    read_scenario,
+)
 
 #: The share of a request's time that a forecast may use up, as in the gateway.
 _MARGIN = 0.8
@@ -23,6 +41,16 @@ _MARGIN = 0.8
 _PAUSE_S = 1.0
 #: Differences of times are not exact.
 _EPSILON_S = 1e-6
+#: Looks at the traffic within a delay.
+_LOOKS = 8
+#: Halvings until the rate of a replica is known well enough.
+_STEPS = 8
+#: Requests of each look for it, and the seconds that it lasts at least.
+_LOOK_REQUESTS, _LOOK_S = 5000, 5.0
+#: The tolerance between simulated and measured requests/s and mean batches.
+TOLERANCE = 0.15
+#: A simulation is cheap: it lasts this much longer than the load that it is compared with.
+_LONGER = 20
 
 
 @dataclass(frozen=True)
@@ -30,24 +58,25 @@ class LanguagePart:
     """The part of a simulation for one language."""
 
     language: str
-    #: Requests/s at a time, and the most that they ever are; 0 if clients ask.
-    find_rate: Callable[[float], float]
-    most_per_s: float
+    #: Requests/s; 0 if clients ask.
+    rate: float
     #: Its share of what clients ask.
     share: float
     replicas: int
-    #: Replicas that each simulated one stands for, and all that are paid for.
+    #: All replicas that are paid for, with those that start or end.
+    held: int
+    #: Replicas that each simulated one stands for.
     factor: float = 1.0
-    held: int = 0
 
 
 @dataclass
 class Tally:
     """The fates of a language's requests within the time that counts."""
 
-    language: str
-    #: Seconds that counted.
+    part: LanguagePart
+    #: Seconds that counted, and the seconds of the whole that each of them stands for.
     seconds: float
+    span: float = 1.0
     latencies_s: array[float] = field(default_factory=lambda: array("d"))
     #: Not taken: the queue was full, or the answer would have come too late.
     refused: int = 0
@@ -55,16 +84,13 @@ class Tally:
     late: int = 0
     batches: int = 0
     rows: int = 0
-    #: Seconds of batches, and of the works that could have run one.
+    #: Seconds of batches.
     busy_s: float = 0.0
-    works_s: float = 0.0
-    #: Seconds of replicas, with those that start or end, and the most at a time.
-    held_s: float = 0.0
-    most_held: int = 0
-    #: The number of requests of the whole that one of this tally stands for, and of
-    #: seconds that one of its seconds does.
-    weight: float = 1.0
-    span: float = 1.0
+
+    @property
+    def weight(self) -> float:
+        """The number of requests of the whole that one of this tally stands for."""
+        return self.part.factor * self.span
 
 
 class _Row(NamedTuple):
@@ -82,6 +108,7 @@ class _Row(NamedTuple):
 class _Replica:
     """The queue of a replica, and what runs on it."""
 
+    tally: Tally
     idle: int
     #: Requests that it has, by the ingress that sent them.
     connections: list[int]
@@ -96,7 +123,6 @@ class _Replica:
 class _Pool:
     """A language's replicas."""
 
-    part: LanguagePart
     tally: Tally
     replicas: list[_Replica]
     #: The replica with which each ingress begins to look.
@@ -119,13 +145,13 @@ class Simulation:
         self,
         scenario: Scenario,
         parts: Sequence[LanguagePart],
+        period: StretchEntry | DayEntry,
         *,
-        seconds: float,
-        settle_s: float,
         seed: str,
+        span: float = 1.0,
     ) -> None:
         self._scenario = scenario
-        self._from, self._until = settle_s, settle_s + seconds
+        self._from, self._until = period.settle_s, period.settle_s + period.seconds
         self._rng = random.Random(seed)
         self._env = simpy.Environment()
         self._gateway_free = [0.0] * scenario.gateways.processes
@@ -135,31 +161,24 @@ class Simulation:
         self._batch_size = scenario.batch_size
         #: Seconds of a batch, by its rows.
         self._table = scenario.tabulate()
-        self._draw_length = make_lengths(scenario.traffic.tokens_spread, self._rng)
+        self._sigma = math.sqrt(math.log1p(scenario.traffic.tokens_spread**2))
         self._is_closed = scenario.traffic.clients is not None
-        self._pools = [self._make_pool(part, seconds) for part in parts]
+        tallies = (Tally(part, period.seconds, span) for part in parts)
+        self._pools = list(map(self._make_pool, tallies))
 
-    def _make_pool(self, part: LanguagePart, seconds: float) -> _Pool:
+    def _make_pool(self, tally: Tally) -> _Pool:
         workers = self._scenario.replica.workers
         ingresses = range(self._scenario.gateways.ingresses)
-        held_s = part.replicas * seconds
-        return _Pool(
-            part,
-            Tally(
-                part.language,
-                seconds,
-                works_s=held_s * workers,
-                held_s=held_s,
-                most_held=part.replicas,
-            ),
-            [_Replica(workers, [0 for _ in ingresses]) for _ in range(part.replicas)],
-            [self._rng.randrange(1 << 16) for _ in ingresses],
-        )
+        replicas = [
+            _Replica(tally, workers, [0 for _ in ingresses])
+            for _ in range(tally.part.replicas)
+        ]
+        return _Pool(tally, replicas, [self._rng.randrange(1 << 16) for _ in ingresses])
 
     def run(self) -> list[Tally]:
         """A tally per part: what ended in the time that counts."""
         for pool in self._pools:
-            if pool.part.most_per_s:
+            if pool.tally.part.rate:
                 self._env.process(self._arrive(pool))
         for _ in range(self._scenario.traffic.clients or 0):
             self._ask_again(0.0)
@@ -176,16 +195,12 @@ class Simulation:
     # From a client to a replica.
 
     def _arrive(self, pool: _Pool) -> Generator[simpy.Event, None, None]:
-        """Arrivals are drawn for the highest rate, and dropped where it is lower."""
-        most = pool.part.most_per_s
         while True:
-            yield self._env.timeout(self._rng.expovariate(most))
-            rate = pool.part.find_rate(self._env.now)
-            if rate >= most or self._rng.random() * most < rate:
-                self._enter(pool)
+            yield self._env.timeout(self._rng.expovariate(pool.tally.part.rate))
+            self._enter(pool)
 
     def _ask_again(self, delay_s: float) -> None:
-        shares = [pool.part.share for pool in self._pools]
+        shares = [pool.tally.part.share for pool in self._pools]
         (pool,) = self._rng.choices(self._pools, shares)
         self._after(delay_s, lambda: self._enter(pool))
 
@@ -214,14 +229,17 @@ class Simulation:
             if self._is_closed:
                 self._ask_again(_PAUSE_S)
             return
-        replica.waiting.append(_Row(asked_at, now, self._draw_length(), ingress))
+        # Lengths that differ have a logarithmic normal distribution with the mean 1.
+        sigma, draw = self._sigma, self._rng.lognormvariate
+        length = draw(-(sigma**2) / 2, sigma) if sigma else 1.0
+        replica.waiting.append(_Row(asked_at, now, length, ingress))
         replica.connections[ingress] += 1
         replica.ongoing += 1
-        self._advance(pool, replica)
+        self._advance(replica)
 
     # From a replica to the client.
 
-    def _advance(self, pool: _Pool, replica: _Replica) -> None:
+    def _advance(self, replica: _Replica) -> None:
         """Starts all batches that can leave, and waits for the next one: a batch leaves
         when it is full, or when the window has ended that its first row began."""
         while replica.waiting and replica.idle:
@@ -231,26 +249,27 @@ class Simulation:
                 if replica.wakes_at != leaves_at:
                     replica.wakes_at = leaves_at
                     delay_s = leaves_at - self._env.now
-                    self._after(delay_s, lambda: self._advance(pool, replica))
+                    self._after(delay_s, lambda: self._advance(replica))
                 return
-            self._start_batch(pool, replica)
+            self._start_batch(replica)
 
-    def _start_batch(self, pool: _Pool, replica: _Replica) -> None:
+    def _start_batch(self, replica: _Replica) -> None:
         """Rows whose time is over are in the batch, and take none."""
-        now = self._env.now
+        now, tally = self._env.now, replica.tally
         count = min(self._batch_size, len(replica.waiting))
         batch = [replica.waiting.popleft() for _ in range(count)]
         lengths = [r.length for r in batch if r.asked_at > now - self._timeout_s]
         rows = len(lengths)
         seconds = self._table[rows] * sum(lengths) / rows if rows else 0.0
         replica.idle -= 1
-        pool.tally.busy_s += self._clip(now + seconds) - self._clip(now)
+        counted_s = min(now + seconds, self._until) - max(now, self._from)
+        tally.busy_s += max(0.0, counted_s)
         if self._counts:
-            pool.tally.batches += 1
-            pool.tally.rows += count
-        self._after(seconds, lambda: self._finish(pool, replica, batch))
+            tally.batches += 1
+            tally.rows += count
+        self._after(seconds, lambda: self._finish(replica, batch))
 
-    def _finish(self, pool: _Pool, replica: _Replica, batch: list[_Row]) -> None:
+    def _finish(self, replica: _Replica, batch: list[_Row]) -> None:
         replica.idle += 1
         replica.ongoing -= len(batch)
         for row in batch:
@@ -258,22 +277,322 @@ class Simulation:
         if self._counts:
             times = [self._env.now - row.asked_at for row in batch]
             good = [time for time in times if time <= self._timeout_s]
-            pool.tally.latencies_s.extend(good)
-            pool.tally.late += len(times) - len(good)
+            replica.tally.latencies_s.extend(good)
+            replica.tally.late += len(times) - len(good)
         if self._is_closed:
             for _ in batch:
                 self._ask_again(0.0)
-        self._advance(pool, replica)
-
-    def _clip(self, at: float) -> float:
-        """The nearest time that counts."""
-        return min(max(at, self._from), self._until)
+        self._advance(replica)
 
 
-def make_lengths(spread: float, rng: random.Random) -> Callable[[], float]:
-    """Draws sentences' lengths, divided by the mean. Lengths that differ have a logarithmic
-    normal distribution."""
-    if not spread:
-        return lambda: 1.0
-    sigma = math.sqrt(math.log1p(spread**2))
-    return lambda: rng.lognormvariate(-(sigma**2) / 2, sigma)
+class Planner:
+    """Finds how many replicas each language has at each moment of a day."""
+
+    def __init__(self, scenario: Scenario, day: DayEntry) -> None:
+        self._scenario = scenario
+        self._day = day
+        #: More replicas share their load a little better.
+        self._find_rate = cache(partial(find_rate, scenario))
+
+    def plan(self, number: int) -> tuple[Scenario, list[LanguagePart]]:
+        """The moment with this number, at the middle of its part of the day, with as many
+        gateways as its parts need."""
+        at_s = (number + 0.5) * DAY_S / self._day.moments
+        traffic, gateways = self._scenario.traffic, self._scenario.gateways
+        rate = traffic.find_rate(at_s)
+        parts = []
+        for language, share in traffic.find_shares().items():
+            ready, held = self._find_replicas(share, at_s)
+            simulated = min(ready, self._day.most_replicas)
+            factor = ready / simulated
+            own = rate * share / factor
+            parts.append(LanguagePart(language, own, share, simulated, held, factor))
+        kept = sum(part.rate for part in parts) / rate if rate else 1.0
+        processes = math.ceil(round(gateways.processes * kept, 6))
+        gateways = gateways.model_copy(update={"processes": processes})
+        return self._scenario.model_copy(update={"gateways": gateways}), parts
+
+    def _find_replicas(self, share: float, at_s: float) -> tuple[int, int]:
+        """Replicas that answer and those that are paid for. Serve keeps what was wanted
+        within a delay, and a new replica answers when it has started."""
+        scaling = self._scenario.autoscaling
+        seen_s = at_s - scaling.look_back_period_s / 2
+        wanted_s = seen_s - scaling.upscale_delay_s
+        started_s = wanted_s - self._scenario.replica.start_s
+        kept_s = min(seen_s - scaling.downscale_delay_s, started_s)
+        ready = self._count_wanted(share, kept_s, started_s)
+        return ready, self._count_wanted(share, kept_s, wanted_s)
+
+    def _count_wanted(self, share: float, since_s: float, until_s: float) -> int:
+        """Count the replicas that Serve wants for the highest traffic between two times."""
+        times = np.linspace(since_s, until_s, _LOOKS + 1)
+        rate = share * max(map(self._scenario.traffic.find_rate, times))
+        count, most = self._scenario.replicas
+        while count < most:
+            each = self._find_rate(min(count, self._day.most_replicas))
+            if rate <= count * each:
+                break
+            count = max(count + 1, math.floor(rate / each))
+        return min(count, most)
+
+
+def find_rate(scenario: Scenario, replicas: int) -> float:
+    """The requests/s of one of `replicas` at which it has `target_ongoing_requests`."""
+    low = 0.0
+    high = scenario.batch_size / scenario.tabulate()[-1] * scenario.replica.workers
+    gateways = scenario.gateways.model_copy(update={"request_ms": 0.0})
+    scenario = scenario.model_copy(update={"gateways": gateways})
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        seconds = max(_LOOK_S, _LOOK_REQUESTS / (middle * replicas))
+        part = LanguagePart("", middle * replicas, 1.0, replicas, replicas)
+        period = StretchEntry(seconds=seconds, settle_s=_LOOK_S)
+        (tally,) = Simulation(scenario, [part], period, seed="rate").run()
+        # Little's law: requests there are arrivals times the time that each stays.
+        ongoing = sum(tally.latencies_s) / seconds / replicas
+        is_too_much = tally.refused or tally.late
+        if is_too_much or ongoing > scenario.target_ongoing_requests:
+            high = middle
+        else:
+            low = middle
+    return (low + high) / 2
+
+
+def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
+    """Simulate a scenario. The first outcome is that of all languages."""
+    day, stretch, traffic = scenario.day, scenario.stretch, scenario.traffic
+    if day is None:
+        count, rate = (
+            scenario.replicas[0],
+            traffic.find_rate(stretch.from_hour * HOUR_S),
+        )
+        parts = [
+            LanguagePart(language, rate * share, share, count, count)
+            for language, share in traffic.find_shares().items()
+        ]
+        simulation = Simulation(scenario, parts, stretch, seed=str(seed))
+        return summarize(scenario, simulation.run())
+    planner, span = Planner(scenario, day), DAY_S / day.moments / day.seconds
+    tallies: list[Tally] = []
+    for number in range(day.moments):
+        moment, parts = planner.plan(number)
+        driver.say(f"moment {number + 1} of {day.moments}")
+        simulation = Simulation(moment, parts, day, seed=f"{seed} {number}", span=span)
+        tallies += simulation.run()
+    return summarize(scenario, tallies)
+
+
+@dataclass(frozen=True)
+class LanguageOutcome:
+    """The figures of a language, or of all. None where nothing was counted."""
+
+    language: str
+    #: Answered in time.
+    requests_per_s: float
+    latencies: report.Latencies
+    mean_batch: float | None
+    #: Shares of all requests that ended.
+    refused: float
+    late: float
+    #: The average and the most, with those that start or end.
+    replicas: float
+    most_replicas: int
+    #: The share of the time that works had a batch.
+    utilisation: float | None
+    gpu_hours: float
+    #: Per million answers, with the gateways' share for all languages.
+    cost_per_million: float | None
+
+
+def summarize(scenario: Scenario, tallies: Sequence[Tally]) -> list[LanguageOutcome]:
+    """Return all languages together, then each one if there are several."""
+    languages = report.group(tallies, lambda tally: tally.part.language)
+    answered = sum(len(tally.latencies_s) * tally.weight for tally in tallies)
+    seconds = sum(t.seconds * t.span for t in next(iter(languages.values())))
+    gateways_hour = scenario.gateways.processes * scenario.price.gateway_hour
+    gateways_cost = gateways_hour * seconds / HOUR_S / (answered or math.inf)
+    named = {"all": tallies, **(languages if len(languages) > 1 else {})}
+    return [
+        _summarize(scenario, name, own, seconds, gateways_cost)
+        for name, own in named.items()
+    ]
+
+
+def _summarize(
+    scenario: Scenario,
+    name: str,
+    tallies: Sequence[Tally],
+    seconds: float,
+    gateways_cost: float,
+) -> LanguageOutcome:
+    """Return the figures of some languages in so many seconds of the whole."""
+
+    def add(read: Callable[[Tally], float]) -> float:
+        return float(sum(read(tally) * tally.weight for tally in tallies))
+
+    answered = add(lambda tally: len(tally.latencies_s))
+    refused, late = add(lambda tally: tally.refused), add(lambda tally: tally.late)
+    batches, ended = add(lambda tally: tally.batches), answered + refused + late
+    works_s = add(lambda t: t.seconds * t.part.replicas) * scenario.replica.workers
+    held_s = sum(tally.part.held * tally.seconds * tally.span for tally in tallies)
+    languages = report.group(tallies, lambda tally: tally.part.language).values()
+    price, gpus = scenario.price, scenario.replica.gpus
+    cost = held_s / HOUR_S * (gpus * price.gpu_hour + price.replica_hour)
+    return LanguageOutcome(
+        language=name,
+        requests_per_s=answered / seconds,
+        latencies=find_latencies(tallies),
+        mean_batch=add(lambda tally: tally.rows) / batches if batches else None,
+        refused=refused / ended if ended else 0.0,
+        late=late / ended if ended else 0.0,
+        replicas=held_s / seconds,
+        most_replicas=sum(max(t.part.held for t in own) for own in languages),
+        utilisation=add(lambda tally: tally.busy_s) / works_s if works_s else None,
+        gpu_hours=held_s / HOUR_S * gpus,
+        cost_per_million=(cost / answered + gateways_cost) * 1e6 if answered else None,
+    )
+
+
+def find_latencies(tallies: Sequence[Tally]) -> report.Latencies:
+    """Return percentiles where each tally's times count with its weight."""
+    times = np.concatenate([np.frombuffer(t.latencies_s) for t in tallies]) * 1000
+    if not len(times):
+        return report.Latencies(None, None, None)
+    counts = [len(tally.latencies_s) for tally in tallies]
+    weights = np.repeat([tally.weight for tally in tallies], counts)
+    shares = (0.5, 0.95, 0.99, 0.9)
+    ms = np.quantile(times, shares, weights=weights, method="inverted_cdf")
+    p50, p95, p99, p90 = map(float, ms)
+    mean_ms = float(np.average(times, weights=weights))
+    return report.Latencies(p50, p95, p99, p90, mean_ms)
+
+
+class MeasuredLoad(BaseModel):
+    """A load and its figures."""
+
+    loop: Literal["open", "closed"]
+    #: Clients of a closed loop, requests/s of an open one.
+    level: float = Field(gt=0)
+    requests_per_s: float = 0.0
+    latencies: report.Latencies = report.Latencies(None, None, None)
+    mean_batch: float | None = None
+    replicas: int | None = Field(default=None, ge=1)
+
+    @property
+    def name(self) -> str:
+        unit = "requests/s" if self.loop == OPEN else "clients"
+        among = f", {self.replicas} replicas" if self.replicas else ""
+        return f"{self.level:g} {unit}{among}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        """Return the scenario with this load's traffic and replicas."""
+        is_open, count = self.loop == OPEN, self.replicas
+        update = {
+            "requests_per_s": self.level if is_open else None,
+            "clients": None if is_open else int(self.level),
+            "wave": 0.0,
+        }
+        traffic = scenario.traffic.model_copy(update=update)
+        replicas = (count, count) if count else scenario.replicas
+        return scenario.model_copy(update={"traffic": traffic, "replicas": replicas})
+
+
+_LOADS = TypeAdapter(Annotated[list[MeasuredLoad], Field(min_length=1)])
+#: The figures that `--check` compares; the first two must agree.
+_COMPARED: report.Columns[MeasuredLoad | LanguageOutcome] = {
+    "requests/s": lambda load: load.requests_per_s,
+    "mean batch": lambda load: load.mean_batch,
+    "p50 ms": lambda load: load.latencies.p50_ms,
+    "p99 ms": lambda load: load.latencies.p99_ms,
+}
+COLUMNS: report.Columns[tuple[str, LanguageOutcome]] = {
+    "load": lambda row: row[0],
+    "language": lambda row: row[1].language,
+    "requests/s": lambda row: row[1].requests_per_s,
+    "p50 ms": lambda row: row[1].latencies.p50_ms,
+    "p95 ms": lambda row: row[1].latencies.p95_ms,
+    "p99 ms": lambda row: row[1].latencies.p99_ms,
+    "mean batch": lambda row: row[1].mean_batch,
+    "refused %": lambda row: 100 * row[1].refused,
+    "late %": lambda row: 100 * row[1].late,
+    "replicas": lambda row: row[1].replicas,
+    "at most": lambda row: row[1].most_replicas,
+    "busy %": lambda row: row[1].utilisation and 100 * row[1].utilisation,
+    "GPU hours": lambda row: row[1].gpu_hours,
+    "cost per million": lambda row: row[1].cost_per_million,
+}
+
+
+def answer(
+    scenario: Path,
+    *,
+    setting: list[str] | None,
+    clients: str,
+    rates: str,
+    check: str,
+    seed: int,
+) -> report.Findings:
+    """Latencies, batches, refusals, GPU hours and cost of a scenario, without any GPU.
+
+    A scenario with `day` is represented by moments of the day with a part of the replicas;
+    any other is simulated as it is. With --check the command fails if requests/s or the
+    mean batch differ by more than 15 %.
+    """
+    plan = change(read_scenario(scenario), setting or ())
+    if check and plan.day:
+        raise ValueError("--check: expected a scenario without `day`")
+    if check:
+        longer = plan.stretch.seconds * _LONGER
+        stretch = plan.stretch.model_copy(update={"seconds": longer})
+        plan = plan.model_copy(update={"stretch": stretch})
+        loads = read_measured(Path(check))
+        return compare([(load, run(load.apply(plan), 0)[0]) for load in loads])
+    numbers = driver.read_numbers(clients) if clients else []
+    loads = [MeasuredLoad(loop=CLOSED, level=number) for number in numbers]
+    loads += [MeasuredLoad(loop=OPEN, level=one) for one in driver.read_rates(rates)]
+    named = [(load.name, load.apply(plan)) for load in loads] or [("", plan)]
+    outcomes = [(name, run(one, seed)) for name, one in named]
+    rows = [(name, outcome) for name, many in outcomes for outcome in many]
+    return report.Findings(report.tabulate(rows, COLUMNS), outcomes)
+
+
+def read_measured(path: Path) -> list[MeasuredLoad]:
+    """Read the loads of a benchmark's file. Raises ValueError."""
+    try:
+        results = json.loads(path.read_bytes())["results"]
+        if isinstance(results, list):  # as `ingress` writes them
+            counts = {"mean_batch": "batch_fill", "replicas": "machines"}
+            loads = [
+                each["load"] | {key: each.get(name) for key, name in counts.items()}
+                for each in results
+            ]
+        else:
+            loads = results["loads"]
+        return _LOADS.validate_python(loads)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path}: expected what `benchmarks stack` or `ingress` writes: {error}"
+        ) from error
+
+
+def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> report.Findings:
+    """A row per load as it was measured and as it is simulated, and what is far apart."""
+    rows, misses = [], []
+    for measured, outcome in pairs:
+        cells = [measured.name]
+        for number, (name, read) in enumerate(_COMPARED.items()):
+            real, simulated = read(measured), read(outcome)
+            ratio = simulated / real if real and simulated is not None else None
+            cells += map(report.show, (real, simulated, ratio))
+            if number < 2 and ratio is not None and abs(ratio - 1) > TOLERANCE:
+                wanted, found = report.show(real), report.show(simulated)
+                misses.append(f"{measured.name}: {name} {found} instead of {wanted}")
+        rows.append(tuple(cells))
+    ends = ("", ", simulated", ", ratio")
+    headers = ("load", *(name + end for name in _COMPARED for end in ends))
+    return report.Findings(
+        report.FigureTable(headers, tuple(rows)),
+        [{"measured": measured, "simulated": outcome} for measured, outcome in pairs],
+        remarks=misses or ["within 15 %"],
+        has_failed=bool(misses),
+    )

@@ -153,7 +153,8 @@ class AutoscalingEntry(PlanEntry):
 
 
 class StretchEntry(PlanEntry):
-    """A stretch of time that is simulated as it is, with all replicas."""
+    """A stretch of time that is simulated as it is, with all replicas and the traffic of its
+    first moment."""
 
     #: The seconds that count, after `settle_s` that do not.
     seconds: Positive = 600.0

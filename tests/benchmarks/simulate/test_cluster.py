@@ -1,18 +1,24 @@
 """The simulation agrees with what queueing theory knows, and loses nothing; a day is made of
-moments, each with a part of the replicas.
+moments, each with a part of the replicas. The command compares it with what was measured.
 """
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
-from benchmarks.simulate.cluster import Tally
-from benchmarks.simulate.command import (
+from benchmarks.__main__ import app
+from benchmarks.simulate.cluster import (
     LanguageOutcome,
+    LanguagePart,
     Planner,
+    Tally,
     find_rate,
+    read_measured,
     run,
     summarize,
 )
@@ -198,8 +204,8 @@ def test_replicas_follow_the_wave_with_serves_delays():
     assert all(paid >= some for paid, some in zip(held, ready, strict=True))
 
 
-def make_tally(language: str, times: list[float], weight: float) -> Tally:
-    tally = Tally(language, seconds=10, weight=weight)
+def make_tally(language: str, times: list[float], factor: float) -> Tally:
+    tally = Tally(LanguagePart(language, 1, 1, 1, 1, factor), seconds=10)
     tally.latencies_s.extend(times)
     return tally
 
@@ -207,9 +213,90 @@ def make_tally(language: str, times: list[float], weight: float) -> Tally:
 def test_a_requests_weight_is_what_it_stands_for():
     scenario = make(traffic={"requests_per_s": 1}, day=DayEntry(moments=1))
     tallies = [make_tally("fr", [1, 1], 1), make_tally("ja", [3], 8)]
-    whole, french, japanese = summarize(scenario, tallies)
+    whole, french, _ = summarize(scenario, tallies)
     assert whole.requests_per_s == pytest.approx(1)
     assert whole.latencies.mean_ms == pytest.approx(2600)
     assert whole.latencies.p50_ms == 3000
     assert french.requests_per_s == pytest.approx(0.2)
-    assert japanese.simulated == 1
+
+
+SCENARIO = """\
+traffic: {requests_per_s: 50, languages: 2}
+replica:
+  service: {fixed_ms: 10, row_ms: 0}
+  batch_size: 4
+  max_batch_delay: 1000
+stretch: {seconds: 2, settle_s: 0.5}
+"""
+#: Four clients fill a batch as soon as it is answered.
+FULL = {"loop": "closed", "level": 4, "requests_per_s": 400.0, "mean_batch": 4.0} | {
+    "latencies": {"p50_ms": 1.0, "p95_ms": 1.0, "p99_ms": 2.0}
+}
+
+
+def invoke(folder: Path, *options: str, text: str = SCENARIO) -> tuple[Result, Any]:
+    path, out = folder / "scenario.yaml", folder / "out.json"
+    path.write_text(text, "utf-8")
+    result = CliRunner().invoke(
+        app, ["simulate", str(path), "--out", str(out), *options]
+    )
+    return result, json.loads(out.read_text("utf-8")) if out.exists() else None
+
+
+@pytest.mark.parametrize(
+    ("differs", "exit_code", "message"),
+    [
+        ({}, 0, "within 15 %"),
+        ({"requests_per_s": 300.0}, 1, "4 clients: requests/s 400 instead of 300"),
+        ({"mean_batch": 3.0}, 1, "4 clients: mean batch 4.00 instead of 3.00"),
+    ],
+    ids=["agrees", "rate", "batch"],
+)
+def test_a_simulation_is_compared_with_a_measurement(
+    tmp_path: Path, differs: dict[str, Any], exit_code: int, message: str
+):
+    two = FULL | {"requests_per_s": 800.0, "level": 8, "replicas": 2}
+    path = tmp_path / "measured.json"
+    path.write_text(json.dumps({"results": {"loads": [FULL | differs, two]}}), "utf-8")
+    one = SCENARIO.replace(", languages: 2", "")
+    result, content = invoke(tmp_path, "--check", str(path), text=one)
+    assert (result.exit_code, message in result.output) == (exit_code, True)
+    assert content["results"][1]["simulated"]["replicas"] == 2
+    table = (tmp_path / "out.md").read_text("utf-8")
+    assert "| 8 clients, 2 replicas | 800 | 800 | 1.00 |" in table
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "message"),
+    [
+        (["--check", "none.json"], SCENARIO, "expected what `benchmarks stack` or"),
+        (["--check", "x"], SCENARIO + "day: {}\n", "a scenario without `day`"),
+        (["--clients", "0"], SCENARIO, "expected whole numbers from 1"),
+        ([], SCENARIO.replace("4", "0"), "replica.batch_size"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    tmp_path: Path, options: list[str], text: str, message: str
+):
+    result, content = invoke(tmp_path, *options, text=text)
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+    assert content is None
+
+
+def test_other_loads_replace_the_traffic(tmp_path: Path):
+    result, content = invoke(tmp_path, "--clients", "1,8", "--rates", "0.5")
+    assert result.exit_code == 0, result.output
+    names = [name for name, _ in content["results"]]
+    assert names == ["1 clients", "8 clients", "0.5 requests/s"]
+    languages = [outcome["language"] for outcome in content["results"][0][1]]
+    assert languages == ["all", "language-1", "language-2"]
+
+
+def test_loads_of_a_cluster_say_their_machines_and_batches(tmp_path: Path):
+    entries = [{"load": FULL, "batch_fill": 3.9}, {"load": FULL, "machines": 2}]
+    path = tmp_path / "ingress.json"
+    path.write_text(json.dumps({"results": entries}), "utf-8")
+    one, two = read_measured(path)
+    assert (one.mean_batch, one.replicas) == (3.9, None)
+    assert (two.mean_batch, two.replicas) == (None, 2)
