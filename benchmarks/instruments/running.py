@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -52,7 +54,23 @@ def run_program(
     try:
         yield leader
     finally:
-        _end(leader)
+        with _uninterrupted():
+            _end(leader)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """What ends programs would leave them behind at a second Ctrl-C or SIGTERM. Only the
+    main thread is ever interrupted."""
+    is_main = threading.current_thread() is threading.main_thread()
+    signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    # Programs that are started meanwhile do not inherit it, as they would SIG_IGN.
+    handlers = {each: signal.signal(each, lambda *_: None) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
 
 
 def wait_until_ready(
@@ -142,7 +160,8 @@ def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Runn
             raise StackError(f"{run} has no stack.")
         yield Running(stack.url, find_leaders(stack), metrics_url=stack.metrics_url)
     finally:
-        _deploy("down", run, "--forget", timeout_s=_STOP_S)
+        with _uninterrupted():
+            _deploy("down", run, "--forget", timeout_s=_STOP_S)
 
 
 def reload(run: Path) -> None:

@@ -1,0 +1,30 @@
+"""The end of what a measurement has started."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from benchmarks.instruments import running
+
+
+def test_a_second_interrupt_leaves_no_stack_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    done = []
+
+    def deploy(command: str, *_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        done.append(command)
+
+    monkeypatch.setattr(running, "_deploy", deploy)
+    before = signal.getsignal(signal.SIGTERM)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        running.start(tmp_path, tmp_path / "map.json"),
+    ):
+        pass
+    assert done == ["down"]
+    assert signal.getsignal(signal.SIGTERM) is before
