@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -61,16 +61,11 @@ class Workload:
     settings: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class Contender:
-    """One side of a comparison."""
-
-    name: str
-    #: Measures a load per number of clients.
-    take_turn: Callable[[Workload], Sequence[LoadFigures]]
+#: Measures a contender of this name: a load per number of clients.
+TakeTurn = Callable[[str, Workload], Sequence[LoadFigures]]
 
 
-def choose(names: Sequence[str]) -> tuple[Contender, ...]:
+def choose(names: Sequence[str]) -> Mapping[str, TakeTurn]:
     """Ours, then the named others. Raises ValueError for unknown and unlike ones."""
     if len(names) == 1 and names[0] in PAIRS:
         return PAIRS[names[0]]
@@ -80,13 +75,13 @@ def choose(names: Sequence[str]) -> tuple[Contender, ...]:
             f"{', '.join(unknown)!r}: expected some of {', '.join(OTHERS)} to compare "
             f"with, or one of {', '.join(PAIRS)} alone"
         )
-    return (OURS, *(OTHERS[name] for name in dict.fromkeys(names)))
+    return {OURS: _start_with(running.start), **{name: OTHERS[name] for name in names}}
 
 
-def _make_stack(name: str, start: running.Start, **settings: Any) -> Contender:
-    """Starts a stack with these settings of the map."""
+def _start_with(start: running.Start, **settings: Any) -> TakeTurn:
+    """A stack with these settings of the map."""
 
-    def take_turn(workload: Workload) -> list[LoadFigures]:
+    def take_turn(name: str, workload: Workload) -> list[LoadFigures]:
         map_path = _write_map(workload, name, settings)
         began = time.perf_counter()
         with start(workload.folder / name, map_path, workload.model) as stack:
@@ -104,15 +99,19 @@ def _make_stack(name: str, start: running.Start, **settings: Any) -> Contender:
             ]
         return [replace(load, cold_start_s=cold_start_s) for load in loads]
 
-    return Contender(name, take_turn)
+    return take_turn
 
 
 def _run_engine(
-    workload: Workload, *, threads: int | None = None, size: int | None = None
+    name: str,
+    workload: Workload,
+    *,
+    threads: int | None = None,
+    size: int | None = None,
 ) -> list[LoadFigures]:
     """Runs the map's engine in this process, with batches of the map's size or of `size`, on
     `threads` threads or all cores. It has no clients: its figures stand for any number."""
-    map_path = _write_map(workload, "engine", {})
+    map_path = _write_map(workload, name, {})
     model = running.merge(running.read_map(map_path, workload.model))
     engine = load_engine(
         model.settings.engine,
@@ -160,38 +159,35 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
     )
 
 
-OURS = _make_stack("babelgate", running.start)
+OURS = "babelgate"
 #: The ways in which ours runs.
-OWN = (OURS.name, "interactive", "embedded")
+OWN = (OURS, "interactive", "embedded")
 #: The contenders that ours is compared with, by their names for `--against`.
-OTHERS: Mapping[str, Contender] = {
-    "baseline": _make_stack("baseline", launch.start),
-    "interactive": _make_stack(
-        "interactive", running.start, **_read_differences("interactive.json")
-    ),
-    "embedded": _make_stack("embedded", running.start_embedded),
-    **{name: _make_stack(name, peer.start) for name, peer in PEERS.items()},
-    "engine": Contender("engine", _run_engine),
-    "thread": Contender("engine-thread", partial(_run_engine, threads=1)),
-    "sentence": Contender("engine-sentence", partial(_run_engine, threads=1, size=1)),
-    "torchserve": _make_stack("torchserve", running.start_torchserve),
+OTHERS: Mapping[str, TakeTurn] = {
+    "baseline": _start_with(launch.start),
+    "interactive": _start_with(running.start, **_read_differences("interactive.json")),
+    "embedded": _start_with(running.start_embedded),
+    **{name: _start_with(peer.start) for name, peer in PEERS.items()},
+    "engine": _run_engine,
+    "thread": partial(_run_engine, threads=1),
+    "sentence": partial(_run_engine, threads=1, size=1),
+    "torchserve": _start_with(running.start_torchserve),
 }
 #: Our stack with two settings, to compare with each other.
-PAIRS: Mapping[str, tuple[Contender, Contender]] = {
-    "packing": (
-        _make_stack("packed", running.start),
-        _make_stack("unpacked", running.start, max_batch_tokens=0),
-    ),
-    "vocabulary": (
-        _make_stack("listed", running.start, vocabulary="language"),
-        _make_stack("all-pieces", running.start, vocabulary="all"),
-    ),
-    "placement": (
-        _make_stack("by-device", running.start, placement="device"),
-        _make_stack("by-language", running.start, placement="language"),
-    ),
+PAIRS: Mapping[str, Mapping[str, TakeTurn]] = {
+    "packing": {
+        "packed": _start_with(running.start),
+        "unpacked": _start_with(running.start, max_batch_tokens=0),
+    },
+    "vocabulary": {
+        "listed": _start_with(running.start, vocabulary="language"),
+        "all-pieces": _start_with(running.start, vocabulary="all"),
+    },
+    "placement": {
+        "by-device": _start_with(running.start, placement="device"),
+        "by-language": _start_with(running.start, placement="language"),
+    },
 }
-
 
 RATE, P99 = "requests/s", "p99 ms"
 FIGURES: Columns[LoadFigures] = {
@@ -240,7 +236,10 @@ def answer(
     map_path = _write_map(workload, "prepared", {})
     for one in running.read_map(map_path, workload.model).models:
         checkpoint.prepare(one, checkpoint.default_cache())
-    ways = {it.name: lambda _, it=it: it.take_turn(workload) for it in contenders}
+    ways = {
+        name: lambda _, name=name, take_turn=take_turn: take_turn(name, workload)
+        for name, take_turn in contenders.items()
+    }
     return describe(driver.take_turns(ways, rounds))
 
 
@@ -249,13 +248,10 @@ def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> Findings:
     ours over the best peer."""
     loads = split_by_level(turns)
     found = compare_turns(loads, FIGURES, case="clients")
-    leads = find_leads(loads)
+    leads = list(find_leads(loads))
     rows = [
-        (
-            *(lead["case"], lead["title"]),
-            *(str(lead["figures"].get(name) or "–") for name in FIGURES),
-        )
-        for lead in leads
+        (clients, title, *(str(figures.get(name) or "–") for name in FIGURES))
+        for clients, title, figures in leads
     ]
     relations = found.results["relations"]
     return Findings(
@@ -266,21 +262,17 @@ def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> Findings:
 
 def find_leads(
     loads: Mapping[str, Mapping[str, Sequence[LoadFigures]]],
-) -> list[dict[str, Any]]:
+) -> Iterator[tuple[str, str, dict[str, Spread | None]]]:
     """Relate each way of running ours, for each number of clients, to each round's best peer:
     the most requests/s, and the smallest p99, which can be another's. Only other serving
     systems count as peers."""
-    leads = []
     for clients, ways in loads.items():
         rounds = list(zip(*(ways[peer] for peer in ways if peer in PEERS), strict=True))
         for name in (way for way in ways if way in OWN and rounds):
-            figures: dict[str, Spread | None] = {}
+            figures = {}
             for figure, best in ((RATE, max), (P99, min)):
                 read = FIGURES[figure]
-                rivals = [
-                    best(filter(None, map(read, one)), default=None) for one in rounds
-                ]
+                known = [[*filter(None, map(read, some))] for some in rounds]
+                rivals = [best(some, default=None) for some in known]
                 figures[figure] = find_ratio(list(map(read, ways[name])), rivals)
-            title = f"{name} / best peer"
-            leads.append({"case": clients, "title": title, "figures": figures})
-    return leads
+            yield clients, f"{name} / best peer", figures
