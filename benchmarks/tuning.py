@@ -412,7 +412,13 @@ class TuningRun:
             say(f"starting {name}")
             with running.start(self.out / "stack", map_path) as stack:
                 seconds = self.plan.load.seconds * 2.0**like
-                self._climb(stack, self.combinations[name], seconds, start, points)
+                self._climb(
+                    stack,
+                    self.combinations[name],
+                    seconds=seconds,
+                    start=start,
+                    points=points,
+                )
         except (StackError, RequestException) as error:
             fault = str(error)
         trial = Trial(name, rung, time.monotonic() - began, tuple(points), fault)
@@ -424,6 +430,7 @@ class TuningRun:
         self,
         stack: running.Running,
         combination: Combination,
+        *,
         seconds: float,
         start: int | None,
         points: list[TrialPoint],

@@ -413,7 +413,7 @@ def summarize(scenario: Scenario, tallies: Sequence[Tally]) -> list[LanguageOutc
     gateways_cost = gateways_hour * seconds / HOUR_S / (answered or math.inf)
     named = {"all": tallies, **(languages if len(languages) > 1 else {})}
     return [
-        _summarize(scenario, name, own, seconds, gateways_cost)
+        _summarize(scenario, name, own, seconds=seconds, gateways_cost=gateways_cost)
         for name, own in named.items()
     ]
 
@@ -422,6 +422,7 @@ def _summarize(
     scenario: Scenario,
     name: str,
     tallies: Sequence[Tally],
+    *,
     seconds: float,
     gateways_cost: float,
 ) -> LanguageOutcome:
