@@ -426,7 +426,7 @@ def _summarize(
     seconds: float,
     gateways_cost: float,
 ) -> LanguageOutcome:
-    """Return the figures of some languages in so many seconds of the whole."""
+    """Return the figures of some languages over the seconds of the whole."""
 
     def add(read: Callable[[Tally], float]) -> float:
         return float(sum(read(tally) * tally.weight for tally in tallies))
