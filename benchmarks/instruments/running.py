@@ -60,8 +60,8 @@ def run_program(
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """What ends programs would leave them behind at a second Ctrl-C or SIGTERM. Only the
-    main thread is ever interrupted."""
+    """Ignore Ctrl-C and SIGTERM while the block ends programs: a second one would leave them
+    behind. Only the main thread is ever interrupted."""
     is_main = threading.current_thread() is threading.main_thread()
     signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()
     # Programs that are started meanwhile do not inherit it, as they would SIG_IGN.
