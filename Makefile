@@ -94,7 +94,6 @@ bench: .venv/ready-dev up  ## measure what docs/performance.md reports, about 90
 	$(BENCHMARK) tune benchmarks/plans/phrasebook.yaml --out $(FIGURES)/tune --fresh $(GO_ON)
 	$(BENCHMARK) tune benchmarks/plans/detection.yaml --out $(FIGURES)/tune-detection --fresh $(GO_ON)
 	$(BENCHMARK) microbatching --clients 64,128 --rounds 2 --seconds 8 --out $(FIGURES)/microbatching.json $(GO_ON)
-	$(BENCHMARK) microbatching --side 160 --clients 128 --rounds 1 --seconds 8 --bound-mb 60 --out $(FIGURES)/microbatching-bounded.json $(GO_ON)
 	$(BENCHMARK) ingress --seconds 8 --out $(FIGURES)/ingress.json $(GO_ON)
 	@$(BIN)/python -m deploy up --map torchserve_backend/all_tasks.json $(GO_ON)
 	$(BENCHMARK) captioning --sizes 480x270,1920x1080 --rounds 1 --out $(FIGURES)/captioning.json $(GO_ON)

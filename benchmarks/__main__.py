@@ -6,6 +6,8 @@ import json
 import signal
 
 try:
+    import matplotlib  # noqa: F401
+
     from benchmarks.driver import make_app
     from benchmarks.report import write_tables
     from deploy.stack import ROOT

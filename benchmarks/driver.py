@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from pkgutil import resolve_name
 from subprocess import SubprocessError
@@ -32,7 +32,6 @@ _WIDEST = 400
 Turn = TypeVar("Turn")
 #: Measures something. Its parameters are the command's options, but for `--out` and `--plot`.
 Answer = Callable[..., Findings | Iterator[Findings] | None]
-
 
 Plan = TypeVar("Plan", bound=BaseModel)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
@@ -59,113 +58,81 @@ def load_plan(path: Path, kind: type[Plan]) -> Plan:
     if not isinstance(root, yaml.MappingNode):
         needed = [key for key, f in kind.model_fields.items() if f.is_required()]
         raise PlanError(f"{path}: expected a mapping with {', '.join(needed)}")
-    _refuse_duplicates(path, root)
+    lines: dict[tuple[str, ...], int] = {}
+    for place, line in _list_lines(root):
+        if place in lines:
+            raise PlanError(f"{path}:{line}: {place[-1]}: is there twice")
+        lines[place] = line
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        faults = (_describe(path, root, fault) for fault in error.errors())
+        faults = (_describe(path, lines, fault) for fault in error.errors())
         raise PlanError("\n".join(faults)) from error
 
 
-def _describe(path: Path, root: yaml.Node, fault: Any) -> str:
-    place = fault["loc"]
+def _list_lines(
+    node: yaml.Node, place: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The place and the line of each value, of the whole first. YAML's own reader keeps the
+    last one of a key that is there twice."""
+    yield place, node.start_mark.line + 1
+    pairs: Iterable[tuple[Any, yaml.Node, yaml.Node]] = ()
+    if isinstance(node, yaml.MappingNode):
+        pairs = ((key.value, key, value) for key, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        pairs = ((n, value, value) for n, value in enumerate(node.value))
+    for name, key, value in pairs:
+        (inner, _), *others = _list_lines(value, (*place, str(name)))
+        yield inner, key.start_mark.line + 1
+        yield from others
+
+
+def _describe(path: Path, lines: Mapping[tuple[str, ...], int], fault: Any) -> str:
+    """The fault with the line of its value, or of its nearest existing parent."""
+    place = tuple(map(str, fault["loc"]))
     message = str(fault["msg"]).removeprefix("Value error, ")
     if not place:
         return f"{path}: {message}"
     message = message.removeprefix(f"{place[-1]}: ")
-    name = ".".join(map(str, place))
-    return f"{path}:{_find_line(root, place)}: {name}: {message}"
-
-
-def _find_line(node: yaml.Node, place: Sequence[str | int]) -> int:
-    """The line of the value at `place`, or of its nearest existing parent."""
-    line = node.start_mark.line + 1
-    for part in place:
-        pairs = {}
-        if isinstance(node, yaml.MappingNode):
-            pairs = {key.value: (key, value) for key, value in node.value}
-        elif isinstance(node, yaml.SequenceNode):
-            pairs = {str(i): (value, value) for i, value in enumerate(node.value)}
-        if str(part) not in pairs:
-            break
-        key, node = pairs[str(part)]
-        line = key.start_mark.line + 1
-    return line
-
-
-def _refuse_duplicates(path: Path, node: yaml.Node) -> None:
-    """Raises PlanError for a key that is there twice: YAML's reader keeps the last one."""
-    if isinstance(node, yaml.SequenceNode):
-        for child in node.value:
-            _refuse_duplicates(path, child)
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: set[str] = set()
-    for key, value in node.value:
-        if key.value in seen:
-            line = key.start_mark.line + 1
-            raise PlanError(f"{path}:{line}: {key.value}: is there twice")
-        seen.add(key.value)
-        _refuse_duplicates(path, value)
-
-
-class OptionEntry(PlanEntry):
-    """The explanation and the check of an option."""
-
-    help: str
-    #: Its flag, where that is not its name.
-    flag: str = ""
-    min: int | float | None = None
-    max: int | float | None = None
-
-
-class QuestionEntry(PlanEntry):
-    """A command. An option without a default is required."""
-
-    #: Its function, as `module:name`.
-    answer: str
-    defaults: Mapping[str, Any] = {}
-    has_charts: bool = False
-
-
-class QuestionList(PlanEntry):
-    """All commands, and their options by name; `command.name` wins over `name`."""
-
-    options: Mapping[str, OptionEntry]
-    questions: Mapping[str, QuestionEntry]
+    known = next(n for n in range(len(place), -1, -1) if place[:n] in lines)
+    return f"{path}:{lines[place[:known]]}: {'.'.join(place)}: {message}"
 
 
 def make_app() -> typer.Typer:
-    """Return the command line with a command for each question. Raises PlanError."""
+    """Return the command line with a command for each question."""
     app = typer.Typer(add_completion=False, no_args_is_help=True)
-    questions = load_plan(QUESTIONS, QuestionList)
-    for name, question in questions.questions.items():
-        register(app, name, resolve_name(question.answer), questions)
+    listed = yaml.safe_load(QUESTIONS.read_text("utf-8"))
+    for name, question in listed["questions"].items():
+        answer = resolve_name(question["answer"])
+        register(app, name, answer, question.get("defaults", {}), listed["options"])
     return app
 
 
 def register(
-    app: typer.Typer, name: str, answer: Answer, questions: QuestionList
+    app: typer.Typer,
+    name: str,
+    answer: Answer,
+    given: Mapping[str, Any],
+    options: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Add one command to a command line."""
-    question = questions.questions[name]
-    defaults = {"out": f"run/benchmark-{name}.json", "plot": None, **question.defaults}
+    """Add one command to a command line. An option without a default is required; its
+    explanation as `command.option` wins over that as `option`."""
+    defaults = {"out": f"run/benchmark-{name}.json", **given}
     kinds = get_type_hints(answer)
     kinds.pop("return", None)
     kinds.setdefault("out", Path)
-    if question.has_charts:
+    if "plot" in given:
         kinds["plot"] = Path | None
     own = inspect.signature(answer).parameters
     parameters = []
     for key, kind in kinds.items():
         default = defaults.get(key, inspect.Parameter.empty)
-        if key in question.defaults and kind is Path:
+        if key in given and kind is Path:
             default = ROOT / default
-        entry = questions.options.get(f"{name}.{key}") or questions.options[key]
-        hint = typer.Argument(help=entry.help)
-        if key not in own or own[key].kind is own[key].KEYWORD_ONLY:
-            flags = [entry.flag] if entry.flag else []
-            hint = typer.Option(*flags, help=entry.help, min=entry.min, max=entry.max)
+        entry = dict(options.get(f"{name}.{key}") or options[key])
+        flags = [entry.pop("flag")] if "flag" in entry else []
+        is_option = key not in own or own[key].kind is own[key].KEYWORD_ONLY
+        hint = typer.Option(*flags, **entry) if is_option else typer.Argument(**entry)
         parameters.append(
             inspect.Parameter(
                 key,
@@ -191,8 +158,6 @@ def _ask(name: str, answer: Answer, options: dict[str, Any]) -> None:
     asked = {key: value for key, value in options.items() if key in own}
     has_failed = False
     try:
-        if plot:
-            report.load_figure()
         found = answer(**asked)
         for findings in [found] if isinstance(found, Findings) else found or ():
             _publish(name, out, asked, findings)

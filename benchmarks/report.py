@@ -9,7 +9,7 @@ import platform
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -111,7 +111,6 @@ _PACKAGES = ("ctranslate2", "torch", "torchserve", "transformers")
 _INCHES = (6.0, 4.0)
 
 Item = TypeVar("Item")
-Part = TypeVar("Part")
 #: Headers, and how a cell is read of an item.
 Columns = Mapping[str, Callable[[Item], Any]]
 Points = Sequence[tuple[float, float]]
@@ -161,24 +160,54 @@ class FigureGoal:
     is_least: bool = False
 
 
-def tabulate(items: Iterable[Item], columns: Columns[Item]) -> FigureTable:
-    """A row per item: texts as they are, numbers with three digits."""
+def flatten(item: Any) -> dict[str, Any]:
+    """The fields of a dataclass by their headers, with those of dataclasses and mappings in
+    it: `load.requests_per_s` is `requests/s`, and `cpu_ms["nginx"]` is `nginx cpu ms`."""
+    cells: dict[str, Any] = {}
+    for one in fields(item):
+        value, name = getattr(item, one.name), one.name.replace("_per_s", "/s")
+        name = name.replace("_", " ")
+        if isinstance(value, Mapping):
+            cells |= {f"{key} {name}": part for key, part in value.items()}
+        elif is_dataclass(value) and not isinstance(value, Spread):
+            cells |= flatten(value)
+        else:
+            cells[name] = " ".join(value) if isinstance(value, tuple) else value
+    return cells
+
+
+def tabulate(
+    items: Iterable[Item], columns: Columns[Item] | None = None
+) -> FigureTable:
+    """A row per item: texts as they are, numbers with three digits. Without `columns` it has
+    all fields of the items that some item has."""
 
     def write(value: Any) -> str:
         is_figure = value is None or isinstance(value, float)
         return show(value) if is_figure else str(value)
 
-    rows = (tuple(write(read(item)) for read in columns.values()) for item in items)
-    return FigureTable(tuple(columns), tuple(rows))
+    if columns is None:
+        cells = list(map(flatten, items))
+        known = (name for row in cells for name in row if row[name] is not None)
+        headers = tuple(dict.fromkeys(known))
+        found = [list(map(row.get, headers)) for row in cells]
+    else:
+        headers = tuple(columns)
+        found = [[read(item) for read in columns.values()] for item in items]
+    return FigureTable(headers, tuple(tuple(map(write, row)) for row in found))
 
 
-def nest(columns: Columns[Part], find: Callable[[Item], Part]) -> Columns[Item]:
-    """The columns of what `find` finds in each item."""
-
-    def bind(read: Callable[[Part], Any]) -> Callable[[Item], Any]:
-        return lambda item: read(find(item))
-
-    return {header: bind(read) for header, read in columns.items()}
+def plot(
+    items: Iterable[Any], x: str, y: str, line: str, *, is_logarithmic: bool = False
+) -> Chart:
+    """A chart of one column over another, with a line for each value of a third."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for cells in map(flatten, items):
+        value = cells[y]
+        if value is not None:
+            value = value.median if isinstance(value, Spread) else value
+            lines.setdefault(str(cells[line]), []).append((cells[x], value))
+    return Chart(y, x, y, lines, is_logarithmic)
 
 
 def compare_turns(
@@ -285,20 +314,13 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def load_figure() -> Any:
-    """matplotlib's class. Raises ValueError if matplotlib is missing."""
-    try:
-        from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
-    except ImportError as error:
-        reason = "A picture needs matplotlib: `make .venv/ready-dev` installs it."
-        raise ValueError(reason) from error
-    return Figure
-
-
 def draw_charts(charts: Sequence[Chart], path: Path) -> None:
     """Draws the charts side by side in the format of the path's ending. Raises ValueError."""
+    # Tests import this module, and few of them draw.
+    from matplotlib.figure import Figure
+
     width, height = _INCHES
-    figure = load_figure()(figsize=(width * len(charts), height), layout="constrained")
+    figure = Figure(figsize=(width * len(charts), height), layout="constrained")
     axes = figure.subplots(1, len(charts), squeeze=False)[0]
     for chart, axis in zip(charts, axes, strict=True):
         for name, points in chart.lines.items():

@@ -307,7 +307,6 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
     Every combination is started as its own stack, warmed up, asked and stopped. Writes
     results.csv, report.md with a chart, and the winner as setup_config.json.
     """
-    report.load_figure()
     run = open_run(load_plan(plan, TuningPlan), out.resolve(), is_fresh=fresh)
     try:
         run.search()

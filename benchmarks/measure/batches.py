@@ -9,7 +9,6 @@ import json
 import math
 import os
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,16 +54,6 @@ _PASS_ITEMS = 64
 #: The knee is the smallest batch that has so much of the best throughput.
 _KNEE_SHARE = 0.9
 _NO_MEMORY = "out-of-memory"
-_COLUMNS: report.Columns[Measurement] = {
-    "": lambda m: " ".join(m.label),
-    "batch": lambda m: m.batch,
-    "ms per batch": lambda m: m.ms_per_batch,
-    "ms per item": lambda m: m.ms_per_item,
-    "items/s": lambda m: m.items_per_s,
-    "tokens/s": lambda m: m.tokens_per_s,
-    "memory MB": lambda m: m.memory_mb,
-    "GPU MB": lambda m: m.gpu_memory_mb,
-}
 
 
 def measure_engines(
@@ -138,43 +127,30 @@ def _measure_all(plans: Iterable[PassPlan]) -> report.Findings:
 
 
 def describe(results: Sequence[Measurement | SkippedSubject]) -> report.Findings:
-    """A row and a point per subject and batch size; the knee of each subject is marked."""
+    """A row and a point per subject and batch size; a remark says the knee of each subject."""
     measured = [result for result in results if isinstance(result, Measurement)]
     skipped = [result for result in results if isinstance(result, SkippedSubject)]
     subjects = report.group(measured, lambda m: " ".join(m.label))
-    knees = list(map(find_knee, subjects.values()))
-    columns = {**_COLUMNS, "knee": lambda m: "knee" if m in knees else ""}
-
-    units: report.Columns[Measurement] = {
-        "ms per item": lambda m: m.ms_per_item,
-        "items/s": lambda m: m.items_per_s.median,
-    }
+    knees = [
+        f"{name}: the knee is {find_knee(some)}" for name, some in subjects.items()
+    ]
+    reasons = [f"{' '.join(result.label)}: {result.reason}" for result in skipped]
     charts = [
-        report.Chart(
-            unit,
-            "batch",
-            unit,
-            {
-                name: [(m.batch, read(m)) for m in some]
-                for name, some in subjects.items()
-            },
-            is_logarithmic=True,
-            dots={"knee": [(m.batch, read(m)) for m in knees]} if knees else {},
-        )
-        for unit, read in units.items()
+        report.plot(measured, "batch", figure, line="label", is_logarithmic=True)
+        for figure in ("ms per item", "items/s")
     ]
     return report.Findings(
-        report.tabulate(measured, columns),
+        report.tabulate(measured),
         {"measured": measured, "skipped": skipped},
-        remarks=[f"{' '.join(result.label)}: {result.reason}" for result in skipped],
+        remarks=[*knees, *reasons],
         charts=charts,
     )
 
 
-def find_knee(measured: Sequence[Measurement]) -> Measurement:
-    """Return the knee of one subject."""
+def find_knee(measured: Sequence[Measurement]) -> int:
+    """Return the batch size that is the knee of one subject."""
     best = max(m.items_per_s.median for m in measured)
-    return next(m for m in measured if m.items_per_s.median >= _KNEE_SHARE * best)
+    return next(m.batch for m in measured if m.items_per_s.median >= _KNEE_SHARE * best)
 
 
 @dataclass(frozen=True)
@@ -231,16 +207,15 @@ def measure_bulk(
 
     Both translate the same sentences, in chunks of the same size, on all cores.
     """
-    directory, sentences = passes.find_model(model), draw_plain(chunks * chunk, phrases)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "src/sentences.jsonl"
-        path.parent.mkdir()
+    sentences = draw_plain(chunks * chunk, phrases)
+    models = catalog.load(model=str(passes.find_model(model)))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         lines = (json.dumps({"text": sentence.text}) + "\n" for sentence in sentences)
-        path.write_text("".join(lines), "utf-8")
-        models = catalog.load(model=str(directory))
+        (folder / "sentences.jsonl").write_text("".join(lines), "utf-8")
         ways = {
-            "files in bulk": lambda _: _run_bulk(path, models, sentences, chunk),
-            "the bare engine": lambda _: _run_bare(directory, models, sentences, chunk),
+            "files in bulk": lambda _: _run_bulk(folder, models, chunk),
+            "the bare engine": lambda _: _run_bare(models, sentences, chunk),
         }
         rates = driver.take_turns(ways, rounds)
     columns: report.Columns[float] = {"sentences/s": lambda rate: rate}
@@ -262,11 +237,11 @@ def draw_plain(count: int, phrases: int) -> list[Sentence]:
 
 
 def _run_bare(
-    directory: Path, models: catalog.Catalog, sentences: Sequence[Sentence], chunk: int
+    models: catalog.Catalog, sentences: Sequence[Sentence], chunk: int
 ) -> float:
     """Measure the engine without the first chunk, as below."""
     model = models.route(TRANSLATION, _TARGET)
-    subject = EngineSubject(directory, model.settings.engine, model.compute_type)
+    subject = EngineSubject(Path(), model.settings.engine, model.compute_type)
     translate = subject.load(checkpoint.prepare(model, checkpoint.default_cache()))
     starts = range(0, len(sentences), chunk)
     first, *rest = [sentences[n : n + chunk] for n in starts]
@@ -274,33 +249,34 @@ def _run_bare(
     return sum(map(len, rest)) / translate(rest).seconds
 
 
-def _run_bulk(
-    path: Path, models: catalog.Catalog, sentences: Sequence[Sentence], chunk: int
-) -> float:
+def _run_bulk(folder: Path, models: catalog.Catalog, chunk: int) -> float:
     """Measure from the end of the first chunk to that of the last."""
-    results = path.parents[1] / "dst"
-    shutil.rmtree(results, ignore_errors=True)
-    job = BulkTranslation(
-        store=ResultFolder(results),
-        columns=(Column("text", "text_fr"),),
-        has_quotes=True,
-        request=read_request(models, _TARGET, _SOURCE, "text"),
-        model=models.route(TRANSLATION, _TARGET),
-        cache=checkpoint.default_cache(),
-        most_texts=chunk,
-    )
-    ends: list[float] = []
-    # Neither progress nor doubts of a translation are shown.
-    callbacks = Callbacks(lambda *_: None, driver.console.print, lambda *_: None)
-    pool = WorkerPool(1, os.cpu_count() or 1, 0)
-    with connect(pool, driver.console.print) as executor:
+    ends: list[tuple[float, int]] = []
 
-        def execute(
-            load: Callable[[], Answerer], chunks: Iterator[Chunk]
-        ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
-            for answered in executor.run(load, chunks):
-                ends.append(time.perf_counter())
-                yield answered
+    def execute(
+        load: Callable[[], Answerer], chunks: Iterator[Chunk]
+    ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
+        for chunk, answers in executor.run(load, chunks):
+            ends.append((time.perf_counter(), len(chunk.items)))
+            yield chunk, answers
 
-        run(job, find_sources([str(path.parent)], TABLES), execute, callbacks)
-    return (len(sentences) - chunk) / (ends[-1] - ends[0])
+    with (
+        tempfile.TemporaryDirectory() as results,
+        connect(
+            WorkerPool(1, os.cpu_count() or 1, 0), driver.console.print
+        ) as executor,
+    ):
+        job = BulkTranslation(
+            store=ResultFolder(Path(results)),
+            columns=(Column("text", "text_fr"),),
+            has_quotes=True,
+            request=read_request(models, _TARGET, _SOURCE, "text"),
+            model=models.route(TRANSLATION, _TARGET),
+            cache=checkpoint.default_cache(),
+            most_texts=chunk,
+        )
+        # Neither progress nor doubts of a translation are shown.
+        callbacks = Callbacks(lambda *_: None, driver.console.print, lambda *_: None)
+        run(job, find_sources([str(folder)], TABLES), execute, callbacks)
+    (began, _), *rest = ends
+    return sum(count for _, count in rest) / (rest[-1][0] - began)

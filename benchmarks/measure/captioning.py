@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from benchmarks import driver
 from benchmarks.instruments.keeping import keep
 from benchmarks.instruments.load import deal_cores, divide, list_cpu, measure_cpu
 from benchmarks.instruments.running import Running, find_running
-from benchmarks.report import Findings, compare_turns, find_ratio
+from benchmarks.report import Columns, Findings, compare_turns
 from catalog import checkpoint
 from clients.captions import Mode, Sending, caption_video
 from clients.decoding import FrameReader
@@ -27,10 +27,8 @@ from clients.server import ApiClient, RetryPolicy
 from models.shapes_recipe import scenes
 from models.shapes_recipe.samples import draw_clip, plan_clip
 
-_DECODING, _SCALING = "decoding", "decoding, scaling"
 #: The original's clients send frames as they are; ours scales them.
 _FULL_SIZE = (Mode.SINGLE, Mode.STREAM_SINGLE)
-_IN_FLIGHT = 8
 _TIMEOUT_S = 300
 #: `single` has the whole video in memory: 5.6 GB of 901 frames of 1080p.
 _MEMORY_LIMIT_BYTES = 8 << 30
@@ -51,10 +49,6 @@ class CaptionTurn:
     cpu_ms: Mapping[str, float] = field(default_factory=dict)
 
 
-#: The turns of each way, by the video's size and the way.
-CaptionTurns = Mapping[str, Mapping[str, Sequence[CaptionTurn]]]
-
-
 def answer(
     *, sizes: str, modes: str, frames: int, rounds: int, apart: bool, run_dir: Path
 ) -> Findings:
@@ -65,9 +59,7 @@ def answer(
     """
     running = find_running(run_dir)
     # The first way is compared with the others.
-    ways = sorted(
-        map(Mode, driver.read_words(modes)), key=lambda m: m != Mode.STREAM_PREBATCH
-    )
+    ways = list(map(Mode, driver.read_words(modes)))
     wanted = {word: read_size(word) for word in driver.read_words(sizes)}
     cache = checkpoint.default_cache() / "benchmarks"
     turns = {}
@@ -76,7 +68,13 @@ def answer(
             driver.say(f"{name}: drawing")
             path = find_video(cache, frames, width=size.width, height=size.height)
             turns[name] = _measure(running, path, frames, ways, rounds=rounds)
-    return describe(turns)
+    every = [turn for ways in turns.values() for some in ways.values() for turn in some]
+    figures: Columns[CaptionTurn] = {
+        "frames/s": lambda turn: turn.frames_per_s,
+        "right": lambda turn: turn.right,
+        **list_cpu(every),
+    }
+    return compare_turns(turns, figures, case="size")
 
 
 def read_size(text: str) -> FrameSize:
@@ -91,6 +89,7 @@ def _measure(
     running: Running, path: Path, frames: int, modes: Sequence[Mode], *, rounds: int
 ) -> dict[str, list[CaptionTurn]]:
     """Take all modes and the decoding alone in turns."""
+    truth = list_captions(frames)
 
     def decode(reading: VideoOptions, _: int) -> CaptionTurn:
         (video,) = find_sources([str(path)], VIDEOS)
@@ -101,15 +100,10 @@ def _measure(
 
     def caption(mode: Mode, _: int) -> CaptionTurn:
         reading = VideoOptions() if mode in _FULL_SIZE else scaled
-        sending = Sending(
-            mode=mode,
-            requests_in_flight=_IN_FLIGHT,
-            memory_limit_bytes=_MEMORY_LIMIT_BYTES,
-        )
+        sending = Sending(mode=mode, memory_limit_bytes=_MEMORY_LIMIT_BYTES)
         (captions, summary), cpu_s = measure_cpu(
             running.leaders, lambda: caption_video(path, server, reading, sending)
         )
-        truth = list_captions(frames)
         return CaptionTurn(
             summary.answered / summary.seconds,
             sum(map(str.__eq__, captions, truth)) / len(truth),
@@ -117,36 +111,15 @@ def _measure(
         )
 
     retries = RetryPolicy(timeout_s=_TIMEOUT_S)
-    with ApiClient(running.url, retries, _IN_FLIGHT) as server:
+    with ApiClient(running.url, retries, Sending.requests_in_flight) as server:
         scaled = VideoOptions(size=server.find_input())
         decoded = VideoOptions(size=scaled.size, every=Every(frames=2 * frames))
         ways = {
             **{mode.value: partial(caption, mode) for mode in modes},
-            _SCALING: partial(decode, scaled),
-            _DECODING: partial(decode, decoded),
+            "decoding, scaling": partial(decode, scaled),
+            "decoding": partial(decode, decoded),
         }
         return driver.take_turns(ways, rounds)
-
-
-def describe(turns: CaptionTurns) -> Findings:
-    """A row per size and mode, and the first mode at the last size against the first size."""
-    every = [turn for ways in turns.values() for some in ways.values() for turn in some]
-    found = compare_turns(
-        turns,
-        {
-            "frames/s": lambda turn: turn.frames_per_s,
-            "right": lambda turn: turn.right,
-            **list_cpu(every),
-        },
-        case="size",
-    )
-    sizes = list(turns)
-    first, last = sizes[0], sizes[-1]
-    mode = next(iter(turns[first]))
-    rates = [[x.frames_per_s for x in turns[size][mode]] for size in (last, first)]
-    ratio = find_ratio(rates[0], rates[1])
-    found.results["sizes"] = ratio
-    return replace(found, remarks=[f"{mode}, {last} / {first}: {ratio}"])
 
 
 def find_video(cache: Path, frames: int, *, width: int, height: int) -> Path:

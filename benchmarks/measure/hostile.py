@@ -10,22 +10,23 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import requests
 import yaml
 
 from benchmarks.driver import say
 from benchmarks.instruments.generator import (
+    LoadReply,
     Manner,
     Request,
     Target,
     ask_again,
+    ask_at,
     ask_once,
 )
 from benchmarks.instruments.load import measure_cpu
@@ -38,8 +39,10 @@ from handlers.engine.translation.m2m100 import Sentence
 #: the longest that others wait beside texts, and beside forms 99 % of the looks at the health
 #: and the slowest sentence.
 RATIO, CPU_S, WAIT_MS, SENTENCE_MS = 2.2, 3.0, 250.0, 1000.0
-#: Clients that send forms, and for how long.
-FORM_CLIENTS, FORMS_S = 20, 30.0
+#: Slow texts that are sent at once, and clients that send forms, and for how long.
+_AT_ONCE, FORM_CLIENTS, FORMS_S = 10, 20, 30.0
+#: The cheapest of the rounds counts.
+_ROUNDS = 2
 #: Less CPU than that is no measure of a ratio: the system counts hundredths of a second.
 NOISE_S = 0.25
 _TARGET = "fr"
@@ -60,6 +63,8 @@ FORMS = (
     (_MULTIPART, _PART * 2000 + b"--x--"),
     (_MULTIPART, _PART + b"\r\n--" * 200_000 + b"--x--"),
 )
+#: Sends some hostile requests.
+SentLoad = Callable[[], list[LoadReply]]
 
 
 @dataclass(frozen=True)
@@ -112,53 +117,45 @@ def aim(url: str) -> list[Target]:
 class HostileCost:
     """CPU seconds of the gateway and its readers for half of a text and for all of it."""
 
-    shape: TextShape
-    half_s: float
-    whole_s: float
+    shape: str
+    format: str
     #: HTTP's statuses.
     status: str
-
-    @property
-    def ratio(self) -> float:
-        """The cost of the whole text divided by that of half; 1 if it costs almost nothing."""
-        return self.whole_s / self.half_s if self.whole_s > NOISE_S else 1.0
+    half_s: float
+    whole_s: float
+    #: The whole text's cost divided by that of half; 1 if it costs almost nothing.
+    ratio: float
 
 
 @dataclass(frozen=True)
 class Waits:
-    """The waits of others beside hostile requests: the longest, and for the gateway's
-    health what 99 % did not exceed."""
+    """The waits of others beside hostile requests, in milliseconds."""
 
     hostile: int
-    seconds: float
-    asked: int
-    health_ms: float
-    health_p99_ms: float
-    sentence_ms: float
+    health_ms: Sequence[float]
+    sentence_ms: Sequence[float]
 
 
-def answer(*, kilobytes: int, rounds: int, at_once: int) -> Findings:
+def answer(*, kilobytes: int) -> Findings:
     """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
     size_bytes = kilobytes * 1000
     with TemporaryDirectory() as name:
         map_path = write_map(Path(name) / "map.json", {}, [_TARGET], device="cpu")
         with start_gateway(Path(name) / "run", map_path) as running:
             ask_once(_aim(running, SHAPES[0], size_bytes))  # starts the readers
-            costs = []
+            measured = []
             for shape in SHAPES:
                 say(shape.name)
-                costs.append(measure(running, shape, size_bytes, rounds))
-            costs.sort(key=lambda cost: -cost.whole_s)
-            worst = [cost.shape for cost in costs[:at_once]]
-            chosen = [worst[number % len(worst)] for number in range(at_once)]
-            waits = measure_waits(running, chosen, size_bytes)
-            beside_forms = measure_beside_forms(running, FORM_CLIENTS, FORMS_S)
-    return describe(costs, waits, beside_forms)
+                measured.append((measure(running, shape, size_bytes), shape))
+            measured.sort(key=lambda pair: -pair[0].whole_s)
+            slowest = [shape for _, shape in measured[:_AT_ONCE]]
+            texts = wait_beside(running.url, send_texts(running, slowest, size_bytes))
+            sent = send_forms(running.url, FORM_CLIENTS, FORMS_S)
+            forms = wait_beside(running.url, sent)
+    return describe([cost for cost, _ in measured], texts, forms)
 
 
-def measure(
-    running: Running, shape: TextShape, size_bytes: int, rounds: int
-) -> HostileCost:
+def measure(running: Running, shape: TextShape, size_bytes: int) -> HostileCost:
     """Requests with half of the text, and with all of it."""
     statuses: set[str] = set()
 
@@ -169,85 +166,61 @@ def measure(
         return spent["gateway"]
 
     half_s, whole_s = (
-        min(spend(size) for _ in range(rounds))
+        min(spend(size) for _ in range(_ROUNDS))
         for size in (size_bytes // 2, size_bytes)
     )
-    return HostileCost(shape, half_s, whole_s, " ".join(sorted(statuses)))
+    ratio = whole_s / half_s if whole_s > NOISE_S else 1.0
+    said = " ".join(sorted(statuses))
+    return HostileCost(shape.name, shape.format, said, half_s, whole_s, ratio)
 
 
-def measure_waits(
+def send_texts(
     running: Running, shapes: Sequence[TextShape], size_bytes: int
-) -> Waits:
-    """Others' waits while all texts are answered, which are sent at once."""
-    targets = [_aim(running, shape, size_bytes) for shape in shapes]
-    with ThreadPoolExecutor(len(targets)) as pool:
-        return _wait_beside(running, [pool.submit(ask_once, one) for one in targets])
+) -> list[SentLoad]:
+    """Return loads of one text each."""
+    targets = (_aim(running, shape, size_bytes) for shape in shapes)
+    return [partial(ask_at, target, [0.0], Manner()) for target in targets]
 
 
-def measure_beside_forms(running: Running, clients: int, seconds: float) -> Waits:
-    """Others' waits while clients send hostile forms and packed bodies for so long."""
-    targets = aim(running.url)
+def send_forms(url: str, clients: int, seconds: float) -> list[SentLoad]:
+    """Return loads of clients that send hostile forms and packed bodies for so long."""
+    targets = aim(url)
     each, more = divmod(clients, len(targets))
-    ask = partial(ask_again, seconds=seconds)
-    with ThreadPoolExecutor(len(targets)) as pool:
-        under_way = [
-            pool.submit(ask, target, Manner(), clients=each + (number < more))
-            for number, target in enumerate(targets)
-        ]
-        waits = _wait_beside(running, under_way)
-        sent = sum(len(replies.result()) for replies in under_way)
-    return replace(waits, hostile=sent)
+    send = partial(ask_again, manner=Manner(), seconds=seconds)
+    return [
+        partial(send, target, clients=each + (number < more))
+        for number, target in enumerate(targets)
+    ]
 
 
-def _wait_beside(running: Running, under_way: Sequence[Future[Any]]) -> Waits:
-    """Asks for the gateway's health and a sentence until all is done."""
-    began, url = time.perf_counter(), running.url
+def wait_beside(url: str, loads: Sequence[SentLoad]) -> Waits:
+    """Asks for the gateway's health and a sentence until all loads are done."""
     health: list[float] = []
     sentence: list[float] = []
-    with requests.Session() as session:
-        session.headers.update(running.headers)
-        while not all(answer.done() for answer in under_way):
+    with ThreadPoolExecutor(len(loads)) as pool, requests.Session() as session:
+        under_way = [pool.submit(load) for load in loads]
+        while not all(load.done() for load in under_way):
             health.append(_measure_ms(lambda: session.get(f"{url}/healthz")))
             sentence.append(_measure_ms(lambda: session.post(url, json=_SENTENCE)))
             time.sleep(_PAUSE_S)
-    return Waits(
-        len(under_way),
-        time.perf_counter() - began,
-        len(health),
-        max(health, default=0.0),
-        percentile(health, 0.99) or 0.0,
-        max(sentence, default=0.0),
-    )
+    return Waits(sum(len(load.result()) for load in under_way), health, sentence)
 
 
-def describe(
-    costs: Sequence[HostileCost], waits: Waits, beside_forms: Waits
-) -> Findings:
+def describe(costs: Sequence[HostileCost], texts: Waits, forms: Waits) -> Findings:
     """A row per shape, and which promises are kept."""
-    ratio, cpu_s = max(c.ratio for c in costs), max(c.whole_s for c in costs)
-    wait_ms = max(waits.health_ms, waits.sentence_ms)
-    texts, forms = f"{waits.hostile} texts", f"{beside_forms.hostile} forms"
+    wait_ms = max((*texts.health_ms, *texts.sentence_ms), default=0.0)
+    health_ms = percentile(forms.health_ms, 0.99) or 0.0
+    sentence_ms = max(forms.sentence_ms, default=0.0)
     promises = (
-        ("CPU of a text against half of it, at most", ratio, RATIO),
-        ("CPU s of a text, at most", cpu_s, CPU_S),
-        (f"ms of others beside {texts}, at most", wait_ms, WAIT_MS),
-        (f"ms of health p99 beside {forms}", beside_forms.health_p99_ms, WAIT_MS),
-        (f"ms of sentences beside {forms}", beside_forms.sentence_ms, SENTENCE_MS),
-    )
-    table = tabulate(
-        costs,
-        {
-            "shape": lambda cost: cost.shape.name,
-            "format": lambda cost: cost.shape.format,
-            "status": lambda cost: cost.status,
-            "half, CPU s": lambda cost: cost.half_s,
-            "whole, CPU s": lambda cost: cost.whole_s,
-            "ratio": lambda cost: cost.ratio,
-        },
+        ("CPU of a text against half of it", max(c.ratio for c in costs), RATIO),
+        ("CPU s of a text", max(c.whole_s for c in costs), CPU_S),
+        (f"ms of others beside {texts.hostile} texts", wait_ms, WAIT_MS),
+        (f"ms of health p99 beside {forms.hostile} forms", health_ms, WAIT_MS),
+        (f"ms of sentences beside {forms.hostile} forms", sentence_ms, SENTENCE_MS),
     )
     return Findings(
-        table,
-        {"costs": costs, "waits": waits, "beside_forms": beside_forms},
+        tabulate(costs),
+        {"costs": costs, "beside_texts": texts, "beside_forms": forms},
         [f"{name}: {show(it)}: {judge(it, limit)}" for name, it, limit in promises],
     )
 

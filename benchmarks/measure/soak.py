@@ -11,25 +11,24 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
 import psutil
 
 from benchmarks import driver
 from benchmarks.instruments import generator, passes, running
 from benchmarks.instruments.generator import Request, Target, write_messages
-from benchmarks.instruments.load import ProcessUsage, find_leaders, measure_holdings
+from benchmarks.instruments.load import find_leaders, measure_holdings
 from benchmarks.instruments.workload import draw, write_document
 from benchmarks.report import Chart, Findings, list_counts, percentile, show, tabulate
 from deploy import stack as stacks
 from handlers.engine.translation.m2m100 import Sentence
 
+_RUN = stacks.ROOT / "run/soak/run"
 SENTENCE = "sentence"
 #: The share of each, of a hundred requests.
 SHARES = {SENTENCE: 75, "list": 8, "document": 2, "HTML": 7, "mistake": 8}
@@ -45,13 +44,11 @@ SLACK = 2.0
 WARM_UP = 0.2
 _FEWEST = 8
 _PIECES = 5000
-#: Clients and length of the look for the capacity.
-_CLIENTS, _LOOK_S = 64, 10.0
+#: Clients and length of the look for the capacity, and its share that is asked for.
+_CLIENTS, _LOOK_S, _SHARE = 64, 10.0, 0.5
 _MANNER = generator.Manner(addresses=50, patience_s=_PATIENCE_S)
 #: Between two looks at memory, two reloads, and two visits of bad clients.
 _EVERY_S, _RELOAD_S, _VISIT_S = 10.0, 600.0, 1.0
-#: The values of one measure, in pairs of seconds since the start and value.
-Series = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -63,55 +60,47 @@ class MedleyPiece:
     status: str = "200"
 
 
-def draw_medley(
-    count: int, languages: Sequence[str] = (), *, seed: int = 0
-) -> list[MedleyPiece]:
-    """`count` requests of all kinds in random order, into these languages or any."""
-    rng = random.Random(seed)
+def draw_medley(count: int) -> list[MedleyPiece]:
+    """`count` requests of all kinds in random order, the same in every run."""
+    rng = random.Random(0)
     kinds = rng.choices(list(SHARES), list(SHARES.values()), k=count)
-    sentences = iter(draw(count * _LIST_TEXTS, languages, seed=seed))
-    return [_make_piece(rng, kind, sentences) for kind in kinds]
+    return list(map(_make_piece, [rng] * count, kinds, draw(count)))
 
 
-def _make_piece(
-    rng: random.Random, kind: str, sentences: Iterator[Sentence]
-) -> MedleyPiece:
-    sentence = next(sentences)
+def _make_piece(rng: random.Random, kind: str, sentence: Sentence) -> MedleyPiece:
+    text = sentence.text
     body: dict[str, Any] = {
         "src_lang": sentence.source,
-        "src_text": sentence.text,
+        "src_text": text,
         "tgt_lang": sentence.target,
     }
+
+    def write(**changed: Any) -> bytes:
+        return json.dumps(body | changed, ensure_ascii=False).encode()
+
+    path, status = "/translate", "200"
     match kind:
         case "list":
-            body["src_text"] = [sentence.text] * _LIST_TEXTS
+            content = write(src_text=[text] * _LIST_TEXTS)
         case "document":
-            body["src_text"] = write_document(
-                sentence.source, _DOCUMENT_BYTES, seed=rng.randrange(2**32)
-            )
+            seed = rng.randrange(2**32)
+            document = write_document(sentence.source, _DOCUMENT_BYTES, seed=seed)
+            content = write(src_text=document)
         case "HTML":
-            body["src_text"] = f"<ul><li>{sentence.text}</li><li><b>1</b></li></ul>"
-            body["format"] = "html"
+            html = f"<ul><li>{text}</li><li><b>1</b></li></ul>"
+            content = write(src_text=html, format="html")
         case "mistake":
-            return _make_mistake(rng, body)
-    return MedleyPiece(kind, Request(_encode(body), "/translate"))
-
-
-def _make_mistake(rng: random.Random, body: Mapping[str, Any]) -> MedleyPiece:
-    content, path, status = rng.choice(
-        [
-            (_encode({**body, "tgt_lang": "xx"}), "/translate", "422"),
-            (_encode({**body, "src_text": 7}), "/translate", "422"),
-            (_encode(body)[:-2], "/translate", "400"),
-            (_encode(body), "/no/such/path", "404"),
-            (_encode({**body, "src_text": "a" * (1 << 20)}), "/translate", "413"),
-        ]
-    )
-    return MedleyPiece("mistake", Request(content, path), status)
-
-
-def _encode(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, ensure_ascii=False).encode()
+            mistakes = [
+                (write(tgt_lang="xx"), "/translate", "422"),
+                (write(src_text=7), "/translate", "422"),
+                (write()[:-2], "/translate", "400"),
+                (write(), "/no/such/path", "404"),
+                (write(src_text="a" * (1 << 20)), "/translate", "413"),
+            ]
+            content, path, status = rng.choice(mistakes)
+        case _:
+            content = write()
+    return MedleyPiece(kind, Request(content, path), status)
 
 
 def ask_badly(url: str, pieces: Sequence[MedleyPiece]) -> None:
@@ -141,18 +130,9 @@ class Trend:
     unit: str
     first: float
     last: float
-    #: The slope of a straight line through all points after warming up.
-    slope_per_hour: float
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether it grew by at most 2 %, or by little of something small."""
-        return self.last - self.first <= max(GROWTH * self.first, SLACK)
-
-    @property
-    def change(self) -> float:
-        """The last quarter's growth as a share of the first quarter."""
-        return (self.last - self.first) / self.first if self.first else 0.0
+    change: str
+    #: Whether it grew by at most 2 %, or by little of something small.
+    is_flat: bool
 
 
 @dataclass
@@ -161,13 +141,14 @@ class Diary:
 
     pieces: Sequence[MedleyPiece]
     #: The measures of each program, and percentiles of the sentences' latencies since the
-    #: last look, by unit.
+    #: last look, by unit: pairs of minutes since the start and value.
     series: dict[tuple[str, str], list[tuple[float, float]]] = field(
         default_factory=dict
     )
     #: The counts of unexpected answers, by kind and status.
     surprises: Counter[str] = field(default_factory=Counter)
     answers: int = 0
+    _began: float = field(default_factory=time.monotonic)
     _recent_ms: list[float] = field(default_factory=list)
 
     def keep(self, reply: generator.LoadReply) -> None:
@@ -178,43 +159,57 @@ class Diary:
         elif piece.kind == SENTENCE:
             self._recent_ms.append(reply.latency_s * 1000)
 
-    def sample(self, at_s: float, holdings: Mapping[str, ProcessUsage]) -> None:
-        """Note the state of a stack at a time in seconds since the start of the load."""
+    def look(self) -> None:
+        """Note the state of the stack."""
         recent, self._recent_ms = self._recent_ms, []
+        minutes = (time.monotonic() - self._began) / 60
         values: dict[tuple[str, str], float | None] = {
             ("p50", "ms"): percentile(recent, 0.5),
             ("p95", "ms"): percentile(recent, 0.95),
         }
-        for program, held in holdings.items():
-            values[program, "PSS MB"] = held.pss_mb
-            values[program, "RSS MB"] = held.rss_mb
-            values[program, "files"] = held.files
-            values[program, "threads"] = held.threads
+        # A program that is being started again is seen the next time.
+        with suppress(psutil.Error, OSError, ValueError, KeyError):
+            stack = stacks.read(_RUN)
+            holdings = measure_holdings(find_leaders(stack)) if stack else {}
+            for program, held in holdings.items():
+                values[program, "MB"] = held.pss_mb
+                values[program, "files"] = held.files
+                values[program, "threads"] = held.threads
         for key, value in values.items():
             if value is not None:
-                self.series.setdefault(key, []).append((at_s, value))
+                self.series.setdefault(key, []).append((minutes, value))
+
+    def reload(self) -> None:
+        """Take over the edited configuration, as an operator does."""
+        try:
+            running.reload(_RUN)
+        except stacks.StackError:
+            self.surprises["reload: refused"] += 1
 
 
-def answer(*, minutes: float, share: float, model: str, folder: Path) -> Findings:
+def answer(*, minutes: float) -> Findings:
     """Memory, open files, threads and latency of a stack under a steady load.
 
     Sentences, lists, documents, HTML and mistakes arrive at random, beside clients that
     send slowly or hang up, and a reload now and then. A measure is flat if it grew by at
     most 2 % from the first quarter to the last, after a warm-up of a fifth.
     """
-    diary = Diary(draw_medley(_PIECES))
-    map_path = running.write_map(folder.resolve() / "map.json", {})
-    run = folder.resolve() / "run"
-    with running.start(run, map_path, passes.find_model(model)) as stack:
-        target = stack.aim([piece.request for piece in diary.pieces])
-        rate = share * _find_capacity(target)
+    pieces = draw_medley(_PIECES)
+    map_path = running.write_map(_RUN.with_name("map.json"), {})
+    with running.start(_RUN, map_path, passes.find_model("models/phrasebook")) as stack:
+        target = stack.aim([piece.request for piece in pieces])
+        replies = generator.ask_again(
+            target, _MANNER, clients=_CLIENTS, seconds=_LOOK_S
+        )
+        lasted_s = max(_LOOK_S, *(reply.ended_s for reply in replies))
+        rate = _SHARE * len(replies) / lasted_s
         driver.say(f"{show(rate)} requests/s for {minutes:g} minutes")
-        began = time.monotonic()
         arrivals = generator.draw_arrivals(rate, minutes * 60, 0)
+        diary = Diary(pieces)
         with (
-            repeat(lambda: _look(run, diary, began), _EVERY_S),
-            repeat(lambda: _reload(run, diary), _RELOAD_S),
-            repeat(lambda: ask_badly(stack.url, diary.pieces), _VISIT_S),
+            repeat(diary.look, _EVERY_S),
+            repeat(diary.reload, _RELOAD_S),
+            repeat(lambda: ask_badly(stack.url, pieces), _VISIT_S),
         ):
             generator.Generator(target, _MANNER).run(arrivals, diary.keep)
     return describe(diary, rate)
@@ -240,39 +235,20 @@ def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
 
 def describe(diary: Diary, rate: float) -> Findings:
     """A row per measure of each program, a chart per unit, and what is not as it should be."""
-    series = diary.series
-    trends = [find_trend(*key, points) for key, points in series.items()]
+    trends = [find_trend(*key, points) for key, points in diary.series.items()]
     known = [trend for trend in trends if trend]
     grown = [
-        f"{trend.part}, {trend.unit}: grown by {trend.change:.1%}"
+        f"{trend.part}, {trend.unit}: grown by {trend.change}"
         for trend in known
         if not trend.is_flat
     ]
     surprises = list_counts(dict(diary.surprises.most_common()))
-    lines: dict[str, dict[str, Series]] = {}
-    for (part, unit), points in series.items():
-        in_minutes = [(at_s / 60, value) for at_s, value in points]
-        lines.setdefault(unit, {})[part] = in_minutes
-    table = tabulate(
-        known,
-        {
-            "program": lambda trend: trend.part,
-            "measure": lambda trend: trend.unit,
-            "first quarter": lambda trend: trend.first,
-            "last quarter": lambda trend: trend.last,
-            "change": lambda trend: f"{trend.change:+.1%}",
-            "per hour": lambda trend: f"{trend.slope_per_hour:+.2f}",
-            "flat": lambda trend: "yes" if trend.is_flat else "no",
-        },
-    )
+    lines: dict[str, dict[str, Sequence[tuple[float, float]]]] = {}
+    for (part, unit), points in diary.series.items():
+        lines.setdefault(unit, {})[part] = points
     return Findings(
-        table,
-        {
-            "rate": rate,
-            "trends": known,
-            "surprises": diary.surprises,
-            "series": [(*key, points) for key, points in series.items()],
-        },
+        tabulate(known),
+        {"rate": rate, "trends": known, "surprises": diary.surprises, "series": lines},
         remarks=[
             f"{diary.answers} answers; not as expected: {surprises or 'none'}",
             *(grown or ["Everything is flat."]),
@@ -281,35 +257,15 @@ def describe(diary: Diary, rate: float) -> Findings:
     )
 
 
-def find_trend(part: str, unit: str, series: Series) -> Trend | None:
+def find_trend(
+    part: str, unit: str, series: Sequence[tuple[float, float]]
+) -> Trend | None:
     """The trend of a measure; None with few points."""
-    end_s = max((at_s for at_s, _ in series), default=0.0)
-    points = [point for point in series if point[0] >= WARM_UP * end_s]
-    if len(points) < _FEWEST:
+    begins = WARM_UP * max(at for at, _ in series)
+    values = [value for at, value in series if at >= begins]
+    if len(values) < _FEWEST:
         return None
-    times, values = zip(*points, strict=True)
     quarter = len(values) // 4
     first, last = map(statistics.median, (values[:quarter], values[-quarter:]))
-    slope_per_s = np.polyfit(times, values, 1)[0]
-    return Trend(part, unit, first, last, float(slope_per_s) * 3600)
-
-
-def _find_capacity(target: generator.Target) -> float:
-    """Requests/s of clients that wait for their answers."""
-    replies = generator.ask_again(target, _MANNER, clients=_CLIENTS, seconds=_LOOK_S)
-    return len(replies) / max(_LOOK_S, max(reply.ended_s for reply in replies))
-
-
-def _look(run: Path, diary: Diary, began: float) -> None:
-    stack = stacks.read(run)
-    # A program that is being started again is seen the next time.
-    with suppress(psutil.Error, OSError, ValueError, KeyError):
-        holdings = measure_holdings(find_leaders(stack)) if stack else {}
-        diary.sample(time.monotonic() - began, holdings)
-
-
-def _reload(run: Path, diary: Diary) -> None:
-    try:
-        running.reload(run)
-    except stacks.StackError:
-        diary.surprises["reload: refused"] += 1
+    grown, change = last - first, f"{(last - first) / (first or 1):+.1%}"
+    return Trend(part, unit, first, last, change, grown <= max(GROWTH * first, SLACK))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from benchmarks import driver, report
 from benchmarks.instruments.load import (
     LOAD_COLUMNS,
     LoadFigures,
-    list_cpu,
     measure_closed,
     measure_open,
 )
@@ -37,19 +36,20 @@ from benchmarks.instruments.workload import (
 from deploy.programs import CHROMIUM, find, install
 from deploy.stack import StackError
 
-#: The targets: a document against lists, and one client's 95th percentile beside documents
-#: against that alone.
+_SOURCE, _TARGET = "en", "fr"
+#: The most requests of an open loop that are under way.
+_CONNECTIONS = 512
+#: The targets: a document against lists, one client's 95th percentile beside a document
+#: against that alone, and the milliseconds that the page takes on top of the API's.
 _RATE_GOAL = report.FigureGoal("texts/s", 0.9, is_least=True)
 _P95_GOAL = report.FigureGoal("p95 ms", 3.0)
-_SENTENCES = 500
+_PAGE_MS = 150
+_SENTENCES, _BYTES_PER_SENTENCE = 500, 200
+#: The texts in a list, and the clients that send lists.
+_LIST_TEXTS, _CLIENTS = 64, 8
 _TIMEOUT_S, _PAUSE_S = 120, 0.2
 #: For a document to be read and its first sentences translated, and for all of it.
 _BEGIN_S, _END_S = 120, 3600
-
-#: The target of the page: milliseconds on top of the API's.
-_PAGE_MS = 150
-_SOURCE, _TARGET = "en", "fr"
-_BYTES_PER_SENTENCE = 200
 #: Between two keys; people take longer.
 _KEY_MS = 30
 #: Notes when a key was pressed last and when the output was there, in `window.measured`.
@@ -72,14 +72,7 @@ _READ = """() => {
 
 
 def answer(
-    *,
-    clients: str,
-    rates: str,
-    seconds: float,
-    task: MeasuredTask,
-    target: str,
-    connections: int,
-    run_dir: Path,
+    *, clients: str, rates: str, seconds: float, task: MeasuredTask, run_dir: Path
 ) -> report.Findings:
     """Requests/s, latency, errors, CPU and memory of the running stack.
 
@@ -88,89 +81,39 @@ def answer(
     from the planned arrival.
     """
     planned = driver.read_rates(rates)
-    drawn = draw_requests(task, REQUESTS, targets=driver.read_words(target))
-    asked = find_running(run_dir).aim(drawn)
-    loads = []
+    asked = find_running(run_dir).aim(draw_requests(task, REQUESTS))
+    loads: list[LoadFigures] = []
     for number in driver.read_numbers(clients) if clients else []:
         driver.say(f"{number} clients")
         loads.append(measure_closed(asked, clients=number, seconds=seconds))
     for rate in planned:
         driver.say(f"{rate:g} arrivals/s")
         loads.append(
-            measure_open(asked, rate=rate, seconds=seconds, connections=connections)
+            measure_open(asked, rate=rate, seconds=seconds, connections=_CONNECTIONS)
         )
-    return describe(loads)
-
-
-def describe(loads: Sequence[LoadFigures]) -> report.Findings:
-    """A row per load, with the CPU of every program that was counted, and latencies over the
-    throughput of each kind of loop."""
-    columns: report.Columns[LoadFigures] = {
-        "loop": lambda load: load.loop,
-        "clients or planned/s": lambda load: f"{load.level:g}",
-        **LOAD_COLUMNS,
-        "lag p99 ms": lambda load: load.lag_p99_ms,
-        **list_cpu(loads),
-    }
-    memory = loads[-1].memory_mb if loads else {}
-    held = ", ".join(f"{program} {report.show(mb)}" for program, mb in memory.items())
-    statuses = (
-        f"{load.loop} {load.level:g}: {report.list_counts(load.statuses)}"
-        for load in loads
-        if load.errors
-    )
-    charts = []
-    for loop, some in report.group(loads, lambda load: load.loop).items():
-        lines = {
-            name: [(x.requests_per_s, ms) for x in some if (ms := read(x)) is not None]
-            for name, read in LOAD_COLUMNS.items()
-            if name.endswith(" ms")
-        }
-        lines = {name: points for name, points in lines.items() if points}
-        charts.append(
-            report.Chart(f"{loop.capitalize()} loop", "requests/s", "ms", lines)
-        )
-    return report.Findings(
-        report.tabulate(loads, columns),
-        {"loads": loads},
-        remarks=(*statuses, f"memory, MB: {held}"),
-        charts=charts,
-    )
-
-
-@dataclass(frozen=True)
-class DocumentProgress:
-    """A document on the stack at `url`, and how far it is."""
-
-    url: str
-    status: str
-    texts: int
-    texts_done: int
+    times = ("p50 ms", "p95 ms", "p99 ms")
+    charts = [report.plot(loads, "requests/s", ms, line="loop") for ms in times]
+    return report.Findings(report.tabulate(loads), {"loads": loads}, charts=charts)
 
 
 def compare_with_lists(
-    *, kilobytes: float, texts: int, clients: int, rounds: int, run_dir: Path
+    *, kilobytes: float, rounds: int, run_dir: Path
 ) -> report.Findings:
     """Texts per second of a document on the running stack, against those of lists."""
     url = find_running(run_dir).url
 
     def send_lists(lines: Sequence[str]) -> None:
-        lists = [lines[place : place + texts] for place in range(0, len(lines), texts)]
-        body = {"src_lang": "en", "tgt_lang": "fr"}
-        with ThreadPoolExecutor(clients) as pool:
-            asked = [
-                pool.submit(_ask, "POST", url, json=body | {"src_text": some})
-                for some in lists
-            ]
-        for one in asked:
-            one.result()
+        starts = range(0, len(lines), _LIST_TEXTS)
+        lists = [lines[start : start + _LIST_TEXTS] for start in starts]
+        with ThreadPoolExecutor(_CLIENTS) as pool:
+            list(pool.map(partial(_translate, url), lists))
 
     def send_document(lines: Sequence[str]) -> None:
-        with _upload(url, "\n".join(lines), "en", "fr") as job:
-            _wait(job, _END_S, has_begun=False)
+        with _upload(url, "\n".join(lines)) as job:
+            _wait(job, _END_S, lambda progress: False)
 
     def measure(send: Callable[[Sequence[str]], None], number: int) -> float:
-        lines = write_document("en", int(kilobytes * 1000), seed=number).splitlines()
+        lines = write_document(_SOURCE, int(kilobytes * 1000), seed=number).splitlines()
         began = time.monotonic()
         send(lines)
         return len(lines) / (time.monotonic() - began)
@@ -182,43 +125,30 @@ def compare_with_lists(
 
 
 def measure_fairness(
-    *,
-    target: str,
-    kilobytes: float,
-    documents: int,
-    seconds: float,
-    rounds: int,
-    run_dir: Path,
+    *, kilobytes: float, seconds: float, rounds: int, run_dir: Path
 ) -> report.Findings:
-    """One client's p95 while the running stack translates documents, against its p95 alone."""
+    """One client's p95 while the running stack translates a document, against its p95
+    alone."""
     running = find_running(run_dir)
-    # Documents are English, or German where English is the target.
-    source = "en" if target != "en" else "de"
-    content = write_document(source, int(kilobytes * 1000))
-    asked = running.aim(list(map(write_request, draw(_SENTENCES, (target,)))))
-    progress: list[DocumentProgress] = []
+    content = write_document(_SOURCE, int(kilobytes * 1000))
+    asked = running.aim(list(map(write_request, draw(_SENTENCES, (_TARGET,)))))
+    done: list[str] = []
 
     def ask_alone(_: int) -> LoadFigures:
         return measure_closed(asked, clients=1, seconds=seconds)
 
-    def ask_beside(_: int) -> LoadFigures:
-        with ExitStack() as sent:
-            uploads = (
-                _upload(running.url, content, source, target) for _ in range(documents)
-            )
-            jobs = [sent.enter_context(upload) for upload in uploads]
-            for job in jobs:
-                _wait(job, _BEGIN_S, has_begun=True)
-            load = measure_closed(asked, clients=1, seconds=seconds)
-            progress.extend(map(_read, jobs))
+    def ask_beside(number: int) -> LoadFigures:
+        with _upload(running.url, content) as job:
+            _wait(job, _BEGIN_S, lambda progress: bool(progress["texts_done"]))
+            load = ask_alone(number)
+            progress = _ask("GET", job)
+        done.append(f"{progress['texts_done']} of {progress['texts']}")
         return load
 
-    ways = {"beside documents": ask_beside, "alone": ask_alone}
+    ways = {"beside a document": ask_beside, "alone": ask_alone}
     loads = {"": driver.take_turns(ways, rounds)}
     found = report.compare_turns(loads, LOAD_COLUMNS, goal=_P95_GOAL)
-    found.results["documents"] = progress
-    done = ", ".join(f"{job.texts_done} of {job.texts}" for job in progress)
-    return replace(found, remarks=[f"texts translated: {done}", *found.remarks])
+    return replace(found, remarks=[f"texts done: {', '.join(done)}", *found.remarks])
 
 
 def _ask(method: str, url: str, **content: Any) -> Any:
@@ -229,11 +159,16 @@ def _ask(method: str, url: str, **content: Any) -> Any:
     return answered.json() if answered.content else None
 
 
+def _translate(url: str, texts: Sequence[str]) -> None:
+    body = {"src_lang": _SOURCE, "tgt_lang": _TARGET, "src_text": texts}
+    _ask("POST", url, json=body)
+
+
 @contextmanager
-def _upload(url: str, content: str, source: str, target: str) -> Iterator[str]:
+def _upload(url: str, content: str) -> Iterator[str]:
     """The address of a plain text as a document, which is deleted in the end. Raises
     StackError."""
-    fields = {"src_lang": source, "tgt_lang": target}
+    fields = {"src_lang": _SOURCE, "tgt_lang": _TARGET}
     files = {"file": ("document.txt", content.encode())}
     job = _ask("POST", f"{url}/documents", data=fields, files=files)
     address = f"{url}/documents/{job['id']}"
@@ -243,25 +178,14 @@ def _upload(url: str, content: str, source: str, target: str) -> Iterator[str]:
         _ask("DELETE", address)
 
 
-def _wait(url: str, limit_s: float, *, has_begun: bool) -> None:
-    """Wait until a document is done or has begun. Raises StackError after the limit."""
+def _wait(url: str, limit_s: float, is_enough: Callable[[Any], bool]) -> None:
+    """Wait until a document is done or has got far enough. Raises StackError if it fails,
+    and after the limit."""
     give_up_at = time.monotonic() + limit_s
-    job = _read(url)
-    while job.status != "done" and not (has_begun and job.texts_done):
-        if time.monotonic() >= give_up_at:
-            raise StackError(f"{url} is {job.status} after {limit_s:g} s.")
+    while (job := _ask("GET", url))["status"] != "done" and not is_enough(job):
+        if job["status"] == "failed" or time.monotonic() >= give_up_at:
+            raise StackError(f"{url} is {job['status']} after {limit_s:g} s at most.")
         time.sleep(_PAUSE_S)
-        job = _read(url)
-
-
-def _read(url: str) -> DocumentProgress:
-    """A document as it is now. Raises StackError if it has failed."""
-    job = _ask("GET", url)
-    if job["status"] == "failed":
-        raise StackError(f"{url} has failed.")
-    return DocumentProgress(
-        url, job["status"], job["texts"] or 0, job["texts_done"] or 0
-    )
 
 
 def measure_page(*, sentences: int, run_dir: Path) -> report.Findings:
@@ -270,17 +194,13 @@ def measure_page(*, sentences: int, run_dir: Path) -> report.Findings:
     typed = list(dict.fromkeys(filter(None, lines)))[:sentences]
     with open_page(find_running(run_dir).url) as page:
         own, api = zip(*time_typing(page, typed), strict=True)
-    most = max(own)
+    times = {"the page": report.spread(own), "the API": report.spread(api)}
+    rows = tuple((name, str(ms)) for name, ms in times.items())
+    verdict = report.judge(max(own), _PAGE_MS)
     return report.Findings(
-        report.FigureTable(
-            ("takes", "ms"),
-            (
-                ("the page", str(report.spread(own))),
-                ("the API", str(report.spread(api))),
-            ),
-        ),
+        report.FigureTable(("takes", "ms"), rows),
         {"limit_ms": _PAGE_MS, "page_ms": own},
-        [f"The page takes {most:.0f} ms at most: {report.judge(most, _PAGE_MS)} ms."],
+        [f"The page takes {max(own):.0f} ms at most: {verdict} ms."],
     )
 
 

@@ -14,18 +14,14 @@ from typer.testing import CliRunner
 from benchmarks.__main__ import app
 from benchmarks.instruments import passes
 from benchmarks.instruments.passes import (
-    EngineSubject,
     Measurement,
     MemoryEnds,
     Pass,
     PassPlan,
     SkippedSubject,
-    Unsupported,
     measure_apart,
 )
-from benchmarks.instruments.workload import draw
-from benchmarks.measure.batches import describe, find_knee, run_handler
-from benchmarks.report import Spread, spread
+from benchmarks.measure.batches import describe, run_handler
 from handlers.base import Outcome, TaskError
 from handlers.engine.directories import SETTINGS_FILE
 from tests.random_m2m100 import PHRASEBOOK
@@ -57,21 +53,6 @@ def plan(subject: Any, *batches: int, limit_s: float = 60, passes: int = 2) -> P
     return PassPlan(subject, batches, items, 4, repetitions=passes, limit_s=limit_s)
 
 
-@pytest.mark.parametrize(
-    ("name", "compute_type", "reason"),
-    [
-        ("transformers", "int8", "Transformers has no int8"),
-        ("ctranslate2", "int2", "CTranslate2 has no int2 on this cpu"),
-        ("fairseq", "float32", "there is no engine 'fairseq'"),
-    ],
-)
-def test_what_an_engine_cannot_do_has_a_reason(
-    tmp_path: Path, name: str, compute_type: str, reason: str
-):
-    with pytest.raises(Unsupported, match=reason):
-        EngineSubject(tmp_path, name, compute_type).prepare(tmp_path)
-
-
 def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
     *measured, last = measure_apart(plan(Small(), 1, 4, 8, 16, passes=1), tmp_path)
     assert [m.batch for m in measured if isinstance(m, Measurement)] == [1, 4]
@@ -79,31 +60,18 @@ def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
     assert last.reason == "memory ends before batches of 8: they are run in halves"
 
 
-def test_passes_become_figures():
-    batches = [draw(4)[:2], draw(4)[2:]]
-    done = [Pass(seconds, 40) for seconds in (2.0, 1.0, 4.0)]
-    found = passes.summarize(("int8",), batches, done)
-    assert found.items_per_s == Spread(2, 1, 4)
-    assert found.tokens_per_s == pytest.approx(20)
-    assert found.ms_per_batch == Spread(1000, 500, 2000)
-    assert found.ms_per_item == pytest.approx(500)
-    assert found.batch == 2
-
-
-def measured(batch: int, rate: float, label: str = "cpu") -> Measurement:
-    rates = spread([rate])
-    return Measurement((label,), batch, 64, 1, rates, 1.0, rates, 1000 / rate, 100.0)
-
-
 def test_the_knee_is_the_smallest_batch_with_nine_tenths_of_the_best():
-    first = [measured(1, 10), measured(8, 85), measured(16, 91), measured(64, 100)]
-    others = [measured(1, 5, "0"), measured(2, 9, "0")]
-    assert find_knee(first).batch == 16
-    found = describe([*first, *others, SkippedSubject(("1",), "it has no memory")])
-    knees = [row[:2] for row in found.table.rows if row[-1] == "knee"]
-    assert knees == [("cpu", "16"), ("0", "2")]
+    rates = {"cpu": {1: 10, 8: 85, 16: 91, 64: 100}, "0": {1: 5, 2: 9}}
+    found = describe(
+        [
+            passes.summarize((label,), [(0,) * batch], [Pass(batch / rate, 1)])
+            for label, known in rates.items()
+            for batch, rate in known.items()
+        ]
+    )
+    assert found.remarks == ["cpu: the knee is 16", "0: the knee is 2"]
     time, throughput = found.charts
-    assert throughput.dots == {"knee": [(16, 91), (2, 9)]}
+    assert throughput.lines["0"] == [(1, 5), (2, 9)]
     assert time.lines["0"] == [(1, 200), (2, pytest.approx(111.1, abs=0.1))]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.instruments import load
 from benchmarks.instruments.generator import LoadReply, Target
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw, write_request
@@ -16,7 +17,7 @@ from benchmarks.measure.overload import (
     SMALL,
     Bench,
     choose,
-    find_misses,
+    describe,
     find_refusal_cost,
     summarize,
 )
@@ -30,43 +31,31 @@ REPLIES = [
     LoadReply(4, "reset", ended_s=0.3, latency_s=0.01, lag_s=0.0),
 ]
 SOME_REQUESTS = [write_request(sentence) for sentence in draw(5)]
-STEP = replace(summarize(REPLIES, 500, 2.0), load=4.0, share=0.5, late_rows_share=0.2)
+LOAD = load.summarize("open", 10.0, 2.1, REPLIES)
+STEP = replace(
+    summarize(REPLIES, 500, 2.0, LOAD), times=4.0, share=0.5, late_rows_share=0.2
+)
 
 
 def test_what_is_late_or_after_the_load_is_no_goodput():
     assert STEP.good_per_s == pytest.approx(0.5)
-    assert (STEP.answered, STEP.late, STEP.refused) == (3, 1, 1)
+    assert STEP.late == 1
     assert STEP.refusal_p99_ms == pytest.approx(50)
-    assert STEP.p99_ms == pytest.approx(600)
     assert STEP.others == {"reset": 1}
     assert STEP.offered_per_s == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize(
-    ("load", "goals", "goal"),
-    [
-        pytest.param(4.0, SMALL, 0.75, id="the phrasebook at 4 times"),
-        pytest.param(10.0, SMALL, 0.0, id="the phrasebook at 10 times"),
-        pytest.param(10.0, LARGE, 0.9, id="a large model at 10 times"),
-    ],
-)
-def test_the_goal_depends_on_load_and_model(
-    load: float, goals: dict[float, float], goal: float
-):
-    kept = replace(summarize([], 500, 1.0), load=load, share=goal)
-    assert find_misses([kept], goals) == []
-    missed = find_misses([replace(kept, share=max(0.0, goal - 0.01))], goals)
-    assert len(missed) == (goal > 0)
-
-
 def test_what_a_refusal_costs_is_found_among_what_answers_cost():
-    steps = [
-        replace(STEP, answered=100, refused=0, others={}, cpu_s={"gateway": 0.1}),
-        replace(STEP, answered=100, refused=400, others={}, cpu_s={"gateway": 0.18}),
-        replace(STEP, answered=50, refused=900, others={}, cpu_s={"gateway": 0.23}),
+    loads = [
+        replace(LOAD, answers=answers, statuses={"429": refused}, cpu_ms={"nginx": ms})
+        for answers, refused, ms in (
+            (100, 0, 1.0),
+            (500, 400, 0.36),
+            (950, 900, 23 / 95),
+        )
     ]
-    assert find_refusal_cost(steps) == pytest.approx({"gateway": 0.2})
-    assert find_refusal_cost(steps[:1]) == {}
+    assert find_refusal_cost(loads) == pytest.approx({"nginx": 0.2})
+    assert find_refusal_cost(loads[:1]) == {}
 
 
 def test_a_server_is_pressed_at_multiples_of_its_peak(
@@ -74,14 +63,13 @@ def test_a_server_is_pressed_at_multiples_of_its_peak(
 ):
     monkeypatch.setattr(overload, "_LOOK_S", 0)
     target = Target(server.url, SOME_REQUESTS)
-    bench = Bench(Running(server.url, {}), target, [0.5], 1.0, [2], 0.3, addresses=2)
-    first, last, loaded = bench.press(2000, None)
-    assert first.load == last.load == 0
-    assert loaded.load == 0.5
+    bench = Bench(Running(server.url, {}), target, 2000, [0.5], 1.0, [2], 0.3)
+    first, last, loaded = bench.press(None)
+    assert (first.times, last.times, loaded.times) == (0, 0, 0.5)
     assert loaded.offered_per_s == pytest.approx(0.5 * first.good_per_s, rel=0.5)
     assert loaded.others == {}
     assert loaded.share == pytest.approx(1, abs=0.3)
-    assert loaded.rows is None
+    assert loaded.late_rows_share is None
 
 
 def test_a_server_that_answers_nothing_has_no_peak(
@@ -91,17 +79,19 @@ def test_a_server_that_answers_nothing_has_no_peak(
     monkeypatch.setattr(overload, "_LOOK_S", 0)
     server.statuses = [503] * 1000
     target = Target(server.url, SOME_REQUESTS)
-    bench = Bench(Running(server.url, {}), target, [1], 0.1, [1], 0.1)
+    bench = Bench(Running(server.url, {}), target, 500, [1], 0.1, [1], 0.1)
     with pytest.raises(ValueError, match="no request is answered within 500 ms"):
-        bench.press(500, None)
+        bench.press(None)
 
 
 def test_every_missed_promise_is_named():
-    assert len(find_misses([replace(STEP, refusal_p99_ms=250.0)], SMALL)) == 5
-    assert find_misses([replace(STEP, load=0.0)], SMALL) == []
+    """At ten times the capacity the phrasebook promises no share of the peak."""
+    steps = [replace(STEP, refusal_p99_ms=250.0), replace(STEP, times=0)]
+    assert len(describe(steps, SMALL).remarks) == 5
+    assert len(describe([replace(STEP, times=10.0)], SMALL).remarks) == 3
+    assert len(describe([replace(STEP, times=10.0)], LARGE).remarks) == 4
 
 
 def test_an_unknown_server_is_refused():
-    assert list(choose([])) == ["babelgate"]
     with pytest.raises(ValueError, match="expected some of litserve"):
         choose(["nobody"])
