@@ -103,8 +103,8 @@ def make_app() -> typer.Typer:
     app = typer.Typer(add_completion=False, no_args_is_help=True)
     listed = yaml.safe_load(QUESTIONS.read_text("utf-8"))
     for name, question in listed["questions"].items():
-        answer = resolve_name(question["answer"])
-        register(app, name, answer, question.get("defaults", {}), listed["options"])
+        answer, given = resolve_name(question["answer"]), question.get("defaults", {})
+        register(app, name, answer, given, options=listed["options"])
     return app
 
 
@@ -113,6 +113,7 @@ def register(
     name: str,
     answer: Answer,
     given: Mapping[str, Any],
+    *,
     options: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Add one command to a command line. An option without a default is required; its

@@ -29,7 +29,7 @@ def run(answer: driver.Answer, folder: Path, *options: str, **defaults: Any):
     """Runs an answer as the command `stack`, whose options are explained."""
     explained = yaml.safe_load(driver.QUESTIONS.read_text("utf-8"))["options"]
     command_line = typer.Typer()
-    driver.register(command_line, "stack", answer, defaults, explained)
+    driver.register(command_line, "stack", answer, defaults, options=explained)
     out = folder / "new" / "figures.json"
     return out, CliRunner().invoke(command_line, [*options, "--out", str(out)])
 
