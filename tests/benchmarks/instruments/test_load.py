@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,3 +71,22 @@ ray_tasks{State="RUNNING"} 3
 """
     monkeypatch.setattr(requests, "get", lambda url, timeout: page)
     assert read_counters("http://127.0.0.1") == {"Rows": 64}
+
+
+def test_the_cores_are_dealt_out_and_given_back():
+    before = os.sched_getaffinity(0)
+    if len(before) < 2:
+        with pytest.raises(ValueError, match="one core"), load.deal_cores({}):
+            pass
+        return
+    child = psutil.Popen(["sleep", "60"])
+    try:
+        with load.deal_cores({"stack": child}):
+            mine, its = os.sched_getaffinity(0), set(child.cpu_affinity())
+            assert mine
+            assert mine.isdisjoint(its)
+            assert mine | its == before
+        assert os.sched_getaffinity(0) == set(child.cpu_affinity()) == before
+    finally:
+        child.kill()
+        child.wait()
