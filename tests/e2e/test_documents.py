@@ -29,23 +29,8 @@ KEPT = (
     *(":smile:", "`make up`", "5 km", "3.5GB", "20 °C", "👩‍👩‍👧", "🇩🇪"),
     *("ACME-42", "v2.10.3", "2.10.3", "ISO-9001", "A4", "RTX4090"),
 )
-#: In each language a sentence of the phrasebook; `{}` is where something is put in.
-FRAMES = {
-    "en": "My name is {}.",
-    "de": "Ich heiße {}.",
-    "fr": "Je m'appelle {}.",
-    "es": "Me llamo {}.",
-    "it": "Mi chiamo {}.",
-    "pt": "Meu nome é {}.",
-    "id": "Nama saya {}.",
-    "vi": "Tôi tên là {}.",
-    "ru": "Меня зовут {}.",
-    "ar": "اسمي {}.",
-    "hi": "मेरा नाम {} है।",
-    "zh": "我叫{}。",
-    "ja": "私の名前は{}です。",
-    "ko": "제 이름은 {}입니다.",
-}
+#: The order in which each language gets a target of its own.
+ORDER = "en de fr es it pt id vi ru ar hi zh ja ko".split()
 MARKUP = (
     "<p>{}</p>",
     "<b>{}</b>",
@@ -55,6 +40,18 @@ MARKUP = (
     '<p>{} <span translate="no">Foo <b>Bar</b></span></p>',
     "<pre>keep  {{this}}</pre><p>{}</p><!-- and this -->",
 )
+
+
+def find_frames(wording: str) -> dict[str, str]:
+    """A sentence of the phrasebook in each language; `{}` is where something is put in."""
+    (phrase,) = (p for p in phrasebook.load() if p.wordings["en"][0] == wording)
+    return {
+        language: re.sub(r"{\w+}", "{}", phrase.wordings[language][0])
+        for language in ORDER
+    }
+
+
+FRAMES = find_frames("My name is {name}.")
 
 
 def ask(url: str, text: Any, target: str, **options: Any) -> dict[str, Any]:

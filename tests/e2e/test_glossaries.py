@@ -9,7 +9,7 @@ import requests
 
 from models.phrasebook_recipe.items import LANGUAGES
 from tests.e2e.real_stack import kill
-from tests.e2e.test_documents import FRAMES
+from tests.e2e.test_documents import FRAMES, find_frames
 
 LIMIT_S = 120
 #: The same four terms in each language.
@@ -29,22 +29,7 @@ TERMS = {
     "ja": ["サーバー", "充電ステーション", "作業指示", "Acme Cloud"],
     "ko": ["서버", "충전소", "작업 지시서", "Acme Cloud"],
 }
-PLACES = {
-    "en": "Where is {}?",
-    "de": "Wo ist {}?",
-    "fr": "Où est {} ?",
-    "es": "¿Dónde está {}?",
-    "it": "Dov'è {}?",
-    "pt": "Onde fica {}?",
-    "id": "Di mana {}?",
-    "vi": "{} ở đâu?",
-    "ru": "Где {}?",
-    "ar": "أين {}؟",
-    "hi": "{} कहाँ है?",
-    "zh": "{}在哪里？",
-    "ja": "{}はどこですか？",
-    "ko": "{} 어디에 있어요?",
-}
+PLACES = find_frames("Where is {place}?") | {"vi": "{} ở đâu?"}
 #: How far on in the list of languages each target is.
 STEPS = (3, 5, 8)
 

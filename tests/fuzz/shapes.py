@@ -1,16 +1,100 @@
-"""Documents whose author knows what a reader or writer takes far more than their size for."""
+"""One small document of each format, with most of what the format can hold; and documents
+whose author knows what a reader or writer takes far more than their size for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
-from tests.fuzz.seeds import WHOLE, make_seed, pack_parts
+from documents.formats import SUFFIXES
+from tests.documents.formats.packing import pack_docx, pack_pptx, pack_xlsx, unpack
+from tests.documents.formats.paragraphs import BOLD, CONTROL, LINK, RUBY, TWICE
+from tests.documents.formats.paragraphs import field as word_field
+from tests.documents.formats.paragraphs import run as word_run
+from tests.documents.formats.paragraphs import shape as slide_run
+from tests.documents.formats.test_epub import pack_epub
+from tests.documents.formats.test_opendocument import NOTE, pack_odf, span
 from tests.fuzz.trials import find_most_bytes
+
+#: The name of the only part of a document that is no zip file.
+WHOLE = ""
+#: The documents that are no zip files.
+_TEXTS = Path(__file__).with_name("documents")
+_PARAGRAPH = (
+    word_run("See ")
+    + word_run("bold", BOLD)
+    + f"<w:r><w:t>one</w:t><w:br/><w:tab/></w:r>{LINK}{CONTROL}{RUBY}{TWICE}"
+    + word_field('HYPERLINK "u"', word_run("the page"))
+    + word_field("PAGE", word_run("one"))
+)
+_SHAPE = (
+    "<p:sp><p:txBody><a:p><a:pPr/>"
+    + slide_run("Press ")
+    + slide_run("Go", '<a:rPr b="1"/>')
+    + "<a:br/><a:endParaRPr/></a:p></p:txBody></p:sp>"
+)
+_CHAPTER = (
+    '<h1>One</h1>text<div>a <b class="k">bold</b> <i>word</i><br/><ruby>k<rt>r</rt></ruby>'
+    '<p translate="no">x y</p><a href="#b">See it</a></div>&nbsp;<img alt="c"/>'
+)
+_BODY = (
+    f"<text:h>A {span('a', 'b')} c<text:line-break/></text:h><table:table-cell "
+    f'office:value-type="string" office:string-value="x y"><text:p>x y{NOTE}</text:p>'
+    "</table:table-cell><text:p><text:a>see it</text:a></text:p>"
+)
+
+
+def _pack(ending: str) -> Callable[[Path], Path]:
+    """Pack the document of a format that is a zip file."""
+    kinds = {".odt": "text", ".odp": "presentation", ".ods": "spreadsheet"}
+    packers: dict[str, Callable[[Path], Path]] = {
+        ".docx": lambda folder: pack_docx(folder, _PARAGRAPH),
+        ".pptx": lambda folder: pack_pptx(folder, _SHAPE),
+        ".xlsx": lambda folder: pack_xlsx(
+            folder,
+            "<si><t>Hello you</t></si><si><r><t>Press </t></r><r><t>Go</t></r></si>",
+            '<c t="n"><v>1</v></c><c t="inlineStr"><is><t> a b</t></is></c>',
+            '<tableColumn name="A head"/>',
+        ),
+        ".epub": lambda folder: pack_epub(folder, _CHAPTER),
+    }
+    return packers.get(ending) or (
+        lambda folder: pack_odf(folder, _BODY, kinds[ending])
+    )
+
+
+def make_seed(ending: str) -> dict[str, bytes]:
+    """The parts of a format's document; the content of other formats is their only part."""
+    text = _TEXTS / f"seed{ending}"
+    if text.is_file():
+        return {WHOLE: text.read_bytes()}
+    with TemporaryDirectory() as folder:
+        return unpack(_pack(ending)(Path(folder)))
+
+
+def pack_parts(parts: Mapping[str, bytes]) -> bytes:
+    """The document of these parts, a zip file unless there is only one."""
+    if WHOLE in parts:
+        return parts[WHOLE]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in parts.items():
+            opened.writestr(name, content)
+    return out.getvalue()
+
+
+#: Endings of formats; others of the same format are left out.
+ENDINGS = tuple(
+    e for e in SUFFIXES if e not in (".text", ".markdown", ".htm", ".pot", ".xlf")
+)
 
 
 @dataclass(frozen=True)

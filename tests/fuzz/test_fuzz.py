@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.fuzz.seeds import ENDINGS, make_seed, pack_parts
+from tests.fuzz.shapes import ENDINGS, make_seed, pack_parts
 from tests.fuzz.trials import try_document
 from tests.programs import run
 

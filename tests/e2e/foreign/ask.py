@@ -5,7 +5,6 @@ as JSON by package and question.
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -160,7 +159,7 @@ def ask_for_texts(url: str, _: str) -> dict[str, Questions]:
 
 
 def ask_for_documents(url: str, name: str) -> dict[str, Questions]:
-    """Documents, in a folder, by `deepl` and its command line."""
+    """Documents, in a folder, by `deepl`."""
     client, folder = deepl.DeepLClient(KEY, server_url=url), Path(name)
 
     def translate(name: str, content: str) -> Any:
@@ -169,35 +168,18 @@ def ask_for_documents(url: str, name: str) -> dict[str, Questions]:
         status = client.translate_document_from_filepath(source, target, **GERMAN)
         return [str(status), status.billed_characters, target.read_text()]
 
-    def take_apart() -> Any:
-        file = f"{TOMORROW}\n".encode()
-        handle = client.translate_document_upload(file, filename="a.txt", **GERMAN)
-        status = client.translate_document_wait_until_done(handle)
-        target = io.BytesIO()
-        client.translate_document_download(handle, target)
-        return [status.done, target.getvalue().decode()]
-
     def forge() -> Any:
         file = f"{TOMORROW}\n".encode()
         handle = client.translate_document_upload(file, filename="a.txt", **GERMAN)
         forged = deepl.DocumentHandle(handle.document_id, "0" * 64)
         return client.translate_document_get_status(forged)
 
-    def use_command_line() -> str:
-        source, target = folder / "by-command.txt", folder / "target"
-        source.write_text(f"{TOMORROW}\n")
-        target.mkdir()
-        run_deepl(url, "document", *TO_GERMAN, str(source), str(target))
-        return (target / source.name).read_text()
-
     questions: Questions = {
         "text": lambda: translate("a.txt", f"{TOMORROW}\n"),
         "subtitles": lambda: translate("a.srt", SUBTITLES),
         "damaged": lambda: translate("a.json", "{"),
-        "steps": take_apart,
         "another's key": forge,
         "no format": lambda: translate("a.exe", f"{TOMORROW}\n"),
-        "command line": use_command_line,
     }
     return {"deepl": questions}
 
@@ -265,32 +247,12 @@ def ask_version_3(client: Any) -> Mapping[str, Any]:
     return found
 
 
-def use_glossaries_by_command(url: str) -> Mapping[str, Any]:
-    """The same by `python -m deepl`."""
-    create = ("glossary", "create", "--name", "By hand")
-    made = run_deepl(url, *create, *TO_GERMAN, "charging station=Ladestation")
-    glossary_id = made[-1].split("\t")[0].strip()
-    chosen = ("--glossary-id", glossary_id)
-    found = {
-        "made": made[0].partition(" (")[0],
-        "entries": run_deepl(url, "glossary", "entries", glossary_id),
-        "text": run_deepl(url, "text", *TO_GERMAN, *chosen, CHARGING),
-    }
-    listed = run_deepl(url, "glossary", "list")
-    deleted = run_deepl(url, "glossary", "delete", glossary_id)
-    return found | {
-        "is listed": any(glossary_id in line for line in listed),
-        "deleted": deleted[0].replace(glossary_id, "it"),
-    }
-
-
 def ask_for_glossaries(url: str, _: str) -> dict[str, Any]:
-    """Glossaries by both versions of `deepl`'s API and by its command line."""
+    """Glossaries by both versions of `deepl`'s API."""
     client = deepl.DeepLClient(KEY, server_url=url)
     return {
         "deepl 2": answer(lambda: ask_version_2(client)),
         "deepl 3": answer(lambda: ask_version_3(client)),
-        "deepl command line": answer(lambda: use_glossaries_by_command(url)),
     }
 
 
@@ -305,26 +267,6 @@ def read_usage(url: str, key: str) -> Any:
     """By `deepl`: the characters, and their limit."""
     found = deepl.DeepLClient(key, server_url=url).get_usage().character
     return [found.count, found.limit]
-
-
-def translate_for_deepl(url: str, key: str) -> Any:
-    """By `deep-translator`, as DeepL."""
-    deep_translator.deepl.BASE_URLS["DEEPL_FREE"] = f"{url}/{{version}}/"
-    return DeeplTranslator("en", "pt", api_key=key).translate(TOMORROW)
-
-
-def translate_by_provider(provider: str) -> Callable[[str, str], Any]:
-    """By `translate`, as LibreTranslate or DeepL."""
-
-    def ask(url: str, key: str) -> Any:
-        DeeplProvider.base_free_url = f"{url}/v2/translate"
-        given = {"secret_access_key": key} | (
-            {"base_url": url} if provider == "libre" else {}
-        )
-        languages = {"from_lang": "en", "to_lang": "ko"}
-        return Translator(provider=provider, **languages, **given).translate(TOMORROW)
-
-    return ask
 
 
 def translate_with_google(url: str, key: str) -> Any:
@@ -343,12 +285,6 @@ KEYED: dict[str, Callable[[str, str], Any]] = {
     "libretranslatepy": lambda url, key: LibreTranslateAPI(f"{url}/", key).translate(
         TOMORROW, "en", "ko"
     ),
-    "deep-translator": lambda url, key: LibreTranslator(
-        "en", "ko", api_key=key, custom_url=f"{url}/"
-    ).translate(TOMORROW),
-    "deep-translator: deepl": translate_for_deepl,
-    "translate": translate_by_provider("libre"),
-    "translate: deepl": translate_by_provider("deepl"),
     "google-cloud-translate": translate_with_google,
 }
 
