@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from flask.testing import FlaskClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.metrics import BUCKETS
 from tests.gateway.conftest import TASKS
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
@@ -50,14 +48,6 @@ def test_requests_are_counted_and_timed_by_route_and_status(client):
     assert metrics["babelgate_request_seconds_count", "/healthz"] == 2
     assert metrics["babelgate_request_seconds_bucket", "+Inf", "/healthz"] == 2
     assert metrics["babelgate_request_seconds_sum", "/healthz"] > 0
-
-
-def test_a_quantile_is_known_well_enough_where_service_levels_are_promised():
-    assert {0.15, 0.25, 0.5, 1.0} <= set(BUCKETS)
-    for low, high in pairwise(BUCKETS):
-        assert low < high
-        if 0.05 <= low < 3:
-            assert high / low <= 1.5 + 1e-9
 
 
 def test_requests_to_translate_are_counted_by_target_and_status(client, torchserve):

@@ -133,15 +133,3 @@ def test_a_busy_stack_is_asked_again_when_it_wants_to_be(tab, stage):
     expect(tab.find("notice")).to_contain_text("The service is busy.")
     tab.wait_for_output(f"fr:{SENTENCE}")
     tab.faults.clear()  # the browser notes the status
-
-
-def test_no_other_host_is_asked(make_tab, stage):
-    asked: set[str] = set()
-    tab = make_tab(stage.url)
-    tab.page.on("request", lambda request: asked.add(request.url))
-    tab.page.reload()
-    for view in ("Documents", "Pictures", "Glossaries", "Status"):
-        tab.page.locator("nav").get_by_role("link", name=view).click()
-    tab.page.wait_for_load_state("networkidle")
-    assert [url for url in asked if not url.startswith((stage.url, "data:"))] == []
-    assert len(asked) > 10

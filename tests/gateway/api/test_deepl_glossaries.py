@@ -16,7 +16,6 @@ TO_CHINESE = {
 }
 NEW = {"name": "Ours", **PAIR, **ENTRIES}
 SEVERAL = {"name": "Ours", "dictionaries": [PAIR | ENTRIES, TO_CHINESE]}
-TO_KOREAN = "?source_lang=en&target_lang=ko"
 
 
 def make(client, path="/v3/glossaries", body=SEVERAL) -> Any:
@@ -24,22 +23,6 @@ def make(client, path="/v3/glossaries", body=SEVERAL) -> Any:
     assert response.status_code == 201, response.text
     assert response.headers["Location"] == f"{path}/{response.json['glossary_id']}"
     return response.json
-
-
-def test_entries_are_merged_and_a_dictionary_is_added(client):
-    path = f"/v3/glossaries/{make(client)['glossary_id']}"
-    more = {
-        "dictionaries[0].source_lang": "en",
-        "dictionaries[0].target_lang": "ko",
-        "dictionaries[0].entries": "Acme\t아크메\nmouse\t마우스",
-        "dictionaries[0].entries_format": "tsv",
-    }
-    assert client.patch(path, data=more).json["dictionaries"][0]["entry_count"] == 3
-    found = client.get(f"{path}/entries{TO_KOREAN}").json["dictionaries"][0]
-    assert found["entries"] == "work station\t작업대\nAcme\t아크메\nmouse\t마우스"
-    new = PAIR | ENTRIES | {"source_lang": "DE"}
-    assert client.put(f"{path}/dictionaries", json=new).json["source_lang"] == "de"
-    assert len(client.get(path).json["dictionaries"]) == 3
 
 
 def test_a_translation_has_the_terms_of_the_first_glossary(client):

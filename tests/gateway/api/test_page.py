@@ -150,22 +150,12 @@ def test_every_word_is_used_and_every_used_word_is_there():
 
 
 def test_a_link_has_its_translation_on_the_page(client, torchserve):
+    torchserve.will("doubt")
     page = read_page(client, source="en", target="ko", q="Hello")
+    assert '<span class="doubt">The model is not sure.</span>' in page.text
     assert re.search(r'id="output"[^>]*lang="ko" dir="ltr">ko:Hello<', page.text, re.S)
     assert page.headers["Cache-Control"] == "no-store"
     assert "ETag" not in page.headers
-
-
-def test_the_form_has_its_translation_on_the_page(client, torchserve):
-    form = {"source": "auto", "target": "pt", "q": "Good morning.\r\nHello"}
-    page = client.post("/page", data=form, headers=HTML)
-    assert "pt:Good morning.\npt:Hello" in page.text
-    assert [call.row["src_text"] for call in torchserve.calls] == [
-        "Good morning.",
-        "Hello",
-    ]
-    counted = 'babelgate_translation_requests_total{status="200",target="pt"} 1.0'
-    assert counted in client.get("/metrics").text
 
 
 def test_what_is_hostile_is_text(client, torchserve):
@@ -174,12 +164,6 @@ def test_what_is_hostile_is_text(client, torchserve):
     assert HOSTILE not in page.text
     assert page.text.count("<script>") == 0
     assert html.unescape(page.text).count(HOSTILE) == 2
-
-
-def test_warnings_are_on_the_page(client, torchserve):
-    torchserve.will("doubt")
-    page = read_page(client, source="en", target="ko", q="Hello")
-    assert '<span class="doubt">The model is not sure.</span>' in page.text
 
 
 @pytest.mark.parametrize(
@@ -207,12 +191,6 @@ def test_an_overload_says_when_to_come_again(client, torchserve):
     page = read_page(client, source="en", target="ko", q="Hello")
     assert page.status_code == 429
     assert int(page.headers["Retry-After"]) >= 1
-
-
-@pytest.mark.parametrize("path", ["/page/x/page.js", "/page/x/y", "/docs/x.js"])
-def test_the_answers_are_in_the_document(client, description, path):
-    found = client.get(path, headers=HTML)
-    description.check("GET", path, found.status_code, found.headers, found.text)
 
 
 def test_a_stack_without_languages_has_a_page_for_its_pictures(make_client, map_path):

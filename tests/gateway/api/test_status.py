@@ -52,11 +52,6 @@ def test_while_torchserve_is_down_the_process_is_alive_and_nothing_ready(
     assert [row["ready"] for row in client.get("/languages").json] == [False] * 4
 
 
-def test_readiness_survives_new_keys(client, torchserve):
-    torchserve.rotate_keys("second")
-    assert client.get("/readyz").status_code == 200
-
-
 def test_every_language_of_m2m100_has_names(map_path, make_client):
     map_path.write_text(json.dumps({"cuda_id": dict.fromkeys(ALL_LANGUAGES, "cpu")}))
     answer = make_client(management_url="http://127.0.0.1:9").get("/languages")
@@ -142,16 +137,6 @@ def test_requests_and_errors_are_counted_and_timed(client, torchserve):
     assert served["captioning"]["requests"] == 1
     assert served["captioning"]["latency"][-1] == 1
     assert served["en"]["requests"] == 0
-
-
-def test_rows_and_batches_are_those_of_the_workers(client, torchserve):
-    torchserve.metrics = (
-        '# TYPE BabelgateRows counter\nBabelgateRows{ModelName="ko",Level="M"} 12.0\n'
-        '# TYPE BabelgateBatches counter\nBabelgateBatches{ModelName="ko"} 3.0\n'
-    )
-    served = read(client)
-    assert (served["ko"]["rows"], served["ko"]["batches"]) == (12, 3)
-    assert (served["en"]["rows"], served["en"]["batches"]) == (None, None)
 
 
 def test_ray_writes_the_workers_counters_in_its_own_way(make_client, torchserve):

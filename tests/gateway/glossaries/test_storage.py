@@ -142,17 +142,3 @@ def test_a_merge_keeps_what_another_client_has_added_meanwhile(storage, monkeypa
     merged = storage.change("", made.id, drafts=more, is_merged=True, limits=LIMITS)
     entries = storage.read_entries(merged.find("en", "de").id)
     assert sorted(entries.split(b"\n")) == [b"a\tb", b"c\td", b"e\tf", b"x\ty"]
-
-
-def test_others_write_while_entries_are_merged(storage, database, monkeypatch):
-    made = storage.create("", "Ours", [GERMAN], LIMITS)
-    other, merge = GlossaryStorage(database), glossary_storage._merge
-
-    def merge_while_another_writes(*given):
-        other.create("ben", "His", [FRENCH], LIMITS)
-        return merge(*given)
-
-    monkeypatch.setattr(glossary_storage, "_merge", merge_while_another_writes)
-    storage.change("", made.id, drafts=[FRENCH], is_merged=True, limits=LIMITS)
-    assert len(other.list_all("ben")) == 1
-    other.close()

@@ -18,7 +18,6 @@ from gateway.backends.backend import RowRequest
 from gateway.errors import (
     BodyTooLarge,
     ClientGone,
-    DeadlineExceeded,
     InvalidImage,
     Overloaded,
     RowProblem,
@@ -193,12 +192,6 @@ def test_however_uploads_end_they_hold_nothing_afterwards(pause):
     assert ask(backend, Body(image, lambda: None), uploads=uploads) == [
         FrameAnswer(1, {})
     ]
-
-
-def test_a_body_that_does_not_come_in_time_is_a_504():
-    body = Body(make_array(), lambda: gevent.sleep(3600))
-    with pytest.raises(DeadlineExceeded, match="before the whole body was there"):
-        ask(FakeBackend(see), body, limit_s=0.05)
 
 
 def test_a_body_that_ends_too_early_is_that_of_a_client_that_has_gone():

@@ -30,17 +30,6 @@ def stack():
         yield shares
 
 
-def test_an_upload_that_ends_gives_back_what_it_held(stack):
-    buffer = Buffer(10, 8)
-    second = stack.enter_context(buffer.share(LATER))
-    with buffer.share(LATER) as share:
-        share.grow(5)
-        waiting = gevent.spawn(second.grow, 8)
-        settle()
-        assert not waiting.ready()
-    waiting.get(timeout=60)
-
-
 def test_what_the_oldest_upload_needs_is_kept_for_it(stack):
     buffer = Buffer(20, 10)
     oldest, other = (stack.enter_context(buffer.share(LATER)) for _ in range(2))

@@ -62,11 +62,6 @@ def test_they_are_the_same_whatever_the_pieces_are(sizes):
     assert read(join(*parts), *sizes) == parts
 
 
-def test_a_part_of_a_form_without_line_feeds_is_read_too():
-    body = b"--xyz\nContent-Disposition: form-data; name=a; filename=b\n\nc\n--xyz--\n"
-    assert read(body) == [b"c"]
-
-
 @pytest.mark.parametrize(
     ("data", "problem", "detail"),
     [
