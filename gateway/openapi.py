@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import (
@@ -149,11 +148,6 @@ class Operation:
         return view
 
 
-def find_operation(view: Callable[..., Any]) -> Operation | None:
-    """Return the operation that a function was decorated with."""
-    return getattr(view, "operation", None)
-
-
 def choose(served: Sequence[str], preferred: str) -> str:
     """A language for an example: the preferred one if it is served."""
     return preferred if preferred in served or not served else served[0]
@@ -274,8 +268,9 @@ class Route:
 
     rule: Rule
     method: str
-    view: Callable[..., Any]
     operation: Operation
+    #: The type of what it answers: None without a body, NoReturn if it never succeeds.
+    answer: Any
     needs_key: bool
 
     @property
@@ -288,14 +283,6 @@ class Route:
         """The APIs that it belongs to."""
         return self.operation.dialects or (find_dialect(self.rule.rule),)
 
-    @cached_property
-    def answer(self) -> Any:
-        """The type of what it answers: None without a body, NoReturn if it never succeeds."""
-        if self.operation.status == HTTPStatus.NO_CONTENT:
-            return None
-        found = get_type_hints(self.view)["return"]
-        return str if found is Response else found
-
 
 def build(
     app: Flask, served: Collection[str], open_routes: Collection[str] | None
@@ -305,9 +292,7 @@ def build(
     routes = list(_list_routes(app, served, open_routes))
     schemas = _Schemas(routes)
     paths: dict[str, Json] = {}
-    security: list[Json] = (
-        [] if open_routes is None else [{name: []} for name in SCHEMES]
-    )
+    security = [] if open_routes is None else [{name: list[str]()} for name in SCHEMES]
     for route in routes:
         path = re.sub(r"<(\w+)>", r"{\1}", route.rule.rule)
         described = _describe(route, schemas)
@@ -341,14 +326,15 @@ def _list_routes(
 ) -> Iterator[Route]:
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
-        operation = find_operation(view)
+        operation: Operation | None = getattr(view, "operation", None)
         if operation is None or operation.task not in (None, *served):
             continue
+        answer = get_type_hints(view)["return"]
+        if answer is Response:
+            answer = None if operation.status == HTTPStatus.NO_CONTENT else str
         for method in sorted(_METHODS & (rule.methods or set())):
-            needs_key = open_routes is not None and not is_open(
-                open_routes, rule.rule, method
-            )
-            yield Route(rule, method.lower(), view, operation, needs_key)
+            is_public = open_routes is None or is_open(open_routes, rule.rule, method)
+            yield Route(rule, method.lower(), operation, answer, not is_public)
 
 
 class _Schemas:
@@ -372,19 +358,14 @@ class _Schemas:
         self._found = {model: schema for (model, _), schema in found.items()}
         self.definitions: Json = definitions["$defs"]
         for api in FOREIGN:
-            described = {"description": f"{api.title}'s errors."}
-            self.definitions[f"{api.title}Error"] = described | describe_shape(
-                api.shape
-            )
+            errors = {"description": f"{api.title}'s errors."}
+            self.definitions[f"{api.title}Error"] = errors | describe_shape(api.shape)
         for body in bodies:
-            self._bound(body)
-
-    def _bound(self, body: BodySchema) -> None:
-        fields = self.resolve(body.model).get("properties", {})
-        for name, members in body.bounds.items():
-            if "enum" in members:
-                fields[name].pop("examples", None)
-            fields[name].update(members)
+            for name, members in body.bounds.items():
+                field = self.resolve(body.model)["properties"][name]
+                if "enum" in members:
+                    field.pop("examples", None)
+                field.update(members)
 
     def __getitem__(self, model: Any) -> Json:
         """A schema, or a reference to it."""
@@ -421,8 +402,8 @@ def _list_parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
     in_url = [operation.query] if operation.query else []
     if route.method not in _WITH_BODY:
         in_url += [body.model for body in operation.bodies]
-    examples = [e for body in operation.bodies for e in body.examples.values()]
-    example = examples[0] if examples else {}
+    examples = (e for body in operation.bodies for e in body.examples.values())
+    example = next(examples, {})
     for model in in_url:
         schema = schemas.resolve(model)
         for name, found in schema["properties"].items():
@@ -525,9 +506,7 @@ def _list_answers(route: Route, schemas: _Schemas) -> Json:
 
 
 def _refer_to_headers(status: int) -> Json:
-    names = ["X-Request-ID"]
-    if status in _HEADERS_BY_STATUS:
-        names.append(_HEADERS_BY_STATUS[status])
+    names = filter(None, ("X-Request-ID", _HEADERS_BY_STATUS.get(status)))
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 

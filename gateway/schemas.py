@@ -67,12 +67,6 @@ Model = TypeVar("Model", bound=BaseModel)
 PairsHook = Callable[[list[tuple[str, Any]]], Any]
 
 
-class IdentificationBody(Schema):
-    """The body of `POST /identify`; `limit_identification` adds a stack's limits."""
-
-    src_text: str | list[str]
-
-
 class TranslationBody(Schema):
     """The body of `POST /translate`; `limit_translation` adds a stack's limits."""
 
@@ -179,7 +173,8 @@ def parse_document(
 
 def parse_identification(content: Mapping[str, Any], max_texts: int) -> str | list[str]:
     """The text in a body's JSON object, or the list of texts. Raises InvalidRequest."""
-    return _validate(limit_identification(max_texts), content).src_text
+    given = _validate(limit_identification(max_texts), content)
+    return given.model_dump()["src_text"]  # type: ignore[no-any-return]
 
 
 def parse_parameters(schema: type[Schema], given: Mapping[str, str]) -> dict[str, str]:
@@ -221,12 +216,10 @@ def limit_translation(limits: TranslationLimits) -> type[TranslationBody]:
 
 
 @cache
-def limit_identification(max_texts: int) -> type[IdentificationBody]:
-    """The schema of a stack's bodies."""
+def limit_identification(max_texts: int) -> type[Schema]:
+    """The schema of a stack's bodies of `POST /identify`."""
     return create_model(
-        "IdentificationBody",
-        __base__=IdentificationBody,
-        src_text=_limit_texts(max_texts),
+        "IdentificationBody", __base__=Schema, src_text=_limit_texts(max_texts)
     )
 
 

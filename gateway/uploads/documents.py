@@ -7,7 +7,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from errno import EDQUOT, EFBIG, ENOSPC
 from io import FileIO
@@ -127,8 +127,8 @@ class Documents:
         from documents.formats import find_format  # loads all their libraries
 
         call = request.open_call(limit_s=self._limit_s)
-        taken = self._take(self._read_form(call), find_owner, call)
-        try:
+        with ExitStack() as undo:
+            taken = self._take(self._read_form(call), find_owner, call, undo)
             # DeepL's clients may give the name in a field.
             name = clean_name(taken.fields.get("filename") or taken.filename)
             if not name:
@@ -147,10 +147,9 @@ class Documents:
                 password=secrets.token_hex(32),
                 created_at=time.time(),
             )
-            return run(taken.place.accept, order)
-        except BaseException:
-            run(taken.place.drop)
-            raise
+            accepted = run(taken.place.accept, order)
+            undo.pop_all()
+            return accepted
 
     @_explained()
     def find(self, owner: str, document_id: str) -> DocumentFolder:
@@ -188,28 +187,28 @@ class Documents:
         return Form(stream, find_boundary(content_type))
 
     def _take(
-        self, form: Form, find_owner: Callable[[Fields], str], call: Call
+        self,
+        form: Form,
+        find_owner: Callable[[Fields], str],
+        call: Call,
+        undo: ExitStack,
     ) -> Taken:
-        """The whole form."""
+        """The whole form. `undo` gives up its place."""
         fields: dict[str, str] = {}
         taken: Taken | None = None
-        try:
-            for number, part in enumerate(form.read_parts()):
-                if number >= _MOST_FIELDS:
-                    raise BodyTooLarge(f"The form has over {_MOST_FIELDS} parts.")
-                if part.filename is None:
-                    fields[part.name] = _read_field(part)
-                elif taken:
-                    raise _refuse_file("found a second one, expected one file")
-                else:
-                    owner = find_owner(fields)
-                    place = self._reserve(owner, call.address)
-                    taken = Taken(owner, fields, part.filename, place)
-                    self._write(part.stream, place.path)
-        except BaseException:
-            if taken:
-                run(taken.place.drop)
-            raise
+        for number, part in enumerate(form.read_parts()):
+            if number >= _MOST_FIELDS:
+                raise BodyTooLarge(f"The form has over {_MOST_FIELDS} parts.")
+            if part.filename is None:
+                fields[part.name] = _read_field(part)
+            elif taken:
+                raise _refuse_file("found a second one, expected one file")
+            else:
+                owner = find_owner(fields)
+                place = self._reserve(owner, call.address)
+                undo.callback(run, place.drop)
+                taken = Taken(owner, fields, part.filename, place)
+                self._write(part.stream, place.path)
         if taken is None:
             find_owner(fields)
             raise _refuse_file("missing, expected the document")

@@ -6,6 +6,7 @@ Memory never holds a whole upload; all uploads of a process share a buffer.
 from __future__ import annotations
 
 import io
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,10 +43,13 @@ ROW_FRAMES = 32
 _EXPECTED = (
     "a JPEG, PNG or WebP file, a .npy array, or multipart/form-data with such files"
 )
-#: A WebP file begins with these; its length stands between them.
-_RIFF, _WEBP = b"RIFF", b"WEBP"
+#: The first bytes of files; those of WebP have its length in them.
 _HEAD_BYTES = 12
-_CONTENT_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+_CONTENT_TYPES = {
+    rb"\xff\xd8\xff": "image/jpeg",
+    rb"\x89PNG\r\n\x1a\n": "image/png",
+    rb"RIFF.{4}WEBP": "image/webp",
+}
 #: Rows of one upload that are with the backend at the same time: enough to keep a worker busy,
 #: few enough to let other clients have their turns.
 ROWS_AT_ONCE = 4
@@ -341,11 +345,10 @@ def cut(
 
 def _find_content_type(head: bytes) -> str | None:
     """The content type of an image file with these first bytes."""
-    if head.startswith(_RIFF) and head[8:12] == _WEBP:
-        return "image/webp"
-    return next(
-        (kind for magic, kind in _CONTENT_TYPES.items() if head.startswith(magic)), None
-    )
+    for magic, content_type in _CONTENT_TYPES.items():
+        if re.match(magic, head, re.DOTALL):
+            return content_type
+    return None
 
 
 @dataclass(frozen=True)
@@ -389,17 +392,20 @@ class _Cutter:
         shape = _read_shape(stream)
         count, frame = (shape[0] if len(shape) == 4 else 1), shape[-3:]
         size = prod(frame)
-        self._check_size(count, size)
+        # Before any of it is read.
+        if size > (most := self.limits.max_image_bytes):
+            raise BodyTooLarge(f"A frame has {size} bytes, it may have {most}.")
+        if (whole := count * size) > (most := self.limits.max_upload_bytes):
+            raise BodyTooLarge(f"The array has {whole} bytes, it may have {most}.")
         at_once = max(1, min(ROW_FRAMES, ROW_BYTES // size))
         for first in range(0, count, at_once):
             frames = min(at_once, count - first)
             body = io.BytesIO()
-            shown = (frames, *frame) if len(shape) == 4 else frame
-            body.write(npy.write_header(shown))
+            body.write(npy.write_header((frames, *frame)[-len(shape) :]))
             found = self._copy(stream, body, frames * size)
             if found < frames * size:
                 raise InvalidImage(
-                    f"The array is cut off: expected {count * size} bytes for its shape "
+                    f"The array is cut off: expected {whole} bytes for its shape "
                     f"{shape}, found {first * size + found}."
                 )
             last = first + frames - 1
@@ -408,21 +414,12 @@ class _Cutter:
             yield Cut(body.getvalue(), "application/octet-stream", frames, place)
         if stream.peek(1):
             raise InvalidImage(
-                f"The array goes on after its end: expected {count * size} bytes for its "
-                f"shape {shape}, found more."
-            )
-
-    def _check_size(self, count: int, size: int) -> None:
-        """Before any of it is read."""
-        if size > (most := self.limits.max_image_bytes):
-            raise BodyTooLarge(f"A frame has {size} bytes, it may have {most}.")
-        if count * size > (most := self.limits.max_upload_bytes):
-            raise BodyTooLarge(
-                f"The array has {count * size} bytes, it may have {most}."
+                f"The array goes on after its end: expected {whole} bytes for its shape "
+                f"{shape}, found more."
             )
 
     def _copy(self, stream: Stream, body: io.BytesIO, count: int) -> int:
-        """Copies at most `count` bytes and returns how many there were."""
+        """Copy at most `count` bytes, and return how many there were."""
         found = 0
         while found < count and (taken := stream.take(count - found)):
             self.grow(len(taken))
