@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from flask import Flask, Response
+from flask import Flask, Request, Response
 from flask.globals import request_ctx
+from flask.json.provider import DefaultJSONProvider
+from werkzeug.routing import MapAdapter, Rule
 
 import catalog
 from catalog import Catalog, checkpoint
@@ -19,6 +22,7 @@ from gateway.backends.ray import RayBackend
 from gateway.backends.torchserve import TorchServeBackend
 from gateway.glossaries.library import Glossaries
 from gateway.http.bodies import Bodies
+from gateway.http.message import TRANSLATING
 from gateway.http.middleware import (
     BodyReader,
     BodyRest,
@@ -46,19 +50,39 @@ _OTHER_FIELDS = 100
 _READERS = 1
 
 
+class CompactJson(DefaultJSONProvider):
+    """Writes JSON with one encoder; Flask would make one for each answer."""
+
+    _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+    def dumps(self, obj: Any, **kwargs: Any) -> str:
+        """The content as JSON, whose fields keep their order."""
+        return self._encode(obj)
+
+
+class KnownRoute(MapAdapter):
+    """The way to one route, which need not be looked for."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._found = rule, dict[str, Any]()
+
+    def match(self, *args: Any, **kwargs: Any) -> Any:
+        """The route, with the variable parts of its path: none."""
+        return self._found
+
+
 class GatewayApp(Flask):
     """Flask with requests of our own, layers around its routes, and parts to close. It has no
     asynchronous functions, for which Flask would look at every hook of every request."""
 
     request_class = GatewayRequest
+    json_provider_class = CompactJson
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(__name__, static_folder=None)
         self.config["MAX_FORM_PARTS"] = settings.max_texts + _OTHER_FIELDS
         # Flask's own answer to OPTIONS is text/html.
         self.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
-        self.json.ensure_ascii = False  # type: ignore[attr-defined]
-        self.json.sort_keys = False  # type: ignore[attr-defined]
         answer_errors(self)
 
     def assemble(
@@ -76,6 +100,11 @@ class GatewayApp(Flask):
         self._glossaries = services.translation.glossaries
         for blueprint in list_blueprints(services):
             self.register_blueprint(blueprint)
+        self._routes = {
+            rule.rule: KnownRoute(rule)
+            for rule in self.url_map.iter_rules()
+            if rule.rule in TRANSLATING and "POST" in (rule.methods or ())
+        }
 
     def close(self) -> None:
         """Writes what keys have used, and ends what runs beside the loop."""
@@ -86,6 +115,14 @@ class GatewayApp(Flask):
         """As Flask's, for the path that the client means."""
         environ["PATH_INFO"] = clean_path(environ["PATH_INFO"])
         return super().wsgi_app(environ, start_response)
+
+    def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
+        """As Flask's, without a search where a text is to be translated."""
+        if request and request.method == "POST":
+            known = self._routes.get(request.environ["PATH_INFO"])
+            if known is not None:
+                return known
+        return super().create_url_adapter(request)
 
     def preprocess_request(self) -> Response | None:
         """Asks the layers, from the outermost on, for an answer in the route's place."""

@@ -247,6 +247,8 @@ def divide_further(
 def join(document: Document, results: Sequence[Result]) -> Result:
     """The renderings of a document: the best of each sentence, the second best, and so on. A
     sentence with fewer renderings repeats its last."""
+    if len(results) == len(document.pieces) == 1:  # nothing is around the sentence
+        return results[0]
     count = max((len(result.renderings) for result in results), default=1)
     renderings = []
     for rank in range(count):

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from itertools import groupby
 
+import regex
+
 from text import markup_runs, orthography, segmentation, spacing
 from text.errors import TooManySentences
 from text.markup_runs import Run
@@ -40,6 +42,11 @@ class TextFormat:
 #: More formats than a stack is asked for in turn.
 _FORMATS = 1024
 _LETTER = re.compile(r"[^\W_]")
+#: A short sentence with nothing in it but words, which needs no reading: most texts are such.
+_SENTENCE = regex.compile(
+    r"\p{L}[\p{L}\p{M}]*+(?:[ ,'’-]{1,2}+[\p{L}\p{M}]++)*+[.!?。！？]?"
+)
+_SHORT = 200
 _BREAK = re.compile(r"[\t\n\r\f]")
 
 
@@ -375,8 +382,16 @@ def _choose_format(usual: TextFormat, source: str, target: str) -> TextFormat:
 def scan(job: ReadingJob, cache: TermCache | None = None) -> Iterator[Piece | int]:
     """The pieces of all texts, and the number of its characters after each text. Raises
     TooManySentences at the first sentence too many, and TermsUnavailable."""
-    rows = 0
+    rows, is_plain = 0, not (job.tags or job.dictionaries)
     for text, language in job.texts:
+        if is_plain and language and len(text) < _SHORT and _SENTENCE.fullmatch(text):
+            rows += 1
+            if rows > job.max_rows:
+                raise TooManySentences
+            is_in_capitals = orthography.count_words(text, language) > 1
+            yield Segment(text, 0, is_in_capitals=is_in_capitals)
+            yield len(text)
+            continue
         runs = parse(text, job.tags)
         pieces = job.scan_runs(runs, language, cache) if language else ()
         for piece in _join_kept(pieces):

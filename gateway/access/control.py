@@ -151,7 +151,7 @@ def find_token(request: GatewayRequest) -> str | None:
 
 def find_token_in_body(request: GatewayRequest) -> str | None:
     """The key among the fields of the body, None without one."""
-    if any(name.encode() in request.get_data() for name in KEY_FIELDS):
+    if any(name.encode() in request.body for name in KEY_FIELDS):
         with suppress(MalformedRequest, BodyTooLarge):  # it has no fields that are read
             return pick_token(read_fields(request))
     return None

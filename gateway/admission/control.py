@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,7 @@ class Admission:
     def check(self, model: str, caller: Call, costs: Sequence[float]) -> None:
         """Raises Overloaded if `admit` would, without the work of finding out the rows."""
         queue = ClientQueue(caller.address)
-        with self._note_refusal():
-            self._dispatchers[model].check(queue, sum(costs), len(costs), caller)
+        self._decide(self._dispatchers[model].check, queue, caller, costs)
 
     @contextmanager
     def admit(
@@ -71,8 +70,7 @@ class Admission:
             raise ClientGone()
         dispatcher = self._dispatchers[model]
         queue = ClientQueue(caller.address, is_bulk)
-        with self._note_refusal():
-            dispatcher.announce(queue, sum(costs), len(costs), caller)
+        self._decide(dispatcher.announce, queue, caller, costs)
         ticket = Ticket(self, dispatcher, model, queue, caller, sum(costs), len(costs))
         try:
             with self._disconnects.watch(caller.client, ticket.leave):
@@ -80,10 +78,15 @@ class Admission:
         finally:
             ticket.close()
 
-    @contextmanager
-    def _note_refusal(self) -> Iterator[None]:
+    def _decide(
+        self,
+        function: Callable[[ClientQueue, float, int, Call], None],
+        queue: ClientQueue,
+        caller: Call,
+        costs: Sequence[float],
+    ) -> None:
         try:
-            yield
+            function(queue, sum(costs), len(costs), caller)
         except Overloaded:
             self._refused_at = time.monotonic()
             raise
@@ -139,10 +142,11 @@ class Ticket:
     def _ask(self, row: RowRequest, pending: PendingRow) -> dict[str, Any]:
         counters = self._admission.counters
         number = counters.take_number()
+        cancellation = row.cancellation
         if number is not None:
-            row = replace(row, number=number)
-            row.cancellation.stop = partial(counters.revoke, number)
-        self._cancellations.add(row.cancellation)
+            cancellation.number = number
+            cancellation.stop = partial(counters.revoke, number)
+        self._cancellations.add(cancellation)
         began, is_answered = time.monotonic(), False
         try:
             predict = self._admission.backend.predict
@@ -156,7 +160,7 @@ class Ticket:
         finally:
             seconds = time.monotonic() - began
             self._dispatcher.finish(pending, seconds, is_answered=is_answered)
-            self._cancellations.discard(row.cancellation)
+            self._cancellations.discard(cancellation)
             if number is not None:
                 counters.give_back(number)
 

@@ -204,11 +204,13 @@ class ModelDispatcher:
 
     def _publish_sent(self, row: PendingRow, sign: int, heard_at: float) -> None:
         own = self._own
-        self._own = own._replace(
-            sent_rows=own.sent_rows + sign,
-            sent=own.sent + sign * row.cost,
-            sent_bytes=own.sent_bytes + sign * row.size,
-            heard_at=heard_at,
+        self._own = ModelLoad(
+            own.sent_rows + sign,
+            own.sent + sign * row.cost,
+            own.sent_bytes + sign * row.size,
+            own.waiting_rows,
+            own.waiting,
+            heard_at,
         )
         self._counters.publish(self._own)
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import logging
 import mmap
+import struct
 import time
-from array import array
 from collections import deque
 from pathlib import Path
 from typing import NamedTuple
@@ -38,8 +38,8 @@ class ModelLoad(NamedTuple):
 
 #: The numbers of a process: the time at which it published its load, and the load.
 _WIDTH = 1 + len(ModelLoad._fields)
-_WAITING_ROWS = ModelLoad._fields.index("waiting_rows")
 _NUMBER_BYTES = 8
+_PLACE = struct.Struct(f"{_WIDTH}d")
 
 
 class SharedCounters:
@@ -95,6 +95,7 @@ class ModelCounters:
     taken; the lowest are taken first."""
 
     def __init__(self, memory: mmap.mmap, place: int) -> None:
+        self._bytes = memory
         self._memory = memoryview(memory).cast("d")
         self._place, self._own = place, 1 + place * _WIDTH
         self._write(0.0, ModelLoad())
@@ -110,21 +111,22 @@ class ModelCounters:
         memory, now = self._memory, time.monotonic()
         # The reader itself is alive, even if its rows take so long that it was silent.
         memory[self._own] = now
-        end = 1 + int(min(PROCESSES, memory[0])) * _WIDTH
+        numbers = memory[1 : 1 + int(min(PROCESSES, memory[0])) * _WIDTH].tolist()
         loads = [
-            load
-            for at in range(1, end, _WIDTH)
-            for when, *load in (memory[at : at + _WIDTH].tolist(),)
+            ModelLoad._make(numbers[at + 1 : at + _WIDTH])
+            for at in range(0, len(numbers), _WIDTH)
             # A process may have published since `now`, so an age may be negative. A
             # place of before the last boot may be from the far future.
-            if abs(now - when) < _SILENT_S
+            if abs(now - numbers[at]) < _SILENT_S
         ]
+        if len(loads) == 1:
+            return loads[0], int(loads[0].waiting_rows > 0)
         *counts, heard_at = zip(*loads, strict=True)
         total = ModelLoad._make([*map(sum, counts), max(heard_at)])
-        return total, sum(rows > 0 for rows in counts[_WAITING_ROWS])
+        return total, sum(load.waiting_rows > 0 for load in loads)
 
     def _write(self, when: float, load: ModelLoad) -> None:
-        self._memory[self._own : self._own + _WIDTH] = array("d", (when, *load))
+        _PLACE.pack_into(self._bytes, self._own * _NUMBER_BYTES, when, *load)
         # Another process, at a lower place, may have overwritten the number.
         if self._memory[0] <= self._place:
             self._memory[0] = self._place + 1

@@ -123,7 +123,7 @@ def read_upload(
 ) -> GlossaryContent:
     """Read the current request. Raises the error that `translate` makes of a fault."""
     upload = GlossaryUpload(
-        schema, request.mimetype, request.query_string.decode(), request.get_data()
+        schema, request.mimetype, request.query_string.decode(), request.body
     )
     try:
         return glossaries.read(upload)

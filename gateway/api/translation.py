@@ -100,7 +100,7 @@ def _make_translation(services: Services) -> Blueprint:
         dialects=(OURS, LIBRETRANSLATE),
     )
     def translate_for_either() -> Translated | libretranslate.Translation:
-        if _is_surely_ours(request.get_data()):
+        if _is_surely_ours(request.body):
             return translate()
         try:
             fields = read_fields(request)

@@ -22,6 +22,8 @@ class Cancellation:
     """A caller's way to give up a row that the backend works at."""
 
     is_cancelled: bool = False
+    #: The number under which the worker sees whether somebody still waits for the answer.
+    number: int | None = None
     #: The function that stops the backend's work at it.
     stop: Callable[[], None] | None = None
 
@@ -39,9 +41,6 @@ class RowRequest:
     body: bytes
     content_type: str
     parameters: Mapping[str, str] = field(default_factory=dict)
-    #: The number under which the worker sees whether somebody still waits for the
-    #: answer.
-    number: int | None = None
     cancellation: Cancellation = field(default_factory=Cancellation, compare=False)
 
 

@@ -102,8 +102,8 @@ class TorchServeBackend:
         headers = {"Authorization": f"Bearer {self._key}", **describe(row)}
         headers[rows.DEADLINE] = str(int(deadline * 1000))
         headers[rows.SENT] = str(int(time.monotonic() * 1000))
-        if row.number is not None:
-            headers[rows.NUMBER] = str(row.number)
+        if (number := row.cancellation.number) is not None:
+            headers[rows.NUMBER] = str(number)
         path = rows.prediction_path(model)
         try:
             reply = self._channel.call(

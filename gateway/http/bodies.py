@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from typing import Any, Protocol, TypeVar
 
 from flask import Blueprint
@@ -31,6 +30,7 @@ from gateway.errors import (
     UnsupportedEncoding,
 )
 from gateway.http.connection import Connection, LeastRate, Silence, TooSlow
+from gateway.http.message import WholeBody
 from gateway.http.request import Deadline, GatewayRequest
 from gateway.settings import Settings
 from gateway.threads import call_in_thread, let_others_run
@@ -77,6 +77,9 @@ class Incoming:
         come and may come with it, which is at most twice what has come. Raises what
         `read_chunk` raises, and ClientGone if the body ends early.
         """
+        if isinstance(self.body, WholeBody):
+            yield self.body.read()
+            return
         found, silence = 0, Silence(rate)
         client = self.client if isinstance(self.client, Connection) else None
         while self.length is None or found < self.length:
@@ -169,16 +172,16 @@ class Bodies:
         self.read(request, most_bytes, kept=self._kept)
 
     def read(self, request: GatewayRequest, most_bytes: int, *, kept: int = 0) -> None:
-        """Puts a request's whole body, unpacked, where the one still to come was.
-        Raises what `read_whole` raises, and Overloaded."""
+        """Reads a request's whole body, unpacked. Raises what `read_whole` raises, and
+        Overloaded."""
         if request.is_read:
             return
-        environ, body = request.environ, b""
+        environ = request.environ
         length = environ.get("CONTENT_LENGTH") or ""
         if length not in ("", "0") or "HTTP_TRANSFER_ENCODING" in environ:
             held = HeldBytes(self._budget, kept=kept)
             request.release = partial(held.resize, 0)
-            body = read_whole(
+            request.body = read_whole(
                 Incoming(
                     environ["wsgi.input"],
                     int(length) if length.isdecimal() else None,
@@ -190,12 +193,9 @@ class Bodies:
                 rate=LeastRate(self._settings.body_grace_s),
                 hold=held.resize,
             )
-        if len(body) > _LARGE_BYTES:
+        if len(request.body) > _LARGE_BYTES:
             request.parse_beside = self._parse_beside
         request.is_read = True
-        environ["wsgi.input"] = BytesIO(body)
-        environ["CONTENT_LENGTH"] = str(len(body))
-        environ.pop("HTTP_TRANSFER_ENCODING", None)
 
     def _parse_beside(self, function: Callable[..., Out], *given: Any) -> Out:
         """Parses a large body in a thread, one at a time: the loop has to share the processor

@@ -168,8 +168,9 @@ class GatewayRequest(Request):
     key: Owner | None = None
     #: Counts the key's characters.
     charge: Charge | None = None
-    #: Whether its whole body is here.
+    #: Whether its whole body is here, and the body.
     is_read = False
+    body = b""
     #: Gives back the memory that its body takes.
     release: Callable[[], None] | None = None
     #: Parses its body, if that is large.
@@ -221,9 +222,7 @@ def read_fields(request: GatewayRequest) -> Fields:
 
 def read_json(request: GatewayRequest) -> dict[str, Any]:
     """The JSON object in the body. Raises MalformedRequest."""
-    return _read_once(
-        request, "_json", lambda it: _parse(it, read_object, it.get_data())
-    )
+    return _read_once(request, "_json", lambda it: _parse(it, read_object, it.body))
 
 
 def speaks_libretranslate(fields: Fields) -> bool:
@@ -284,7 +283,7 @@ def _read_fields(request: GatewayRequest) -> dict[str, Any]:
 
 
 def _read_body(request: GatewayRequest, most: int) -> dict[str, Any]:
-    body = request.get_data().removeprefix(BOM_UTF8)
+    body = request.body.removeprefix(BOM_UTF8)
     if request.is_json or body.lstrip()[:1] in (b"{", b"["):
         return read_json(request) if body else {}
     if request.mimetype == "multipart/form-data":

@@ -1,16 +1,19 @@
 """Gunicorn's gevent worker with six changes: requests that Gunicorn cannot read or has
-no room for get a problem document, refusals skip Gunicorn's parser, slow bodies are
-noticed, answers in the middle of a body arrive, a worker that starts can be ended, and
-logs never quote an error's message.
+no room for get a problem document, small requests to translate skip Gunicorn's parser, slow
+bodies are noticed, answers in the middle of a body arrive, a worker that starts can be ended,
+and logs never quote an error's message.
 """
 
 from __future__ import annotations
 
 import re
 import signal
+import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -23,11 +26,13 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
     LimitRequestLine,
     ParseException,
 )
+from gunicorn.http.wsgi import base_environ  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from contract.dialects import find_dialect
 from contract.problems import write_problem
 from gateway.http.connection import Connection, has_gone
+from gateway.http.message import Message, WholeBody, read_message
 from gateway.redaction import describe, reduce_logs
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
@@ -37,9 +42,13 @@ from gateway.redaction import describe, reduce_logs
 _REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
 #: Seconds in which a client may go on with a body that is not read any more.
 _REST_S = 10
-#: Bytes that are read of a request that may be refused, and seconds by which its body may
-#: follow its head.
+#: Bytes that are read before Gunicorn has a request, and seconds by which its body may follow
+#: its head.
 _READ_BYTES, _BODY_S = 8192, 0.05
+
+#: Settings about single requests, which only Gunicorn heeds.
+_GUNICORNS = """accesslog logconfig logconfig_dict logconfig_json logger_class max_requests
+    post_request pre_request statsd_host syslog""".split()
 
 _INTERNAL = 500, "internal", "The gateway failed on this request."
 _TOO_LONG = 431, "header-too-large", "The URL or the headers are too long."
@@ -70,9 +79,25 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         # worker that was told to end while it started went on, and the master waited for it.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         reduce_logs()
+        settings = self.cfg.settings
         # Gunicorn looks a setting up by two functions, dozens of times for each request.
-        values = {name: each.get() for name, each in self.cfg.settings.items()}
-        self.cfg.__dict__.update(values)
+        self.cfg.__dict__.update({name: each.get() for name, each in settings.items()})
+        self._is_direct = all(
+            settings[name].get() == settings[name].default for name in _GUNICORNS
+        )
+        address = self.cfg.address[0]
+        host, port = address if isinstance(address, tuple) else (address, "")
+        self._environ = {
+            **base_environ(self.cfg),
+            "SERVER_NAME": host,
+            "SERVER_PORT": str(port),
+            "REQUEST_METHOD": "POST",
+            "QUERY_STRING": "",
+            "SCRIPT_NAME": "",
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "wsgi.multithread": True,
+            "wsgi.url_scheme": "http",
+        }
         super().init_process()
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
@@ -85,8 +110,10 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         connection = Connection(fileno=client.detach())
         try:
             with suppress(StopIteration, OSError):
-                self._refuse_next(connection)
+                self._serve_next(connection, addr)
                 super().handle(listener, connection, addr)
+        except Exception as error:
+            self.handle_error(None, connection, addr, error)
         finally:
             connection.close()
             self._open -= 1
@@ -94,7 +121,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
     def handle_request(
         self, listener_name: Any, req: Any, sock: Connection, addr: Any
     ) -> None:
-        """Serves a request, then refuses those behind it that need not be parsed."""
+        """Serves a request, then those behind it that Gunicorn need not read."""
         should_close = req.should_close
         # Gunicorn closes after a body that failed, but does not say so: nginx would send the
         # next request on that connection.
@@ -108,28 +135,57 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             raise
         if getattr(req.body.reader, "length", None) == 0:  # all of its body has come
             sock.put_back(req.unreader.take_buffered())
-            self._refuse_next(sock)
+            self._serve_next(sock, addr)
 
-    def _refuse_next(self, sock: Connection) -> None:
-        """Refuses requests until one is for Gunicorn. Raises StopIteration if none comes."""
-        refusal = self.wsgi.load_shedder
+    def _serve_next(self, sock: Connection, addr: Any) -> None:
+        """Serves or refuses requests until one is for Gunicorn. Raises StopIteration if none
+        comes."""
+        shedder = self.wsgi.load_shedder
         while self.alive:
             data = b""
             with self.timeout_ctx():
                 data = sock.recv(_READ_BYTES)
-            if not data or (refusal.is_likely and has_gone(sock)):
+            if not data or (shedder.is_likely and has_gone(sock)):
                 raise StopIteration
-            is_head = data.startswith(b"POST ") and data.endswith(b"\r\n\r\n")
-            if (
-                refusal.is_likely and is_head
-            ):  # nginx sends a small body right behind it
+            # nginx sends a small body right behind its head.
+            if data.startswith(b"POST ") and data.endswith(b"\r\n\r\n"):
                 with Timeout(_BODY_S, False):
                     data += sock.recv(_READ_BYTES)
-            answer = refusal.answer(data) if refusal.is_likely else None
-            if answer is None:
+            message = read_message(data) if self._is_direct else None
+            if message is None:
                 sock.put_back(data)
                 return
-            sock.sendall(answer)
+            connection = "keep-alive" if self.alive else "close"
+            refusal = shedder.answer(message) if shedder.is_likely else None
+            sock.sendall(refusal or self._answer(message, sock, addr, connection))
+            if connection == "close":
+                raise StopIteration
+
+    def _answer(
+        self, message: Message, sock: Connection, addr: Any, connection: str
+    ) -> bytes:
+        """The application's answer, with the headers that Gunicorn adds."""
+        lines: list[str] = []
+
+        def start(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
+            lines.append(f"HTTP/1.1 {status}\r\nServer: gunicorn")
+            lines.append(f"Date: {_write_date(int(time.time()))}")
+            lines.append(f"Connection: {connection}")
+            lines.extend(f"{name}: {value}" for name, value in headers)
+
+        environ = self._environ | message.environ
+        environ["PATH_INFO"] = environ["RAW_URI"] = message.path
+        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = addr[0], str(addr[1])
+        environ["wsgi.input"], environ["gunicorn.socket"] = (
+            WholeBody(message.body),
+            sock,
+        )
+        content = self.wsgi(environ, start)
+        try:
+            body = b"".join(content)
+        finally:
+            content.close()
+        return "\r\n".join((*lines, "", "")).encode("latin-1") + body
 
     def handle_error(
         self, req: Any, client: Any, addr: Any, exc: BaseException
@@ -164,6 +220,11 @@ class EmbeddedWorker(ProblemWorker):
             socket.socket(s.FAMILY, socket.SOCK_STREAM, fileno=s.sock.detach())
             for s in self.sockets  # type: ignore[has-type]
         ]
+
+
+@lru_cache(1)
+def _write_date(now_s: int) -> str:
+    return formatdate(now_s, usegmt=True)
 
 
 def linger(client: Any) -> None:

@@ -45,6 +45,23 @@ def prepared(document: Document) -> list[str]:
     return [segment.prepared for segment in document.segments]
 
 
+@pytest.mark.parametrize(
+    ("text", "source", "target"),
+    [
+        ("Where is the station?", "en", "de"),
+        ("It's a well-known, old one", "en", "zh"),
+        ("THE STATION IS CLOSED!", "en", "fr"),
+        ("NATO", "en", "de"),
+        ("今日は。", "ja", "en"),
+        ("नमस्ते दुनिया", "hi", "en"),
+    ],
+)
+def test_a_plain_sentence_is_read_as_if_it_were_a_line_of_several(text, source, target):
+    alone, line = (read(t, source, target) for t in (text, f"{text}\n"))
+    assert alone.segments == line.segments
+    assert alone.render(["a"]) == line.render(["a"]).removesuffix("\n") == "a"
+
+
 @given(st.text(), st.booleans(), st.sampled_from(["sentences", "none"]))
 def test_any_text_comes_back_byte_for_byte(text, is_protected, splitting):
     flowing = read(text, splitting=splitting)

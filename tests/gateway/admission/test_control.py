@@ -32,7 +32,7 @@ class Slow(StatelessBackend):
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
-        is_late, self.number = next(self._late, False), row.number
+        is_late, self.number = next(self._late, False), row.cancellation.number
         self.is_asked.set()
         assert self.may_answer.wait(LIMIT_S)
         if is_late:

@@ -1,0 +1,67 @@
+"""Reads whole small requests to translate as they come from a connection: one in a single
+piece, with nothing in it that two programs could read in different ways. Gunicorn reads others.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from io import BytesIO
+
+from contract.dialects import FOREIGN, OURS
+
+#: The paths to which texts are sent.
+TRANSLATING = frozenset(path for api in (OURS, *FOREIGN) for path in api.translating)
+#: A request's line and the lines of its headers, without control characters, bare or folded
+#: lines, and `_` in names, which WSGI cannot tell from `-`.
+_HEAD = re.compile(
+    rb"POST (/[!-~]*) HTTP/1\.1\r\n"
+    rb"((?:[!#-'*+.0-9A-Z^`a-z|~-]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n){1,99})\r\n"
+)
+#: Headers that change how a request is read, or whether its connection goes on.
+_OTHER = frozenset(
+    f"HTTP_{name}"
+    for name in (
+        "CONNECTION",
+        "EXPECT",
+        "TE",
+        "TRAILER",
+        "TRANSFER_ENCODING",
+        "UPGRADE",
+    )
+)
+
+
+class WholeBody(BytesIO):
+    """A body that has come."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A request to translate: its path, its headers as WSGI has them, and its body."""
+
+    path: str
+    environ: dict[str, str]
+    body: bytes
+
+
+def read_message(data: bytes) -> Message | None:
+    """The request that `data` is, and None if it is anything else."""
+    head = _HEAD.match(data)
+    path = head[1].decode() if head else ""
+    if head is None or path not in TRANSLATING:
+        return None
+    environ: dict[str, str] = {}
+    for line in head[2].decode("latin-1").split("\r\n")[:-1]:
+        name, _, value = line.partition(":")
+        key = f"HTTP_{name.upper().replace('-', '_')}"
+        if key in environ or key in _OTHER:
+            return None
+        environ[key] = value.strip(" \t")
+    body = data[head.end() :]
+    if environ.pop("HTTP_CONTENT_LENGTH", "") != str(len(body)):
+        return None
+    environ["CONTENT_LENGTH"] = str(len(body))
+    if content_type := environ.pop("HTTP_CONTENT_TYPE", None):
+        environ["CONTENT_TYPE"] = content_type
+    return Message(path, environ, body)

@@ -1,0 +1,66 @@
+"""Requests that need no Gunicorn, and those that two programs could read in different ways."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.http.message import read_message
+
+BODY = b'{"src_text": "a"}'
+LENGTH = b"Content-Length: %d" % len(BODY)
+
+
+def write(
+    *headers: bytes, line: bytes = b"POST /translate HTTP/1.1", body: bytes = BODY
+) -> bytes:
+    return b"\r\n".join((line, *headers, b"", body))
+
+
+def test_a_small_request_to_translate_is_read_as_wsgi_has_it():
+    message = read_message(
+        write(b"Host: a", LENGTH, b"content-type:text/plain", b"X-Name: \xe9 \t")
+    )
+    assert message is not None
+    assert (message.path, message.body) == ("/translate", BODY)
+    assert message.environ == {
+        "HTTP_HOST": "a",
+        "CONTENT_LENGTH": str(len(BODY)),
+        "CONTENT_TYPE": "text/plain",
+        "HTTP_X_NAME": "\xe9",
+    }
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(write(LENGTH, line=b"GET /translate HTTP/1.1"), id="method"),
+        pytest.param(write(LENGTH, line=b"POST /translate HTTP/1.0"), id="version"),
+        pytest.param(write(LENGTH, line=b"POST /translate?a=b HTTP/1.1"), id="query"),
+        pytest.param(write(LENGTH, line=b"POST /identify HTTP/1.1"), id="other path"),
+        pytest.param(write(LENGTH, line=b"POST  /translate HTTP/1.1"), id="two spaces"),
+        pytest.param(write(LENGTH).replace(b"\r\n", b"\n"), id="bare line feeds"),
+        pytest.param(write(LENGTH, b"A: b\n c"), id="line feed in a value"),
+        pytest.param(write(LENGTH, b"A: b\r\n c: d"), id="folded line"),
+        pytest.param(write(LENGTH, b"A: b\0"), id="control character"),
+        pytest.param(write(LENGTH, b"A : b"), id="space before a colon"),
+        pytest.param(write(LENGTH, b": b"), id="no name"),
+        pytest.param(write(LENGTH, b"A"), id="no colon"),
+        pytest.param(write(LENGTH, b"X_Real_IP: 1.2.3.4"), id="underscore"),
+        pytest.param(write(LENGTH, LENGTH), id="two lengths"),
+        pytest.param(write(LENGTH, b"A: b", b"a: c"), id="a header twice"),
+        pytest.param(write(LENGTH, b"Transfer-Encoding: chunked"), id="chunks as well"),
+        pytest.param(write(b"Transfer-Encoding: chunked"), id="chunks"),
+        pytest.param(write(LENGTH, b"Connection: close"), id="closes"),
+        pytest.param(write(LENGTH, b"Expect: 100-continue"), id="asks first"),
+        pytest.param(write(LENGTH, b"Upgrade: h2c"), id="another protocol"),
+        pytest.param(write(b"Content-Length: +17"), id="length with a sign"),
+        pytest.param(write(b"Content-Length: 017"), id="length with a zero"),
+        pytest.param(write(b"Host: a"), id="no length"),
+        pytest.param(write(LENGTH)[:-1], id="not all"),
+        pytest.param(write(LENGTH) * 2, id="two requests"),
+        pytest.param(write(LENGTH, *(b"A%d: b" % n for n in range(99))), id="headers"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+def test_gunicorn_reads_everything_else(data):
+    assert read_message(data) is None
