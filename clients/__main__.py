@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -39,14 +38,6 @@ from contract import variables
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 #: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
-
-
-class FormatOption(StrEnum):
-    """Whether tags are markup."""
-
-    TEXT = "text"
-    HTML = "html"
-    XML = "xml"
 
 
 Url = Annotated[str, typer.Option(help="Where the stack is.")]
@@ -190,9 +181,9 @@ def translate(
     into: NewNames = None,
     output: TranslationOutput = None,
     text_format: Annotated[
-        FormatOption,
+        Literal["text", "html", "xml"],
         typer.Option("--format", help="html and xml: the tags in a text stay."),
-    ] = FormatOption.TEXT,
+    ] = "text",
     glossary: Glossary = None,
     no_quotes: NoQuotes = False,
     url: Url = DEFAULT_URL,

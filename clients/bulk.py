@@ -9,8 +9,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import islice, takewhile
@@ -92,7 +92,6 @@ Origin = Mapping[str, Any]
 
 Item = TypeVar("Item")
 Question = TypeVar("Question")
-Answered = TypeVar("Answered", bound=AnswerEvent)
 
 
 class Journal:
@@ -236,97 +235,87 @@ def pack(
         yield packed
 
 
-class Pipeline(Generic[Question, Answered]):
-    """A thread that reads, ahead by as many questions as there are slots, and others that
-    send. Answers come in order."""
+class Pipeline(Generic[Question]):
+    """Threads that read questions, ahead by as many as are under way, and ask them. Answers
+    come in order."""
 
     def __init__(
         self,
         events: Iterator[tuple[Question | End, float]],
-        ask: Callable[[Question], Answered],
+        ask: Callable[[Question], AnswerEvent],
         in_flight: int,
         stopping: threading.Event,
     ) -> None:
         self._events = events
         self._ask = ask
-        # Half of the slots are for those that wait for a slow one before them or for a
-        # sender.
+        self._reading, self._asking = threading.Lock(), threading.Semaphore(in_flight)
+        # Half of the slots are for those that wait for a slow one before them or to be sent.
         self._slots = threading.Semaphore(2 * in_flight)
         self._stopping = stopping
-        self._ordered: SimpleQueue[
-            tuple[Future[Answered] | End, float] | Exception | None
-        ] = SimpleQueue()
-        self._jobs: SimpleQueue[tuple[Question, Future[Answered]] | None] = (
-            SimpleQueue()
-        )
+        self._ordered: SimpleQueue[tuple[Future[Event], float] | None] = SimpleQueue()
         # Daemons: a run that stops does not wait for answers.
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._senders = [
-            threading.Thread(target=self._send, daemon=True) for _ in range(in_flight)
+        self._threads = [
+            threading.Thread(target=self._work, daemon=True)
+            for _ in range(2 * in_flight)
         ]
 
     def follow(self, report: Report) -> Counts:
-        """Reports all answers and ends. Raises what asking and `report` raise."""
+        """Reports all answers and ends. Raises what reading, asking and `report` raise."""
         began = time.perf_counter()
         answered = requests = 0
-        with closing(self._run()) as events:
-            for event, share in events:
+        for thread in self._threads:
+            thread.start()
+        try:
+            while (item := self._ordered.get()) is not None:
+                future, share = item
+                event = future.result()
+                self._slots.release()
                 if isinstance(event, AnswerEvent):
                     answered += event.size
                     requests += 1
                 report(event, share)
-        return Counts(answered, requests, time.perf_counter() - began)
-
-    def _run(self) -> Generator[tuple[Answered | End, float]]:
-        """Answers and ends in order, each with its share."""
-        for thread in (self._reader, *self._senders):
-            thread.start()
-        try:
-            while (item := self._ordered.get()) is not None:
-                if isinstance(item, Exception):
-                    raise item
-                event, share = item
-                if isinstance(event, End):
-                    yield event, share
-                    continue
-                answer = event.result()
-                self._slots.release()
-                yield answer, share
         finally:
             self._stopping.set()
-            self._slots.release()
-            self._reader.join()
-            for _ in self._senders:
-                self._jobs.put(None)
+            self._slots.release(len(self._threads))
+            with self._reading:  # nobody reads any more
+                pass
+        return Counts(answered, requests, time.perf_counter() - began)
 
-    def _read(self) -> None:
+    def _work(self) -> None:
+        while self._slots.acquire() and self._run_next():
+            pass  # no frame's pixels are kept while the next question waits
+
+    def _run_next(self) -> bool:
+        future: Future[Event] = Future()
         try:
-            for event, share in self._events:
-                if self._stopping.is_set():
-                    break
-                if isinstance(event, End):
-                    self._ordered.put((event, share))
-                    continue
-                self._slots.acquire()
-                future: Future[Answered] = Future()
-                self._jobs.put((event, future))
-                self._ordered.put((future, share))
+            event = self._read(future)
+            if event is None:
+                return False
+            future.set_result(self._answer(event))
         except Exception as error:  # of any type: it is raised where it is waited for
-            self._ordered.put(error)
-        self._ordered.put(None)
+            future.set_exception(error)
+        return True
 
-    def _send(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            question, future = job
-            if self._stopping.is_set():
-                continue
+    def _read(self, future: Future[Event]) -> Question | End | None:
+        """The next question or end, with a place in the order; None after the last one."""
+        event, share = None, 1.0
+        with self._reading:
             try:
-                answer = self._ask(question)
-            except Exception as error:  # as above
-                future.set_exception(error)
-            else:
-                future.set_result(answer)
-            del job, question, future  # a frame's pixels
+                if not self._stopping.is_set():
+                    event, share = next(self._events, (None, 1.0))
+            except Exception:
+                self._ordered.put((future, share))
+                raise
+            self._ordered.put(None if event is None else (future, share))
+        return event
+
+    def _answer(self, event: Question | End) -> Event:
+        if isinstance(event, End):
+            return event
+        with self._asking:
+            if self._stopping.is_set():
+                raise CancelledError
+            return self._ask(event)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -303,14 +304,12 @@ def render(
 def join_cues(events: Iterable[CaptionAnswer | VideoEnd]) -> Iterator[Cue]:
     """A cue for as long as the caption stays the same, up to the next frame that has a
     caption, or the video's end; none for an empty caption."""
-    cue: Cue | None = None
-    for time_s, caption in _list_changes(events):
-        time_ms = round(1000 * time_s)
-        if cue and caption == cue.text:
-            continue
-        if cue and cue.text:
-            yield Cue(cue.start_ms, max(time_ms, cue.start_ms + 1), cue.text)
-        cue = None if caption is None else Cue(time_ms, time_ms, caption)
+    changes = (
+        next(group) for _, group in groupby(_list_changes(events), key=itemgetter(1))
+    )
+    for (start_ms, text), (end_ms, _) in pairwise(changes):
+        if text:
+            yield Cue(start_ms, max(end_ms, start_ms + 1), text)
 
 
 def show_time(time_ms: int, mark: str) -> str:
@@ -323,15 +322,15 @@ def show_time(time_ms: int, mark: str) -> str:
 
 def _list_changes(
     events: Iterable[CaptionAnswer | VideoEnd],
-) -> Iterator[tuple[float, str | None]]:
-    """Time and caption of each frame on one line, and None at the video's end."""
+) -> Iterator[tuple[int, str | None]]:
+    """Milliseconds and caption of each frame on one line, and None at the video's end."""
     for event in events:
-        if isinstance(event, bulk.End):
-            yield event.end_s, None
-            continue
         for _, time_s, caption in _list_captions([event]):
             # An empty line would end the cue, and an arrow would be read as its time.
-            yield time_s, " ".join(caption.split()).replace("-->", "->")
+            text = " ".join(caption.split()).replace("-->", "->")
+            yield round(1000 * time_s), text
+        if isinstance(event, bulk.End):
+            yield round(1000 * event.end_s), None
 
 
 def _list_captions(

@@ -25,7 +25,7 @@ from contract import variables
 from contract.problems import CONTENT_TYPE, title, write_problem
 from contract.tasks import find_class
 from contract.validation import list_faults
-from handlers.engine.errors import DeviceFault
+from handlers.engine.errors import DeviceFault, run_in_halves
 
 log = logging.getLogger(__name__)
 
@@ -222,12 +222,15 @@ class TaskHandler(ABC, Generic[Item]):
         if good:
             began = time.perf_counter()
             latest = max(rows[i].deadline for i in good)
-            outcome = self._infer_in_halves([results[i] for i in good], latest)
+            # The row that breaks a batch is found by halves, so only that one is lost.
+            run = partial(self._infer, deadline=latest, counts=counts)
+            found, _ = run_in_halves(run, [results[i] for i in good], _BatchError)
             compute_s = time.perf_counter() - began
             self._recent_s.append(compute_s)
-            counts.update(outcome.counts, BabelgateComputeMs=round(compute_s * 1000))
-            for i, result in zip(good, outcome.results, strict=True):
-                results[i] = result
+            counts["BabelgateComputeMs"] += round(compute_s * 1000)
+            lost = _internal("The model failed on this row.")
+            for i, result in zip(good, found, strict=True):
+                results[i] = lost if isinstance(result, _BatchError) else result
         return Outcome(results, counts)
 
     def _drop(self, row: Row) -> TaskError | None:
@@ -254,14 +257,15 @@ class TaskHandler(ABC, Generic[Item]):
             log.error("reading a row failed with %s", type(error).__name__)
             return _internal("This row could not be read.")
 
-    def _infer_in_halves(self, items: list[Item], deadline: float) -> Outcome:
-        """Runs a batch. If it fails, its halves run, and so on, so only the row that breaks
-        it is lost. The error's text may quote the user's and is not logged."""
+    def _infer(
+        self, items: Sequence[Item], deadline: float, counts: Counter[str]
+    ) -> list[Any]:
+        """Returns the results of a batch and counts it. The error's text may quote the
+        user's and is not logged."""
         try:
             outcome = self.infer(items, deadline)
             if len(outcome.results) != len(items):
                 raise RuntimeError("not one result per row")
-            return outcome
         except DeviceFault as error:
             first_line = str(error).partition("\n")[0]
             log.critical("the device failed, this worker ends: %s", first_line)
@@ -270,13 +274,13 @@ class TaskHandler(ABC, Generic[Item]):
             log.error(
                 "a batch of %d rows failed with %s", len(items), type(error).__name__
             )
-        half = len(items) // 2
-        if not half:
-            return Outcome([_internal("The model failed on this row.")], {})
-        first = self._infer_in_halves(items[:half], deadline)
-        second = self._infer_in_halves(items[half:], deadline)
-        counts = Counter(first.counts) + Counter(second.counts)
-        return Outcome(first.results + second.results, counts)
+            raise _BatchError from error
+        counts.update(outcome.counts)
+        return outcome.results
+
+
+class _BatchError(Exception):
+    """The reason why a batch is run in halves."""
 
 
 def list_counters() -> list[str]:

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,32 +24,22 @@ _SEAL = "complete.json"
 _IMAGE_FILES = (("config.json",), (PREPROCESSOR_FILE,), SAFE_WEIGHT_FILES)
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """The models that do a task."""
-
-    #: One file of each group is needed.
-    files: tuple[tuple[str, ...], ...]
-    #: A key of `config.json`, and what it must contain.
-    key: str
-    value: str
-
-
-#: For a task that asks for no other model.
-_IMAGE_MODEL = _Kind(_IMAGE_FILES, "architectures", "")
+#: For a task that asks for no other model. One file of each group is needed, and in
+#: `config.json` a key that contains a text.
+_IMAGE_MODEL = (_IMAGE_FILES, "architectures", "")
 _KINDS = {
-    "translation": _Kind(
+    "translation": (
         (("config.json",), *((name,) for name in TOKENIZER_FILES), WEIGHT_FILES),
         "model_type",
         "m2m_100",
     ),
-    "captioning": _Kind(
+    "captioning": (
         (*_IMAGE_FILES, ("tokenizer.json", "vocab.json", "spiece.model")),
         "architectures",
         "Blip2ForConditionalGeneration",
     ),
-    "classification": _Kind(_IMAGE_FILES, "architectures", "ForImageClassification"),
-    "detection": _Kind(_IMAGE_FILES, "architectures", "ForObjectDetection"),
+    "classification": (_IMAGE_FILES, "architectures", "ForImageClassification"),
+    "detection": (_IMAGE_FILES, "architectures", "ForObjectDetection"),
 }
 
 
@@ -77,12 +66,12 @@ def check_directory(directory: Path, task: str) -> None:
         raise ModelError(
             f"{directory} is no model for {task}: it lacks {', '.join(missing)}"
         )
-    kind = _KINDS.get(task, _IMAGE_MODEL)
-    found = read_object(directory / "config.json").get(kind.key)
+    _, key, expected = _KINDS.get(task, _IMAGE_MODEL)
+    found = read_object(directory / "config.json").get(key)
     names = found if isinstance(found, list) else [found]
-    if not any(kind.value in str(name) for name in names):
+    if not any(expected in str(name) for name in names):
         raise ModelError(
-            f"{directory}/config.json: {kind.key} is {found!r}, expected {kind.value!r}"
+            f"{directory}/config.json: {key} is {found!r}, expected {expected!r}"
         )
     if task != "translation":
         read_input_size(directory)
@@ -90,9 +79,10 @@ def check_directory(directory: Path, task: str) -> None:
 
 def missing_files(names: Collection[str], task: str) -> list[str]:
     """Return the files that a model for the task lacks, which has files of these names."""
+    files, *_ = _KINDS.get(task, _IMAGE_MODEL)
     return [
         " or ".join(choice)
-        for choice in _KINDS.get(task, _IMAGE_MODEL).files
+        for choice in files
         if not any(name in names for name in choice)
     ]
 

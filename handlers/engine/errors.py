@@ -14,6 +14,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+Fault = TypeVar("Fault", bound=Exception)
 
 
 class EngineError(RuntimeError):
@@ -60,18 +61,20 @@ def device_errors() -> Iterator[None]:
 
 
 def run_in_halves(
-    run: Callable[[Sequence[Item]], Sequence[Answer]], items: Sequence[Item]
-) -> tuple[list[Answer | OutOfMemory], int]:
-    """Run a batch that may be too large for the device: if it is, its halves run instead, and
-    so on. Returns the answers in order, and how many batches were halved. An item that does
-    not fit alone is answered with the error."""
+    run: Callable[[Sequence[Item]], Sequence[Answer]],
+    items: Sequence[Item],
+    kind: type[Fault] = OutOfMemory,  # type: ignore[assignment]
+) -> tuple[list[Answer | Fault], int]:
+    """Run a batch that may fail with a kind of error, as where it is too large for the device:
+    if it does, its halves run instead, and so on. Returns the answers in order, and how many
+    batches were halved. An item that fails alone is answered with the error."""
     try:
         return list(run(items)), 0
-    except OutOfMemory as error:
+    except kind as error:
         if len(items) == 1:
-            return [OutOfMemory(str(error))], 0
+            return [kind(str(error))], 0
     # Here the error no longer keeps alive what the engine had in memory.
     half = len(items) // 2
-    first, halved_first = run_in_halves(run, items[:half])
-    second, halved_second = run_in_halves(run, items[half:])
+    first, halved_first = run_in_halves(run, items[:half], kind)
+    second, halved_second = run_in_halves(run, items[half:], kind)
     return first + second, 1 + halved_first + halved_second

@@ -106,18 +106,6 @@ def test_files_that_are_there_are_kept_unless_they_may_go(server, clips):
     assert [*read_files(repeated).values()] == [*read_files(expected).values()]
 
 
-def test_another_job_does_not_go_on_with_the_journal(server, clips):
-    with pytest.raises(Stop):
-        run(make_job(server, clips, "captions.jsonl"), 3)
-    for other in (
-        make_job(server, clips, "captions.jsonl", every="1s"),
-        make_job(server, clips[:2], "captions.jsonl"),
-        make_job(server, clips, "captions.jsonl", is_full_size=True),
-    ):
-        with pytest.raises(OutputError, match=r"captions.jsonl.part was begun with"):
-            run(other)
-
-
 ORIGIN = {"url": "http://x", "every": {"frames": 1}, "files": [["a.mp4", 5, 7]]}
 EVENTS: list[CaptionAnswer | VideoEnd] = [
     CaptionAnswer(0, (0, 1), (0.0, 0.04), ("a red circle", "an “é”\nin two lines")),

@@ -1,8 +1,7 @@
-"""`python -m clients` with each of its commands, which is killed and started again."""
+"""`python -m clients` with its commands, as a user runs, stops and repeats them."""
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from tests.clients.processes import run, run_process, start
 from tests.scripted_server import LIMIT_S
 
 REQUESTS = 40
-CAPTION = ("caption", "a.mp4", "b.mkv", "-o", "out.jsonl", "--mode", "stream-single")
+CAPTION = ("caption", "a.mp4", "b.mkv", "-o", "out.jsonl")
 TRANSLATE = ("translate", "a.csv", "--column", "text", "--to", "fr", "--from", "en")
-AT_ONCE = ("--requests-in-flight", "3")
 
 
 @pytest.fixture
@@ -35,36 +33,6 @@ def folder(tmp_path: Path) -> Path:
 def expect(count: int = REQUESTS * MAX_TEXTS) -> bytes:
     rows = [f"{number},text {number},[text {number}]\r\n" for number in range(count)]
     return ("id,text,text_fr\r\n" + "".join(rows)).encode()
-
-
-def read_records(folder: Path) -> list[tuple[str, int, float, str]]:
-    lines = (folder / "out.jsonl").read_text("utf-8").splitlines()
-    return [tuple(json.loads(line).values()) for line in lines]
-
-
-CAPTIONS = [
-    (video, number, number / 10, f"number {number}")
-    for video, count in (("a.mp4", 60), ("b.mkv", 30))
-    for number in range(count)
-]
-
-
-@pytest.mark.slow
-def test_captions_of_a_killed_run_are_gone_on_with(folder, fake):
-    requests = 31
-    fake.will(*["answer"] * (requests - 1), *["hang"] * 3)
-    killed = start(folder, fake.url, *CAPTION, *AT_ONCE)
-    fake.wait_for_requests(requests)
-    killed.kill()
-    killed.communicate(timeout=LIMIT_S)
-    assert not (folder / "out.jsonl").exists()
-    fake.will()
-    fake.asked.clear()
-    assert run(folder, fake.url, *CAPTION, *AT_ONCE) == (0, "")
-    # Only requests that were under way or waited for their turn are sent again.
-    assert 90 - requests < len(fake.arrays) <= 90 - requests + 2 * 3 + 2
-    assert read_records(folder) == CAPTIONS
-    assert not list(folder.glob("*.part"))
 
 
 def test_every_option_reaches_the_stack(stack, folder, monkeypatch):

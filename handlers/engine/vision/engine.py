@@ -31,77 +31,14 @@ class Image:
     width: int
 
 
-class Preprocessor:
-    """Does what a model directory's image processor says.
+class VisionEngine:
+    """Loads a Hugging Face directory: float32 on a CPU, float16 or bfloat16 on a GPU. `kind`
+    is the Transformers class that reads it.
 
-    The processor scales and crops each frame. If it then only multiplies and shifts each
-    pixel, as usual, that is done for all images at once on the device, and a frame that
+    The image processor scales and crops each frame. If it then only multiplies and shifts
+    each pixel, as usual, that is done for all images at once on the device, and a frame that
     already has the right size skips the processor.
     """
-
-    def __init__(
-        self, directory: Path, *, device: torch.device, dtype: torch.dtype
-    ) -> None:
-        self.processor = AutoImageProcessor.from_pretrained(
-            directory, backend="pil", local_files_only=True
-        )
-        self._device, self._dtype = device, dtype
-        self._is_usual = _is_usual(self.processor)
-        has_size = bool(self.processor.size and self.processor.size.get("height"))
-        is_scaled = self._is_usual and has_size and not self.processor.do_center_crop
-        #: Frames of this shape need no scaling.
-        self._shape = (*read_input_size(directory), 3) if is_scaled else None
-        self._factor, self._shift = (
-            part.to(device) for part in _read_colours(self.processor)
-        )
-
-    def preprocess(self, frame: Frame) -> Image:
-        """The frame scaled to the model's size, on the CPU."""
-        height, width, _ = frame.shape
-        if frame.shape == self._shape:
-            return Image(frame, height, width)
-        # Images are not padded to other images' sizes: see `map_batches`.
-        options = {"input_data_format": "channels_last", "do_pad": False}
-        if self._is_usual:
-            options |= {"do_rescale": False, "do_normalize": False}
-        pixels = np.asarray(self.processor(frame, **options)["pixel_values"][0])
-        if self._is_usual:
-            pixels = np.moveaxis(pixels, 0, -1)
-        return Image(pixels, height, width)
-
-    def map_batches(
-        self,
-        images: Sequence[Image],
-        compute: Callable[[list[int], torch.Tensor], Sequence[Answer]],
-    ) -> list[Answer]:
-        """One answer per image, in order. `compute` gets the places of images of one size and
-        their pixels on the device, and answers each.
-
-        A model that keeps the proportions of images gets a batch for each size, because
-        padding would change the answers.
-        """
-        sizes: dict[tuple[int, ...], list[int]] = {}
-        for place, image in enumerate(images):
-            sizes.setdefault(image.pixels.shape, []).append(place)
-        answers: dict[int, Answer] = {}
-        for places in sizes.values():
-            pixels = np.stack([images[place].pixels for place in places])
-            answers.update(
-                zip(places, compute(places, self._read(pixels)), strict=True)
-            )
-        return [answers[place] for place in range(len(images))]
-
-    def _read(self, pixels: NDArray[Any]) -> torch.Tensor:
-        values = torch.from_numpy(pixels).to(self._device)
-        if self._is_usual:
-            values = values.permute(0, 3, 1, 2)
-            values = torch.addcmul(self._shift, values, self._factor)
-        return values.to(self._dtype)
-
-
-class VisionEngine(Preprocessor):
-    """Loads a Hugging Face directory: float32 on a CPU, float16 or bfloat16 on a GPU. `kind`
-    is the Transformers class that reads it."""
 
     def __init__(
         self,
@@ -112,23 +49,73 @@ class VisionEngine(Preprocessor):
         index: int = 0,
         compute_type: str = "float32",
     ) -> None:
-        place = choose_device(device, index)
-        dtype = getattr(torch, compute_type)
-        super().__init__(directory, device=place, dtype=dtype)
+        self._device = choose_device(device, index)
+        self._dtype = getattr(torch, compute_type)
+        self.processor = AutoImageProcessor.from_pretrained(
+            directory, backend="pil", local_files_only=True
+        )
+        self._is_usual = _is_usual(self.processor)
+        has_size = bool(self.processor.size and self.processor.size.get("height"))
+        is_scaled = self._is_usual and has_size and not self.processor.do_center_crop
+        #: Frames of this shape need no scaling.
+        self._shape = (*read_input_size(directory), 3) if is_scaled else None
+        self._factor, self._shift = (
+            part.to(self._device) for part in _read_colours(self.processor)
+        )
         # Parts that Transformers has loaded in another precision, as BLIP-2's Q-Former, keep
         # theirs. Weights that are pickled are not read.
         model = kind.from_pretrained(
-            directory, dtype=dtype, local_files_only=True, use_safetensors=True
+            directory, dtype=self._dtype, local_files_only=True, use_safetensors=True
         )
-        self.model = model.to(place).eval()
+        self.model = model.to(self._device).eval()
+
+    def preprocess(self, frame: Frame) -> Image:
+        """The frame scaled to the model's size, on the CPU."""
+        height, width, _ = frame.shape
+        if frame.shape == self._shape:
+            return Image(frame, height, width)
+        # Images are not padded to other images' sizes: see `infer`.
+        options = {"input_data_format": "channels_last", "do_pad": False}
+        if self._is_usual:
+            options |= {"do_rescale": False, "do_normalize": False}
+        pixels = np.asarray(self.processor(frame, **options)["pixel_values"][0])
+        if self._is_usual:
+            pixels = np.moveaxis(pixels, 0, -1)
+        return Image(pixels, height, width)
 
     def infer(
         self,
         images: Sequence[Image],
         compute: Callable[[list[int], torch.Tensor], Sequence[Answer]],
     ) -> list[Answer]:
-        """One answer per image, in order. Raises OutOfMemory or DeviceFault."""
-        return infer(lambda: self.map_batches(images, compute))
+        """One answer per image, in order. `compute` gets the places of images of one size and
+        their pixels on the device, and answers each. Raises OutOfMemory or DeviceFault.
+
+        A model that keeps the proportions of images gets a batch for each size, because
+        padding would change the answers.
+        """
+        sizes: dict[tuple[int, ...], list[int]] = {}
+        for place, image in enumerate(images):
+            sizes.setdefault(image.pixels.shape, []).append(place)
+
+        def run() -> dict[int, Answer]:
+            answers: dict[int, Answer] = {}
+            for places in sizes.values():
+                pixels = self._read(
+                    np.stack([images[place].pixels for place in places])
+                )
+                answers |= zip(places, compute(places, pixels), strict=True)
+            return answers
+
+        answers = infer(run)
+        return [answers[place] for place in range(len(images))]
+
+    def _read(self, pixels: NDArray[Any]) -> torch.Tensor:
+        values = torch.from_numpy(pixels).to(self._device)
+        if self._is_usual:
+            values = values.permute(0, 3, 1, 2)
+            values = torch.addcmul(self._shift, values, self._factor)
+        return values.to(self._dtype)
 
 
 def _is_usual(processor: Any) -> bool:

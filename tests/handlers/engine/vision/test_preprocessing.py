@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from transformers.models.efficientnet.image_processing_pil_efficientnet import (
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from handlers.engine.vision.decoding import Frame
-from handlers.engine.vision.engine import Preprocessor
+from handlers.engine.vision.engine import VisionEngine
 from tests.random_vision import SIDE, draw_frames
 
 #: Sizes, some of which look like the channels of an image.
@@ -28,17 +29,24 @@ FRAMES = [
     for height, width in SIZES
     for frame in draw_frames(2, height=height, width=width)
 ]
-CPU = torch.device("cpu")
 
 
-def make(directory: Path, dtype: torch.dtype = torch.float32) -> Preprocessor:
-    return Preprocessor(directory, device=CPU, dtype=dtype)
+class NoModel:
+    """Loads nothing: here only the processor is asked."""
+
+    @staticmethod
+    def from_pretrained(*_: Any, **__: Any) -> torch.nn.Module:
+        return torch.nn.Identity()
 
 
-def read(preprocessor: Preprocessor, frames: Sequence[Frame]) -> list[torch.Tensor]:
+def make(directory: Path, compute_type: str = "float32") -> VisionEngine:
+    return VisionEngine(NoModel, directory, compute_type=compute_type)
+
+
+def read(engine: VisionEngine, frames: Sequence[Frame]) -> list[torch.Tensor]:
     """The pixels of each frame as the model gets them."""
-    images = [preprocessor.preprocess(frame) for frame in frames]
-    return preprocessor.map_batches(images, lambda _, pixels: list(pixels))
+    images = [engine.preprocess(frame) for frame in frames]
+    return engine.infer(images, lambda _, pixels: list(pixels))
 
 
 def expect(directory: Path, frame: Frame) -> torch.Tensor:
@@ -64,7 +72,7 @@ def test_pixels_are_those_of_the_image_processor(directory: Path):
 
 
 def test_pixels_are_in_the_models_precision(blip2: Path):
-    (pixels,) = read(make(blip2, torch.bfloat16), FRAMES[:1])
+    (pixels,) = read(make(blip2, "bfloat16"), FRAMES[:1])
     assert pixels.dtype == torch.bfloat16
 
 
@@ -117,7 +125,7 @@ def test_a_large_frame_is_kept_small_and_its_size_is_remembered(rt_detr: Path):
 
 
 def test_images_of_one_size_go_to_the_model_together(detr: Path):
-    preprocessor = make(detr)
+    engine = make(detr)
     sizes = [(48, 60), (60, 48), (96, 120)]
     frames = [f for h, w in sizes for f in draw_frames(1, height=h, width=w)]
     batches: list[tuple[list[int], tuple[int, ...]]] = []
@@ -126,6 +134,6 @@ def test_images_of_one_size_go_to_the_model_together(detr: Path):
         batches.append((places, tuple(pixels.shape)))
         return places
 
-    images = [*map(preprocessor.preprocess, frames)]
-    assert preprocessor.map_batches(images, compute) == [0, 1, 2]
+    images = [*map(engine.preprocess, frames)]
+    assert engine.infer(images, compute) == [0, 1, 2]
     assert batches == [([0, 2], (2, 3, 48, 60)), ([1], (1, 3, 60, 48))]
