@@ -16,7 +16,6 @@ from tests.gateway.conftest import MakeClient
 
 TERMS = {"work station": "작업대", "Acme": "Acme"}
 GLOSSARY = {"name": "Ours", "src_lang": "en", "tgt_lang": "ko", "entries": TERMS}
-URL = "/glossaries?name=Ours&src_lang=en&tgt_lang=ko"
 
 
 @pytest.fixture
@@ -45,14 +44,6 @@ def translate(client: FlaskClient, text: Any, **fields: Any) -> TestResponse:
     return client.post("/translate", json=body)
 
 
-def test_a_table_is_a_whole_body(client):
-    headers = {"Content-Type": "text/tab-separated-values; charset=utf-8"}
-    made = client.post(URL, data=b"\xef\xbb\xbfa\tb\r\nc, d\te", headers=headers)
-    assert made.status_code == 201
-    entries = client.get(f"/glossaries/{made.json['id']}/entries").text
-    assert entries == "a\tb\nc, d\te"
-
-
 @pytest.mark.parametrize(
     ("changes", "field", "expected"),
     [
@@ -69,14 +60,6 @@ def test_what_is_wrong_with_a_glossary_is_said(client, changes, field, expected)
     assert response.status_code == 422
     (error,) = response.json.get("errors") or [response.json]
     assert (error["field"], expected in response.json["detail"]) == (field, True)
-
-
-@pytest.mark.parametrize("by", ["id", "name"])
-def test_a_translation_has_the_terms(client, make, torchserve, by):
-    made = make()
-    response = translate(client, "My work station is an Acme.", glossary=made[by])
-    assert response.json == {"translated": "ko:My 작업대 is an Acme."}
-    assert torchserve.calls[-1].row["src_text"] == "My {0} is an {1}."
 
 
 def test_the_dictionary_is_that_of_the_identified_language(client, make):

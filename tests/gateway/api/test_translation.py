@@ -49,22 +49,6 @@ def test_blank_text_comes_back_and_no_model_is_asked(post, torchserve, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"),
-    [
-        ('A <g id="1">bold</g> word', ["A {0}bold{1} word"]),
-        ('A <x id="1"/>word', ["A {0}word"]),
-        ('One.<x id="1"/> Two.', ["One.", "Two."]),
-        ('Keep <g translate="no">this</g> &amp; that', ["Keep {0} & that"]),
-    ],
-    ids=["pair", "empty", "between-sentences", "kept"],
-)
-def test_elements_of_xml_stay_where_they_belong(post, torchserve, text, asked):
-    answer = post(src_text=text, format="xml").json["translated"]
-    assert answer.replace("ko:", "") == text
-    assert sorted(call.row["src_text"] for call in torchserve.calls) == sorted(asked)
-
-
-@pytest.mark.parametrize(
     ("text", "field"),
     [("a <g>b", "src_text"), (["a", "b & c"], "src_text[1]")],
     ids=["one", "list"],

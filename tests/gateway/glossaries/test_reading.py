@@ -49,7 +49,6 @@ def make(
 @pytest.mark.parametrize(
     "upload",
     [
-        pytest.param(make("GlossaryFields", {"name": "a", **THEIRS}), id="JSON"),
         pytest.param(
             make("GlossaryFields", THEIRS, query="name=a"), id="a field in the URL"
         ),
@@ -63,10 +62,6 @@ def make(
                 FORM,
             ),
             id="form",
-        ),
-        pytest.param(
-            make("MultilingualFields", {"name": "a", "dictionaries": [THEIRS]}),
-            id="dictionaries",
         ),
         pytest.param(
             make(
