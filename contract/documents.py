@@ -1,10 +1,35 @@
-"""The secret with which the program for documents shows the gateway for whom it asks."""
+"""The folder of documents, and the secret with which the program that translates them shows
+the gateway for whom it asks."""
 
 from __future__ import annotations
 
+import secrets
+from pathlib import Path
 from typing import Final
+
+from contract import durable, variables
 
 #: The secret that only programs of this stack can read.
 WORKER_HEADER: Final = "X-Babelgate-Worker"
 #: The id of the key that pays.
 OWNER_HEADER: Final = "X-Babelgate-Key-Id"
+_ROOT = Path(__file__).parents[1]
+_BYTES = 32
+
+
+def find_documents(given: Path | None) -> Path:
+    """The folder of all documents, which several machines may share."""
+    return _ROOT / given if given not in (None, Path()) else _find_run() / "documents"
+
+
+def read_secret() -> str:
+    """The secret of this stack, which its owner alone can read; the first who asks makes it.
+    Raises OSError."""
+    path = _find_run() / "jobs" / "secret"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    durable.write_once(path, secrets.token_hex(_BYTES))
+    return path.read_text()
+
+
+def _find_run() -> Path:
+    return _ROOT / (variables.find_run() or variables.RUN_DIR.default)

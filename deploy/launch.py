@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 
 from contract import durable, variables
+from contract.documents import find_documents
 from deploy.programs import NGINX
 from deploy.stack import read_object
-from documents.paths import find_documents
 
 _WAIT_S, _LOOK_S = 5, 0.02
 #: Every program but nginx gives way by this much: if no other program has CPU left,

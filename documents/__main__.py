@@ -21,9 +21,9 @@ from pydantic import (
 )
 
 from contract import variables
+from contract.documents import find_documents, read_secret
 from documents.gateway import Gateway
 from documents.jobs import Jobs
-from documents.paths import find_documents, read_secret
 from documents.sandbox import Sandbox
 from documents.storage import DocumentStorage
 

@@ -21,8 +21,9 @@ import os
 import re
 import secrets
 import shutil
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -33,7 +34,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pydantic import TypeAdapter
 
 from contract import durable
-from documents.budget import DiskLimits, DocumentBudget, LimitReached
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +50,29 @@ _ID = re.compile(r"[0-9a-f]{32}")
 _OWNER = re.compile(rf"[0-9a-f]{{12}}|{NOBODY}")
 #: A sweep reads only the folders of the quarters of an hour that have come.
 _EXPIRING, _QUARTER_S = "expiring", 900
+#: The least that a document counts: its folder and files take room whatever is in them.
+_LEAST_BYTES = 64 << 10
+#: The translation needs about as much room as the document.
+_COPIES = 2
+#: An entry without a document is one that a killed program has left, after this many seconds.
+_STRAY_S = 3600.0
 _LONGEST_NAME = 200
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 Status: TypeAlias = Literal["queued", "translating", "done", "failed"]
+
+
+class LimitReached(Exception):
+    """The documents of a caller (`is_own`), or of all, have reached a limit."""
+
+    def __init__(self, limit: int, *, is_own: bool) -> None:
+        super().__init__(limit, is_own)
+        self.limit = limit
+        self.is_own = is_own
+
+
+class NoRoom(LimitReached):
+    """The documents take as many bytes as they may."""
 
 
 class TooManyWaiting(LimitReached):
@@ -62,6 +81,15 @@ class TooManyWaiting(LimitReached):
 
 class Gone(Exception):
     """The document has been deleted, or there never was one, or nobody can read it."""
+
+
+@dataclass(frozen=True)
+class DiskLimits:
+    """The most bytes of all documents, and of one caller's; so much of the disk stays free."""
+
+    of_all: int = sys.maxsize
+    of_one: int = sys.maxsize
+    reserve: int = 0
 
 
 @dataclass(frozen=True)
@@ -159,6 +187,77 @@ def _read_age(path: Path, now: float) -> float:
         return now - path.stat().st_ctime
     except FileNotFoundError:
         return 0.0
+
+
+def _measure(entry: os.DirEntry[str]) -> int:
+    """A file's bytes; it may be gone."""
+    try:
+        return entry.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+class DocumentBudget:
+    """The disk space of all documents. A `mark` is a document's owner, caller and id."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` is that of all documents."""
+        self._folder = folder
+        self._sizes = folder / "sizes"
+
+    def reserve(self, mark: Sequence[str], size: int, room: DiskLimits) -> None:
+        """Keeps room for an upload of `size` bytes. Raises NoRoom and OSError; then `settle`
+        takes it back."""
+        self._sizes.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.set(mark, size)
+        if shutil.disk_usage(self._folder).free - _COPIES * size < room.reserve:
+            raise NoRoom(room.of_all, is_own=False)
+        own, total = self._add_up(mark[1])
+        if own > room.of_one or total > room.of_all:
+            self._remove_strays()
+            own, total = self._add_up(mark[1])
+        if own > room.of_one:
+            raise NoRoom(room.of_one, is_own=True)
+        if total > room.of_all:
+            raise NoRoom(room.of_all, is_own=False)
+
+    def set(self, mark: Sequence[str], size: int) -> None:
+        """Says how large an upload is. Raises OSError."""
+        with self._find(mark).open("ab") as file:
+            file.truncate(max(_LEAST_BYTES, _COPIES * size))
+
+    def settle(self, mark: Sequence[str], kept: Path) -> None:
+        """Counts what is in a document's folder, nothing where there is none. On a full disk
+        it counts what it did before."""
+        with suppress(OSError):
+            if kept.exists():
+                self.set(mark, sum(map(_measure, os.scandir(kept))) // _COPIES)
+            else:
+                self._find(mark).unlink(missing_ok=True)
+
+    def _add_up(self, caller: str) -> tuple[int, int]:
+        own = total = 0
+        for entry in self._list():
+            size = _measure(entry)
+            total += size
+            own += size if entry.name.split("~")[1] == caller else 0
+        return own, total
+
+    def _remove_strays(self) -> None:
+        for entry in self._list():
+            owner, _, document_id = entry.name.split("~")
+            places = ("kept", owner, document_id), ("incoming", document_id)
+            is_there = any(self._folder.joinpath(*place).exists() for place in places)
+            with suppress(FileNotFoundError):
+                if not is_there and time.time() - entry.stat().st_mtime > _STRAY_S:
+                    os.unlink(entry)
+
+    def _find(self, mark: Sequence[str]) -> Path:
+        return self._sizes / "~".join(mark)
+
+    def _list(self) -> Iterator[os.DirEntry[str]]:
+        found = os.scandir(self._sizes)
+        return (entry for entry in found if entry.name.count("~") == len("~~"))
 
 
 class DocumentFolder:
@@ -304,8 +403,7 @@ class DocumentStorage:
     ) -> list[UnfinishedDocument]:
         """Sort jobs by how long they have waited, the longest first."""
         now = time.time()
-        ages = {job: _read_age(self._find_mark(job), now) for job in jobs}
-        return sorted(ages, key=lambda job: ages[job], reverse=True)
+        return sorted(jobs, key=lambda job: -_read_age(self._find_mark(job), now))
 
     def is_complete(self, job: UnfinishedDocument) -> bool:
         """Whether its upload has ended."""
@@ -334,12 +432,9 @@ class DocumentStorage:
         self.finish(UnfinishedDocument(order.owner, order.caller, order.id))
         shutil.rmtree(trash, ignore_errors=True)
 
-    def put_aside(self, owner: str, document_id: str) -> None:
-        """Moves what nobody can read out of the way, if there is anything."""
-        self._put_aside(self._find(owner, document_id))
-
-    def _put_aside(self, path: Path) -> None:
-        with self._guard(path):
+    def put_aside(self, *names: str) -> None:
+        """Moves a document or an owner that nobody can read out of the way, if it is there."""
+        with self._guard(path := self._find(*names)):
             aside = self.folder / "aside"
             aside.mkdir(mode=0o700, exist_ok=True)
             durable.rename(path, aside / f"{secrets.token_hex(4)}-{path.name[:100]}")
@@ -357,8 +452,8 @@ class DocumentStorage:
                 self._told.add(path)
                 log.error("%.8s… is skipped: %s", path.name, type(error).__name__)
 
-    def _find(self, owner: str, document_id: str) -> Path:
-        return self.folder / "kept" / owner / document_id
+    def _find(self, *names: str) -> Path:
+        return self.folder.joinpath("kept", *names)
 
     def sweep(self, now: float) -> list[str]:
         """Deletes what is due, and what killed programs left. Returns documents' ids."""
@@ -386,7 +481,7 @@ class DocumentStorage:
         kept = self.folder / "kept"
         for owner in _list_names(kept):
             if not (_OWNER.fullmatch(owner) and (kept / owner).is_dir()):
-                self._put_aside(kept / owner)
+                self.put_aside(owner)
             names: list[str] = []
             with self._guard(kept / owner):
                 names = _list_names(kept / owner)

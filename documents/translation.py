@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 from clients.translations import TranslationOptions
 from contract import durable
@@ -83,11 +83,8 @@ class CancellationWatch:
                 raise WorkerStopped
 
 
-class _Sent(NamedTuple):
-    """A request of several texts, and its answer to come."""
-
-    chunk: list[TextPiece]
-    answer: Future[list[str]]
+#: A request of several texts, and its answer to come.
+_Sent: TypeAlias = tuple[list[TextPiece], Future[list[str]]]
 
 
 class DocumentTranslation:
@@ -220,8 +217,7 @@ class DocumentTranslation:
             room = max(0, int(translator.pace.allowed) - len(sent))
             for chunk in islice(chunks, room):
                 texts = [piece.text for piece in chunk]
-                answer = pool.submit(translator.translate, texts, wanted)
-                sent.append(_Sent(chunk, answer))
+                sent.append((chunk, pool.submit(translator.translate, texts, wanted)))
             return bool(sent)
 
         with (
@@ -230,7 +226,7 @@ class DocumentTranslation:
         ):
             try:
                 while send():
-                    self._keep(sent[0], journal)
+                    self._keep(*sent[0], journal)
                     sent.popleft()
                     self._look()
             except WorkerStopped:
@@ -239,17 +235,22 @@ class DocumentTranslation:
             finally:
                 watch.ended.set()
 
-    def _keep(self, sent: _Sent, journal: DocumentJournal) -> None:
+    def _keep(
+        self,
+        chunk: list[TextPiece],
+        answer: Future[list[str]],
+        journal: DocumentJournal,
+    ) -> None:
         """Waits for an answer and writes it down. Raises TranslationRefused with the text's
         place in the document."""
         if self._state.attempts:
             self._report(attempts=0)
         done = self._state.texts_done
         try:
-            journal.append(sent.chunk, sent.answer.result())
+            journal.append(chunk, answer.result())
         except TranslationRefused as error:
-            raise _place(error, done, sent.chunk) from error
-        done += _count_texts(sent.chunk)
+            raise _place(error, done, chunk) from error
+        done += _count_texts(chunk)
         self._state = replace(self._state, texts_done=done)
 
     def _look(self) -> None:

@@ -24,8 +24,7 @@ ALLOWED = {
     "gateway": {
         *("catalog", "text", "torchserve_backend.management"),
         "gateway.backends.embedded",
-        *("documents.budget", "documents.errors", "documents.formats"),
-        *("documents.storage", "documents.paths"),
+        *("documents.errors", "documents.formats", "documents.storage"),
     },
     "gateway.backends.embedded": {
         *("catalog", "gateway"),
@@ -40,7 +39,6 @@ ALLOWED = {
     "deploy": {
         "catalog",
         *("gateway.settings", "handlers.engine", "ray_backend", "torchserve_backend"),
-        "documents.paths",
     },
     "benchmarks": {
         "catalog",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, groupby
 from typing import TypeAlias
@@ -117,6 +117,10 @@ class Span:
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_filled", has_text(self.parts))
 
+    def fill(self, parts: Sequence[Part]) -> Span:
+        """The same span with other parts."""
+        return Span(self.shell, parts, self.is_container, self.key)
+
 
 Part: TypeAlias = str | Atom | Span
 
@@ -146,14 +150,14 @@ def _find_kind(part: Part) -> object:
 def _merge(parts: list[Part], tidy: Callable[[str], str]) -> Part:
     first = parts[0]
     if isinstance(first, str):
-        return tidy("".join(list_texts(parts)))
+        return tidy("".join(part for part in parts if isinstance(part, str)))
     if len(parts) == 1:
         return first
     if isinstance(first, Atom):
         atoms = (part.elements for part in parts if isinstance(part, Atom))
         return Atom(tuple(chain.from_iterable(atoms)))
     inner = (part.parts for part in parts if isinstance(part, Span))
-    return replace(first, parts=join(chain.from_iterable(inner), tidy))
+    return first.fill(join(chain.from_iterable(inner), tidy))
 
 
 def make_parser() -> etree.XMLParser[Element]:
@@ -264,7 +268,7 @@ def _read(
         found.append(number)
         if child.tag == "g" and isinstance(mark, Span):
             inner = _read(child, marks, found)
-            read.append(replace(mark, parts=inner))
+            read.append(mark.fill(inner))
         elif child.tag == "x" and isinstance(mark, Atom) and is_empty:
             read.append(mark)
         else:
@@ -311,7 +315,7 @@ def make_slots(
         return make_slots(
             span.parts,
             lambda inner, language: build(
-                [*before, replace(span, parts=inner), *after], language
+                [*before, span.fill(inner), *after], language
             ),
         )
     text = "".join(list_texts(middle))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from lxml import etree
@@ -251,7 +251,7 @@ def _style(items: Iterable[Text | Atom | Span]) -> Iterator[Part]:
         if not isinstance(item, Text):
             last = item
         elif isinstance(last, Span) and not item.text.strip():
-            last = replace(last, parts=[item.text])
+            last = last.fill([item.text])
         elif item.style and (item.text.strip() or not isinstance(last, str)):
             last = Span(item.style, [item.text], key=item.style.key)
         else:

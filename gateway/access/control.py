@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any
 
 from contract.dialects import FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
-from contract.documents import OWNER_HEADER, WORKER_HEADER
-from documents.paths import read_secret
+from contract.documents import OWNER_HEADER, WORKER_HEADER, read_secret
 from gateway.access import OPEN_ROUTES, Access
 from gateway.access.keys import ApiKey
 from gateway.access.limits import Limiter

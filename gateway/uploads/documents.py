@@ -18,15 +18,16 @@ import gevent
 from werkzeug.http import parse_options_header
 
 from contract import durable
-from documents.budget import DiskLimits, NoRoom
+from contract.documents import find_documents
 from documents.errors import UnknownFormat
-from documents.paths import find_documents
 from documents.storage import (
     NOBODY,
+    DiskLimits,
     DocumentFolder,
     DocumentLimits,
     DocumentStorage,
     Gone,
+    NoRoom,
     Order,
     Reservation,
     State,

@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 from contract import durable
-from documents.budget import DiskLimits, NoRoom
-from documents.paths import find_documents, read_secret
+from contract.documents import find_documents, read_secret
 from documents.storage import (
     NOBODY,
+    DiskLimits,
     DocumentFolder,
     DocumentLimits,
     DocumentStorage,
     Gone,
+    NoRoom,
     Order,
     State,
     TooManyWaiting,

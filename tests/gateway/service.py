@@ -26,10 +26,10 @@ from typer.testing import CliRunner
 
 import catalog
 from contract import variables
+from contract.documents import read_secret
 from documents import worker
 from documents.gateway import DocumentTranslator, Gateway, Wait
 from documents.jobs import Jobs
-from documents.paths import read_secret
 from documents.sandbox import Allowance, Sandbox
 from documents.storage import DocumentStorage, Order
 from gateway.__main__ import app as commands

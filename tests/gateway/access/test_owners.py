@@ -11,8 +11,7 @@ from flask.testing import FlaskClient
 from urllib3 import encode_multipart_formdata
 from werkzeug.test import TestResponse
 
-from contract.documents import OWNER_HEADER, WORKER_HEADER
-from documents.paths import read_secret
+from contract.documents import OWNER_HEADER, WORKER_HEADER, read_secret
 from documents.storage import DocumentStorage as Documents
 from gateway.access.keys import Grant, read_id
 from gateway.services.translation import TranslationService
