@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,13 @@ import pytest
 import yaml
 
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
+from documents.formats import find_format
 from documents.formats.subtitles import divide
+from tests.documents.formats.packing import mark, pack_docx, pack_pptx, unpack
+from tests.documents.formats.packing import translate as change_all
+from tests.documents.formats.paragraphs import CASES, SHAPES
+from tests.documents.formats.test_epub import AROUND, pack_epub
+from tests.documents.formats.test_opendocument import pack_odf
 from tests.documents.formats.translating import keep, read, shout, translate
 
 GROUPS = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text("utf-8"))
@@ -28,6 +35,44 @@ def list_cases(kind: str) -> list[Any]:
             case = pytest.param(name, document, *expected, id=f"{name} {content[:30]}")
             cases.append(case)
     return cases
+
+
+DEEP = [*(f'<g id="{n}">a' for n in range(1, 99)), "</g>" * 98]
+#: Functions that put a paragraph into a document, with the texts around it.
+PACKERS: dict[str, tuple[Callable[[Path, str], Path], list[str]]] = {
+    "a.docx": (pack_docx, []),
+    "a.pptx": (lambda folder, inner: pack_pptx(folder, f"<a:p>{inner}</a:p>"), []),
+    "a.odt": (lambda folder, inner: pack_odf(folder, f"<text:p>{inner}</text:p>"), []),
+    "a.epub": (pack_epub, AROUND),
+}
+PARAGRAPHS = {
+    "a.docx": list(CASES.values()),
+    "a.pptx": list(SHAPES.values()),
+    **{g["name"]: g["paragraphs"] for g in GROUPS if "paragraphs" in g},
+}
+PARAGRAPHS["a.epub"].append(["<i>a" * 99 + "</i>" * 99, ["a" + "".join(DEEP)]])
+
+
+@pytest.mark.parametrize(
+    ("name", "paragraph", "texts"),
+    [
+        pytest.param(name, *case, id=f"{name} {case[0][:30]}")
+        for name, cases in PARAGRAPHS.items()
+        for case in cases
+    ],
+)
+def test_a_paragraph_is_one_text(tmp_path: Path, name, paragraph, texts):
+    pack, around = PACKERS[name]
+    form, source, expected = (
+        find_format(name),
+        pack(tmp_path, paragraph),
+        around + texts,
+    )
+    assert list(form.read(source, "de")) == expected
+    written = change_all(form, source, mark)
+    assert list(form.read(written, "de")) == [mark(text) for text in expected]
+    language = "en" if name == "a.epub" else "ar"
+    assert unpack(change_all(form, source, str, language)) == unpack(source)
 
 
 @pytest.mark.parametrize(("name", "document", "texts"), list_cases("texts"))

@@ -44,55 +44,7 @@ def pack_epub(folder: Path, body: str, attributes: str = "", **more: str) -> Pat
     return pack(folder / "a.epub", members | more)
 
 
-DEEP = [*(f'<g id="{n}">a' for n in range(1, 99)), "</g>" * 98]
-CASES = {
-    "blocks": ("<h1>One</h1> <p>Two</p>", ["One", "Two"]),
-    "text between blocks": ("<div>a<p>b</p>c<hr/>d</div>", ["a", "b", "c", "d"]),
-    "inline": (
-        '<p>Press <b class="k">Go</b> <i>now</i>.</p>',
-        ['Press <g id="1">Go</g> <g id="2">now</g>.'],
-    ),
-    "all in one": ("<p><span><b>Hello</b></span></p>", ["Hello"]),
-    "a link": ('<p>See <a href="#b">it</a></p>', ['See <g id="1">it</g>']),
-    "an anchor": ('<p>one<a id="p1"></a>two</p>', ['one<x id="1"/>two']),
-    "a link around a block": ("<a><div>a</div></a>", ["a"]),
-    "an image and a break": (
-        '<p>a<img alt="x"/>b<br/>c</p>',
-        ['a<x id="1"/>b<x id="2"/>c'],
-    ),
-    "code": (
-        "<p>call <code>f()</code> now</p><pre>kept</pre>",
-        ['call <x id="1"/> now'],
-    ),
-    "what is not translated": (
-        '<p translate="no">a</p><p>b <i class="notranslate x">c</i> d</p>',
-        ['b <x id="1"/> d'],
-    ),
-    "other vocabularies": (
-        '<p>a <m xmlns="http://www.w3.org/1998/Math/MathML">x</m> b</p>',
-        ['a <x id="1"/> b'],
-    ),
-    "ruby": ("<p>a<ruby>漢<rp>(</rp><rt>kan</rt></ruby>b</p>", ["a漢b"]),
-    "names of HTML": ("<p>a&nbsp;b &lt;&eacute;</p>", ["a\u00a0b &lt;é"]),
-    "white space": ("<p>\n  a\n  b</p>", [" a b"]),
-    "a list to choose from": (
-        "<p>a <select><option>b</option></select> c</p>",
-        ['a <x id="1"/> c'],
-    ),
-    "deep": ("<i>a" * 99 + "</i>" * 99, ["a" + "".join(DEEP)]),
-    "a table": ("<table><tr><td>a</td><th>b</th></tr></table>", ["a", "b"]),
-    "nothing": ("<p/><p>12</p>", []),
-}
 AROUND = ["The book", "Chapter one", "It"]
-
-
-@pytest.mark.parametrize(("body", "texts"), CASES.values(), ids=CASES)
-def test_texts_are_what_is_between_blocks(tmp_path: Path, body: str, texts: list[str]):
-    source = pack_epub(tmp_path, body)
-    assert list(FORMAT.read(source, "de")) == AROUND + texts
-    written = translate(FORMAT, source, mark)
-    assert list(FORMAT.read(written, "de")) == [mark(text) for text in AROUND + texts]
-    assert unpack(translate(FORMAT, source, str)) == unpack(source)
 
 
 def test_only_the_texts_of_a_chapter_change(tmp_path: Path):

@@ -8,7 +8,7 @@ import pytest
 
 from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
 from documents.formats.opendocument import FORMATS
-from tests.documents.formats.packing import mark, pack, translate, unpack
+from tests.documents.formats.packing import pack, translate, unpack
 
 ODT, ODS, ODP = FORMATS
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
@@ -51,51 +51,6 @@ NOTE = (
     "<text:note><text:note-citation>1</text:note-citation><text:p>A note</text:p>"
     "</text:note>"
 )
-CASES = {
-    "plain": ("Hello", ["Hello"]),
-    "bold": (f"Press {span('bold', 'Go')}!", ['Press <g id="1">Go</g>!']),
-    "all bold": (span("bold", "Hello"), ["Hello"]),
-    "the same look": (span("bold", "Hel") + span("bold2", "lo"), ["Hello"]),
-    "the same look in a sentence": (
-        f"a {span('bold', 'Hel')}{span('bold2', 'lo')} b",
-        ['a <g id="1">Hello</g> b'],
-    ),
-    "only a revision": (f"He{span('rev', 'llo')} there", ["Hello there"]),
-    "another style": (f"He{span('named', 'llo')}", ['He<g id="1">llo</g>']),
-    "a style with a parent": (f"He{span('child', 'llo')}", ['He<g id="1">llo</g>']),
-    "a space in bold": (f"one{span('bold', ' ')}two", ["one two"]),
-    "an empty span": (f"one{span('bold', '')} two", ['one<x id="1"/> two']),
-    "white space": ("one\n   two", ["one two"]),
-    "a link": ("See <text:a>it</text:a>.", ['See <g id="1">it</g>.']),
-    "a content control": (
-        f'Make <c:content-control xmlns:c="{LOEXT}">it</c:content-control>',
-        ['Make <g id="1">it</g>'],
-    ),
-    "a tab and a break": ("one<text:tab/><text:line-break/>two", ['one<x id="1"/>two']),
-    "a page break of the last layout": ("one<text:soft-page-break/> two", ["one two"]),
-    "a note": (f"Text{NOTE} goes on", ['Text<x id="1"/> goes on', "A note"]),
-    "a box": (
-        "<draw:frame><draw:text-box><text:p>In a box</text:p></draw:text-box></draw:frame>",
-        ["In a box"],
-    ),
-    "a field": ("Page <text:page-number>7</text:page-number>.", ['Page <x id="1"/>.']),
-    "ruby": (
-        "see <text:ruby><text:ruby-base>漢</text:ruby-base><text:ruby-text>kan"
-        "</text:ruby-text></text:ruby>字",
-        ["see 漢字"],
-    ),
-    "a comment of XML": ("one <!-- two --> three", ['one <x id="1"/> three']),
-    "a number": ("12", []),
-}
-
-
-@pytest.mark.parametrize(("inner", "texts"), CASES.values(), ids=CASES)
-def test_a_paragraph_is_one_text(tmp_path: Path, inner: str, texts: list[str]):
-    source = pack_odf(tmp_path, f"<text:p>{inner}</text:p>")
-    assert list(ODT.read(source, "de")) == texts
-    written = translate(ODT, source, mark)
-    assert list(ODT.read(written, "de")) == [mark(text) for text in texts]
-    assert unpack(translate(ODT, source, str)) == unpack(source)
 
 
 def test_words_change_places_and_keep_their_formats(tmp_path: Path):

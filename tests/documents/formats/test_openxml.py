@@ -20,40 +20,10 @@ from tests.documents.formats.packing import (
     translate,
     unpack,
 )
-from tests.documents.formats.paragraphs import (
-    BOLD,
-    CASES,
-    LINK,
-    SHAPE_LINK,
-    SHAPES,
-    TWICE,
-    run,
-    shape,
-)
+from tests.documents.formats.paragraphs import BOLD, LINK, SHAPE_LINK, TWICE, run, shape
 from tests.documents.formats.samples import make_xlsx
 
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
-
-
-PARAGRAPHS = [
-    *(
-        pytest.param(DOCX, pack_docx, *case, id=f"docx: {n}")
-        for n, case in CASES.items()
-    ),
-    *(
-        pytest.param(PPTX, pack_pptx, f"<a:p>{paragraph}</a:p>", texts, id=f"pptx: {n}")
-        for n, (paragraph, texts) in SHAPES.items()
-    ),
-]
-
-
-@pytest.mark.parametrize(("form", "pack", "paragraph", "texts"), PARAGRAPHS)
-def test_a_paragraph_is_one_text(tmp_path: Path, form, pack, paragraph, texts):
-    source = pack(tmp_path, paragraph)
-    assert list(form.read(source, "de")) == texts
-    written = translate(form, source, mark)
-    assert list(form.read(written, "de")) == [mark(text) for text in texts]
-    assert unpack(translate(form, source, str, "ar")) == unpack(source)
 
 
 def test_a_box_for_old_and_new_programs_has_the_same_translation(tmp_path: Path):
