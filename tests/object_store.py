@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import requests
+
+from tests.e2e.real_stack import wait_until
 
 _STARTED = re.compile(r"Running on (http://\S+)")
 _LIMIT_S = 60
@@ -38,9 +39,10 @@ def serve_objects(folder: Path, bucket: str) -> Iterator[dict[str, str]]:
 
 
 def _find_url(process: subprocess.Popen[bytes], log: Path) -> str:
-    until = time.monotonic() + _LIMIT_S
-    while not (found := _STARTED.search(log.read_text())):
+    def has_started() -> bool:
         assert process.poll() is None, log.read_text()
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return found[1]
+        return bool(_STARTED.search(log.read_text()))
+
+    wait_until(has_started)
+    found: list[str] = _STARTED.findall(log.read_text())
+    return found[0]

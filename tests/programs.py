@@ -1,7 +1,9 @@
-"""Programs that tests run to their end, and programs that may be missing."""
+"""Programs that tests run, and programs that may be missing."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +31,21 @@ def run(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def spawn(*command: object, cwd: Path = ROOT, **changed: str) -> subprocess.Popen[str]:
+    """Start a program that Ctrl-C ends, with changes of the environment."""
+    return subprocess.Popen(
+        list(map(str, command)),
+        cwd=cwd,
+        env=os.environ | changed,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A program that a shell has started in the background ignores Ctrl-C, and so do
+        # its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
 
 
 def find_or_skip(program: Program) -> Path:

@@ -36,6 +36,10 @@ SIDE = 64
 LABELS = ("person", "circle", "square")
 _WORDS = "a red blue green circle square left right of above below person small".split()
 _PAD, _UNKNOWN, _END = "<pad>", "<unk>", "</s>"
+#: The sizes of a detector.
+_LAYERS = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+_SIZES = dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "d_model"), 32)
+_HEADS = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
 _NAMES: dict[str, Any] = {
     "num_labels": len(LABELS),
     "id2label": dict(enumerate(LABELS)),
@@ -75,20 +79,17 @@ def build_blip2(directory: Path, language_model: str = "opt") -> Path:
         "num_query_tokens": 4,
         "image_token_index": tokens - 1,
     }
-    config = Blip2Config(**settings)
-    _shake(Blip2ForConditionalGeneration, config).save_pretrained(directory)
     processor = BlipImageProcessorPil(size={"height": SIDE, "width": SIDE})
-    processor.save_pretrained(directory)
-    return directory
+    config = Blip2Config(**settings)
+    return _save(directory, Blip2ForConditionalGeneration, config, processor)
 
 
 def build_resnet(directory: Path) -> Path:
     config = ResNetConfig(
         embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], **_NAMES
     )
-    _shake(ResNetForImageClassification, config).save_pretrained(directory)
-    ConvNextImageProcessorPil(size={"shortest_edge": SIDE}).save_pretrained(directory)
-    return directory
+    processor = ConvNextImageProcessorPil(size={"shortest_edge": SIDE})
+    return _save(directory, ResNetForImageClassification, config, processor)
 
 
 def build_rt_detr(directory: Path) -> Path:
@@ -100,10 +101,6 @@ def build_rt_detr(directory: Path) -> Path:
         layer_type="basic",
         out_features=["stage2", "stage3", "stage4"],
     )
-    sizes = dict.fromkeys(
-        ("encoder_hidden_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_model"), 32
-    )
-    heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
     config = RTDetrConfig(
         backbone_config=backbone,
         encoder_in_channels=[16, 16, 16],
@@ -111,21 +108,17 @@ def build_rt_detr(directory: Path) -> Path:
         decoder_layers=2,
         num_queries=20,
         num_denoising=0,
-        **sizes,
-        **heads,
+        encoder_hidden_dim=32,
+        **_SIZES,
+        **_HEADS,
         **_NAMES,
     )
-    _shake(RTDetrForObjectDetection, config).save_pretrained(directory)
     processor = RTDetrImageProcessorPil(size={"height": SIDE, "width": SIDE})
-    processor.save_pretrained(directory)
-    return directory
+    return _save(directory, RTDetrForObjectDetection, config, processor)
 
 
 def build_detr(directory: Path) -> Path:
     """A detector that keeps the proportions of a picture."""
-    layers = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
-    sizes = dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "d_model"), 32)
-    heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
     config = DetrConfig(
         use_timm_backbone=False,
         backbone=None,
@@ -136,13 +129,17 @@ def build_detr(directory: Path) -> Path:
             out_features=["stage2"],
         ),
         num_queries=5,
-        **layers,
-        **sizes,
-        **heads,
+        **_LAYERS,
+        **_SIZES,
+        **_HEADS,
         **_NAMES,
     )
-    _shake(DetrForObjectDetection, config).save_pretrained(directory)
     processor = DetrImageProcessorPil(size={"shortest_edge": 48, "longest_edge": 96})
+    return _save(directory, DetrForObjectDetection, config, processor)
+
+
+def _save(directory: Path, kind: Any, config: Any, processor: Any) -> Path:
+    _shake(kind, config).save_pretrained(directory)
     processor.save_pretrained(directory)
     return directory
 

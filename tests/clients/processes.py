@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import signal
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -13,24 +11,15 @@ from pathlib import Path
 import pytest
 
 from clients.__main__ import app
+from deploy.stack import ROOT
+from tests.programs import spawn
 from tests.scripted_server import LIMIT_S
-
-ROOT = Path(__file__).parents[2]
 
 
 def start(folder: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
     """A command in a folder; what is there to import wins over what is installed."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "clients", *arguments, "--url", url],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A program that a shell has started in the background ignores Ctrl-C, and so do
-        # its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    command = (sys.executable, "-m", "clients", *arguments, "--url", url)
+    return spawn(*command, cwd=folder, PYTHONPATH=f"{folder}:{ROOT}")
 
 
 def run(folder: Path, url: str, *arguments: str) -> tuple[int, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,10 +27,6 @@ def list_texts(count: int) -> list[str]:
     return [NEWCOMERS[number % len(NEWCOMERS)] for number in range(count)]
 
 
-def is_longer(path: Path, size_bytes: int) -> bool:
-    return path.exists() and path.stat().st_size > size_bytes
-
-
 def test_every_format_has_the_translations_that_each_text_has_alone(
     url: str, french: dict[str, str], tmp_path: Path
 ):
@@ -52,24 +47,6 @@ def test_every_format_has_the_translations_that_each_text_has_alone(
     first, second, *_ = (tmp_path / "fr/c.fr.csv").read_bytes().splitlines(True)
     assert first == b"n,text,text_fr\r\n"
     assert second == f'0,"{texts[0]}",{expected[0]}\r\n'.encode()
-
-
-def test_a_run_that_is_killed_twice_goes_on_with_the_same_result(
-    url: str, french: dict[str, str], tmp_path: Path
-):
-    texts = list_texts(6_000)
-    (tmp_path / "a.txt").write_text("".join(f"{text}\n" for text in texts))
-    command = ("translate", "a.txt", "--from", "en", "--to", "fr")
-    journal = tmp_path / "a.fr.txt.part"
-    for size in (1000, 50_000):
-        killed = start(tmp_path, url, *command, "--requests-in-flight", "2")
-        wait_until(partial(is_longer, journal, size))
-        killed.kill()
-        killed.communicate(timeout=60)
-        assert not (tmp_path / "a.fr.txt").exists()
-    assert run(tmp_path, url, *command) == (0, "")
-    found = (tmp_path / "a.fr.txt").read_text("utf-8").splitlines()
-    assert found == [french[text] for text in texts]
 
 
 def test_documents_are_translated_and_a_killed_run_goes_on(

@@ -5,7 +5,6 @@ exactly once.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -27,6 +26,7 @@ from ray_backend.bulk.storage import KEPT, ObjectFolder
 from tests.clients.drawing import draw_number, write_video
 from tests.e2e.real_stack import list_listening, wait_until, write_command
 from tests.object_store import serve_objects
+from tests.programs import spawn
 
 pytestmark = pytest.mark.faults
 
@@ -80,15 +80,7 @@ class Place:
             "BABELGATE_MAP": str(self.folder / "map.json"),
             "TMPDIR": str(self.temporary),
         }
-        return subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=os.environ | changed,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
+        return spawn(*command, cwd=ROOT, **changed)
 
     @contextmanager
     def start(

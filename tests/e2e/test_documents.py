@@ -7,7 +7,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from html.parser import HTMLParser
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -144,18 +144,6 @@ def test_a_sentence_that_is_too_long_is_divided_and_says_where(url: str):
     answer = ask(url, "word 1 " * 300, "de", src_lang="en")
     assert answer["translated"]
     assert any("longer than the model takes" in w for w in answer["warnings"])
-
-
-@pytest.mark.parametrize(
-    ("source", "target"), [*product(("en", "ja", "ru"), ("fr", "ko"))]
-)
-def test_an_unnamed_language_is_identified(url: str, source: str, target: str):
-    texts = [FRAMES[source].format("Anna"), "OK", ""]
-    answer = ask(url, texts, target)
-    named = ask(url, texts[0], target, src_lang=source)
-    assert answer["translated"] == [named["translated"], "OK", ""]
-    assert answer["src_lang"] == [source, "und", "und"]
-    assert "name src_lang" in answer["warnings"][-1]
 
 
 def test_alternatives_come_with_scores_best_first(url: str):

@@ -21,10 +21,11 @@ import requests
 
 from benchmarks.instruments.ports import claim_port_offset
 from deploy.launch import is_alive
-from deploy.stack import ROOT, Stack
+from deploy.stack import Stack
 from deploy.supervision import Supervision
 from deploy.watch import BOUNDS
 from tests.e2e.real_stack import is_ready, operate, processes, start_stack, wait_until
+from tests.programs import spawn
 
 pytestmark = pytest.mark.faults
 
@@ -227,22 +228,14 @@ def test_ctrl_c_while_it_starts_leaves_nothing(tmp_path: Path, cache: Path):
     (tmp_path / "map.json").write_text(json.dumps(SMALL))
     run = tmp_path / "run"
     options = ["--map", str(tmp_path / "map.json"), "--run-dir", str(run)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "deploy", "up", *options]
-        + ["--port-offset", str(claim_port_offset())],
-        cwd=ROOT,
-        env=os.environ | {"BABELGATE_CACHE": str(cache)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        # A program that a shell has started in the background ignores Ctrl-C, and so do
-        # its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    up = (sys.executable, "-m", "deploy", "up", *options)
+    with spawn(
+        *(*up, "--port-offset", claim_port_offset()), BABELGATE_CACHE=str(cache)
     ) as process:
         wait_until((run / "torchserve.group").exists)
         started = processes(Stack(run, Path()))
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=120)
+        said = "".join(process.communicate(timeout=120))
     assert process.returncode == 130
     assert "Interrupted: stopping" in said
     assert "Traceback" not in said

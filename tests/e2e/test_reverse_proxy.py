@@ -64,15 +64,6 @@ def started(
         yield opened
 
 
-@pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReverseProxy]:
-    """Before a Gunicorn that takes few connections."""
-    arguments = f"--worker-connections={MOST}"
-    folder = tmp_path_factory.mktemp("crowded")
-    with start_proxy(folder, GUNICORN_CMD_ARGS=arguments) as opened:
-        yield opened
-
-
 def read_problem(client: socket.socket) -> tuple[int, str]:
     """Status and slug of the answer, which is a problem document."""
     with client.makefile("rb") as file:
@@ -142,10 +133,12 @@ def test_three_times_as_many_as_allowed_are_answered_or_told_so(
         assert again.status_code == 200
 
 
-def test_gunicorn_refuses_too_and_tells_who_asks_it_directly(crowded):
-    knock_thrice(crowded, crowded.gateway_url)
-    assert knock_thrice(crowded, crowded.url)["200"] == MOST
-    assert "worker_connections are not enough" not in crowded.read_log("error")
+def test_gunicorn_refuses_too_and_tells_who_asks_it_directly(tmp_path):
+    few = {"GUNICORN_CMD_ARGS": f"--worker-connections={MOST}"}
+    with start_proxy(tmp_path, None, **few) as crowded:
+        knock_thrice(crowded, crowded.gateway_url)
+        assert knock_thrice(crowded, crowded.url)["200"] == MOST
+        assert "worker_connections are not enough" not in crowded.read_log("error")
 
 
 def test_idle_uploads_are_in_no_images_way(tmp_path):
@@ -305,26 +298,6 @@ def test_the_gateway_learns_who_asks_and_where(echo, source, forwarded, address)
     assert (found["X-Real-IP"], found["Host"]) == (address, urlsplit(echo).netloc)
 
 
-def test_the_log_has_the_path_that_was_asked_for_and_no_query(proxy):
-    ask_from(STRANGER, "GET", f"{proxy.url}/metrics?secret={SECRET}")
-    wait_until(lambda: "/metrics" in proxy.read_log("access"))
-    (line,) = [
-        json.loads(line)
-        for line in proxy.read_log("access").splitlines()
-        if json.loads(line)["client"] == STRANGER
-    ][-1:]
-    assert (line["path"], line["status"]) == ("/metrics", 403)
-    assert SECRET not in proxy.read_log("access")
-
-
-def test_a_query_is_not_in_the_error_log_either(running, tmp_path):
-    nobody = "location /nobody { proxy_pass http://127.0.0.1:1; }\n        location / {"
-    with start_proxy_before(running, tmp_path, {r"location / \{": nobody}) as proxy:
-        answer = requests.get(f"{proxy.url}/nobody?key={SECRET}", timeout=LIMIT_S)
-        assert answer.status_code == 503
-        assert SECRET not in proxy.read_log("error")
-
-
 def assert_is_problem(answer: requests.Response, path: str, slug: str) -> None:
     """It has the form of the path's API."""
     document = write_problem(slug, answer.status_code, "Any.")
@@ -356,5 +329,5 @@ def test_a_gateway_that_is_down_is_told_in_each_api_and_logged_without_texts(tmp
     assert "The gateway is being restarted." in page.text
     assert '<meta http-equiv="refresh" content="5">' in page.text
     logs = [path.read_text("utf-8") for path in (run / "logs").iterdir()]
-    assert any("/v2/translate" in log for log in logs)
+    assert any('"/v2/translate"' in log for log in logs)
     assert not any(SECRET in log for log in logs)

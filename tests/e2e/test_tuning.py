@@ -8,8 +8,6 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
-
 import catalog
 from tests.programs import run
 
@@ -27,56 +25,32 @@ sla:
 """
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    folder = tmp_path_factory.mktemp("tune")
-    plan = folder / "plan.yaml"
-    plan.write_text(PLAN, "utf-8")
-    command = (
-        *(sys.executable, "-m", "benchmarks", "tune"),
-        plan,
-        "--out",
-        folder / "out",
-    )
+def test_the_winner_is_what_the_figures_say_and_is_written_as_a_map(
+    tmp_path: Path, cache: Path
+):
+    (tmp_path / "plan.yaml").write_text(PLAN, "utf-8")
+    out = tmp_path / "out"
+    command = (sys.executable, "-m", "benchmarks", "tune", tmp_path / "plan.yaml")
     env = os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"}
-    run(*command, env=env, limit_s=500)
-    return folder / "out"
-
-
-@pytest.fixture(scope="module")
-def rows(out: Path) -> dict[tuple[str, str, float], dict[str, str]]:
-    """The first rung's rows, by engine, window and clients."""
+    run(*command, "--out", out, env=env, limit_s=500)
     with (out / "results.csv").open() as file:
-        return {
-            (row["engine"], row["max_batch_delay"], float(row["concurrency"])): row
+        rows = {
+            (row["max_batch_delay"], float(row["concurrency"])): row
             for row in csv.DictReader(file)
             if row["rung"] == "0"
         }
-
-
-def test_the_window_is_what_a_request_waits_for(rows):
-    short, long = (float(rows["echo", d, 2]["queue_ms"]) for d in ("5", "2000"))
+    # A request waits for the window, and requests within a window are one batch.
+    short, long = (float(rows[delay, 2]["queue_ms"]) for delay in ("5", "2000"))
     assert long > 5 * short
-    assert float(rows["echo", "2000", 1]["p99_ms"]) > 2000
-
-
-def test_requests_within_a_window_are_one_batch(rows):
-    fills = [float(rows["echo", "2000", n]["batch_fill"]) for n in (1, 2)]
-    assert fills == [1, 2]
-
-
-def test_nothing_keeps_an_sla_that_is_shorter_than_its_window(rows):
+    assert float(rows["2000", 1]["p99_ms"]) > 2000
+    assert [float(rows["2000", clients]["batch_fill"]) for clients in (1, 2)] == [1, 2]
+    # Nothing keeps an SLA that is shorter than its window.
     kept = {key for key, row in rows.items() if row["is_within_sla"] == "True"}
-    assert kept
-    assert {delay for engine, delay, _ in kept if engine == "echo"} == {"5"}
-
-
-def test_the_winner_is_written_as_a_map_and_confirmed(out: Path):
+    assert {delay for delay, _ in kept} == {"5"}
     path = out / "setup_config.json"
     (model,) = catalog.load(path, gpus=0).models
     assert (model.settings.engine, model.settings.max_batch_delay) == ("echo", 5)
-    assert (
-        "Confirmed: engine=echo max_batch_delay=5: " in (out / "report.md").read_text()
-    )
+    report = (out / "report.md").read_text()
+    assert "Confirmed: engine=echo max_batch_delay=5: " in report
     assert json.loads(path.read_text())["cuda_id"].keys() == {"fr"}
     assert not list((out / "stack").rglob("*.sock")), "something is left running"

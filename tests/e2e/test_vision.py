@@ -33,11 +33,14 @@ def post(url: str, route: str, body: Any = None, **options: Any) -> requests.Res
     return requests.post(f"{url}{route}", data=body, timeout=TIMEOUT_S, **options)
 
 
-def caption(url: str, body: bytes) -> list[str]:
-    response = post(url, "/caption", body)
+def ask(url: str, route: str, body: bytes, **options: Any) -> Any:
+    response = post(url, route, body, **options)
     assert response.status_code == 200, response.text
-    captions: list[str] = response.json()["captions"]
-    return captions
+    return response.json()
+
+
+def caption(url: str, body: bytes) -> list[str]:
+    return list(ask(url, "/caption", body)["captions"])
 
 
 def draw(task: ShapesTask, count: int) -> list[Sample]:
@@ -96,15 +99,12 @@ def test_many_clients_get_the_captions_of_their_own_frames(
 def test_labels_are_right_and_as_many_as_were_asked_for(vision: Stack):
     pictures = draw(ShapesTask.CLASSIFICATION, 60)
 
-    def ask(sample: Sample) -> list[dict[str, Any]]:
+    def find_labels(sample: Sample) -> Any:
         body = write_image(sample.picture, "JPEG")
-        response = post(vision.url, "/classify", body, params={"top_k": 3})
-        assert response.status_code == 200, response.text
-        labels: list[dict[str, Any]] = response.json()["labels"]
-        return labels
+        return ask(vision.url, "/classify", body, params={"top_k": 3})["labels"]
 
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(ask, pictures))
+        answers = list(pool.map(find_labels, pictures))
     assert {len(labels) for labels in answers} == {3}
     assert all(a["score"] >= b["score"] for a, b, _ in answers)
     right = [
@@ -118,14 +118,11 @@ def test_objects_are_found_in_images_of_many_sizes_at_once(vision: Stack):
     pictures = draw(ShapesTask.DETECTION, 40)
     assert len({sample.picture.shape for sample in pictures}) > 20
 
-    def ask(sample: Sample) -> dict[str, Any]:
-        response = post(vision.url, "/detect-objects", write_image(sample.picture))
-        assert response.status_code == 200, response.text
-        found: dict[str, Any] = response.json()
-        return found
+    def find_objects(sample: Sample) -> Any:
+        return ask(vision.url, "/detect-objects", write_image(sample.picture))
 
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(ask, pictures))
+        answers = list(pool.map(find_objects, pictures))
     wanted = found = 0
     for sample, answer in zip(pictures, answers, strict=True):
         height, width, _ = sample.picture.shape
@@ -157,7 +154,7 @@ def test_bad_images_are_refused_and_harm_no_other(
     vision: Stack, samples: list[Sample], route: str
 ):
     good = write_image(samples[0].picture)
-    expected = post(vision.url, route, good).json()
+    expected = ask(vision.url, route, good)
     bodies = [body for _, bad, *_ in BAD for body in (good, bad)] * 4
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda body: post(vision.url, route, body), bodies))
@@ -177,21 +174,14 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return find_video(tmp_path_factory.mktemp("video"), 200, width=320, height=180)
 
 
-def write_command(stack: Stack, video: Path, out: Path, *options: str) -> list[str]:
-    return [
-        *(sys.executable, "-m", "clients", "caption", str(video), "-o", str(out)),
-        *("--url", stack.url, *options),
-    ]
-
-
 def test_a_video_is_captioned_in_every_way_alike(
     vision: Stack, video: Path, tmp_path: Path
 ):
     texts = {}
     for mode in ("stream-prebatch", "stream-single", "single"):
         out = tmp_path / f"{mode}.jsonl"
-        command = write_command(vision, video, out, "--mode", mode)
-        run(*command)
+        command = (sys.executable, "-m", "clients", "caption", video, "-o", out)
+        run(*command, "--url", vision.url, "--mode", mode)
         texts[mode] = out.read_text("utf-8")
     assert len(set(texts.values())) == 1
     records = list(map(json.loads, texts["single"].splitlines()))
