@@ -244,15 +244,15 @@ class TrialPoint:
         return throughput, -(load.latencies.p99_ms or 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Trial:
     """The levels that one rung of the search measured of a combination."""
 
     name: str
     rung: int
     #: From its start to its end.
-    seconds: float
-    points: tuple[TrialPoint, ...]
+    seconds: float = 0.0
+    points: list[TrialPoint] = field(default_factory=list)
     #: The reason why it has no more points.
     fault: str = ""
 
@@ -323,27 +323,26 @@ def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRu
     """Return the run in a folder, with its trials. Raises PlanError, and ValueError for no
     map."""
     run = TuningRun(plan, out)
-    mark = out / "plan.sha256"
-    if is_fresh:
-        for path in (mark, run.journal, run.winner_map):
-            path.unlink(missing_ok=True)
     out.mkdir(parents=True, exist_ok=True)
-    if mark.exists() and mark.read_text() != plan.fingerprint:
+    for combination in run.combinations.values():
+        combination.write_map(run.tried_map)
+    if is_fresh:
+        run.winner_map.unlink(missing_ok=True)
+    if is_fresh or not run.journal.exists():
+        run.journal.write_text(f"{plan.fingerprint}\n", "utf-8")
+    mark, *trials = run.journal.read_text("utf-8").splitlines()
+    if mark != plan.fingerprint:
         raise PlanError(
             f"{out} has another plan's results: take another --out, or --fresh"
         )
-    mark.write_text(plan.fingerprint)
-    for combination in run.combinations.values():
-        combination.write_map(run.tried_map)
-    if run.journal.exists():
-        lines = run.journal.read_text("utf-8").splitlines()
-        run.trials += map(_TRIAL.validate_json, lines)
+    run.trials += map(_TRIAL.validate_json, trials)
     return run
 
 
 @dataclass
 class TuningRun:
-    """A search so far; each trial is written down as soon as it is done."""
+    """A search so far; the journal has the plan's fingerprint, and each trial as soon as it is
+    done."""
 
     plan: TuningPlan
     out: Path
@@ -396,56 +395,33 @@ class TuningRun:
     def _try(self, name: str, map_path: Path, rung: int, *, like: int) -> None:
         """Measure each level twice as long as in the rung before the one that it is `like`."""
         self.combinations[name].write_map(map_path)
-        own = [trial for trial in self.trials if trial.name == name]
-        if any(trial.rung == rung for trial in own):
+        if any((trial.name, trial.rung) == (name, rung) for trial in self.trials):
             return
-        # The search goes on at the best level of the rung before, or at the lowest.
-        start = None
-        if before := [trial for trial in own if trial.rung < rung]:
-            best = before[-1].best
-            start = self.plan.load.levels.index(best.load.level) if best else 0
-        began = time.monotonic()
-        points: list[TrialPoint] = []
-        fault = ""
+        trial, began = Trial(name, rung), time.monotonic()
         try:
             say(f"starting {name}")
             with running.start(self.out / "stack", map_path) as stack:
-                seconds = self.plan.load.seconds * 2.0**like
-                self._climb(
-                    stack,
-                    self.combinations[name],
-                    seconds=seconds,
-                    start=start,
-                    points=points,
-                )
+                self._climb(stack, trial, self.plan.load.seconds * 2.0**like)
         except (StackError, RequestException) as error:
-            fault = str(error)
-        trial = Trial(name, rung, time.monotonic() - began, tuple(points), fault)
+            trial.fault = str(error)
+        trial.seconds = time.monotonic() - began
         self.trials.append(trial)
         with self.journal.open("a", encoding="utf-8") as file:
             file.write(_TRIAL.dump_json(trial).decode() + "\n")
 
-    def _climb(
-        self,
-        stack: running.Running,
-        combination: Combination,
-        *,
-        seconds: float,
-        start: int | None,
-        points: list[TrialPoint],
-    ) -> None:
+    def _climb(self, stack: running.Running, trial: Trial, seconds: float) -> None:
         """Add a point for each level on the way to the highest that keeps the SLA."""
         load, levels = self.plan.load, self.plan.load.levels
+        combination = self.combinations[trial.name]
         # Images, or texts into the plan's or the combination's languages.
         targets = [target for target, n in load.targets.items() for _ in range(n)]
-        aimed = stack.aim(
-            draw_requests(
-                combination.task,
-                REQUESTS,
-                targets=targets or combination.languages,
-                tokens=read_range(load.tokens),
-            )
+        requests = draw_requests(
+            combination.task,
+            REQUESTS,
+            targets=targets or combination.languages,
+            tokens=read_range(load.tokens),
         )
+        aimed = stack.aim(requests)
 
         def ask(level: float, seconds: float) -> LoadFigures:
             if load.clients:
@@ -457,14 +433,21 @@ class TuningRun:
 
         def passes(number: int) -> bool:
             unit = "clients" if load.clients else "requests/s"
-            say(f"{combination.name}, {levels[number]:g} {unit}")
+            say(f"{trial.name}, {levels[number]:g} {unit}")
             before = read_counters(stack.metrics_url)
             found = ask(levels[number], seconds)
             workers = describe_workers(before, read_counters(stack.metrics_url))
-            points.append(TrialPoint(found, workers, self.plan.sla.is_kept(found)))
-            return points[-1].is_kept
+            trial.points.append(
+                TrialPoint(found, workers, self.plan.sla.is_kept(found))
+            )
+            return trial.points[-1].is_kept
 
         ask(levels[-1], load.warm_up_seconds)
+        # The search goes on at the best level of the rung before, or at the lowest.
+        start = None
+        for before in self.trials:
+            if before.name == trial.name:
+                start = levels.index(before.best.load.level) if before.best else 0
         count_passing(len(levels), passes, start)
 
 

@@ -162,9 +162,6 @@ def split_by_level(
     }
 
 
-#: CPU seconds by program and process.
-Clock = Mapping[str, Mapping[int, float]]
-
 Result = TypeVar("Result")
 
 
@@ -197,7 +194,14 @@ def measure_cpu(
     spent."""
     before = _read_clock(leaders)
     result = work()
-    return result, subtract(_read_clock(leaders), before)
+    # A new process began at 0; what an ended one used is unknown.
+    return result, {
+        program: sum(
+            seconds - before.get(program, {}).get(pid, 0.0)
+            for pid, seconds in processes.items()
+        )
+        for program, processes in _read_clock(leaders).items()
+    }
 
 
 @contextmanager
@@ -251,17 +255,6 @@ def _measure_holding(family: Iterable[psutil.Process]) -> ProcessUsage:
     return ProcessUsage(pss / 1e6, rss / 1e6, files, threads)
 
 
-def subtract(after: Clock, before: Clock) -> dict[str, float]:
-    """CPU seconds by program. A new process began at 0; what an ended one used is unknown."""
-    return {
-        program: sum(
-            seconds - before.get(program, {}).get(pid, 0.0)
-            for pid, seconds in processes.items()
-        )
-        for program, processes in after.items()
-    }
-
-
 def divide(seconds: Mapping[str, float], answers: int) -> dict[str, float]:
     """Milliseconds per answer."""
     return {
@@ -282,7 +275,8 @@ def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
     return families
 
 
-def _read_clock(leaders: Leaders) -> Clock:
+def _read_clock(leaders: Leaders) -> dict[str, dict[int, float]]:
+    """Read the CPU seconds of each program's processes."""
     families = _find_families(leaders) | {CLIENT: [psutil.Process()]}
     clock: dict[str, dict[int, float]] = {program: {} for program in families}
     for program, family in families.items():
@@ -295,8 +289,6 @@ def _read_clock(leaders: Leaders) -> Clock:
 
 _PREFIX, _RAY_PREFIX = "Babelgate", "ray_"
 _TIMEOUT_S = 10
-
-
 _DECLARED = yaml.safe_load(
     (ROOT / "torchserve_backend/metrics.yaml").read_text("utf-8")
 )
@@ -342,16 +334,16 @@ def describe_workers(
     """Describe the counts between two readings."""
     counted = Counter(after)
     counted.subtract(before)
-    read = counted["Tokens"] + counted["PaddingTokens"]
+    counted["Read"] = counted["Tokens"] + counted["PaddingTokens"]
+
+    def divide(dividend: str, divisor: str) -> float | None:
+        return counted[dividend] / counted[divisor] if counted[divisor] else None
+
     return WorkerFigures(
         batches=counted["Batches"],
-        batch_fill=_divide(counted["Rows"], counted["Batches"]),
-        queue_ms=_divide(counted["QueueMs"], counted["Rows"]),
-        handler_ms=_divide(counted["ComputeMs"], counted["Batches"]),
-        padding_share=_divide(counted["PaddingTokens"], read),
+        batch_fill=divide("Rows", "Batches"),
+        queue_ms=divide("QueueMs", "Rows"),
+        handler_ms=divide("ComputeMs", "Batches"),
+        padding_share=divide("PaddingTokens", "Read"),
         tokens=counted["Tokens"],
     )
-
-
-def _divide(dividend: int, divisor: int) -> float | None:
-    return dividend / divisor if divisor else None

@@ -165,7 +165,7 @@ PLAN_JSON = json.dumps(
 def make_trial(name: str, *levels: tuple[float, float]) -> Trial:
     """With the throughput and p99 of each level."""
     loads = (make_load(*level) for level in levels)
-    points = tuple(TrialPoint(load, WorkerFigures(), is_kept=True) for load in loads)
+    points = [TrialPoint(load, WorkerFigures(), is_kept=True) for load in loads]
     return Trial(name, 0, 1.0, points)
 
 
@@ -226,12 +226,9 @@ def test_a_combination_that_is_no_map_is_refused_before_the_search(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("p99_ms: 120", "p99_ms: soon", r":9: sla\.p99_ms: "),
         ("p99_ms: 120", "p95_ms: 120", r":8: sla\.p99_ms: Field required"),
         ("[8, 64]", "[8, 0]", r":3: models\.0\.batch_size: .*of at least 1.* 0"),
-        ("batch_size", "batch", r":3: models\.0\.batch: "),
         ("batch_size: [8, 64]", "engine: triton", r":3: .*engine: .*ctranslate2"),
-        ("[5, 50]", "[5, fast]", r":4: models\.0\.max_batch_delay\.1: "),
         (
             "rates: [10, 20, 40, 80]",
             "tokens: ''",

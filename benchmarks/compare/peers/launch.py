@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 
@@ -36,11 +37,9 @@ _ANSWER_S = 60
 
 @dataclass(frozen=True)
 class Peer:
-    """A serving system."""
+    """A serving system, whose server is the module `serve_` and its name."""
 
     name: str
-    #: Its server, run with `python -m`.
-    module: str
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def prepare(self) -> Path:
@@ -59,11 +58,7 @@ class Peer:
 _RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
 PEERS = {
     peer.name: peer
-    for peer in (
-        Peer("litserve", "benchmarks.compare.peers.serve_litserve"),
-        Peer("rayserve", "benchmarks.compare.peers.serve_ray", _RAY),
-        Peer("flask", "benchmarks.compare.peers.serve_flask"),
-    )
+    for peer in (Peer("litserve"), Peer("rayserve", _RAY), Peer("flask"))
 }
 
 
@@ -97,7 +92,8 @@ def serve(
     run.mkdir(parents=True)
     log = run / f"{peer.name}.log"
     url = f"http://{options.host}:{options.port}"
-    command = [str(python), "-m", peer.module, options.write()]
+    module = f"{__package__}.serve_{peer.name}"
+    command = [str(python), "-m", module, json.dumps(asdict(options))]
     # Any languages that the model knows.
     source, target, *_ = read_settings(Path(options.model)).get("languages", LANGUAGES)
     row = {"src_lang": source, "src_text": "1", "tgt_lang": target}

@@ -8,11 +8,7 @@ from http import HTTPStatus
 from flask import Flask, request
 from gunicorn.app.wsgiapp import run  # type: ignore[import-untyped]
 
-from benchmarks.compare.peers.translator import (
-    PeerRefusal,
-    PeerTranslator,
-    read_options,
-)
+from benchmarks.compare.peers.translator import PeerTranslator, read_options
 from handlers.engine.translation.m2m100 import Sentence
 from handlers.microbatcher import MicroBatcher, QueueFull
 
@@ -35,13 +31,12 @@ def create_app(argument: str) -> Flask:
     )
 
     @app.post("/")
-    def translate() -> dict[str, str]:
-        sentence = translator.parse(request.get_json())
+    def translate() -> dict[str, str] | tuple[str, HTTPStatus]:
+        try:
+            sentence = translator.parse(request.get_json())
+        except ValueError as error:
+            return str(error), HTTPStatus.UNPROCESSABLE_ENTITY
         return {"translated": batcher.ask(sentence, _ANSWER_S)}
-
-    @app.errorhandler(PeerRefusal)
-    def refuse(error: PeerRefusal) -> tuple[str, HTTPStatus]:
-        return str(error), HTTPStatus.UNPROCESSABLE_ENTITY
 
     @app.errorhandler(QueueFull)
     def turn_away(_: QueueFull) -> tuple[str, HTTPStatus]:
@@ -56,6 +51,6 @@ if __name__ == "__main__":
         *("--bind", f"{given.host}:{given.port}", "--no-control-socket"),
         # One process, so that the model is loaded once.
         *("--workers", "1", "--worker-class", "gthread", "--threads", str(_THREADS)),
-        *("--timeout", str(_ANSWER_S), f"{_APP}({given.write()!r})"),
+        *("--timeout", str(_ANSWER_S), f"{_APP}({sys.argv[1]!r})"),
     ]
     run()

@@ -38,7 +38,7 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
     def decode_request(self, request):  # type: ignore[no-untyped-def]
         try:
             return self._translator.parse(request)
-        except translator.PeerRefusal as error:
+        except ValueError as error:
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
 
     def batch(self, inputs: Sequence[Sentence]) -> Sequence[Sentence]:

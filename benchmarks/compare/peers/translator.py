@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +35,10 @@ class PeerOptions:
     #: The most tokens that are translated at once, as in our map.
     max_batch_tokens: int = 4096
 
-    def write(self) -> str:
-        """The argument that `read_options` reads."""
-        return json.dumps(asdict(self))
-
 
 def read_options(argument: str | None = None) -> PeerOptions:
     """The options of an argument, or of the command line."""
     return PeerOptions(**json.loads(argument or sys.argv[1]))
-
-
-class PeerRefusal(ValueError):
-    """A request that cannot be translated; the message says what was expected."""
 
 
 class PeerTranslator:
@@ -66,16 +58,17 @@ class PeerTranslator:
         )
 
     def parse(self, body: Any) -> Sentence:
-        """The sentence that a request's body asks for. Raises PeerRefusal."""
+        """The sentence that a request's body asks for. Raises ValueError with what was
+        expected."""
         if not isinstance(body, dict):
-            raise PeerRefusal("expected a JSON object")
+            raise ValueError("expected a JSON object")
         if not all(isinstance(body.get(field), str) for field in _FIELDS):
-            raise PeerRefusal(f"expected strings: {', '.join(_FIELDS)}")
+            raise ValueError(f"expected strings: {', '.join(_FIELDS)}")
         source, text, target = (body[field] for field in _FIELDS)
         if not {source, target} <= self._languages:
-            raise PeerRefusal("src_lang or tgt_lang is not served")
+            raise ValueError("src_lang or tgt_lang is not served")
         if len(self._engine.tokenizer.encode(text, source)) > self._engine.max_tokens:
-            raise PeerRefusal("src_text is too long")
+            raise ValueError("src_text is too long")
         return Sentence(text, source, target)
 
     def translate(self, sentences: Sequence[Sentence]) -> list[str]:

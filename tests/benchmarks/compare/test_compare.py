@@ -42,21 +42,18 @@ def test_each_number_of_clients_is_compared_without_the_cpu_of_the_client():
     assert found.results["leads"] == []
 
 
-def measured(*rounds: tuple[float, float | None]) -> list[list[LoadFigures]]:
-    """A round's requests/s, and its p99 in milliseconds."""
-    return [[load(*figures)] for figures in rounds]
-
-
 def test_each_way_of_running_ours_is_compared_with_the_best_peer_of_each_round():
+    # Requests/s and p99 of two rounds. Each peer leads in one of them, and the engine
+    # alone is no peer.
+    rounds = {
+        "babelgate": [(20, 50), (30, 60)],
+        "embedded": [(40, 25), (60, 30)],
+        "litserve": [(40, 100), (10, 20)],
+        "flask": [(10, 50), (20, None)],
+        "engine": [(900, None), (900, None)],
+    }
     found = describe(
-        {
-            "babelgate": measured((20, 50), (30, 60)),
-            "embedded": measured((40, 25), (60, 30)),
-            # Each leads in another round, and the engine alone is no peer.
-            "litserve": measured((40, 100), (10, 20)),
-            "flask": measured((10, 50), (20, None)),
-            "engine": measured((900, None), (900, None)),
-        }
+        {way: [[load(*one)] for one in some] for way, some in rounds.items()}
     )
     low, high = Spread(1, 0.5, 1.5), Spread(2, 1, 3)
     assert found.results["leads"] == [

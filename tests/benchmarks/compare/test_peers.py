@@ -16,7 +16,7 @@ import requests
 
 from benchmarks.compare.peers import launch
 from benchmarks.compare.peers.launch import HERE, PEERS, Peer, find_free_port
-from benchmarks.compare.peers.translator import PeerOptions, PeerRefusal, PeerTranslator
+from benchmarks.compare.peers.translator import PeerOptions, PeerTranslator
 from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
 from deploy.stack import ROOT, StackError
@@ -51,9 +51,9 @@ def is_alive(process: psutil.Process) -> bool:
 def test_what_cannot_be_translated_is_refused(translator: PeerTranslator):
     long = {"src_text": "word " * 200}
     for change in ({"src_text": 1}, {"tgt_lang": "tlh"}, long):
-        with pytest.raises(PeerRefusal):
+        with pytest.raises(ValueError, match="expected strings|not served|too long"):
             translator.parse(ROW | change)
-    with pytest.raises(PeerRefusal, match="expected a JSON object"):
+    with pytest.raises(ValueError, match="expected a JSON object"):
         translator.parse([ROW])
 
 
@@ -108,8 +108,7 @@ def test_an_environment_is_made_once_and_again_for_other_versions(tmp_path: Path
 def test_every_package_of_a_peer_is_pinned_once():
     text = (ROOT / "constraints.txt").read_text("utf-8")
     ours = {line.partition("==")[0].lower() for line in text.splitlines()}
-    for name, peer in PEERS.items():
-        assert (ROOT / f"{peer.module.replace('.', '/')}.py").exists()
+    for name in PEERS:
         lines = (HERE / f"requirements-{name}.txt").read_text("utf-8").splitlines()
         for line in lines:
             package, pinned, _ = line.partition("==")
@@ -131,9 +130,11 @@ def test_what_a_peer_lacks_the_packages_for_is_said(
 def test_a_peer_that_does_not_come_up_is_said_with_the_end_of_its_log(
     options: PeerOptions, tmp_path: Path
 ):
-    broken = Peer("broken", "benchmarks.compare.peers.serve_nothing")
+    broken = Peer("nothing")
     with (
-        pytest.raises(StackError, match=r"(?s)broken does not come up:.*serve_nothing"),
+        pytest.raises(
+            StackError, match=r"(?s)nothing does not come up:.*serve_nothing"
+        ),
         launch.serve(broken, Path(sys.executable), tmp_path / "run", options),
     ):
         pass

@@ -25,10 +25,10 @@ def idle() -> Iterator[psutil.Process]:
         process.stdin.close()
 
 
-def test_cpu_is_what_came_since():
-    before = {"gateway": {1: 10.0, 2: 5.0}}
-    after = {"gateway": {1: 11.0, 2: 5.5, 3: 0.25}}
-    assert load.subtract(after, before) == {"gateway": 1.75}
+def test_cpu_is_what_came_since(monkeypatch: pytest.MonkeyPatch):
+    clocks = [{"gateway": {1: 11.0, 2: 5.5, 3: 0.25}}, {"gateway": {1: 10.0, 2: 5.0}}]
+    monkeypatch.setattr(load, "_read_clock", lambda _: clocks.pop())
+    assert load.measure_cpu({}, lambda: "result") == ("result", {"gateway": 1.75})
 
 
 def test_the_cost_is_that_of_each_program_and_the_cpu_of_their_client(
