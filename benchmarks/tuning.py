@@ -39,8 +39,6 @@ from benchmarks.instruments.load import (
     measure_closed,
     measure_open,
     read_counters,
-    sum_cpu,
-    sum_memory,
 )
 from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
 from benchmarks.report import Chart, show
@@ -228,8 +226,10 @@ class TuningPlan(PlanEntry):
 
 @dataclass(frozen=True)
 class TrialPoint:
-    """One level of load."""
+    """One level of load, and a row of results.csv and report.md."""
 
+    configuration: str
+    rung: int
     load: LoadFigures
     workers: WorkerFigures
     #: Whether it keeps the SLA.
@@ -285,20 +285,6 @@ class Trial:
 
 
 _TRIAL = pydantic.TypeAdapter(Trial)
-#: The figures of a level of load: in results.csv, and, of the best level, in report.md.
-_FIGURES: report.Columns[TrialPoint] = {
-    "throughput": lambda point: point.load.requests_per_s,
-    "average_ms": lambda point: point.load.latencies.mean_ms,
-    "p50_ms": lambda point: point.load.latencies.p50_ms,
-    "p90_ms": lambda point: point.load.latencies.p90_ms,
-    "p99_ms": lambda point: point.load.latencies.p99_ms,
-    "queue_ms": lambda point: point.workers.queue_ms,
-    "handler_ms": lambda point: point.workers.handler_ms,
-    "batch_fill": lambda point: point.workers.batch_fill,
-    "padding_share": lambda point: point.workers.padding_share,
-    "cpu_ms": lambda point: sum_cpu(point.load),
-    "memory_mb": lambda point: sum_memory(point.load),
-}
 
 
 def answer(plan: Path, *, out: Path, fresh: bool) -> None:
@@ -437,10 +423,11 @@ class TuningRun:
             before = read_counters(stack.metrics_url)
             found = ask(levels[number], seconds)
             workers = describe_workers(before, read_counters(stack.metrics_url))
+            is_kept = self.plan.sla.is_kept(found)
             trial.points.append(
-                TrialPoint(found, workers, self.plan.sla.is_kept(found))
+                TrialPoint(trial.name, trial.rung, found, workers, is_kept)
             )
-            return trial.points[-1].is_kept
+            return is_kept
 
         ask(levels[-1], load.warm_up_seconds)
         # The search goes on at the best level of the rung before, or at the lowest.
@@ -465,11 +452,7 @@ def count_passing(
 
 def write_results(run: TuningRun) -> None:
     """Write results.csv, report.md and throughput.svg into the run's folder."""
-    rows = [
-        _write_row(trial, point, run.combinations[trial.name])
-        for trial in run.trials
-        for point in trial.points
-    ]
+    rows = [report.flatten(point) for trial in run.trials for point in trial.points]
     with (run.out / "results.csv").open("w", encoding="utf-8", newline="") as file:
         keys = list(dict.fromkeys(key for row in rows for key in row))
         writer = csv.DictWriter(file, keys)
@@ -485,44 +468,16 @@ def write_results(run: TuningRun) -> None:
     (run.out / "report.md").write_text(_write_report(run, latest), "utf-8")
 
 
-def _write_row(
-    trial: Trial, point: TrialPoint, combination: Combination
-) -> dict[str, Any]:
-    load = point.load
-    section = SECTIONS[combination.task].model_fields
-    settings = {key: section[key].default for key in KNOBS if key in section}
-    figures = {name: read(point) for name, read in _FIGURES.items()}
-    return {
-        "rung": trial.rung,
-        "task": combination.task,
-        "model": combination.model,
-        "languages": " ".join(combination.languages),
-        "device": combination.device,
-        **(settings | dict(combination.settings)),
-        "rate" if load.loop == OPEN else "concurrency": load.level,
-        "requests": load.answers,
-        "errors": load.errors,
-        "is_within_sla": point.is_kept,
-        **{k: value and round(value, 3) for k, value in figures.items()},
-    }
-
-
 def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
-    def bind(read: Callable[[TrialPoint], Any]) -> Callable[[Trial], Any]:
-        return lambda trial: read(trial.best) if trial.best else None
-
-    faults = "".join(f"- {t.name}: {t.fault}\n" for t in latest if t.fault)
-    columns: report.Columns[Trial] = {
-        "configuration": lambda trial: trial.name,
-        **{name.replace("_", " "): bind(read) for name, read in _FIGURES.items()},
-    }
+    best = [trial.best for trial in latest if trial.best]
+    faults = "".join(f"- {t}: {t.fault}\n" for t in latest if t.fault or not t.best)
     parts = (
         "# Tuning\n",
         summarize(run).replace("\n", "\n\n") + "\n",
         "Figures are those of the highest load within the SLA.\n",
-        report.to_markdown(report.tabulate(latest, columns)),
+        report.to_markdown(report.tabulate(best)),
         "![Latency and throughput](throughput.svg)\n",
-        f"## Faults\n\n{faults}" if faults else "",
+        f"## Without such a load, or with a fault\n\n{faults}" if faults else "",
     )
     return "\n".join(parts)
 

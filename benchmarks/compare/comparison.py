@@ -38,7 +38,7 @@ from benchmarks.report import (
 )
 from catalog import checkpoint
 from contract.tasks import TRANSLATION
-from deploy.stack import StackError
+from deploy.stack import ROOT, StackError
 from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import Sentence
 
@@ -205,12 +205,10 @@ def answer(
     clients: str,
     seconds: float,
     warm_s: float,
-    target: str,
     tokens: str,
     languages: str,
     model: str,
     setting: list[str] | None,
-    folder: Path,
 ) -> Findings:
     """Start ours and others in turns, A B C A B C …, and report how they compare.
 
@@ -220,9 +218,9 @@ def answer(
     contenders = choose(names)
     lengths = driver.read_range(tokens or ("3-200" if names == ["packing"] else ""))
     workload = Workload(
-        folder=folder.resolve(),
+        folder=ROOT / "run/compare",
         model=passes.find_model(model),
-        sentences=draw(REQUESTS, driver.read_words(target) or served, tokens=lengths),
+        sentences=draw(REQUESTS, served, tokens=lengths),
         clients=tuple(driver.read_numbers(clients)),
         seconds=seconds,
         warm_s=warm_s,

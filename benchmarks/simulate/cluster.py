@@ -14,17 +14,16 @@ import random
 from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import simpy
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from benchmarks import driver, report
-from benchmarks.instruments.load import CLOSED, OPEN
 from benchmarks.simulate.scenario import (
     DAY_S,
     HOUR_S,
@@ -384,8 +383,10 @@ def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
 
 @dataclass(frozen=True)
 class LanguageOutcome:
-    """The figures of a language, or of all. None where nothing was counted."""
+    """The figures of a language, or of all, and a row of the table. None where nothing was
+    counted."""
 
+    load: str
     language: str
     #: Answered in time.
     requests_per_s: float
@@ -440,6 +441,7 @@ def _summarize(
     price, gpus = scenario.price, scenario.replica.gpus
     cost = held_s / HOUR_S * (gpus * price.gpu_hour + price.replica_hour)
     return LanguageOutcome(
+        load="",
         language=name,
         requests_per_s=answered / seconds,
         latencies=find_latencies(tallies),
@@ -468,26 +470,27 @@ def find_latencies(tallies: Sequence[Tally]) -> report.Latencies:
     return report.Latencies(p50, p95, p99, p90, mean_ms)
 
 
-class MeasuredLoad(BaseModel):
+@dataclass(frozen=True)
+class MeasuredLoad:
     """A load and its figures."""
 
     loop: Literal["open", "closed"]
     #: Clients of a closed loop, requests/s of an open one.
-    level: float = Field(gt=0)
+    level: Annotated[float, Field(gt=0)]
     requests_per_s: float = 0.0
     latencies: report.Latencies = report.Latencies(None, None, None)
     mean_batch: float | None = None
-    replicas: int | None = Field(default=None, ge=1)
+    replicas: Annotated[int, Field(ge=1)] | None = None
 
     @property
     def name(self) -> str:
-        unit = "requests/s" if self.loop == OPEN else "clients"
+        unit = "requests/s" if self.loop == "open" else "clients"
         among = f", {self.replicas} replicas" if self.replicas else ""
         return f"{self.level:g} {unit}{among}"
 
     def apply(self, scenario: Scenario) -> Scenario:
         """Return the scenario with this load's traffic and replicas."""
-        is_open, count = self.loop == OPEN, self.replicas
+        is_open, count = self.loop == "open", self.replicas
         update = {
             "requests_per_s": self.level if is_open else None,
             "clients": None if is_open else int(self.level),
@@ -500,28 +503,7 @@ class MeasuredLoad(BaseModel):
 
 _LOADS = TypeAdapter(Annotated[list[MeasuredLoad], Field(min_length=1)])
 #: The figures that `--check` compares; the first two must agree.
-_COMPARED: report.Columns[MeasuredLoad | LanguageOutcome] = {
-    "requests/s": lambda load: load.requests_per_s,
-    "mean batch": lambda load: load.mean_batch,
-    "p50 ms": lambda load: load.latencies.p50_ms,
-    "p99 ms": lambda load: load.latencies.p99_ms,
-}
-COLUMNS: report.Columns[tuple[str, LanguageOutcome]] = {
-    "load": lambda row: row[0],
-    "language": lambda row: row[1].language,
-    "requests/s": lambda row: row[1].requests_per_s,
-    "p50 ms": lambda row: row[1].latencies.p50_ms,
-    "p95 ms": lambda row: row[1].latencies.p95_ms,
-    "p99 ms": lambda row: row[1].latencies.p99_ms,
-    "mean batch": lambda row: row[1].mean_batch,
-    "refused %": lambda row: 100 * row[1].refused,
-    "late %": lambda row: 100 * row[1].late,
-    "replicas": lambda row: row[1].replicas,
-    "at most": lambda row: row[1].most_replicas,
-    "busy %": lambda row: row[1].utilisation and 100 * row[1].utilisation,
-    "GPU hours": lambda row: row[1].gpu_hours,
-    "cost per million": lambda row: row[1].cost_per_million,
-}
+_COMPARED = ("requests/s", "mean batch", "p50 ms", "p99 ms")
 
 
 def answer(
@@ -549,12 +531,13 @@ def answer(
         loads = read_measured(Path(check))
         return compare([(load, run(load.apply(plan), 0)[0]) for load in loads])
     numbers = driver.read_numbers(clients) if clients else []
-    loads = [MeasuredLoad(loop=CLOSED, level=number) for number in numbers]
-    loads += [MeasuredLoad(loop=OPEN, level=one) for one in driver.read_rates(rates)]
+    loads = [MeasuredLoad("closed", number) for number in numbers]
+    loads += [MeasuredLoad("open", rate) for rate in driver.read_rates(rates)]
     named = [(load.name, load.apply(plan)) for load in loads] or [("", plan)]
-    outcomes = [(name, run(one, seed)) for name, one in named]
-    rows = [(name, outcome) for name, many in outcomes for outcome in many]
-    return report.Findings(report.tabulate(rows, COLUMNS), outcomes)
+    outcomes = [
+        replace(outcome, load=name) for name, one in named for outcome in run(one, seed)
+    ]
+    return report.Findings(report.tabulate(outcomes), outcomes)
 
 
 def read_measured(path: Path) -> list[MeasuredLoad]:
@@ -581,8 +564,8 @@ def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> report.Fin
     rows, misses = [], []
     for measured, outcome in pairs:
         cells = [measured.name]
-        for number, (name, read) in enumerate(_COMPARED.items()):
-            real, simulated = read(measured), read(outcome)
+        for number, name in enumerate(_COMPARED):
+            real, simulated = (report.flatten(one)[name] for one in (measured, outcome))
             ratio = simulated / real if real and simulated is not None else None
             cells += map(report.show, (real, simulated, ratio))
             if number < 2 and ratio is not None and abs(ratio - 1) > TOLERANCE:

@@ -59,15 +59,15 @@ def test_findings_are_published_with_options_and_machine(tmp_path: Path):
 
 
 def test_an_option_has_the_default_and_the_bounds_of_its_question(tmp_path: Path):
-    def answer(*, rounds: int, run_dir: Path, target: str) -> Findings:
-        return Findings(TABLE, (rounds, run_dir, target))
+    def answer(*, rounds: int, run_dir: Path, language: str) -> Findings:
+        return Findings(TABLE, (rounds, run_dir, language))
 
     defaults: dict[str, Any] = {"rounds": 5, "run_dir": "run"}
-    out, done = run(answer, tmp_path, "--target", "fr", **defaults)
+    out, done = run(answer, tmp_path, "--language", "fr", **defaults)
     assert done.exit_code == 0, done.output
     results = json.loads(out.read_text("utf-8"))["results"]
     assert results == [5, str(ROOT / "run"), "fr"]
-    for options in ((), ("--target", "fr", "--rounds", "0")):
+    for options in ((), ("--language", "fr", "--rounds", "0")):
         _, refused = run(answer, tmp_path, *options, **defaults)
         assert refused.exit_code == 2
 

@@ -97,12 +97,12 @@ def test_the_best_is_found_confirmed_and_written_down(tmp_path: Path, stacks: St
     assert result.exit_code == 0, result.output
     rows, out = read_rows(tmp_path), tmp_path / "out"
     # A third is measured again, twice as long, and the default with it.
-    tried = {(row["rung"], row["batch_size"], row["max_batch_delay"]) for row in rows}
-    assert Counter(rung for rung, *_ in tried) == {"0": 5, "1": 3, "2": 1}
-    assert ("1", "64", "100") in tried
+    tried = {(row["rung"], row["configuration"]) for row in rows}
+    assert Counter(rung for rung, _ in tried) == {"0": 5, "1": 3, "2": 1}
+    assert ("1", "as it ships") in tried
     assert {seconds for rate, seconds in stacks.asked if rate == 80} == {1.25, 2, 3}
-    first = next(row for row in rows if row["rate"] == "40.0")
-    assert (first["p99_ms"], first["is_within_sla"]) == ("140.0", "False")
+    first = next(row for row in rows if row["level"] == "40.0")
+    assert (first["p99 ms"], first["is kept"]) == ("140.0", "False")
     written = json.loads((out / "setup_config.json").read_text())
     assert written["translation"]["max_batch_delay"] == 5
     assert list(written["cuda_id"]) == ["fr"]
@@ -165,7 +165,9 @@ PLAN_JSON = json.dumps(
 def make_trial(name: str, *levels: tuple[float, float]) -> Trial:
     """With the throughput and p99 of each level."""
     loads = (make_load(*level) for level in levels)
-    points = [TrialPoint(load, WorkerFigures(), is_kept=True) for load in loads]
+    points = [
+        TrialPoint(name, 0, load, WorkerFigures(), is_kept=True) for load in loads
+    ]
     return Trial(name, 0, 1.0, points)
 
 
