@@ -25,6 +25,7 @@ from clients.console import (
     NoQuotes,
     SourceLanguage,
     show_progress,
+    show_remarks,
 )
 from clients.documents import DocumentJob
 from clients.errors import ClientError, ServerError
@@ -261,10 +262,7 @@ def _run(job: FileJob, unit: str) -> None:
         if isinstance(error, ServerError):
             raise
         raise typer.Exit(130) from error
-    for warning in remarks.warnings:
-        console.print(warning, style="yellow")
-    for broken in remarks.errors:
-        console.print(broken, style="red")
+    show_remarks(console, remarks)
     if console.is_terminal:
         console.print(f"{counts.answered} {unit} in {counts.seconds:.1f} s")
     if remarks.errors:

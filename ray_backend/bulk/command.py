@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -21,6 +21,7 @@ from clients.console import (
     NoQuotes,
     SourceLanguage,
     show_progress,
+    show_remarks,
 )
 from clients.errors import ClientError, InputError
 from clients.frames import Every, VideoOptions
@@ -31,13 +32,7 @@ from contract.options import BEAM_SIZE
 from contract.tasks import CAPTIONING, TRANSLATION
 from handlers.engine.directories import ModelError
 from ray_backend.bulk.executor import STOPPED, WorkerPool, connect, find_cluster, fit
-from ray_backend.bulk.job import (
-    BulkCaptioning,
-    BulkJob,
-    BulkTranslation,
-    Callbacks,
-    run,
-)
+from ray_backend.bulk.job import BulkCaptioning, BulkJob, BulkTranslation, run
 from ray_backend.bulk.storage import find, open_store
 from ray_backend.deployment import has_gpus
 from text.errors import LanguageNotServed
@@ -45,6 +40,7 @@ from text.options import AUTO, TAGS, TranslationRequest, read_source, read_targe
 
 #: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+_warn = partial(console.print, style="yellow")
 
 
 def command(
@@ -157,18 +153,22 @@ def command(
         if cluster is None:
             checkpoint.prepare(job.model, job.cache)
         elif job.model.is_on_gpu and not has_gpus(cluster.machines):
-            _say("yellow")("The cluster has no GPU: the model runs on the CPU.")
+            _warn("The cluster has no GPU: the model runs on the CPU.")
             job.model = replace(job.model, devices=(CPU,))  # as `deploy` does
         pool = choose_pool(job.model, workers, cpus, gpus, is_cluster=bool(cluster))
         if cluster and (fitting := fit(pool, cluster.machines)).size < pool.size:
-            _say("yellow")(f"{fitting.size} of {pool.size} workers have room.")
+            _warn(f"{fitting.size} of {pool.size} workers have room.")
             pool = fitting
         with (
-            connect(pool, _say("yellow"), cluster) as executor,
-            show_progress(console, job.unit) as tell,
+            connect(pool, _warn, cluster) as executor,
+            show_progress(console, job.unit) as report,
         ):
-            callbacks = Callbacks(tell, _say("red"), _say("yellow"))
-            totals = run(job, sources, executor.run, callbacks, is_overwrite=overwrite)
+            totals = run(
+                *(job, sources, executor.run),
+                report=report,
+                say=partial(show_remarks, console),
+                is_overwrite=overwrite,
+            )
         if totals.skipped:
             console.print(f"{totals.skipped} results were there already")
         if console.is_terminal:
@@ -226,10 +226,6 @@ def _read_format(models: Catalog, kind: str | None) -> SubtitleFormat:
     return SubtitleFormat(kind or SubtitleFormat.JSONL)
 
 
-def _say(style: str) -> Callable[[str], None]:
-    return partial(console.print, style=style)
-
-
 @contextmanager
 def _explaining_errors() -> Iterator[None]:
     try:
@@ -238,5 +234,5 @@ def _explaining_errors() -> Iterator[None]:
         console.print(STOPPED)
         raise typer.Exit(130) from error
     except (ClientError, CatalogError, LanguageNotServed, ModelError) as error:
-        _say("red")(str(error))
+        console.print(str(error), style="red")
         raise typer.Exit(1) from error

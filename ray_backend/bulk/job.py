@@ -429,15 +429,6 @@ def _fail(error: str) -> list[captions.CaptionAnswer | captions.VideoEnd]:
 BulkJob = BulkTranslation | BulkCaptioning
 
 
-@dataclass(frozen=True)
-class Callbacks:
-    """Whom a run tells of its progress, and of what is wrong or in doubt, a line each."""
-
-    progress: Report
-    error: Callable[[str], None]
-    warning: Callable[[str], None]
-
-
 @dataclass
 class RunTotals:
     """The numbers of a run."""
@@ -454,11 +445,13 @@ def run(
     job: BulkJob,
     sources: Sequence[Source],
     execute: Execute,
-    callbacks: Callbacks,
     *,
+    report: Report,
+    say: Callable[[Remarks], None],
     is_overwrite: bool = False,
 ) -> RunTotals:
-    """Writes the missing results. Raises ClientError; what is done stays."""
+    """Writes the missing results, and tells of progress and of what is wrong or in doubt.
+    Raises ClientError; what is done stays."""
     named = _name_results(job, sources)
     store = job.store
     with store.lock() as check:
@@ -468,21 +461,17 @@ def run(
         _check_options(job)
         errors = [*_look_back(named, changed_ns)]
         totals = RunTotals(len(named.keys() & changed_ns), failed=len(errors))
-        for line in errors:
-            callbacks.error(line)
+        say(Remarks(errors))
         missing = [source for name, source in named.items() if name not in changed_ns]
         whole = sum(source.size_bytes for source in missing) or 1
         behind = 0.0
         chunks = execute(job.load(), job.read(missing, set(changed_ns)))
-        for report in _write_all(job, chunks, check):
-            behind += report.part.share * report.part.source.size_bytes
-            callbacks.progress(report, min(1.0, behind / whole))
-            totals.count += report.count
-            totals.failed += report.failed
-            for line in report.remarks.errors:
-                callbacks.error(line)
-            for line in report.remarks.warnings:
-                callbacks.warning(line)
+        for written in _write_all(job, chunks, check):
+            behind += written.part.share * written.part.source.size_bytes
+            report(written, min(1.0, behind / whole))
+            totals.count += written.count
+            totals.failed += written.failed
+            say(written.remarks)
         check()
         store.remove(store.list_files(KEPT))
         return totals

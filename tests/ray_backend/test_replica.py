@@ -5,40 +5,197 @@ Serve: the application, and the counters on its metrics page.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import os
 import re
+import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from unittest.mock import AsyncMock
 
 import pytest
 from pydantic import ValidationError
 from ray.serve import Application
 from ray.util import metrics
 
-from handlers.base import TaskHandler
+from deploy.stack import ROOT
+from handlers.base import ModelConfig, Outcome, Row, TaskHandler
 from ray_backend import replica
 from ray_backend.application import BatchCounters, ReplicaServer, build
-from ray_backend.config import write_arguments
+from ray_backend.config import Arguments, write_arguments
 from ray_backend.replica import MOST_BYTES, LoadError, Replica, Stuck, load_handler
-from tests.ray_backend.conftest import (
-    DIGEST,
-    KEY,
-    PATH,
-    Client,
-    Held,
-    make_arguments,
-    run,
-)
 
-ROOT = Path(__file__).parents[2]
-Serve = Callable[..., Client]
-
+LIMIT_S = 60
+KEY = "sesame"
+PATH = "/predictions/ko"
 ROW = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "ko"}
+DIGEST = hashlib.sha256(KEY.encode()).hexdigest()
+
+Value = TypeVar("Value")
+
+
+def make_arguments(**settings: Any) -> Arguments:
+    """A translation model of the map, which waits for no further row."""
+    return Arguments(
+        name="ko",
+        task="translation",
+        languages=("ko",),
+        devices=("cpu",),
+        settings={"engine": "echo", "max_batch_delay": 0, **settings},
+        key_digest=DIGEST,
+    )
+
+
+def run(coroutine: Awaitable[Value]) -> Value:
+    """Run a coroutine in a loop of its own and return its result."""
+
+    async def limited() -> Value:
+        async with asyncio.timeout(LIMIT_S):
+            return await coroutine
+
+    return asyncio.run(limited())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a client."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def content(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def slug(self) -> str:
+        return str(self.content["type"]).removeprefix("urn:babelgate:")
+
+
+@dataclass
+class Client:
+    """Calls an application as uvicorn does, at the model's path."""
+
+    replica: Replica
+    headers: Mapping[str, str] = field(
+        default_factory=lambda: {"authorization": f"Bearer {KEY}"}
+    )
+
+    async def ask(
+        self,
+        *parts: bytes,
+        method: str = "POST",
+        path: str = PATH,
+        is_cut: bool = False,
+        **headers: str,
+    ) -> Answer:
+        """The answer to a body that comes in parts; with `is_cut` its end never comes.
+        Underscores in headers are hyphens."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        messages = [
+            {"type": "http.request", "body": part, "more_body": True} for part in parts
+        ]
+        end = "http.disconnect" if is_cut else "http.request"
+        waiting = iter([*messages, {"type": end}])
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return next(waiting)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": method,
+            "root_path": PATH,
+            "path": path,
+            "headers": [
+                (name.encode("latin-1"), value.encode("latin-1"))
+                for name, value in {**self.headers, **given}.items()
+            ],
+        }
+        await self.replica(scope, receive, send)
+        start, body = sent
+        return Answer(
+            start["status"],
+            {name.decode(): value.decode() for name, value in start["headers"]},
+            body["body"],
+        )
+
+
+class Held(TaskHandler[str]):
+    """Answers every row with its body, once it is let on."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Row]] = []
+        self.begun = threading.Semaphore(0)
+        self.open = threading.Event()
+
+    def load_model(self, config: ModelConfig) -> None:
+        pass
+
+    def preprocess(self, row: Row) -> str:
+        return bytes(row.body).decode()
+
+    def infer(self, items: Sequence[str], deadline: float) -> Outcome:
+        return Outcome([{"echo": item} for item in items], {})
+
+    def answer(self, rows: Sequence[Row]) -> Outcome:
+        self.batches.append(list(rows))
+        self.begun.release()
+        assert self.open.wait(LIMIT_S)
+        return super().answer(rows)
+
+    async def wait_for_batch(self) -> None:
+        assert await asyncio.to_thread(self.begun.acquire, timeout=LIMIT_S)
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    """A handler that is held back until the test opens it."""
+    handler = Held()
+    handler.start(ModelConfig(directory=..., device="cpu", device_index=0, options={}))  # type: ignore[arg-type]
+    yield handler
+    handler.open.set()
+
+
+@pytest.fixture
+def counts() -> Counter[str]:
+    """The counts of the replica."""
+    return Counter()
+
+
+@pytest.fixture
+def serve(held: Held, counts: Counter[str]) -> Iterator[Callable[..., Client]]:
+    """Makes a client of a replica of the held handler, with these settings."""
+    replicas: list[Replica] = []
+
+    def serve(**settings: Any) -> Client:
+        replicas.append(Replica(make_arguments(**settings), held, counts.update))
+        return Client(replicas[-1])
+
+    yield serve
+    held.open.set()
+    for each in replicas:
+        each.close()
+
+
+Serve = Callable[..., Client]
 
 
 async def wait_until(is_so: Callable[[], bool]) -> None:
@@ -107,18 +264,12 @@ def test_what_is_refused_reaches_no_batch(
 
 def test_every_answer_names_its_replica(serve: Serve, held: Held):
     held.open.set()
-    one, other = serve(), serve()
-
-    async def ask(client: Client) -> set[str]:
-        answers = [
-            await client.ask(b"a"),
-            await client.ask(method="GET"),
-            await client.ask(authorization=""),
-        ]
-        return {answer.headers["x-replica"] for answer in answers}
-
-    (name,), (others,) = run(ask(one)), run(ask(other))
-    assert name != others
+    asked: list[dict[str, Any]] = [{}, {"method": "GET"}, {"authorization": ""}]
+    names = [
+        {run(client.ask(b"a", **each)).headers["x-replica"] for each in asked}
+        for client in (serve(), serve())
+    ]
+    assert [len(each) for each in (*names, names[0] | names[1])] == [1, 1, 2]
 
 
 def test_a_body_of_unknown_length_is_bounded(
@@ -290,16 +441,9 @@ def test_what_was_taken_is_answered_before_the_end(serve: Serve, held: Held):
 
 
 def test_a_websocket_is_closed(serve: Serve):
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        return {"type": "websocket.connect"}
-
-    run(serve().replica({"type": "websocket"}, receive, send))
-    assert sent == [{"type": "websocket.close"}]
+    send = AsyncMock()
+    run(serve().replica({"type": "websocket"}, AsyncMock(), send))
+    send.assert_awaited_once_with({"type": "websocket.close"})
 
 
 def test_why_a_model_cannot_be_loaded_is_said_and_logged(

@@ -205,19 +205,6 @@ def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, c
         predict(backend)
 
 
-def test_an_address_that_has_rested_is_tried_by_one_row(backend, ingress):
-    resting = backend._addresses.list_well_first()[0].breaker
-    resting.rest_s = 0.0
-    port = int(ingress[0].url.rpartition(":")[2])
-    ingress[0].stop()
-    assert predict(backend) == TRANSLATED
-    resting.rest_s = 600.0
-    assert predict(backend) == TRANSLATED  # and it rests again
-    with socket.create_server(("127.0.0.1", port)):
-        assert predict(backend) == TRANSLATED
-    assert len(ingress[1].calls) == 3
-
-
 def test_an_address_that_takes_no_connection_costs_less_than_the_deadline(
     backend, ingress, monkeypatch
 ):

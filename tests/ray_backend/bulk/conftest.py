@@ -23,7 +23,6 @@ from ray_backend.bulk.job import (
     Answerer,
     BulkJob,
     BulkTranslation,
-    Callbacks,
     Chunk,
     LocalModel,
     RunTotals,
@@ -129,7 +128,6 @@ class Bench:
     results: Path
     handler: Shouting = field(default_factory=Shouting)
     errors: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
     shares: list[float] = field(default_factory=list)
     most_texts: int = 4
 
@@ -175,7 +173,7 @@ class Bench:
         job = job or self.make_job()
         given = LocalModel(self.handler), Identifier(["en", "fr"]), REQUEST
         answerer = answerer or partial(translate_texts, *given)
-        workers = RayExecutor(WorkerPool(1, 1, 0), StallMonitor(self.warnings.append))
+        workers = RayExecutor(WorkerPool(1, 1, 0), StallMonitor(print))
 
         def execute(
             _: Callable[[], Answerer], chunks: Iterator[Chunk]
@@ -188,13 +186,13 @@ class Bench:
                 if number == stop_after:
                     raise Stop
 
-        callbacks = Callbacks(
-            lambda _, share: self.shares.append(share),
-            self.errors.append,
-            self.warnings.append,
-        )
         found = find(source or self.locate_sources(), job.kind)
-        return run(job, found, execute, callbacks, is_overwrite=is_overwrite)
+        return run(
+            *(job, found, execute),
+            report=lambda _, share: self.shares.append(share),
+            say=lambda remarks: self.errors.extend(remarks.errors),
+            is_overwrite=is_overwrite,
+        )
 
     def read(self, name: str) -> str:
         return (self.results / name).read_text("utf-8")

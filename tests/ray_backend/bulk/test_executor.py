@@ -58,25 +58,15 @@ def head(fake: FakeRay) -> str:
     return f"127.0.0.1:{fake.server_port - 1}"
 
 
-@pytest.fixture
-def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_is_found_with_this_machine_in_it(
+    fake: FakeRay, head: str, token: Path, monkeypatch: pytest.MonkeyPatch
+):
     own = {"node_ip": "127.0.0.1", "state": "ALIVE", "resources_total": {"CPU": 4}}
     monkeypatch.setattr(fake_ray, "MACHINES", [*fake_ray.MACHINES, own])
-
-
-@pytest.mark.usefixtures("_at_home")
-def test_a_cluster_is_found_with_this_machine_in_it(head: str, token: Path):
     cluster = find_cluster(head)
     assert (cluster.head, cluster.address) == (head, "127.0.0.1")
-    assert [machine.node_ip for machine in cluster.machines] == [
-        "10.0.0.1",
-        "127.0.0.1",
-    ]
+    assert [each.node_ip for each in cluster.machines] == ["10.0.0.1", "127.0.0.1"]
     assert cluster.token_file == token
-
-
-@pytest.mark.usefixtures("_at_home")
-def test_the_dashboard_may_be_elsewhere(fake: FakeRay, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(variables.RAY_DASHBOARD_URL.name, fake.url)
     assert find_cluster("127.0.0.1").head == "127.0.0.1:7800"
 

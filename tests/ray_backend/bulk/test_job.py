@@ -160,16 +160,6 @@ def test_a_full_disk_ends_a_run_that_goes_on_later(bench, monkeypatch):
     check(bench, texts)
 
 
-def test_a_text_that_ends_its_worker_is_an_error_of_its_own(bench):
-    bench.write_records("a.jsonl", ["one", "kill", "three"])
-    bench.handler.deadly = {"kill"}
-    totals = bench.run()
-    one, kill, three = bench.read_records("a.fr.jsonl")
-    assert (one["text_fr"], three["text_fr"]) == ("ONE", "THREE")
-    assert kill["text_fr_error"] == "each worker that translated this text has ended"
-    assert totals.failed == 1
-
-
 def test_a_name_that_is_not_in_utf8_is_refused(bench: Bench):
     bench.write("a\udcff.txt", "one\n")
     with pytest.raises(ClientError, match="the name is not in UTF-8"):
@@ -177,29 +167,30 @@ def test_a_name_that_is_not_in_utf8_is_refused(bench: Bench):
 
 
 def test_rows_that_cannot_be_translated_hurt_no_other(bench):
-    lines = ['{"text": "one"}', "no JSON", '{"text": 5}', '{"text": "bad"}', "[]"]
-    bench.write("a.jsonl", "\n".join([*lines, '{"text": "two"}\n']))
-    assert bench.run().failed == 4
-    one, broken, five, bad, array, two = bench.read("a.fr.jsonl").splitlines()
+    texts = ['{"text": "one"}', "no JSON", '{"text": 5}', '{"text": "bad"}', "[]"]
+    texts += ['{"text": "kill"}', '{"text": "two"}\n']
+    bench.write("a.jsonl", "\n".join(texts))
+    bench.handler.deadly = {"kill"}
+    assert bench.run().failed == 5
+    one, broken, five, bad, array, kill, two = bench.read("a.fr.jsonl").splitlines()
     assert json.loads(one)["text_fr"] == "ONE"
     assert json.loads(two)["text_fr"] == "TWO"
     assert (broken, array) == ("no JSON", "[]")
     assert json.loads(five)["text_fr_error"] == "found a number, expected a string"
     assert json.loads(bad) == {"text": "bad", "text_fr": None, "text_fr_error": "No."}
+    ended = "each worker that translated this text has ended"
+    assert json.loads(kill)["text_fr_error"] == ended
 
 
-def test_a_broken_file_is_written_up_to_the_broken_place(bench):
+def test_a_broken_file_has_a_result_up_to_the_broken_place(bench):
+    """And none where nothing of it can be read."""
     rows = "".join(f"{n},x {n}\n" for n in range(9))
     bench.write("a.csv", f'id,text\n{rows}9,"open\n')
-    assert bench.run().failed == 1
-    assert bench.read("a.fr.csv").splitlines()[-1] == "8,x 8,X 8"
-    assert "a quote is not closed" in bench.errors[0]
-
-
-def test_a_file_that_cannot_be_read_at_all_has_no_result(bench):
     bench.write("a.parquet", b"no Parquet")
     bench.write("b.txt", "one\n")
-    assert bench.run().failed == 1
+    assert bench.run().failed == 2
+    assert bench.read("a.fr.csv").splitlines()[-1] == "8,x 8,X 8"
+    assert any("a quote is not closed" in error for error in bench.errors)
     assert not (bench.results / "a.fr.parquet").exists()
     assert bench.read("b.fr.txt") == "ONE\n"
 

@@ -16,7 +16,7 @@ import requests
 from clients.errors import ClientError, OutputError
 from clients.files import TABLES
 from ray_backend.bulk import storage
-from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find, open_store
+from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
 from tests.ray_backend.bulk.conftest import Bench, Stop, check, fill
@@ -252,8 +252,6 @@ def test_results_need_a_bucket(bench):
     bench.write("a.txt", "one\n")
     source, bench.url = bench.locate_sources(), "s3://no-such-bucket"
     said = "s3://no-such-bucket/dst.*: The specified bucket does not exist"
-    with pytest.raises(OutputError, match=said):
-        open_store(bench.bucket.url)
     with pytest.raises(OutputError, match=said):
         bench.run(source=source)
 
