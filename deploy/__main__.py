@@ -31,8 +31,7 @@ from deploy.stack import ROOT, UNSAID, Backend, Stack, StackError
 from deploy.supervision import Supervision
 from gateway.settings import SettingsError
 from handlers.engine.directories import ModelError
-from ray_backend.dashboard import DashboardError
-from ray_backend.deployment import DeploymentError
+from ray_backend.deployment import DashboardError, DeploymentError
 from torchserve_backend.management import ManagementError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)

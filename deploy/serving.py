@@ -20,7 +20,7 @@ from contract import durable
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend import deployment, nodes
-from ray_backend.dashboard import Dashboard, DashboardError
+from ray_backend.deployment import Dashboard, DashboardError
 from torchserve_backend import archiver, registrar
 from torchserve_backend import display as torchserve_display
 from torchserve_backend.archiver import Desired

@@ -15,7 +15,7 @@ from contract import durable, variables
 from deploy import monitoring, stack
 from deploy.stack import Stack
 from ray_backend import deployment
-from ray_backend.dashboard import Dashboard
+from ray_backend.deployment import Dashboard
 from torchserve_backend import archiver, registrar
 from torchserve_backend.management import Management
 

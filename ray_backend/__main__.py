@@ -15,8 +15,7 @@ from catalog import CatalogError
 from catalog.display import Map, ModelName, make_console, make_option, show_errors
 from contract import variables
 from ray_backend import deployment
-from ray_backend.dashboard import Dashboard, DashboardError
-from ray_backend.deployment import DeploymentError
+from ray_backend.deployment import Dashboard, DashboardError, DeploymentError
 
 try:
     from ray_backend.bulk import command as bulk

@@ -26,8 +26,13 @@ from benchmarks.report import summarize_latencies
 from catalog import Catalog
 from deploy.stack import ROOT
 from ray_backend import nodes
-from ray_backend.dashboard import Dashboard, DashboardError, ReplicaStatus
-from ray_backend.deployment import read_key, write_config
+from ray_backend.deployment import (
+    Dashboard,
+    DashboardError,
+    ReplicaStatus,
+    read_key,
+    write_config,
+)
 from ray_backend.nodes import PORTS, Node
 
 #: Enough memory for what Serve sends, and as many workers as two cores do not suggest.

@@ -40,7 +40,7 @@ from benchmarks.instruments.namespaces import NoNamespaces
 from benchmarks.instruments.running import Running
 from benchmarks.report import Findings, tabulate
 from deploy.stack import StackError
-from ray_backend.dashboard import DashboardError
+from ray_backend.deployment import DashboardError
 from ray_backend.nodes import PORTS
 
 _LANGUAGE, _MACHINES = "fr", 3

@@ -21,8 +21,13 @@ import psutil
 from catalog import ROOT
 from clients.errors import ClientError, InputError
 from contract import variables
-from ray_backend.dashboard import Dashboard, DashboardError, Machine
-from ray_backend.deployment import describe_machine, describe_resources
+from ray_backend.deployment import (
+    Dashboard,
+    DashboardError,
+    Machine,
+    describe_machine,
+    describe_resources,
+)
 from ray_backend.nodes import LOOPBACK, PORTS, Node, read_address
 
 if TYPE_CHECKING:

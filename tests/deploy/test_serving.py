@@ -15,7 +15,7 @@ from deploy import node, serving
 from deploy.serving import Cluster
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
-from ray_backend.dashboard import Dashboard, DashboardError, Machine
+from ray_backend.deployment import Dashboard, DashboardError, Machine
 from ray_backend.nodes import PORTS
 from tests.torchserve_backend.fakes import FakeManagement, want
 from torchserve_backend.management import ManagementError, Registered

@@ -13,8 +13,13 @@ from rich.console import Console
 
 import catalog
 from ray_backend import deployment
-from ray_backend.dashboard import Application, Dashboard, DashboardError, Machine
-from ray_backend.deployment import DeploymentError
+from ray_backend.deployment import (
+    Application,
+    Dashboard,
+    DashboardError,
+    DeploymentError,
+    Machine,
+)
 
 CPUS = Machine(node_ip="10.0.0.1", state="ALIVE", resources_total={"CPU": 2.0})
 GPUS = Machine(

@@ -31,7 +31,7 @@ from ray_backend.bulk.executor import (
     fit,
 )
 from ray_backend.bulk.job import Chunk
-from ray_backend.dashboard import Machine
+from ray_backend.deployment import Machine
 from tests.ray_backend import fake_ray
 from tests.ray_backend.bulk.conftest import ActorCall, Died
 from tests.ray_backend.fake_ray import TOKEN, FakeRay, serve
