@@ -36,7 +36,6 @@ from gateway.errors import (
     RowProblem,
 )
 from tests.gateway.backends.fake_cluster import FakeIngress, write_key
-from tests.scripted_server import LIMIT_S
 
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 TRANSLATED = {"translated": "ko:Hello"}
@@ -286,19 +285,6 @@ def test_a_slow_answer_of_a_model_that_is_there_is_waited_for(
     ingress[0].will("wait-for-look")
     assert predict(backend, timeout_s=10_000) == TRANSLATED
     assert (ingress[0].looks, ingress[1].calls) == (1, [])
-
-
-def test_a_row_that_is_given_up_is_taken_from_its_replica(backend, ingress):
-    row = write_row(ITEM)
-    ingress[0].will("wait")
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(backend.predict, "ko", row, deadline=time.monotonic() + 60)
-        ingress[0].wait_for_calls(1)
-        row.cancellation.cancel()
-        with pytest.raises(ClientGone):
-            asked.result()
-    assert ingress[0].has_left.wait(LIMIT_S)
-    assert ingress[1].calls == []
 
 
 def test_a_row_whose_time_is_up_or_that_was_given_up_is_not_sent(backend, ingress):
