@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from mmap import ACCESS_READ, mmap
@@ -98,24 +97,25 @@ class DocumentJob(bulk.FileJob):
         began = time.perf_counter()
         self._remember(journal)
         ended = journal.done.ended
-        waiting = deque(n for n in range(len(self.sources)) if n not in ended)
+        missing = [n for n in range(len(self.sources)) if n not in ended]
+        waiting = iter(missing)
         shares = dict.fromkeys(ended, 1.0)
         sizes = [source.size_bytes for source in self.sources]
-        count = len(waiting)
         told: _Told = SimpleQueue()
         try:
-            for event, share in self._follow(waiting, told):
+            for event, share in self._follow(waiting, told, len(missing)):
                 shares[event.source] = share
                 behind = sum(sizes[n] * done for n, done in shares.items())
                 report(event, behind / (sum(sizes) or 1))
         finally:
-            waiting.clear()
+            for _ in waiting:  # no thread takes another one
+                pass
             while not told.empty():
                 item = told.get()
                 # A stopped run's uploads need no second one then.
                 if isinstance(item, tuple) and isinstance(item[0], DocumentUpload):
                     journal.append(item[0])
-        return bulk.Counts(count, 0, time.perf_counter() - began)
+        return bulk.Counts(len(missing), 0, time.perf_counter() - began)
 
     def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         """Deletes the document on the stack: it is here, and the journal knows."""
@@ -137,9 +137,9 @@ class DocumentJob(bulk.FileJob):
             self.ids.update((upload.source, upload.id) for upload in uploads)
 
     def _follow(
-        self, waiting: deque[int], told: _Told
+        self, waiting: Iterator[int], told: _Told, count: int
     ) -> Iterator[tuple[bulk.Event, float]]:
-        count = min(len(waiting), self.documents_at_once)
+        count = min(count, self.documents_at_once)
         for _ in range(count):
             # Daemons: a run that stops does not wait for the stack.
             Thread(target=self._work, args=(waiting, told), daemon=True).start()
@@ -152,13 +152,9 @@ class DocumentJob(bulk.FileJob):
             else:
                 yield item
 
-    def _work(self, waiting: deque[int], told: _Told) -> None:
+    def _work(self, waiting: Iterator[int], told: _Told) -> None:
         try:
-            while True:
-                try:
-                    number = waiting.popleft()
-                except IndexError:
-                    break
+            for number in waiting:
                 self._translate(number, told)
         except Exception as error:  # of any type: it is raised where it is waited for
             told.put(error)

@@ -127,14 +127,16 @@ def _collect_words(phrases: list[Phrase], seen: _Seen) -> list[Phrase]:
     return words
 
 
+def _check(is_right: bool, message: str) -> None:
+    if not is_right:
+        raise PhrasebookError(message)
+
+
 def _read_slots(domain: str, slots: dict[str, list[Value]]) -> _Slots:
     for name, values in slots.items():
         for value in values:
-            if set(value) != set(LANGUAGES):
-                raise PhrasebookError(
-                    f"{domain}.yaml: slot {name}: {value.get('en')!r} "
-                    "is not in all 14 languages"
-                )
+            said = f"slot {name}: {value.get('en')!r} is not in all 14 languages"
+            _check(set(value) == set(LANGUAGES), f"{domain}.yaml: {said}")
     return {name: tuple(values) for name, values in slots.items()}
 
 
@@ -146,21 +148,19 @@ def _read_phrase(
         for lang, text in entry.items()
     }
     where = f"{domain}.yaml: {wordings.get('en')}"
-    if set(wordings) != set(LANGUAGES):
-        raise PhrasebookError(
-            f"{where}: missing or unknown: {sorted(set(LANGUAGES) ^ set(wordings))}"
-        )
+    other = sorted(set(LANGUAGES) ^ set(wordings))
+    _check(not other, f"{where}: missing or unknown: {other}")
     slots = tuple(_SLOT.findall(wordings["en"][0]))
     for language, texts in wordings.items():
         for text in texts:
-            if sorted(_SLOT.findall(text)) != sorted(slots):
-                raise PhrasebookError(
-                    f"{where}: {language} has other slots than en: {text!r}"
-                )
-    if unknown := set(slots) - values.keys() - items.SLOTS.keys():
-        raise PhrasebookError(
-            f"{where}: no slot {unknown.pop()!r} in this file or in {SHARED}.yaml"
-        )
+            said = f"{where}: {language} has other slots than en: {text!r}"
+            _check(sorted(_SLOT.findall(text)) == sorted(slots), said)
+    unknown = sorted(set(slots) - values.keys() - items.SLOTS.keys())
+    _check(
+        not unknown,
+        f"{where}: no slot {', '.join(map(repr, unknown))} in this file or in "
+        f"{SHARED}.yaml",
+    )
     ambiguous = _find_ambiguous(wordings, seen, wordings["en"][0])
     finite = {slot: values[slot] for slot in slots if slot in values}
     return Phrase(domain, wordings, slots, finite, ambiguous)
@@ -170,12 +170,12 @@ def _find_ambiguous(
     wordings: Mapping[str, tuple[str, ...]], seen: _Seen, me: str
 ) -> frozenset[str]:
     """The languages in which an earlier phrase has the same text, and so its meaning."""
-    found = set()
-    for language, texts in wordings.items():
-        for text in texts:
-            if seen.setdefault((language, text.casefold().rstrip(".!。！।")), me) != me:
-                found.add(language)
-    return frozenset(found)
+    return frozenset(
+        language
+        for language, texts in wordings.items()
+        for text in texts
+        if seen.setdefault((language, text.casefold().rstrip(".!。！।")), me) != me
+    )
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:

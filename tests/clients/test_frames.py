@@ -100,13 +100,6 @@ def test_a_variable_frame_rate_keeps_its_times(tmp_path):
     assert [frame.index for frame in frames] == [0, 3, 5]
 
 
-def test_frames_that_an_earlier_run_had_are_skipped(tmp_path):
-    path = write_numbers(tmp_path / "a.mp4", 20)
-    _, frames = read(path, VideoOptions(Every.parse("3")), skip=4)
-    assert [frame.index for frame in frames] == [12, 15, 18]
-    assert list_numbers(frames) == [12, 15, 18]
-
-
 COLOURS = {
     "red": (220, 20, 20),
     "green": (20, 200, 20),

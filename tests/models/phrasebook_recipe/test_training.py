@@ -5,7 +5,6 @@ one remembers.
 from __future__ import annotations
 
 import itertools
-import random
 from pathlib import Path
 
 import pytest
@@ -46,34 +45,6 @@ def test_a_tokenizer_knows_every_character_of_its_corpus(
     for pair in corpus.finite():
         ids = vocabulary.encode(pair.source, pair.source_language)
         assert vocabulary.unk not in ids
-
-
-def test_batches_are_full_padded_and_hold_no_more_than_they_may(
-    trainer: PhrasebookTrainer,
-):
-    batches = trainer.draw_batches(random.Random(0))
-    pad, eos = trainer.vocabulary.pad, trainer.vocabulary.eos
-    sizes = []
-    for _ in range(20):
-        source, labels = next(batches)
-        assert len(source) == len(labels)
-        assert labels.numel() <= TOKENS
-        sizes.append(labels.numel())
-        for row in labels.tolist():
-            text = [token for token in row if token != pad]
-            assert row == text + [pad] * (len(row) - len(text))
-            assert text[-1] == eos
-    assert sum(sizes) > 0.8 * 20 * TOKENS
-
-
-def test_the_learning_rate_rises_stays_and_falls_to_nothing(trainer: PhrasebookTrainer):
-    rates = []
-    times = (0, 0.0), (1, 0.0), (3, 0.1), (9, 0.7), (9, 0.85), (9, 1)
-    for trainer.step, done in times:
-        trainer.spent_s = done * 60
-        rates.append(trainer.find_rate())
-    highest = trainer.recipe.learning_rate
-    assert rates == pytest.approx([highest * x for x in (0.25, 0.5, 1, 1, 0.5, 0)])
 
 
 def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(

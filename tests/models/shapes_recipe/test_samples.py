@@ -28,14 +28,6 @@ def test_figures_move_smoothly_and_stay_whole():
             assert is_cut or math.dist(one.centre, same.centre) < 0.06
 
 
-def test_a_clip_shows_the_same_at_every_size():
-    small = list(samples.draw_clip(3, 4, width=160, height=90))
-    large = list(samples.draw_clip(3, 4, width=320, height=180))
-    assert [scene for scene, _ in small] == [scene for scene, _ in large]
-    assert [frame.shape for _, frame in large] == [(180, 320, 3)] * 4
-    assert not np.array_equal(small[0][1], small[1][1])
-
-
 def test_held_out_pictures_are_the_same_each_time_and_not_those_of_training():
     one, same = (list(held_out(ShapesTask.DETECTION, 5)) for _ in range(2))
     for a, b in zip(one, same, strict=True):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.engine.errors import DeviceFault, OutOfMemory, TooLate
+from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher, pack, spread
 from handlers.engine.translation.guard import Fault
 from handlers.engine.translation.m2m100 import Decoding, Sentence, Translation
@@ -193,14 +193,6 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(translators: int):
     assert [len(b) for b in engine.batches if len(b) * 3 <= 24] == [8] * 8
     too_large = [b for b in engine.batches if len(b) * 3 > 24]
     assert statistics.halved == len(too_large)
-
-
-@pytest.mark.parametrize("translators", [1, 2])
-def test_other_errors_pass(translators: int):
-    error = DeviceFault("CUDA error")
-    engine = FakeEngine(breaks_on="Hello", error=error, translators=translators)
-    with pytest.raises(DeviceFault):
-        Batcher(engine, max_tokens=4096).translate([sentence("Hello"), sentence("A")])
 
 
 def test_an_engine_that_loses_a_row_is_noticed():

@@ -147,20 +147,6 @@ def test_both_engines_search_alike(
             assert a.score == pytest.approx(b.score, abs=0.001)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS[2:4], ids=str)
-def test_alternatives_are_as_many_as_asked_different_and_the_best_first(
-    decoding: Decoding, engine: Engine, few: list[Sentence]
-):
-    for answer in engine.translate(ask_for(decoding, few)):
-        assert len(answer.alternatives) <= decoding.alternatives
-        # Only a beam of texts that differ in their spaces alone holds fewer.
-        assert len(answer.alternatives) >= decoding.alternatives - 1
-        scores = [answer.score, *(other.score for other in answer.alternatives)]
-        assert scores == sorted(scores, reverse=True)
-        texts = {answer.text, *(other.text for other in answer.alternatives)}
-        assert len(texts) == 1 + len(answer.alternatives)
-
-
 def test_packing_does_not_change_an_answer(engine: Engine, few: list[Sentence]):
     """Nor do rows that ask for something else."""
     rows = [
