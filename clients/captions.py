@@ -201,16 +201,14 @@ def plan_captions(
     output = Path(name)
     has_folder = is_folder(name)
     kind = kind or (SubtitleFormat.JSONL if has_folder else _guess(output))
-    files: dict[Path, tuple[int, ...]]
-    if kind is SubtitleFormat.JSONL:
-        if has_folder:
-            raise OutputError(
-                f"{output} is a folder: give a file such as {output / 'captions.jsonl'}, or "
-                "--format srt or vtt for a file per video"
-            )
+    is_single = kind is SubtitleFormat.JSONL
+    if is_single and has_folder:
+        raise OutputError(
+            f"{output} is a folder: give a file such as {output / 'captions.jsonl'}, or "
+            "--format srt or vtt for a file per video"
+        )
+    if is_single or (len(videos) == 1 and not has_folder):
         files = {output: tuple(range(len(videos)))}
-    elif len(videos) == 1 and not has_folder:
-        files = {output: (0,)}
     else:
         suffix = f".{kind}"
         if output.suffix == suffix and not has_folder:

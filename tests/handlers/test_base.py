@@ -20,8 +20,6 @@ from handlers.base import ModelConfig, Outcome, Result, Row, TaskError, TaskHand
 from handlers.engine.errors import DeviceFault
 from tests.handlers.fakes import Answer, FakeMetrics, ask, make_context
 
-PROBLEM = "application/problem+json"
-
 
 class Doubling(TaskHandler[int]):
     """Doubles numbers: refuses negative ones, cannot read 13, breaks on 666, breaks the
@@ -84,18 +82,6 @@ def test_every_row_gets_its_own_answer_in_order(doubling: Doubling):
     assert doubling.batches == [[1, 2, 5, 3]]
 
 
-def test_an_error_is_a_problem_document(doubling: Doubling):
-    (answer,) = ask(doubling, [b"-4"])
-    assert (answer.status, answer.content_type) == (422, PROBLEM)
-    assert answer.content == {
-        "type": "urn:babelgate:negative",
-        "title": answer.phrase,
-        "status": 422,
-        "detail": "too little",
-        "limit": 0,
-    }
-
-
 @pytest.mark.parametrize(
     "row",
     [
@@ -116,20 +102,6 @@ def test_a_body_is_read_in_every_form(doubling: Doubling, row: dict[str, Any]):
 def test_parameters_come_beside_the_body(doubling: Doubling):
     answers = ask(doubling, [b"20", 0], parameters={0: {"plus": "1"}})
     assert results(answers) == [42, 0]
-
-
-def test_a_batch_is_answered_without_torchserve(doubling: Doubling):
-    doubling.start(ModelConfig(Path(), "cpu", 0, {}))
-    now = time.monotonic()
-    late, asked = Row(b"3", deadline=now - 1), Row(b"21", sent_at=now - 20)
-    outcome = doubling.answer([Row(b"-1"), late, asked])
-    refused, dropped, doubled = outcome.results
-    assert isinstance(refused, TaskError)
-    assert isinstance(dropped, TaskError)
-    assert doubled == {"doubled": 42}
-    assert outcome.counts["BabelgateRows"] == 3
-    assert outcome.counts["BabelgateDroppedRows"] == 1
-    assert outcome.counts["BabelgateQueueMs"] >= 20_000
 
 
 @pytest.mark.parametrize(

@@ -127,11 +127,6 @@ def test_what_does_not_fit_into_memory_is_run_in_halves(
     assert batches == [5, 2, 3, 1, 2]
     assert metrics.counters["BabelgateHalvedPacks"] == 2
     assert metrics.counters["BabelgateFrames"] == 5
-
-
-def test_a_row_that_does_not_fit_alone_is_503(
-    handler: TaskHandler[Any], monkeypatch: pytest.MonkeyPatch
-):
     limit_memory(monkeypatch, handler, 0)
     for answer in ask(handler, BODIES[:2]):
         assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE

@@ -127,7 +127,15 @@ def _make(out: Path, write: Callable[[Path], None], digests: Digests | None) -> 
         part = Path(folder) / "model"
         write(part)
         seal(part, digests or Digests())
-        _publish(part, out, digests)
+        if out.exists() and find_damage(out, digests):
+            # A process that has its files open keeps them.
+            durable.rename(out, part.with_name("damaged"))
+        try:
+            durable.rename(part, out)
+        except OSError:
+            # If another process was quicker, its result stays.
+            if find_damage(out, digests):
+                raise
 
 
 def _add_files(directory: Path, part: Path) -> None:
@@ -139,18 +147,6 @@ def _add_files(directory: Path, part: Path) -> None:
     ]
     settings = {"max_tokens": limit, **read_settings(directory)}
     (part / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
-
-
-def _publish(part: Path, out: Path, digests: Digests | None) -> None:
-    """Replaces a damaged conversion. If another process was quicker, its result stays."""
-    if out.exists() and find_damage(out, digests):
-        # A process that has its files open keeps them.
-        durable.rename(out, part.with_name("damaged"))
-    try:
-        durable.rename(part, out)
-    except OSError:
-        if find_damage(out, digests):
-            raise
 
 
 def _make_converter(directory: Path) -> Any:

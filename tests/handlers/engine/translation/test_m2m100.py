@@ -30,7 +30,6 @@ from handlers.engine.translation.m2m100 import (
     Sentence,
     Tokenizer,
     list_pieces,
-    longest_answer,
     read_list,
     suits,
 )
@@ -82,11 +81,6 @@ def test_a_directory_that_is_no_m2m100_is_refused_with_the_reason(
         check_directory(model, "translation")
     assert str(model) in str(refusal.value)
     assert expected in str(refusal.value)
-
-
-def test_an_answer_may_be_some_times_as_long_as_its_text_and_never_over_the_limit():
-    assert longest_answer(1, 256) == 19
-    assert longest_answer(81, 256) == 256
 
 
 def test_texts_of_all_languages_come_back_from_their_tokens(
