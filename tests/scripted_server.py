@@ -202,10 +202,6 @@ def reset_when_closed(handler: QuietHandler) -> None:
     handler.close_connection = True
 
 
-def _close(handler: ScriptedHandler, *_: Any) -> None:
-    handler.close_connection = True
-
-
 def _cut(handler: ScriptedHandler, *_: Any) -> None:
     """Dies in the middle of its answer."""
     handler.reply(200, b'{"translated": "ha', {"Content-Length": "1000"})
@@ -217,10 +213,6 @@ def _hang(handler: ScriptedHandler, *_: Any) -> None:
     handler.close_connection = True
 
 
-def _reset(handler: ScriptedHandler, *_: Any) -> None:
-    reset_when_closed(handler)
-
-
 def _drip(handler: ScriptedHandler, *_: Any) -> None:
     """Sends a byte now and then, so that no single wait is long."""
     handler.reply(200, b"", {"Content-Length": "100000"})
@@ -230,16 +222,14 @@ def _drip(handler: ScriptedHandler, *_: Any) -> None:
             handler.wfile.write(b" ")
 
 
-def _surprise(handler: ScriptedHandler, *_: Any) -> None:
-    handler.reply(200, b"surprise", {"Content-Type": "application/json"})
-
-
 #: The faults that any server may have.
 FAULTS: Mapping[str, Callable[..., None]] = {
-    "close": _close,
+    "close": lambda handler, *_: setattr(handler, "close_connection", True),
     "cut": _cut,
     "hang": _hang,
-    "reset": _reset,
+    "reset": lambda handler, *_: reset_when_closed(handler),
     "drip": _drip,
-    "not-json": _surprise,
+    "not-json": lambda handler, *_: handler.reply(
+        200, b"surprise", {"Content-Type": "application/json"}
+    ),
 }

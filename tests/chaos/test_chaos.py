@@ -4,7 +4,6 @@ measured, harmed, and measured again once it is ready.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -79,12 +78,10 @@ def scene(
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         pytestconfig.get_terminal_writer().line(f"\nCHAOS_SEED={seed}")
-    map_path = tmp_path_factory.mktemp("map") / "map.json"
-    map_path.write_text(json.dumps(MAP))
     cache = tmp_path_factory.mktemp("cache")
     run = tmp_path_factory.mktemp("run")
     began = time.monotonic()
-    with start_stack(run, cache, "--map", str(map_path)) as stack:
+    with start_stack(run, cache, content=MAP) as stack:
         scene = Scene(stack, cache, seed, time.monotonic() - began)
         try:
             measure_and_harm(scene)

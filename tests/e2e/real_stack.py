@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -122,10 +123,20 @@ def write_command(process: psutil.Process) -> str:
 
 @contextmanager
 def start_stack(
-    run: Path, cache: Path, *options: str, command: str = "up", address: str = LOOPBACK
+    run: Path,
+    cache: Path,
+    *options: str,
+    content: object = None,
+    command: str = "up",
+    address: str = LOOPBACK,
 ) -> Iterator[Stack]:
-    """Bring a stack up, and take it down; no process or socket may be left. A shell takes it
-    down as soon as its input ends, so that a killed pytest leaves no stack behind."""
+    """Bring a stack up, and take it down; no process or socket may be left. Its map has the
+    content. A shell takes it down as soon as its input ends, so that a killed pytest leaves no
+    stack behind."""
+    if content:
+        map_path = run.with_name(f"{run.name}-map.json")
+        map_path.write_text(json.dumps(content))
+        options = ("--map", str(map_path), *options)
     offset = ("--port-offset", str(claim_port_offset(address)))
     down = [sys.executable, "-m", "deploy", "down", "--run-dir", str(run)]
     guard = subprocess.Popen(

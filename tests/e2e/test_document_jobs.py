@@ -102,10 +102,7 @@ def test_a_large_document_passes_nginx(url: str, stack: Stack):
 @pytest.fixture(scope="module")
 def echo(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """A stack that translates every text into itself."""
-    folder = tmp_path_factory.mktemp("echo")
-    (folder / "map.json").write_text(json.dumps(ECHO))
-    options = ("--map", str(folder / "map.json"))
-    with start_stack(folder / "run", cache, *options) as started:
+    with start_stack(tmp_path_factory.mktemp("echo"), cache, content=ECHO) as started:
         yield started
 
 

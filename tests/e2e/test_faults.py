@@ -53,9 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def small(folder: Path, cache: Path) -> Iterator[Stack]:
     """One language, and a map that tests may break."""
-    (folder / "map.json").write_text(json.dumps(SMALL))
-    options = ("--map", str(folder / "map.json"))
-    with start_stack(folder / "run", cache, *options) as started:
+    with start_stack(folder / "run", cache, content=SMALL) as started:
         yield started
 
 

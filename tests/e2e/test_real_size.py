@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from collections import Counter
@@ -42,10 +41,9 @@ def model(folder: Path) -> Path:
 def large(
     folder: Path, model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stack]:
-    map_path = folder / "map.json"
-    map_path.write_text(json.dumps({"cuda_id": {"de": "cpu"}, "translation": SETTINGS}))
-    arguments = ("--map", str(map_path), "--model", str(model))
-    with start_stack(tmp_path_factory.mktemp("run"), folder, *arguments) as started:
+    content = {"cuda_id": {"de": "cpu"}, "translation": SETTINGS}
+    run, options = tmp_path_factory.mktemp("run"), ("--model", str(model))
+    with start_stack(run, folder, *options, content=content) as started:
         yield started
 
 

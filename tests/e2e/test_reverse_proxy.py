@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -257,9 +257,7 @@ def test_metrics_are_for_this_machine_only(proxy, source, headers, status):
     assert answer.status == status
 
 
-class Echo(QuietHandler):
-    """A gateway that answers with the headers it gets."""
-
+class _Echo(QuietHandler):
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         self.reply(200, json.dumps(dict(self.headers.items())).encode())
@@ -267,17 +265,22 @@ class Echo(QuietHandler):
     do_POST = do_GET
 
 
+@contextmanager
+def serve_echo(port: int = 0) -> Iterator[str]:
+    """A gateway that answers with the headers it gets: its address."""
+    gateway = ClosingServer(("127.0.0.1", port), _Echo)
+    gateway.start()
+    try:
+        yield f"127.0.0.1:{gateway.server_port}"
+    finally:
+        gateway.stop()
+
+
 @pytest.fixture
 def echo(tmp_path: Path) -> Iterator[str]:
     """nginx before such a gateway: its URL."""
-    gateway = ClosingServer(("127.0.0.1", 0), Echo)
-    gateway.start()
-    with start_nginx(tmp_path / "nginx", f"127.0.0.1:{gateway.server_port}") as (
-        url,
-        _,
-    ):
+    with serve_echo() as gateway, start_nginx(tmp_path / "nginx", gateway) as (url, _):
         yield url
-    gateway.stop()
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from deploy import programs, tls
 from deploy.stack import DOOR, GATEWAY, Stack, is_taken
 from tests.certificates import make_certificate
 from tests.e2e.real_stack import operate, start_stack, wait_until
-from tests.e2e.test_reverse_proxy import Echo
-from tests.scripted_server import LIMIT_S, ClosingServer
+from tests.e2e.test_reverse_proxy import serve_echo
+from tests.scripted_server import LIMIT_S
 
 
 def run_nginx(run: Path, *arguments: str) -> list[str]:
@@ -35,18 +35,18 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     pair = make_certificate(folder / "pair", "DNS:babelgate.test")
     stack = Stack(folder / "run", folder / "map", None, claim_port_offset(), pair)
     stack.write("{}")
-    gateway = ClosingServer(("127.0.0.1", GATEWAY + stack.port_offset), Echo)
-    gateway.start()
-    with (folder / "log").open("wb") as log:
-        command = run_nginx(stack.run, "-g", "daemon off;")
-        nginx = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        wait_until(lambda: is_taken(DOOR + stack.port_offset))
-        yield stack
-    finally:
-        nginx.terminate()
-        nginx.wait(LIMIT_S)
-        gateway.stop()
+    command = run_nginx(stack.run, "-g", "daemon off;")
+    with (
+        serve_echo(GATEWAY + stack.port_offset),
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log) as nginx,
+    ):
+        try:
+            wait_until(lambda: is_taken(DOOR + stack.port_offset))
+            yield stack
+        finally:
+            nginx.terminate()
+            nginx.wait(LIMIT_S)
 
 
 def shake_hands(stack: Stack, version: ssl.TLSVersion) -> tuple[str | None, str]:
@@ -119,12 +119,11 @@ def test_plain_http_is_told_that_it_is_plain(stack):
 
 
 def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(tmp_path, cache):
-    small = tmp_path / "map.json"
-    small.write_text(json.dumps({"cuda_id": {"fr": "cpu"}}))
-    options = ("--map", str(small), "--tls", make_certificate(tmp_path / "pair"))
-    with start_stack(tmp_path / "run", cache, *options) as stack:
+    options = ("--tls", make_certificate(tmp_path / "pair"))
+    small = {"cuda_id": {"fr": "cpu"}}
+    with start_stack(tmp_path / "run", cache, *options, content=small) as stack:
         assert stack.url.startswith("https:")
-        up = (stack.run, cache, "up", "--map", str(small))
+        up = (stack.run, cache, "up", "--map", str(stack.map))
         said = operate(*up)
         assert "running already" in said
         shown, answer = said.partition("curl --cacert")[1:][1].splitlines()[:2]

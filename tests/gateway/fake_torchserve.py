@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -198,10 +199,6 @@ def _echo(handler: _Handler, call: Call, **extra: Any) -> None:
     handler.answer(200, body, "application/json; charset=utf-8")
 
 
-def _doubt(handler: _Handler, call: Call) -> None:
-    _echo(handler, call, warnings=["The model is not sure."])
-
-
 def _choose(handler: _Handler, call: Call) -> None:
     """With as many alternatives as the row wants."""
     row = call.row
@@ -257,7 +254,7 @@ _UNAVAILABLE = "Model has no worker to serve inference request."
 BEHAVIOURS: dict[str, Behaviour] = {
     "echo": _echo,
     **FAULTS,
-    "doubt": _doubt,
+    "doubt": partial(_echo, warnings=["The model is not sure."]),
     "choose": _choose,
     "together": _together,
     "row-no-image": _fail_row(422, "invalid-image"),
