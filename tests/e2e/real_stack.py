@@ -147,7 +147,9 @@ def start_stack(
         start_new_session=True,
     )
     try:
-        operate(run, cache, command, *offset, *options)
+        arguments = (command, *offset, *options, "--run-dir", str(run))
+        done = run_deploy(*arguments, cache=cache)
+        assert done.returncode == 0, done.stdout + done.stderr
         started = stacks.read(run)
         assert started is not None
         yield started

@@ -70,18 +70,11 @@ def ask_deepl(url: str) -> Questions:
         ),
         "html": lambda: translate(HTML, tag_handling="html", **GERMAN),
         "xml": lambda: translate(XML, tag_handling="xml", ignore_tags=["x"], **GERMAN),
-        "bad xml": lambda: translate("<a>b</c>", tag_handling="xml", **GERMAN),
         "variant": lambda: translate(TOMORROW, source_lang="DE", target_lang="PT-BR"),
         "unknown language": lambda: translate(TOMORROW, target_lang="XX"),
-        "formality": lambda: translate(TOMORROW, formality="more", **GERMAN),
-        "prefer formality": lambda: translate(
-            TOMORROW, formality="prefer_more", **GERMAN
-        ),
         "sources": lambda: [vars(row) for row in client.get_source_languages()],
         "targets": lambda: [vars(row) for row in client.get_target_languages()],
         "usage": lambda: client.get_usage().character.count,
-        "pairs": lambda: len(client.get_glossary_languages()),
-        "glossaries": lambda: [one.name for one in client.list_glossaries()],
         "command line": lambda: run_deepl(
             url, "text", *TO_GERMAN, TOMORROW, "Good morning"
         ),
@@ -140,7 +133,6 @@ def ask_google(url: str) -> Questions:
         "auto": lambda: client.translate(STATION, target_language="fr"),
         "list": lambda: client.translate([TOMORROW, "Good morning"], **german),
         "html": lambda: client.translate(HTML, **german),
-        "plain": lambda: client.translate("Good morning", format_="text", **german),
         "detect": lambda: client.detect_language([STATION, "Wo ist der Bahnhof?"]),
         "languages": lambda: client.get_languages("de"),
         "unknown language": lambda: client.translate(TOMORROW, target_language="xx"),
