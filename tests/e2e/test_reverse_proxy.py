@@ -325,6 +325,7 @@ def test_a_gateway_that_is_down_is_told_in_each_api_and_logged_without_texts(tmp
         for path in PATHS:
             answer = requests.get(f"{url}{path}?q={SECRET}", timeout=LIMIT_S)
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+            assert answer.headers["Access-Control-Allow-Origin"] == "*"
             assert_is_problem(answer, path, "not-ready")
         page = requests.get(url, headers={"Accept": "text/html"}, timeout=LIMIT_S)
     assert (page.status_code, page.headers["Retry-After"]) == (503, "5")
