@@ -13,7 +13,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -153,12 +152,6 @@ def write_metrics_server(container: Container) -> None:
     (folder / "metrics.conf").write_text(moved, "utf-8")
 
 
-def inspect(buildah: Path, image: str) -> dict[str, Any]:
-    found = json.loads(run(buildah, "inspect", "--type=image", image))
-    settings: dict[str, Any] = found["Docker"]["config"]
-    return settings
-
-
 def test_nothing_of_this_machine_is_in_the_image(root: Path):
     assert [path.name for path in (root / "opt").iterdir()] == ["babelgate"]
     assert not (root / "etc/pip.conf").exists()
@@ -182,7 +175,8 @@ def test_no_program_is_root(stack: list[psutil.Process]):
 
 @pytest.mark.usefixtures("stack")
 def test_the_health_check_of_the_image_passes(container: Container, image: str):
-    settings = inspect(container.buildah, image)
+    found = json.loads(run(container.buildah, "inspect", "--type=image", image))
+    settings = found["Docker"]["config"]
     assert settings["User"] == f"{USER}:{USER}"
     assert settings["Entrypoint"] == ["/srv/babelgate/deploy/image/entrypoint"]
     assert settings["Cmd"] == ["gateway"]

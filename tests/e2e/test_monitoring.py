@@ -46,33 +46,28 @@ def list_expressions() -> list[object]:
     return [pytest.param(found[place], id=place) for place in found]
 
 
-class Prometheus:
-    """A running Prometheus, asked through its API."""
+def query(prometheus: str, expression: str) -> dict[frozenset[tuple[str, str]], float]:
+    """The values of an expression by their labels; those that are no number are left out.
+    Raises where Prometheus does not take the expression."""
+    params = {"query": expression.replace("$__rate_interval", "1m")}
+    answer = requests.get(f"{prometheus}/api/v1/query", params, timeout=LIMIT_S)
+    assert answer.ok, answer.text
+    return {
+        frozenset(sample["metric"].items()): value
+        for sample in answer.json()["data"]["result"]
+        if not math.isnan(value := float(sample["value"][1]))
+    }
 
-    def __init__(self, url: str) -> None:
-        self.url = url
 
-    def query(self, expression: str) -> dict[frozenset[tuple[str, str]], float]:
-        """The values of an expression by their labels; those that are no number are left
-        out. Raises where Prometheus does not take the expression."""
-        params = {"query": expression.replace("$__rate_interval", "1m")}
-        answer = requests.get(f"{self.url}/api/v1/query", params, timeout=LIMIT_S)
-        assert answer.ok, answer.text
-        return {
-            frozenset(sample["metric"].items()): value
-            for sample in answer.json()["data"]["result"]
-            if not math.isnan(value := float(sample["value"][1]))
-        }
-
-    def is_ready(self) -> bool:
-        try:
-            return requests.get(f"{self.url}/-/ready", timeout=LIMIT_S).ok
-        except requests.ConnectionError:
-            return False
+def is_up(prometheus: str) -> bool:
+    try:
+        return requests.get(f"{prometheus}/-/ready", timeout=LIMIT_S).ok
+    except requests.ConnectionError:
+        return False
 
 
 @pytest.fixture(scope="module")
-def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[Prometheus]:
+def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[str]:
     """The Prometheus of `make monitor`, with a look every two seconds."""
     process = subprocess.Popen(
         [sys.executable, "-m", "deploy", "monitor", "--run-dir", str(stack.run)],
@@ -85,13 +80,12 @@ def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[Prometheus
         assert process.stdout
         address = re.search(r"http://[\w.:]+", process.stdout.readline())
         assert address
-        running = Prometheus(address[0])
-        wait_until(running.is_ready)
+        wait_until(lambda: is_up(address[0]))
         configuration = stack.run / "prometheus/prometheus.yml"
         text = configuration.read_text("utf-8")
         configuration.write_text(re.sub(r"(_interval|_timeout): \d+s", r"\1: 2s", text))
         process.send_signal(signal.SIGHUP)
-        yield running
+        yield address[0]
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=LIMIT_S)
@@ -106,27 +100,27 @@ def ask(url: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def scraped(prometheus: Prometheus, url: str) -> Prometheus:
+def scraped(prometheus: str, url: str) -> str:
     """It has seen what `ask` asks."""
 
     def has_seen() -> bool:
         ask(url)
-        seen = prometheus.query("sum by (model) (rate(BabelgateRows[1m])) > 0")
+        seen = query(prometheus, "sum by (model) (rate(BabelgateRows[1m])) > 0")
         return len(seen) >= len(TARGETS)
 
     wait_until(has_seen)
     return prometheus
 
 
-def test_it_scrapes_all_that_have_metrics(scraped: Prometheus):
-    up = {dict(labels)["job"]: value for labels, value in scraped.query("up").items()}
+def test_it_scrapes_all_that_have_metrics(scraped: str):
+    up = {dict(labels)["job"]: value for labels, value in query(scraped, "up").items()}
     assert up == {"gateway": 1, "registrar": 1, "torchserve": 1}
 
 
 @pytest.mark.parametrize("expression", list_expressions())
-def test_every_expression_has_data(scraped: Prometheus, url: str, expression: str):
+def test_every_expression_has_data(scraped: str, url: str, expression: str):
     def has_data() -> bool:
-        found = scraped.query(expression)
+        found = query(scraped, expression)
         if not found:  # the last requests may be more than a minute ago
             ask(url)
         return bool(found)
@@ -134,7 +128,7 @@ def test_every_expression_has_data(scraped: Prometheus, url: str, expression: st
     wait_until(has_data, limit_s=LIMIT_S)
 
 
-def test_both_sides_call_a_model_by_the_same_name(scraped: Prometheus):
+def test_both_sides_call_a_model_by_the_same_name(scraped: str):
     for name in (
         "babelgate_queued_rows",
         "babelgate_waiting_rows",
@@ -143,24 +137,24 @@ def test_both_sides_call_a_model_by_the_same_name(scraped: Prometheus):
     ):
         models = {
             dict(labels)["model"]
-            for labels in scraped.query(f"sum by (model) ({name})")
+            for labels in query(scraped, f"sum by (model) ({name})")
         }
         assert models >= set(TARGETS), name
 
 
-def test_a_language_without_a_worker_is_noticed(stack: Stack, scraped: Prometheus):
+def test_a_language_without_a_worker_is_noticed(stack: Stack, scraped: str):
     management = Management(stack.management_url, stack.key_file)
     alert = 'ALERTS{alertname="LanguageNotReady", target="vi"}'
     management.scale("vi", 0, wait=True)
     try:
-        wait_until(lambda: bool(scraped.query(alert)))
+        wait_until(lambda: bool(query(scraped, alert)))
     finally:
         management.scale("vi", 1, wait=True)
-    wait_until(lambda: not scraped.query(alert))
+    wait_until(lambda: not query(scraped, alert))
     assert is_ready(stack.url)
 
 
-def test_it_listens_on_loopback_only(scraped: Prometheus):
-    port = int(scraped.url.rpartition(":")[2])
+def test_it_listens_on_loopback_only(scraped: str):
+    port = int(scraped.rpartition(":")[2])
     listening = list_listening(psutil.net_connections("tcp"))
     assert {ip for ip, each in listening if each == port} == {"127.0.0.1"}

@@ -113,11 +113,7 @@ def _translate_documents(run: Path) -> None:
             return Failure(503) if len(long) > _ANSWERED else None
 
         gateway.judge = judge
-        program = subprocess.Popen(
-            [sys.executable, "-m", "documents"],
-            cwd=ROOT,
-            env=os.environ | {variables.GATEWAY_BIND.name: gateway.address},
-        )
+        program = start_documents(gateway)
         try:
             wait_until(
                 lambda: is_short_done() and len(long) > _ANSWERED, limit_s=_LIMIT_S
@@ -125,6 +121,15 @@ def _translate_documents(run: Path) -> None:
         finally:
             program.kill()
             program.wait()
+
+
+def start_documents(gateway: FakeApi) -> subprocess.Popen[bytes]:
+    """The program that translates documents, before a gateway."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "documents"],
+        cwd=ROOT,
+        env=os.environ | {variables.GATEWAY_BIND.name: gateway.address},
+    )
 
 
 def _write_sql(database: Path) -> None:

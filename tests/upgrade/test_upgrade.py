@@ -9,8 +9,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,14 +21,14 @@ from flask.testing import FlaskClient
 
 from contract import variables
 from deploy import stack
-from deploy.stack import ROOT, Stack
+from deploy.stack import Stack
 from documents.storage import DocumentLimits, DocumentStorage, Order, State
 from gateway.access.usage import find_month
 from tests.e2e.real_stack import wait_until
 from tests.fake_api import FakeApi
 from tests.gateway.conftest import LANGUAGES, make_clients, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
-from tests.upgrade.recipe import SENTENCES
+from tests.upgrade.recipe import SENTENCES, start_documents
 
 BEFORE = Path(__file__).parent / "before"
 #: The characters that the earlier version had translated for its key, in this month of
@@ -146,11 +144,7 @@ def test_a_document_under_way_goes_on_where_it_was(run: Path):
     storage = DocumentStorage(run / "documents")
     (job,) = storage.list_unfinished()
     with FakeApi(translate=str.upper) as gateway:
-        program = subprocess.Popen(
-            [sys.executable, "-m", "documents"],
-            cwd=ROOT,
-            env=os.environ | {variables.GATEWAY_BIND.name: gateway.address},
-        )
+        program = start_documents(gateway)
         try:
             wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
         finally:
