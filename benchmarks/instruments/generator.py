@@ -366,9 +366,8 @@ class Generator:
             connection.socket.close()
 
 
-#: The clients of `keep_asking`, and the time before a client's next request. Without it the
-#: clients alone would fill the cores, and what fails would fail for that.
-CLIENTS = 16
+#: The time before a client's next request. Without it the clients alone would fill the cores,
+#: and what fails would fail for that.
 _PAUSE_S = 0.05
 _JOIN_S = 60.0
 
@@ -387,7 +386,7 @@ class Asked:
 
 @contextmanager
 def keep_asking(
-    target: Target, manner: Manner, *, clients: int = CLIENTS
+    target: Target, manner: Manner, *, clients: int = 16
 ) -> Iterator[Asked]:
     """`clients` of them ask during the block, each with a pause after its answer."""
     asked = Asked()
