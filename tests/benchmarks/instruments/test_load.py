@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -15,28 +12,17 @@ from benchmarks.instruments import load
 from benchmarks.instruments.load import WorkerFigures, describe_workers, read_counters
 
 
-@pytest.fixture
-def idle() -> Iterator[psutil.Process]:
-    """A process that does nothing."""
-    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
-        yield psutil.Process(process.pid)
-        assert process.stdin
-        process.stdin.close()
-
-
 def test_cpu_is_what_came_since(monkeypatch: pytest.MonkeyPatch):
     clocks = [{"gateway": {1: 11.0, 2: 5.5, 3: 0.25}}, {"gateway": {1: 10.0, 2: 5.0}}]
     monkeypatch.setattr(load, "_read_clock", lambda _: clocks.pop())
     assert load.measure_cpu({}, lambda: "result") == ("result", {"gateway": 1.75})
 
 
-def test_the_cost_is_that_of_each_program_and_the_cpu_of_their_client(
-    idle: psutil.Process,
-):
-    result, spent = load.measure_cpu({"gateway": idle}, lambda: "result")
+def test_the_cost_is_that_of_each_program_and_the_cpu_of_their_client():
+    leaders = {"gateway": psutil.Process()}
+    result, spent = load.measure_cpu(leaders, lambda: "result")
     assert (result, set(spent)) == ("result", {"gateway", "client"})
-    assert load.measure_memory({"gateway": idle})["gateway"] > 0
+    assert load.measure_memory(leaders)["gateway"] > 0
 
 
 def test_figures_are_of_what_was_counted_in_between():
