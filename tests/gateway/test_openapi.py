@@ -32,24 +32,6 @@ def test_it_has_every_route(shared_client, description):
     assert {found[:2] for found in description.list_operations()} == routes
 
 
-#: The statuses of errors on every path of ours.
-ALWAYS = {400, 408, 413, 415, 429, 431, 500, 503, 504}
-
-
-@pytest.mark.parametrize(
-    ("path", "statuses"),
-    [
-        ("/", ALWAYS | {200, 404, 422}),
-        ("/glossaries", ALWAYS | {201, 403, 404, 422, 507}),
-        ("/classify", ALWAYS | {200, 422}),
-        ("/v2/translate", ALWAYS | {200, 404}),
-    ],
-)
-def test_statuses_are_those_of_the_api(description, path, statuses):
-    responses = description.document["paths"][path]["post"]["responses"]
-    assert set(map(int, responses)) == statuses
-
-
 @pytest.mark.parametrize(
     ("languages", "tasks", "missing"),
     [

@@ -64,21 +64,6 @@ def test_a_failure_has_its_shape(post, client, torchserve, api):
         description.check("POST", api.translating[0], *given)
 
 
-def test_a_form_of_deepl_repeats_its_names(client, torchserve):
-    form = {
-        "text": "<p>Open <x>a</x> <y>b</y> here<q>now</q></p>",
-        "target_lang": "KO",
-        "source_lang": "EN",
-        "tag_handling": "xml",
-        "outline_detection": "0",
-        "ignore_tags": ["x", "y"],
-        "splitting_tags": "q,p",
-    }
-    client.post("/v2/translate", data=form)
-    rows = sorted(call.row["src_text"] for call in torchserve.calls)
-    assert rows == ["Open {0} {1} here", "now"]
-
-
 def test_deepls_quality_has_a_wider_beam(post, torchserve):
     for model in ("quality_optimized", "prefer_quality_optimized"):
         answer = post("deepl", model_type=model).json["translations"][0]
@@ -109,14 +94,3 @@ def test_requests_are_counted_by_target(post, client):
     assert 'translation_requests_total{status="200",target="ko"} 1.0' in metrics
     assert 'translation_requests_total{status="400",target="none"} 1.0' in metrics
     assert 'babelgate_characters_total{target="ko"} 5.0' in metrics
-
-
-@pytest.mark.parametrize(
-    ("method", "body", "status"),
-    [("POST", b"", 400), ("POST", b"{}", 422), ("GET", b"", 405)],
-    ids=["no body", "no fields", "wrong method"],
-)
-def test_a_problem_of_whoever_asks_has_its_error_as_well(client, method, body, status):
-    response = client.open("/translate", method=method, data=body)
-    assert response.status_code == response.json["status"] == status
-    assert response.json["error"] == response.json["detail"]
