@@ -4,7 +4,6 @@ machine, each with a stack of its own.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -48,26 +47,19 @@ def machines(
 ) -> Iterator[Machines]:
     """The head, and a machine that has joined it with a gateway."""
     runs = [tmp_path_factory.mktemp(name) for name in ("head", "other")]
-    map_path = runs[0] / "map.json"
-    map_path.write_text(json.dumps(MAP))
+    ray = ("--backend", "ray", "--address", HEAD)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BABELGATE_RAY_OPTIONS", "--num-cpus=1")
-        yield from start(runs, map_path, cache)
-
-
-def start(runs: list[Path], map_path: Path, cache: Path) -> Iterator[Machines]:
-    options = ("--map", str(map_path))
-    heads = ("--backend", "ray", "--address", HEAD, *options)
-    with start_stack(runs[0], cache, *heads, address=HEAD) as head:
-        (runs[1] / "ray").mkdir()
-        for name in ("token", "key"):
-            shutil.copy(head.node.folder / name, runs[1] / "ray")
-        place = head.node.find(PORTS.gcs)
-        joins = ("--head", place, "--address", OTHER, "--gateway", *options)
-        with start_stack(
-            runs[1], cache, *joins, command="join", address=OTHER
-        ) as other:
-            yield head, other
+        with start_stack(runs[0], cache, *ray, content=MAP, address=HEAD) as head:
+            (runs[1] / "ray").mkdir()
+            for name in ("token", "key"):
+                shutil.copy(head.node.folder / name, runs[1] / "ray")
+            joins = ("--head", head.node.find(PORTS.gcs), "--address", OTHER)
+            options = (*joins, "--gateway", "--map", str(head.map))
+            with start_stack(
+                runs[1], cache, *options, command="join", address=OTHER
+            ) as other:
+                yield head, other
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,12 @@ def test_a_broken_configuration_is_not_taken_over(
     wrong: str,
     message: str,
 ):
-    copy_clone(tmp_path)
+    # The clone's configuration may be edited; the rest is this one's.
+    for path in ROOT.iterdir():
+        if path.name in ("deploy", "gateway", "nginx"):
+            shutil.copytree(path, tmp_path / path.name)
+        else:
+            (tmp_path / path.name).symlink_to(path)
     path = tmp_path / file
     original = path.read_text("utf-8")
     assert right in original
@@ -159,12 +164,3 @@ def test_a_broken_configuration_is_not_taken_over(
         assert f"{file} is not accepted" in said
         assert message in said
     assert is_ready(stack.url)
-
-
-def copy_clone(folder: Path) -> None:
-    """Make a clone whose configuration may be edited; the rest is this one's."""
-    for path in ROOT.iterdir():
-        if path.name in ("deploy", "gateway", "nginx"):
-            shutil.copytree(path, folder / path.name)
-        else:
-            (folder / path.name).symlink_to(path)
