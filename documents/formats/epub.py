@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from documents.errors import DamagedDocument, EncryptedDocument
 from documents.formats.blocks import ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
-from documents.formats.format import is_right_to_left
+from documents.formats.format import is_right_to_left, name_language
 from documents.formats.fragments import Element, Slot, find_plain_slots, name_of
 from documents.formats.packages import Package, make_package_format
 
@@ -76,7 +76,7 @@ class _Chapters:
         return ElementKind(_RUBY.get(name, ElementRole.SPAN))
 
     def finish(self, wrapper: Element, language: str) -> bool:
-        """See Vocabulary. Empty elements keep their end tags, as some readers take XHTML
+        """Empty elements keep their end tags, as some readers take XHTML
         for HTML."""
         self._flow.finish()
         for element in wrapper[0].iter():
@@ -97,16 +97,12 @@ def _find_title(wrapper: Element) -> list[Slot]:
     return find_plain_slots(wrapper[0]) if is_text else []
 
 
-def _is_same(tag: str, language: str) -> bool:
-    return tag.strip().lower().split("-")[0] == language
-
-
 def _mark(html: Element, language: str) -> bool:
     """Sets a chapter's language and direction; returns whether that changes it."""
     before = dict(html.attrib)
     for name in (_LANG, "lang"):
-        if not _is_same(html.get(name) or language, language):
-            html.set(name, language)
+        if old := html.get(name):
+            html.set(name, name_language(old, language))
     if is_right_to_left(language):
         html.set("dir", "rtl")
     elif html.get("dir") == "rtl":
@@ -115,12 +111,10 @@ def _mark(html: Element, language: str) -> bool:
 
 
 def _finish_metadata(wrapper: Element, language: str) -> bool:
-    element = wrapper[0]
-    is_language = name_of(element) == "dc:language"
-    if not is_language or _is_same(element.text or "", language):
-        return False
-    element.text = language
-    return True
+    element, old = wrapper[0], wrapper[0].text or ""
+    if name_of(element) == "dc:language":
+        element.text = name_language(old, language)
+    return (element.text or "") != old
 
 
 _NCX = ElementNames(frozenset({"ncx:text"}), _find_title)

@@ -18,7 +18,7 @@ from documents.formats.fragments import (
     name_of,
     shorten,
 )
-from documents.formats.packages import Package, Plan, make_package_format
+from documents.formats.packages import Package, make_package_format
 
 _MEDIA_TYPE = "application/vnd.oasis.opendocument."
 _MANIFEST = "META-INF/manifest.xml"
@@ -119,7 +119,7 @@ def _is_skipped(name: str, attributes: Attributes) -> bool:
     return "table:formula" in known or kind != "string"
 
 
-def _make_plan(kind: str) -> Plan:
+def _make_format(suffix: str, kind: str) -> Format:
     def plan(package: Package) -> Mapping[str, ElementNames]:
         _check(package, kind)
         vocabularies = {"meta.xml": TITLE}
@@ -136,7 +136,7 @@ def _make_plan(kind: str) -> Plan:
                 )
         return vocabularies
 
-    return plan
+    return make_package_format(suffix, _MEDIA_TYPE + kind, plan)
 
 
 def _check(package: Package, kind: str) -> None:
@@ -149,10 +149,6 @@ def _check(package: Package, kind: str) -> None:
     for member in package.members:
         if member.filename.startswith(("Basic/", "Scripts/")):
             raise RefusedContent("The document has macros: save it without")
-
-
-def _make_format(suffix: str, kind: str) -> Format:
-    return make_package_format(suffix, _MEDIA_TYPE + kind, _make_plan(kind))
 
 
 FORMATS = (

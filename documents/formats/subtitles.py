@@ -5,7 +5,7 @@ notes and styles stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import add
@@ -56,7 +56,8 @@ class _Dialect:
 
     def find_edits(self, content: str) -> Iterator[Edit]:
         """The edits of a file, in order. Raises DamagedDocument if it has no times."""
-        for lines in _join_cues(_group(self._find_lines(content))):
+        said = _gather(([line] for line in self._find_lines(content)), _is_said_by_one)
+        for lines in _gather(said, _goes_on):
             pieces = self._read_pieces(lines)
             if inline.has_text(pieces):
                 yield self._make_edit(content, lines, pieces)
@@ -145,31 +146,27 @@ def _make_piece(tag: str) -> InlinePiece:
     )
 
 
-def _group(lines: Iterator[_Line]) -> Iterator[list[_Line]]:
-    """The lines of each cue together; where two people speak, those of each."""
-    group: list[_Line] = []
-    for line in lines:
-        if group and (group[-1].cue != line.cue or _DASH.match(line.raw)):
-            yield group
-            group = []
-        group.append(line)
-    if group:
-        yield group
-
-
-def _join_cues(groups: Iterator[list[_Line]]) -> Iterator[list[_Line]]:
-    """Groups with those in which their sentence goes on."""
+def _gather(
+    groups: Iterable[list[_Line]], goes_on: Callable[[list[_Line], list[_Line]], bool]
+) -> Iterator[list[_Line]]:
+    """Groups with those in which they go on."""
     waiting: list[_Line] = []
     for group in groups:
-        if waiting and not _goes_on(waiting, group):
+        if waiting and not goes_on(waiting, group):
             yield waiting
             waiting = []
-        waiting = waiting + group
+        waiting.extend(group)
     if waiting:
         yield waiting
 
 
+def _is_said_by_one(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
+    """Whether lines are of the same cue and, where two people speak, of the same one."""
+    return before[-1].cue == after[0].cue and not _DASH.match(after[0].raw)
+
+
 def _goes_on(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
+    """Whether a sentence goes on in the next cue."""
     raw = [line.raw for line in (*before, *after)]
     return (
         after[-1].cue - before[0].cue < _MOST_CUES

@@ -278,21 +278,16 @@ def test_a_sweep_reads_only_what_is_due(add, storage, monkeypatch):
     assert len(read) == 3
 
 
-def test_documents_that_an_older_version_has_ended_are_swept(add, storage):
-    document = add("one")
-    document.write_state(State(status="done", expires_at=100.0))
-    shutil.rmtree(storage.folder / "expiring")
+def test_a_walk_gives_documents_what_they_have_lost(add, storage):
+    """An older version has named no times."""
+    waiting, ended = add("one"), add("two")
+    ended.write_state(State(status="done", expires_at=100.0))
+    for name in ("unfinished", "expiring"):
+        shutil.rmtree(storage.folder / name)
     assert storage.sweep(101.0) == []
     list(storage.walk())
-    assert storage.sweep(101.0) == [document.order.id]
-
-
-def test_a_document_that_has_lost_its_mark_gets_it_again(add, storage):
-    waiting, ended = add("one"), add("two")
-    ended.write_state(State(status="done", expires_at=time.time() + DAY_S))
-    shutil.rmtree(storage.folder / "unfinished")
-    list(storage.walk())
     assert [job.id for job in storage.list_unfinished()] == [waiting.order.id]
+    assert storage.sweep(101.0) == [ended.order.id]
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ KEPT_S = 60.0
 
 
 class Failing(InProcess):
-    """Workers that end in turn as they are told, and then as they should."""
+    """Workers that end in turn in a step as they are told, and then as they should."""
 
-    def __init__(self, *ends: Exception) -> None:
+    def __init__(self, *ends: Exception, step: str = "read") -> None:
         super().__init__()
-        self.ends = list(ends)
+        self.ends, self.step = list(ends), step
 
     def run(self, request, allowance, check):
-        if self.ends:
+        if self.ends and request["step"] == self.step:
             raise self.ends.pop(0)
         return super().run(request, allowance, check)
 
@@ -48,28 +48,15 @@ def test_the_reason_for_which_a_document_is_given_up_is_told(
     assert not document.source.exists()
 
 
+@pytest.mark.parametrize("step", ["read", "write"])
 @pytest.mark.parametrize("end", [WorkerEnded(), LimitExceeded("time")])
 def test_a_worker_that_is_killed_or_stands_still_is_replaced(
-    add, asking, stopping, end
+    add, asking, stopping, end, step
 ):
-    document = add(*MANY)
-    DocumentTranslation(document, asking, Failing(end, end), stopping).run(KEPT_S)
+    document, sandbox = add(*MANY), Failing(end, end, step=step)
+    DocumentTranslation(document, asking, sandbox, stopping).run(KEPT_S)
     lines = document.result.read_text().splitlines()
     assert lines[1:] == [text.upper() for text in MANY]
-
-
-def test_a_worker_that_writes_is_replaced_as_well(add, asking, stopping):
-    class FailsOnce(Failing):
-        def run(self, request, allowance, check):
-            if request["step"] == "write" and self.ends:
-                raise self.ends.pop()
-            return InProcess.run(self, request, allowance, check)
-
-    document = add(*MANY)
-    DocumentTranslation(document, asking, FailsOnce(WorkerEnded()), stopping).run(
-        KEPT_S
-    )
-    assert document.read_state().status == "done"
 
 
 def test_a_real_worker_has_the_memory_of_a_document(add, asking, stopping, monkeypatch):

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from documents.errors import DocumentError, LostMarkup
 from documents.formats import find_format
-from tests.documents.formats.packing import mark
+from tests.documents.formats.translating import shout
 
 #: The largest file that is tried. A quarter for Markdown: its library takes up to 30
 #: microseconds for a character.
@@ -52,7 +52,7 @@ def _read_and_write(source: Path, content: bytes) -> None:
     source.write_bytes(content)
     try:
         texts = list(form.read(source, "de"))
-        marked = map(mark, form.read(source, "ar"))
+        marked = map(shout, form.read(source, "ar"))
         form.write(source, marked, target, "ar")
         target.unlink()
         form.write(source, iter(texts), target, "de")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,8 +20,6 @@ _MC = f"{_MICROSOFT}/markup-compatibility/2006"
 MAIN, LAYOUT = "wordprocessingml.document.main+xml", "presentationml.slideLayout+xml"
 _TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 _DOCUMENT = "application/vnd.openxmlformats-officedocument."
-#: A tag, an entity, or small letters.
-_PIECE = re.compile(r"<[^>]*>|&\w+;|[a-zà-ÿ]+")
 
 
 def pack(path: Path, members: Mapping[str, str | bytes]) -> Path:
@@ -74,11 +71,6 @@ def pack_xlsx(
     }
     typed = {n: (f"spreadsheetml.{kind}+xml", c) for n, (kind, c) in parts.items()}
     return pack_openxml(folder / "a.xlsx", typed)
-
-
-def mark(text: str) -> str:
-    """A translation that can be told from its text: small letters are capital ones."""
-    return _PIECE.sub(lambda p: p[0] if p[0][0] in "<&" else p[0].upper(), text)
 
 
 def translate(

@@ -12,7 +12,7 @@ import yaml
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
 from documents.formats import find_format
 from documents.formats.subtitles import divide
-from tests.documents.formats.packing import mark, pack_docx, pack_pptx, unpack
+from tests.documents.formats.packing import pack_docx, pack_pptx, unpack
 from tests.documents.formats.packing import translate as change_all
 from tests.documents.formats.paragraphs import CASES, SHAPES
 from tests.documents.formats.test_epub import AROUND, pack_epub
@@ -69,8 +69,8 @@ def test_a_paragraph_is_one_text(tmp_path: Path, name, paragraph, texts):
         around + texts,
     )
     assert list(form.read(source, "de")) == expected
-    written = change_all(form, source, mark)
-    assert list(form.read(written, "de")) == [mark(text) for text in expected]
+    written = change_all(form, source, shout)
+    assert list(form.read(written, "de")) == [shout(text) for text in expected]
     language = "en" if name == "a.epub" else "ar"
     assert unpack(change_all(form, source, str, language)) == unpack(source)
 

@@ -9,7 +9,8 @@ from lxml import etree
 
 from documents.errors import DamagedDocument, EncryptedDocument
 from documents.formats.epub import FORMAT
-from tests.documents.formats.packing import mark, pack, translate, unpack
+from tests.documents.formats.packing import pack, translate, unpack
+from tests.documents.formats.translating import shout
 
 CONTAINER = (
     '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
@@ -51,7 +52,7 @@ def test_only_the_texts_of_a_chapter_change(tmp_path: Path):
     body = '<p>a <b id="x">b</b><br /></p>\n<div><!-- c --><img src="d"/></div><p></p>'
     source = pack_epub(tmp_path, body)
     before = unpack(source)[CHAPTER].decode()
-    after = unpack(translate(FORMAT, source, mark))[CHAPTER].decode()
+    after = unpack(translate(FORMAT, source, shout))[CHAPTER].decode()
     expected = (
         before.replace(">It<", ">IT<").replace(">a <", ">A <").replace(">b<", ">B<")
     )

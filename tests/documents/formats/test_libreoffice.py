@@ -13,8 +13,9 @@ from lxml import etree
 from deploy.programs import OFFICE
 from documents.formats import opendocument, openxml
 from documents.formats.fragments import name_of
-from tests.documents.formats.packing import mark, translate
+from tests.documents.formats.packing import translate
 from tests.documents.formats.samples import MAKERS
+from tests.documents.formats.translating import shout
 from tests.programs import find_or_skip, run
 
 FORMATS = {
@@ -98,7 +99,7 @@ def flat_pairs(
     documents = [make(folder / "made" / name) for name, make in makers.items()]
     if request.param == "others":
         documents = office.convert_each(documents)
-    written = [translate(FORMATS[d.suffix], d, mark) for d in documents]
+    written = [translate(FORMATS[d.suffix], d, shout) for d in documents]
     flat = office.convert([*documents, *written], "xml", "flat")
     count = len(documents)
     pairs = zip(flat[:count], flat[count:], strict=True)

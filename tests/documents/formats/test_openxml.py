@@ -13,7 +13,6 @@ from tests.documents.formats.packing import (
     PPTX,
     XLSX,
     W,
-    mark,
     pack_docx,
     pack_pptx,
     pack_xlsx,
@@ -22,12 +21,13 @@ from tests.documents.formats.packing import (
 )
 from tests.documents.formats.paragraphs import BOLD, LINK, SHAPE_LINK, TWICE, run, shape
 from tests.documents.formats.samples import make_xlsx
+from tests.documents.formats.translating import shout
 
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
 
 
 def test_a_box_for_old_and_new_programs_has_the_same_translation(tmp_path: Path):
-    written = translate(DOCX, pack_docx(tmp_path, TWICE), mark)
+    written = translate(DOCX, pack_docx(tmp_path, TWICE), shout)
     assert unpack(written)["word/document.xml"].count(b"IN A BOX") == 2
 
 
@@ -90,7 +90,7 @@ def test_the_direction_has_the_place_that_the_schema_gives_it(tmp_path: Path):
 
 def test_a_strict_document_is_read_and_stays_strict(tmp_path: Path):
     source = pack_docx(tmp_path, run("Hello"), STRICT)
-    written = unpack(translate(DOCX, source, mark))["word/document.xml"].decode()
+    written = unpack(translate(DOCX, source, shout))["word/document.xml"].decode()
     assert "HELLO" in written
     assert W not in written
 
@@ -113,7 +113,7 @@ def test_formatting_is_not_repeated_without_end(tmp_path: Path):
     looks = "".join(f'<w:b w:val="{n}"/>' for n in range(5_000))
     paragraph = f"<w:r><w:rPr>{looks}</w:rPr>{'<w:t>a b</w:t><w:tab/>' * 2_000}</w:r>"
     with pytest.raises(DocumentTooLarge, match="formatting"):
-        translate(DOCX, pack_docx(tmp_path, paragraph), mark)
+        translate(DOCX, pack_docx(tmp_path, paragraph), shout)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_cell_is_one_text(
     source = pack_xlsx(tmp_path, **{place: f"<{name}>{inner}</{name}>"})
     assert list(XLSX.read(source, "de")) == texts
     assert unpack(translate(XLSX, source, str)) == unpack(source)
-    after = unpack(translate(XLSX, source, mark))[f"{place}.xml"].decode()
+    after = unpack(translate(XLSX, source, shout))[f"{place}.xml"].decode()
     assert f"<{name}>{inner if written is None else written}</{name}>" in after
 
 
@@ -196,7 +196,7 @@ def test_the_headings_of_tables_stay(tmp_path: Path):
 
 def test_only_the_parts_with_texts_change(tmp_path: Path):
     source = make_xlsx(tmp_path / "a.xlsx")
-    before, after = unpack(source), unpack(translate(XLSX, source, mark))
+    before, after = unpack(source), unpack(translate(XLSX, source, shout))
     assert list(after) == list(before)
     assert {name for name in before if before[name] != after[name]} == {
         "xl/sharedStrings.xml",
