@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass
 
 _MEMORY = "--query-gpu=index,memory.used,memory.total"
 _MIB = 1 << 20
-
-
-@dataclass(frozen=True)
-class GpuMemory:
-    """A GPU's index in nvidia-smi, and its memory."""
-
-    index: str
-    used_bytes: int
-    total_bytes: int
 
 
 def count_gpus() -> int:
@@ -31,15 +21,15 @@ def count_gpus() -> int:
     return sum(line.startswith("GPU ") for line in _ask("--list-gpus", timeout_s=30))
 
 
-def measure_gpu_memory() -> list[GpuMemory]:
-    """Every GPU of this host; none without nvidia-smi. A GPU that does not report its memory
-    is left out, such as one divided by MIG."""
+def measure_gpu_memory() -> list[tuple[str, int, int]]:
+    """Index, used bytes and all bytes of every GPU of this host; none without nvidia-smi. A GPU
+    that does not report its memory is left out, such as one divided by MIG."""
     rows = (
         [cell.strip() for cell in line.split(",")]
         for line in _ask(_MEMORY, "--format=csv,noheader,nounits", timeout_s=5)
     )
     return [
-        GpuMemory(row[0], int(row[1]) * _MIB, int(row[2]) * _MIB)
+        (row[0], int(row[1]) * _MIB, int(row[2]) * _MIB)
         for row in rows
         if len(row) == 3 and all(cell.isdecimal() for cell in row)
     ]

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from configparser import ConfigParser
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -31,15 +30,6 @@ console = make_console()
 #: life and opens its log file. A container has neither.
 _LAUNCHER = "deploy.launch"
 _OUTPUT = "/dev/stdout"
-
-
-@dataclass(frozen=True)
-class Start:
-    """The start of a program."""
-
-    command: list[str]
-    directory: Path
-    environment: dict[str, str]
 
 
 @app.command()
@@ -84,24 +74,23 @@ def run(name: str) -> None:
         raise StackError(f"{_find_run()} is not prepared: run `prepare` before {name}.")
     launch.confine(name)
     environment = prepared.environment(programs.find_java_home())
-    start = read_start(name, prepared.render_supervisor(nginx))
+    command, folder, more = read_start(name, prepared.render_supervisor(nginx))
     if name == programs.NGINX.name:
         _make_output_openable()
-    os.chdir(start.directory)
-    os.execvpe(start.command[0], start.command, environment | start.environment)
+    os.chdir(folder)
+    os.execvpe(command[0], command, environment | more)
 
 
-def read_start(name: str, text: str) -> Start:
-    """A program in supervisord's file. Raises KeyError if there is no such program."""
+def read_start(name: str, text: str) -> tuple[list[str], Path, dict[str, str]]:
+    """The command, directory and environment of a program in supervisord's file. Raises
+    KeyError if there is no such program."""
     parser = ConfigParser()
     parser.read_string(text)
     section = parser[f"program:{name}"]
     command = shlex.split(section["command"])
-    return Start(
-        command[command.index(_LAUNCHER) + 2 :],
-        Path(section["directory"]),
-        dict_of_key_value_pairs(section.get("environment", "")),
-    )
+    environment = dict_of_key_value_pairs(section.get("environment", ""))
+    begin = command.index(_LAUNCHER) + 2
+    return command[begin:], Path(section["directory"]), environment
 
 
 def _make_output_openable() -> None:

@@ -137,11 +137,8 @@ def is_ours(pid: int, run: Path) -> bool:
 
 def find_program(pid: int) -> str | None:
     """The program that a process belongs to, by its environment; None if that does not say."""
-    mark = f"{variables.PROGRAM.name}=".encode()
-    with suppress(OSError):
-        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            if entry.startswith(mark):
-                return entry.removeprefix(mark).decode()
+    with suppress(psutil.Error):
+        return psutil.Process(pid).environ().get(variables.PROGRAM.name)
     return None
 
 

@@ -50,7 +50,10 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     CatalogError, ModelError, ManagementError or TimeoutError."""
     supervision = Supervision(wanted)
     running = find_running(wanted, supervision)
-    last = running or find_stopped(wanted)
+    last = running or stack.read(wanted.run)
+    if last and not running:  # its ports may be others now
+        offset = wanted.port_offset or last.port_offset
+        last = replace(last, port_offset=offset)
     said = replace(
         wanted, settings=find_settings(os.environ), version=stack.find_version()
     )
@@ -105,12 +108,6 @@ def find_running(wanted: Stack, supervision: Supervision) -> Stack | None:
     # Addresses of Ray may have been found, and not said.
     said = {name: given[name] for name in given if "_RAY_" not in name}
     return replace(found, settings=said)
-
-
-def find_stopped(wanted: Stack) -> Stack | None:
-    """The stack that has run in the same run directory. Its ports may be others now."""
-    last = stack.read(wanted.run)
-    return last and replace(last, port_offset=wanted.port_offset or last.port_offset)
 
 
 def find(run: Path) -> Stack:

@@ -68,9 +68,9 @@ class _Collector(Collector):
         total = GaugeMetricFamily(
             "babelgate_gpu_memory_bytes", "Memory that a GPU has.", labels=["gpu"]
         )
-        for gpu in measure_gpu_memory():
-            used.add_metric([gpu.index], gpu.used_bytes)
-            total.add_metric([gpu.index], gpu.total_bytes)
+        for index, used_bytes, total_bytes in measure_gpu_memory():
+            used.add_metric([index], used_bytes)
+            total.add_metric([index], total_bytes)
         yield from (memory, started, used, total)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from string import Template
 
-from contract.dialects import EITHER, FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS, Dialect
+from contract.dialects import EITHER, FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
 from contract.problems import write_problem
 from gateway.settings import AHEAD_BYTES, PREFIX, ROW_BYTES, Settings
 
@@ -116,11 +116,15 @@ def render_errors() -> str:
     sources = [name.lower().replace("-", "_") for name in headers]
     sources += [f"$arg_{name}" for name in KEY_FIELDS]
     maps = {
-        ("$request", "$errors"): dict(_list_paths()),
-        ("$uri", "$problem"): dict(_list_documents()),
-        ("".join(sources), "$keyless"): {"default": "''", "''": "keyless"},
+        "$request $errors": _list_paths(),
+        "$uri $problem": _list_documents(),
+        f"{''.join(sources)} $keyless": [("default", "''"), ("''", "keyless")],
     }
-    return _HEAD + "".join(_render_map(*names, maps[names]) for names in maps)
+    text = _HEAD
+    for names, entries in maps.items():
+        lines = "".join(f"    {key} {value};\n" for key, value in entries)
+        text += f"map {names} {{\n{lines}}}\n"
+    return text
 
 
 def _list_paths() -> Iterator[tuple[str, str]]:
@@ -141,16 +145,8 @@ def _match(paths: Iterable[str], end: str) -> str:
 
 def _list_documents() -> Iterator[tuple[str, str]]:
     for dialect in (OURS, EITHER, *FOREIGN):
-        for name in ERRORS:
-            yield f"~/{dialect.name}/{name}$", f"'{_write(dialect, name)}'"
-
-
-def _write(dialect: Dialect, name: str) -> str:
-    slug, status = ERRORS[name]
-    document = write_problem(slug, status, "$detail", request_id="$request_id")
-    return json.dumps(dialect.answer(document).content, separators=(",", ":"))
-
-
-def _render_map(source: str, name: str, entries: Mapping[str, str]) -> str:
-    lines = "".join(f"    {key} {value};\n" for key, value in entries.items())
-    return f"map {source} {name} {{\n{lines}}}\n"
+        for name, (slug, status) in ERRORS.items():
+            document = write_problem(slug, status, "$detail", request_id="$request_id")
+            content = dialect.answer(document).content
+            written = json.dumps(content, separators=(",", ":"))
+            yield f"~/{dialect.name}/{name}$", f"'{written}'"

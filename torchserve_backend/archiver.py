@@ -31,7 +31,6 @@ class Desired:
     """A model as the map wants it, and the archive that brings it."""
 
     model: Model
-    archive: str
     version: str
     #: The directory of its weights; the archive names it.
     model_path: Path = Path()
@@ -40,6 +39,11 @@ class Desired:
     def name(self) -> str:
         """Its name in TorchServe."""
         return self.model.name
+
+    @property
+    def archive(self) -> str:
+        """The name that `POST /models?url=` takes."""
+        return archive_name(self.model)
 
 
 def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
@@ -50,7 +54,7 @@ def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
     """
     paths = prepare_weights(models, are_read=are_read)
     return [
-        Desired(model, archive_name(model), version(model, path), path)
+        Desired(model, version(model, path), path)
         for model, path in zip(models.models, paths.values(), strict=True)
     ]
 
@@ -79,7 +83,7 @@ def write_archives(desired: Iterable[Desired], store: Path) -> None:
 
 
 def archive_name(model: Model) -> str:
-    """The name that `POST /models?url=` takes."""
+    """The name of a model's archive."""
     return f"{model.name}.mar"
 
 
@@ -99,17 +103,7 @@ def archive(model: Model, store: Path, model_path: Path) -> Path:
     """Writes `store/<name>.mar` for a model whose weights lie in `model_path`."""
     store.mkdir(parents=True, exist_ok=True)
     path = store / archive_name(model)
-    with durable.create(path) as target, zipfile.ZipFile(target, "w") as file:
-        file.writestr(
-            "MAR-INF/MANIFEST.json",
-            json.dumps(_make_manifest(model, model_path), indent=2),
-        )
-        file.writestr("model-config.yaml", _render_config(model, model_path))
-    return path
-
-
-def _make_manifest(model: Model, model_path: Path) -> dict[str, Any]:
-    return {
+    manifest = {
         "createdOn": "01/01/2026 00:00:00",
         "runtime": "python",
         "archiverVersion": "0.12.0",
@@ -120,6 +114,10 @@ def _make_manifest(model: Model, model_path: Path) -> dict[str, Any]:
             "configFile": "model-config.yaml",
         },
     }
+    with durable.create(path) as target, zipfile.ZipFile(target, "w") as file:
+        file.writestr("MAR-INF/MANIFEST.json", json.dumps(manifest, indent=2))
+        file.writestr("model-config.yaml", _render_config(model, model_path))
+    return path
 
 
 def _render_config(model: Model, model_path: Path) -> str:

@@ -7,9 +7,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import requests
+
+if TYPE_CHECKING:  # the gateway needs no archiver
+    from torchserve_backend.archiver import Desired
 
 _TIMEOUT_S = 10
 #: Names in one answer. TorchServe never gives more.
@@ -86,25 +89,17 @@ class Management:
             pending_requests=model.get("jobQueueStatus", {}).get("pendingRequests", 0),
         )
 
-    def register(
-        self,
-        archive: str,
-        name: str,
-        *,
-        batch_size: int,
-        max_batch_delay: int,
-        workers: int,
-    ) -> None:
+    def register(self, desired: Desired) -> None:
         """Registers an archive of the model store and starts its workers, without waiting for
         them. A registered model stays as it is."""
         response = self._send(
             "POST",
             "/models",
-            url=archive,
-            model_name=name,
-            batch_size=batch_size,
-            max_batch_delay=max_batch_delay,
-            initial_workers=workers,
+            url=desired.archive,
+            model_name=desired.name,
+            batch_size=desired.model.settings.batch_size,
+            max_batch_delay=desired.model.settings.max_batch_delay,
+            initial_workers=desired.model.workers,
             synchronous="false",
         )
         if response.status_code != requests.codes.conflict:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import Literal
 
 from torchserve_backend.archiver import Desired, is_ours
 from torchserve_backend.management import Management, ManagementError, Registered
@@ -19,16 +19,8 @@ EVERY_S = 3.0
 PATIENCE_S = 900.0
 
 Say = Callable[[str], object]
-
-
-class RegistrationStep(StrEnum):
-    """The step that an action takes with its model."""
-
-    REGISTER = "register"
-    REPLACE = "replace"
-    SCALE = "scale"
-    REVIVE = "revive"
-    REMOVE = "remove"
+#: The step that an action takes with its model.
+RegistrationStep = Literal["register", "replace", "scale", "revive", "remove"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +51,7 @@ def plan(
     """
     given_up, wanted = set(dead), {model.name for model in desired}
     actions = [
-        Action(RegistrationStep.REMOVE, name, "the map does not name it")
+        Action("remove", name, "the map does not name it")
         for name, found in actual.items()
         if found and name not in wanted and is_ours(found.version)
     ]
@@ -76,20 +68,17 @@ def _compare(
 ) -> tuple[RegistrationStep, str] | None:
     settings, workers = desired.model.settings, desired.model.workers
     if found is None:
-        return RegistrationStep.REGISTER, "not registered"
+        return "register", "not registered"
     if is_dead and not found.is_ready and found.min_workers:
-        return RegistrationStep.REVIVE, "no worker, and TorchServe has stopped trying"
+        return "revive", "no worker, and TorchServe has stopped trying"
     if found.version != desired.version:
-        reason = f"runs {found.version}, the map asks for {desired.version}"
-        return RegistrationStep.REPLACE, reason
+        return "replace", f"runs {found.version}, the map asks for {desired.version}"
     for name in ("batch_size", "max_batch_delay"):
         is_value, should_be = getattr(found, name), getattr(settings, name)
         if is_value != should_be:
-            reason = f"{name} is {is_value}, the map says {should_be}"
-            return RegistrationStep.REPLACE, reason
+            return "replace", f"{name} is {is_value}, the map says {should_be}"
     if found.min_workers != workers:
-        reason = f"{found.min_workers} workers, the map says {workers}"
-        return RegistrationStep.SCALE, reason
+        return "scale", f"{found.min_workers} workers, the map says {workers}"
     return None
 
 
@@ -108,30 +97,23 @@ def apply(actions: Iterable[Action], management: Management) -> None:
     """
     for action in actions:
         step, desired = action.step, action.desired
-        if step in (RegistrationStep.REPLACE, RegistrationStep.REMOVE):
-            found = management.describe(action.name)
-            if found:
-                management.unregister(action.name, found.version)
+        if step in ("replace", "remove") and (
+            found := management.describe(action.name)
+        ):
+            management.unregister(action.name, found.version)
         if desired is None:
             continue
         match step:
-            case RegistrationStep.REGISTER | RegistrationStep.REPLACE:
+            case "register" | "replace":
                 _register(desired, management)
-            case RegistrationStep.SCALE:
+            case "scale":
                 management.scale(desired.name, desired.model.workers)
-            case RegistrationStep.REVIVE:
+            case "revive":
                 _revive(desired, management)
 
 
 def _register(desired: Desired, management: Management) -> None:
-    settings = desired.model.settings
-    management.register(
-        desired.archive,
-        desired.name,
-        batch_size=settings.batch_size,
-        max_batch_delay=settings.max_batch_delay,
-        workers=desired.model.workers,
-    )
+    management.register(desired)
     found = management.describe(desired.name)
     if found and found.version != desired.version:
         raise ManagementError(
@@ -224,7 +206,7 @@ def plan_healing(
     return [
         action
         for action in plan(desired, actual, dead=dead)
-        if action.step in (RegistrationStep.REGISTER, RegistrationStep.REVIVE)
+        if action.step in ("register", "revive")
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.devices import GpuMemory, count_gpus, measure_gpu_memory
+from catalog.devices import count_gpus, measure_gpu_memory
 
 Say = Callable[[str | None, int, str], None]
 
@@ -64,7 +64,7 @@ def test_nvidia_smi_is_asked_where_the_environment_is_silent(
     assert count_gpus() == count
 
 
-MEMORY = [GpuMemory("0", 300 << 20, 81559 << 20), GpuMemory("1", 4 << 20, 81559 << 20)]
+MEMORY = [("0", 300 << 20, 81559 << 20), ("1", 4 << 20, 81559 << 20)]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ MEMORY = [GpuMemory("0", 300 << 20, 81559 << 20), GpuMemory("1", 4 << 20, 81559 
     ],
 )
 def test_the_memory_of_every_gpu_is_measured(
-    say: Say, said: str | None, status: int, memory: list[GpuMemory]
+    say: Say, said: str | None, status: int, memory: list[tuple[str, int, int]]
 ):
     say(said, status, "--query-gpu=*")
     assert measure_gpu_memory() == memory

@@ -55,12 +55,13 @@ def prepared(
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_starts_as_supervisord_starts_it(prepared: Stack, name: str):
-    start = read_start(name, prepared.render_supervisor(Path("/opt/100%/nginx")))
-    assert "deploy.launch" not in start.command
-    assert start.command[0].startswith("/opt/100%/" if name == "nginx" else "/")
-    assert start.directory.is_absolute()
-    assert not [part for part in start.command if "$" in part]
-    assert all("%" not in value for value in start.environment.values())
+    text = prepared.render_supervisor(Path("/opt/100%/nginx"))
+    command, folder, environment = read_start(name, text)
+    assert "deploy.launch" not in command
+    assert command[0].startswith("/opt/100%/" if name == "nginx" else "/")
+    assert folder.is_absolute()
+    assert not [part for part in command if "$" in part]
+    assert all("%" not in value for value in environment.values())
 
 
 def test_the_run_directory_is_prepared_once_and_again(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -55,19 +55,14 @@ class FakeSupervision(Supervision):
         self.calls.append(f"{name} {program}")
 
 
-@dataclass
-class Told:
-    console: Console
-
-    @property
-    def lines(self) -> list[str]:
-        assert isinstance(self.console.file, StringIO)
-        return self.console.file.getvalue().splitlines()
-
-
 @pytest.fixture
-def told() -> Told:
-    return Told(Console(file=StringIO(), markup=False, soft_wrap=True))
+def console() -> Console:
+    return Console(file=StringIO(), markup=False, soft_wrap=True)
+
+
+def read_lines(console: Console) -> list[str]:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue().splitlines()
 
 
 @pytest.fixture
@@ -85,11 +80,6 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[Stack]:
     stacks: list[Stack] = []
     monkeypatch.setattr(lifecycle, "end", stacks.append)
     return stacks
-
-
-@pytest.fixture
-def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
 
 
 def test_what_runs_is_what_was_written(wanted: Stack):
@@ -203,17 +193,17 @@ def test_a_stop_forgets_nothing_unless_it_is_told_to(wanted: Stack, ended: list[
 
 
 def test_what_cannot_be_done_is_told_with_what_to_do(
-    wanted: Stack, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wanted: Stack, console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with pytest.raises(StackError, match="`make up` starts it"):
         lifecycle.find(tmp_path / "empty")
     with pytest.raises(StackError, match="`make up` takes it over"):
         lifecycle.reload(replace(wanted, version="another"), NGINX)
     with pytest.raises(StackError, match="say --backend ray as well"):
-        lifecycle.up(replace(wanted, address="10.0.0.1"), told.console, timeout_s=1)
+        lifecycle.up(replace(wanted, address="10.0.0.1"), console, timeout_s=1)
     monkeypatch.setattr(serving, "find_spec", lambda name: None)
     with pytest.raises(StackError, match="`make .venv/ready-cluster` installs it"):
-        serving.choose_serving(replace(wanted, backend="ray"), told.console)
+        serving.choose_serving(replace(wanted, backend="ray"), console)
 
 
 @pytest.mark.parametrize(
@@ -222,12 +212,12 @@ def test_what_cannot_be_done_is_told_with_what_to_do(
 def test_way_is_made_for_another_stack(
     wanted: Stack,
     ended: list[Stack],
-    told: Told,
+    console: Console,
     change: dict[str, Any] | None,
     is_new: bool,
 ):
     running = None if change is None else replace(wanted, **change)
-    assert lifecycle.make_way(wanted, running, told.console) is is_new
+    assert lifecycle.make_way(wanted, running, console) is is_new
     assert ended == ([wanted] if is_new else [])
 
 
@@ -244,79 +234,72 @@ STOPPED = ["gateway", "registrar"]
     ids=["nothing runs", "all run", "some had stopped"],
 )
 def test_only_what_does_not_run_is_started(
-    wanted: Stack, told: Told, supervision: FakeSupervision, calls: list[str]
+    wanted: Stack, console: Console, supervision: FakeSupervision, calls: list[str]
 ):
     wanted.key_file.write_text("of the last life")
-    lifecycle.start(wanted, supervision, NGINX, told.console)
+    lifecycle.start(wanted, supervision, NGINX, console)
     assert supervision.calls == calls
     assert wanted.key_file.exists() is supervision.is_up
 
 
-@pytest.mark.usefixtures("_hurried")
-def test_a_translation_is_shown_as_soon_as_the_door_answers(
-    wanted: Stack, told: Told, monkeypatch: pytest.MonkeyPatch
+TRANSLATED = '{"translated": "Bonjour"}'
+
+
+@pytest.mark.parametrize(
+    ("languages", "answers", "shown"),
+    [
+        pytest.param(
+            *(["fr"], [None, (503, ""), (200, f"{TRANSLATED}\n")]),
+            ["curl http", TRANSLATED, "Whoever reaches port "],
+            id="open, at the third try",
+        ),
+        pytest.param(["fr"], [(401, "")], ["Clients need a key: "], id="keys"),
+        pytest.param([], [(401, "")], ["Clients need a key: "], id="keys, no language"),
+        pytest.param([], [(404, "")], ["Whoever reaches port "], id="no language"),
+    ],
+)
+def test_a_translation_is_shown_and_who_may_use_the_stack(
+    wanted: Stack,
+    console: Console,
+    monkeypatch: pytest.MonkeyPatch,
+    languages: list[str],
+    answers: list[tuple[int, str] | None],
+    shown: list[str],
 ):
-    answers = [
-        None,
-        urllib3.HTTPResponse(status=503),
-        urllib3.HTTPResponse(b'{"translated": "Bonjour"}\n', status=200),
-    ]
     bodies: list[bytes] = []
 
     def post(stack: Stack, body: bytes) -> urllib3.BaseHTTPResponse:
+        answer = answers[len(bodies)]
         bodies.append(body)
-        answer = answers.pop(0)
         if answer is None:
             raise urllib3.exceptions.HTTPError("nobody listens")
-        return answer
+        return urllib3.HTTPResponse(answer[1].encode(), status=answer[0])
 
     monkeypatch.setattr("deploy.tls.post", post)
-    models = Catalog({("translation", "fr"): want("fr").model}, is_cpu_fallback=False)
-    lifecycle.show_translation(wanted, models, told.console)
-    command, shown, access = told.lines
-    port = wanted.url.rpartition(":")[2]
-    assert f"Whoever reaches port {port} may use it" in access
-    assert command == f"curl {wanted.url} -d '{bodies[-1].decode()}'"
-    assert json.loads(bodies[-1])["tgt_lang"] == "fr"
-    assert (shown, len(bodies)) == ('{"translated": "Bonjour"}', 3)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    models = make_catalog(*languages)
+    lifecycle.show_translation(wanted, models, console)
+    lines = read_lines(console)
+    assert len(bodies) == len(answers)
+    assert len(lines) == len(shown)
+    assert all(map(str.startswith, lines, shown)), lines
+    if len(shown) == 3:
+        assert lines[0] == f"curl {wanted.url} -d '{bodies[-1].decode()}'"
+        assert json.loads(bodies[-1])["tgt_lang"] == "fr"
+        assert f" {wanted.url.rpartition(':')[2]} may use it" in lines[2]
 
 
-@pytest.mark.usefixtures("_hurried")
-@pytest.mark.parametrize(
-    ("languages", "status", "expected"),
-    [
-        pytest.param(["fr"], 401, "Clients need a key: ", id="keys"),
-        pytest.param([], 401, "Clients need a key: ", id="keys, no language"),
-        pytest.param([], 404, "Whoever reaches port {port} ", id="open, no language"),
-    ],
-)
-def test_it_is_told_who_may_use_the_stack(
-    wanted: Stack,
-    told: Told,
-    monkeypatch: pytest.MonkeyPatch,
-    languages: list[str],
-    status: int,
-    expected: str,
-):
-    monkeypatch.setattr(
-        "deploy.tls.post", lambda *_: urllib3.HTTPResponse(b"{}", status=status)
-    )
-    models = Catalog(
-        {("translation", code): want(code).model for code in languages},
-        is_cpu_fallback=False,
-    )
-    lifecycle.show_translation(wanted, models, told.console)
-    (line,) = told.lines
-    assert line.startswith(expected.format(port=wanted.url.rpartition(":")[2]))
+def make_catalog(*languages: str) -> Catalog:
+    models = {("translation", code): want(code).model for code in languages}
+    return Catalog(models, is_cpu_fallback=False)
 
 
 def test_a_door_that_never_translates_is_told(
-    wanted: Stack, told: Told, monkeypatch: pytest.MonkeyPatch
+    wanted: Stack, console: Console, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("deploy.serving._START_S", 0)
-    models = Catalog({("translation", "fr"): want("fr").model}, is_cpu_fallback=False)
     with pytest.raises(StackError, match="does not translate"):
-        lifecycle.show_translation(wanted, models, told.console)
+        lifecycle.show_translation(wanted, make_catalog("fr"), console)
 
 
 def test_the_sample_is_not_translated_into_its_own_language():

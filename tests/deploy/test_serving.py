@@ -17,8 +17,8 @@ from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend.deployment import Dashboard, DashboardError, Machine
 from ray_backend.nodes import PORTS
-from tests.torchserve_backend.fakes import FakeManagement, want
-from torchserve_backend.management import ManagementError, Registered
+from tests.torchserve_backend.fakes import FakeManagement, runs, want
+from torchserve_backend.management import ManagementError
 
 MACHINE = Machine(node_ip="10.0.0.2", state="ALIVE")
 
@@ -220,14 +220,10 @@ def test_the_difference_is_mended_and_what_goes_is_named():
     console = Console(file=said, markup=False, soft_wrap=True)
     version = "1.0-7f411872"
     desired = [want(name, version) for name in ("ko", "fr")]
-    found = {name: Registered(name, version, 64, 100, 1, 1, 0) for name in ("fr", "de")}
-    management = FakeManagement(found)
+    management = FakeManagement(runs("fr", version), runs("de", version))
     serving.mend(desired, management, console)
     assert said.getvalue().splitlines() == [
         "1 of 2 models already registered",
         "remove de: the map does not name it",
     ]
-    assert management.calls == [
-        f"unregister de {version}",
-        "register ko.mar ko 64 100 1",
-    ]
+    assert management.calls == [f"unregister de {version}", "register ko.mar"]

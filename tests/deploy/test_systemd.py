@@ -23,21 +23,6 @@ def systemd_analyze() -> Path:
     return find(SYSTEMD_ANALYZE) or install(SYSTEMD_ANALYZE)[0]
 
 
-@pytest.fixture
-def printed(tmp_path: Path) -> str:
-    """The unit that an operator gets for a stack of their own."""
-    options = [
-        "--run-dir",
-        str(tmp_path / "run"),
-        "--map",
-        str(tmp_path / "a map.json"),
-    ]
-    options += ["--model", "50%", "--port-offset", "1000"]
-    result = CliRunner().invoke(app, ["unit", *options])
-    assert result.exit_code == 0
-    return result.stdout
-
-
 @pytest.mark.parametrize("manager", ["--user", "--system"])
 @pytest.mark.parametrize("user", ["", "daemon"], ids=["own", "other"])
 def test_systemd_accepts_the_unit(
@@ -57,12 +42,14 @@ def test_systemd_accepts_the_unit(
     assert re.findall(r"\[Service\]\nUser=(.*)\n", text) == [user] * bool(user)
 
 
-def test_the_unit_has_this_clones_paths_and_the_stacks_options(
-    printed: str, tmp_path: Path
-):
+def test_the_unit_has_this_clones_paths_and_the_stacks_options(tmp_path: Path):
+    places = ["--run-dir", f"{tmp_path}/run", "--map", f"{tmp_path}/a map.json"]
+    options = [*places, "--model", "50%", "--port-offset", "1000"]
+    result = CliRunner().invoke(app, ["unit", *options])
+    assert result.exit_code == 0
     unit = configparser.RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read_string(printed)
+    unit.read_string(result.stdout)
     service = dict(unit["Service"])
     assert service["PIDFile"] == f"{tmp_path}/run/supervisord.pid"
     assert service["WorkingDirectory"] == str(ROOT)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 import pytest
 from typer.testing import CliRunner
 
 from handlers.engine.directories import TOKENIZER_FILES
-from tests.torchserve_backend.fakes import FakeTorchServe
+from tests.torchserve_backend.fakes import FakeManagement, runs
 from torchserve_backend import __main__ as command_line
 
 WriteMap = Callable[..., Path]
-Options = list[object]
 
 
 class Ran(NamedTuple):
@@ -49,14 +48,16 @@ def map_path(write_map: WriteMap, model: Path) -> Path:
 
 
 @pytest.fixture
-def usual(map_path: Path, torchserve: FakeTorchServe, key_file: Path) -> Options:
-    """The map, and the fake TorchServe."""
-    return ["--map", map_path, "--url", torchserve.url, "--key-file", key_file]
+def torchserve(monkeypatch: pytest.MonkeyPatch) -> FakeManagement:
+    """The TorchServe that every command asks."""
+    fake = FakeManagement()
+    monkeypatch.setattr(command_line, "Management", lambda *_: fake)
+    return fake
 
 
 @pytest.fixture
 def archived(
-    map_path: Path, tmp_path: Path, torchserve: FakeTorchServe
+    map_path: Path, tmp_path: Path, torchserve: FakeManagement
 ) -> dict[str, str]:
     """The archives that `archive` writes into the fake's store, and their versions."""
     said = run("archive", "--map", map_path, "--store", tmp_path / "store").stdout
@@ -114,28 +115,28 @@ def test_archive_writes_nothing_where_it_is_not_to_or_has_no_model(
 
 
 def test_register_brings_torchserve_to_what_the_map_says(
-    usual: Options, torchserve: FakeTorchServe, archived: dict[str, str]
+    map_path: Path, torchserve: FakeManagement, archived: dict[str, str]
 ):
-    first = run("register", *usual)
+    first = run("register", "--map", map_path)
     assert first.exit_code == 0
     assert "register ko: not registered\nregister fr: not registered" in first.stdout
     assert "2/2" in first.stdout
-    assert torchserve.models.keys() == {"ko", "fr"}
+    assert torchserve.found.keys() == {"ko", "fr"}
     torchserve.calls.clear()
-    second = run("register", *usual)
+    second = run("register", "--map", map_path)
     assert second.exit_code == 0
     assert "nothing to do: TorchServe runs what the map says" in second.stdout
-    assert {call.split()[0] for call in torchserve.calls} == {"GET"}
+    assert torchserve.calls == []
 
 
 def test_register_only_says_what_it_would_do(
-    usual: Options, torchserve: FakeTorchServe
+    map_path: Path, torchserve: FakeManagement
 ):
-    torchserve.add("fr", "1.0-old")
-    result = run("register", *usual, "--dry-run", "--watch")
+    torchserve.found["fr"] = runs("fr", "1.0-old")
+    result = run("register", "--map", map_path, "--dry-run", "--watch")
     assert result.exit_code == 0
     assert "register ko: not registered\nreplace fr: runs 1.0-old" in result.stdout
-    assert {call.split()[0] for call in torchserve.calls} == {"GET"}
+    assert torchserve.calls == []
 
 
 @pytest.mark.parametrize("command", ["register", "status"])
@@ -146,34 +147,34 @@ def test_a_torchserve_that_is_down_is_explained(map_path: Path, command: str):
 
 
 def test_register_gives_up_after_the_time_it_was_given(
-    usual: Options, torchserve: FakeTorchServe, archived: dict[str, str]
+    map_path: Path, torchserve: FakeManagement, archived: dict[str, str]
 ):
     for name in ("ko", "fr"):
-        torchserve.add(name, archived[f"{name}.mar"], workers=[])
-    result = run("register", *usual, "--timeout-s", "-1")
+        torchserve.found[name] = runs(name, archived[f"{name}.mar"], workers=0)
+    result = run("register", "--map", map_path, "--timeout-s", "-1")
     assert result.exit_code == 1
     assert "fr, ko" in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("state", "exit_code", "said"),
+    ("workers", "exit_code", "said"),
     [
-        pytest.param({}, 0, "1/1", id="ready"),
-        pytest.param({"workers": []}, 1, "0/1", id="starting"),
+        pytest.param(1, 0, "1/1", id="ready"),
+        pytest.param(0, 1, "0/1", id="starting"),
         pytest.param(None, 1, "not registered", id="not registered"),
     ],
 )
 def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
-    usual: Options,
-    torchserve: FakeTorchServe,
-    state: dict[str, Any] | None,
+    map_path: Path,
+    torchserve: FakeManagement,
+    workers: int | None,
     exit_code: int,
     said: str,
 ):
-    torchserve.add("fr")
-    if state is not None:
-        torchserve.add("ko", **state)
-    result = run("status", *usual)
+    torchserve.found["fr"] = runs("fr")
+    if workers is not None:
+        torchserve.found["ko"] = runs("ko", workers=workers)
+    result = run("status", "--map", map_path)
     assert result.exit_code == exit_code
     (row,) = [line for line in result.stdout.splitlines() if " ko " in line]
     assert said in row

@@ -24,6 +24,8 @@ from benchmarks.instruments.running import (
     run_program,
     wait_until_ready,
 )
+from catalog import Model, TranslationSection
+from contract.tasks import TRANSLATION
 from deploy import programs
 from deploy.stack import (
     DOOR,
@@ -34,6 +36,7 @@ from deploy.stack import (
     StackError,
     move_ports,
 )
+from torchserve_backend.archiver import Desired
 from torchserve_backend.management import Management
 
 HERE = Path(__file__).parent
@@ -74,14 +77,12 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
             program = run_program(command, log, folder=folder, environment=environment)
             leaders[name] = logs[log] = stack.enter_context(program)
         wait_until_ready(lambda: management.names() is not None, "TorchServe", logs)
-        for language in placed:
-            management.register(
-                f"{language}.mar",
-                language,
-                batch_size=BATCH_SIZE,
-                max_batch_delay=BATCH_DELAY_MS,
-                workers=1,
-            )
+        section = TranslationSection(
+            batch_size=BATCH_SIZE, max_batch_delay=BATCH_DELAY_MS
+        )
+        for language, device in placed.items():
+            wanted = Model(language, TRANSLATION, (language,), (device,), section)
+            management.register(Desired(wanted, "1.0"))
         wait_until_ready(are_ready, "a model", logs)
         wait_until_ready(is_open, "the gateway", logs)
         yield Running(url, leaders)
