@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from http.client import HTTPConnection
-from pathlib import Path
 
 import pytest
 
@@ -22,12 +21,6 @@ from tests.e2e.test_reverse_proxy import serve_echo
 from tests.scripted_server import LIMIT_S
 
 
-def run_nginx(run: Path, *arguments: str) -> list[str]:
-    nginx = programs.find(programs.NGINX)
-    assert nginx
-    return [str(nginx), "-p", f"{run}/nginx/", "-c", "nginx.conf", *arguments]
-
-
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """nginx with a certificate of one name, before a gateway that says what it gets."""
@@ -35,18 +28,21 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     pair = make_certificate(folder / "pair", "DNS:babelgate.test")
     stack = Stack(folder / "run", folder / "map", None, claim_port_offset(), pair)
     stack.write("{}")
-    command = run_nginx(stack.run, "-g", "daemon off;")
+    nginx = programs.find(programs.NGINX)
+    assert nginx
+    files = ("-p", f"{stack.run}/nginx/", "-c", "nginx.conf")
+    command = [str(nginx), *files, "-g", "daemon off;"]
     with (
         serve_echo(GATEWAY + stack.port_offset),
         (folder / "log").open("wb") as log,
-        subprocess.Popen(command, stdout=log, stderr=log) as nginx,
+        subprocess.Popen(command, stdout=log, stderr=log) as process,
     ):
         try:
             wait_until(lambda: is_taken(DOOR + stack.port_offset))
             yield stack
         finally:
-            nginx.terminate()
-            nginx.wait(LIMIT_S)
+            process.terminate()
+            process.wait(LIMIT_S)
 
 
 def shake_hands(stack: Stack, version: ssl.TLSVersion) -> tuple[str | None, str]:
