@@ -467,7 +467,12 @@ def write_results(run: TuningRun) -> None:
 
 
 def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
-    best = [trial.best for trial in latest if trial.best]
+    # The cost of each program is in results.csv.
+    best = [
+        replace(b, load=replace(b.load, cpu_ms={}, memory_mb={}, statuses={}))
+        for b in (trial.best for trial in latest)
+        if b
+    ]
     faults = "".join(f"- {t}: {t.fault}\n" for t in latest if t.fault or not t.best)
     parts = (
         "# Tuning\n",
