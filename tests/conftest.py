@@ -29,8 +29,8 @@ for name in ("COLUMNS", "LINES"):
 FOLDERS = {"e2e": ("e2e",), "chaos": ("e2e", "faults"), "cluster": ("e2e", "faults")}
 #: Files whose tests share the stack with all tasks. One worker runs them all, so that only one
 #: such stack starts.
-ALL_TASKS = """e2e/test_admission e2e/test_openapi e2e/test_page e2e/test_placement
-e2e/test_readme e2e/test_vision""".split()
+ALL_TASKS = """e2e/test_admission e2e/test_openapi e2e/test_page e2e/test_readme
+e2e/test_vision""".split()
 #: The slowest files of a folder come first, and the folders with them, so that short files
 #: fill the end of a run. A worker leaves a folder once: what its tests share ends then.
 SLOW = [
