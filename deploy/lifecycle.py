@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -245,7 +245,11 @@ def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
     sample = choose_sample(models.languages) if models.languages else {}
     body = json.dumps(sample, ensure_ascii=False)
     served = HTTPStatus.OK if models.languages else HTTPStatus.NOT_FOUND
-    for response in _list_answers(wanted, body.encode()):
+    for _ in attempts():
+        try:
+            response = tls.post(wanted, body.encode())
+        except urllib3.exceptions.HTTPError:
+            continue
         if response.status == HTTPStatus.UNAUTHORIZED:
             console.print(_KEYS)
             return
@@ -256,13 +260,6 @@ def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
             console.print(_OPEN.format(port=DOOR + wanted.port_offset))
             return
     raise StackError(f"{wanted.url} does not translate.")
-
-
-def _list_answers(wanted: Stack, body: bytes) -> Iterator[urllib3.BaseHTTPResponse]:
-    """Yield nginx's answers."""
-    for _ in attempts():
-        with suppress(urllib3.exceptions.HTTPError):
-            yield tls.post(wanted, body)
 
 
 def choose_sample(languages: Sequence[str]) -> dict[str, str]:
