@@ -124,19 +124,15 @@ class GatewayApp(Flask):
                 return known
         return super().create_url_adapter(request)
 
-    def preprocess_request(self) -> Response | None:
-        """Asks the layers, from the outermost on, for an answer in the route's place."""
+    def full_dispatch_request(self) -> Response:
+        """Asks the layers, from the outermost on, for an answer in the route's place, and shows
+        them the answer, the outermost last."""
         request = cast(GatewayRequest, request_ctx.request)
-        for before in self._before:
-            answer = before(request)
-            if answer is not None:
-                return answer
-        return None
-
-    def process_response(self, response: Response) -> Response:
-        """Shows the layers an answer, the outermost last."""
-        response = super().process_response(response)
-        request = cast(GatewayRequest, request_ctx.request)
+        try:
+            answer = self._ask_layers(request) or self.dispatch_request()
+        except Exception as error:
+            answer = self.handle_user_exception(error)
+        response = self.process_response(self.make_response(answer))
         for after in self._after:
             after(request, response)
         return response
@@ -144,6 +140,13 @@ class GatewayApp(Flask):
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """The function itself."""
         return func
+
+    def _ask_layers(self, request: GatewayRequest) -> Response | None:
+        for before in self._before:
+            answer = before(request)
+            if answer is not None:
+                return answer
+        return None
 
 
 def create_app(

@@ -101,10 +101,10 @@ class LatencyEstimator(NamedTuple):
     def judge(self, *, is_late: bool) -> Self:
         """Learn whether a row that was admitted by forecast came too late."""
         step = _LATE_STEP * ((1 - _LATE) if is_late else -_LATE)
-        wanted = self.deviations + step
-        return self._replace(
-            deviations=min(_MOST_DEVIATIONS, max(_FEWEST_DEVIATIONS, wanted))
-        )
+        wanted = max(_FEWEST_DEVIATIONS, self.deviations + step)
+        if wanted == self.deviations:
+            return self
+        return self._replace(deviations=min(_MOST_DEVIATIONS, wanted))
 
     def expect(self, cost: float) -> float:
         """Seconds that work of this cost usually takes."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import json
 import socket
-import threading
 import time
 import weakref
 from collections import deque
@@ -19,6 +18,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from gevent.lock import BoundedSemaphore
 from httptools import HttpParserError, HttpResponseParser
 
 from contract import rows
@@ -164,7 +164,7 @@ class Slots:
     """Bounds the rows that a process has sent and not been answered."""
 
     def __init__(self, count: int) -> None:
-        self._free = threading.BoundedSemaphore(count)
+        self._free = BoundedSemaphore(count)
 
     @contextmanager
     def take(self, deadline: float) -> Iterator[None]:

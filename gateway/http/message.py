@@ -45,6 +45,13 @@ class Message:
     body: bytes
 
 
+def is_head(data: bytes) -> bool:
+    """Whether the body of such a request is to follow right behind this."""
+    head = _HEAD.fullmatch(data)
+    is_ours = head is not None and head[1].decode() in TRANSLATING
+    return is_ours and b"\r\nexpect:" not in data.lower()
+
+
 def read_message(data: bytes) -> Message | None:
     """The request that `data` is, and None if it is anything else."""
     head = _HEAD.match(data)

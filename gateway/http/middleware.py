@@ -134,7 +134,7 @@ class Origins(Middleware):
 
     def before(self, request: GatewayRequest) -> Response | None:
         """Also answers a browser that asks whether it may; not all requests make it ask."""
-        path, origin = request.path, request.headers.get("Origin")
+        path, origin = request.path, request.environ.get("HTTP_ORIGIN")
         if origin and not self._is_key_required and _is_kept(path):
             self._refuse_stranger(request, origin)
         # Only pages ask for options of our own routes.
@@ -147,7 +147,7 @@ class Origins(Middleware):
         return response
 
     def after(self, request: GatewayRequest, response: Response) -> None:
-        origin = request.headers.get("Origin")
+        origin = request.environ.get("HTTP_ORIGIN")
         if not origin or not _is_open(request.path):
             return
         allowed = self._find_allowed(request.path)

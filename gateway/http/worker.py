@@ -32,7 +32,7 @@ from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped
 from contract.dialects import find_dialect
 from contract.problems import write_problem
 from gateway.http.connection import Connection, has_gone
-from gateway.http.message import Message, WholeBody, read_message
+from gateway.http.message import Message, WholeBody, is_head, read_message
 from gateway.redaction import describe, reduce_logs
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
@@ -82,11 +82,10 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         settings = self.cfg.settings
         # Gunicorn looks a setting up by two functions, dozens of times for each request.
         self.cfg.__dict__.update({name: each.get() for name, each in settings.items()})
-        self._is_direct = all(
-            settings[name].get() == settings[name].default for name in _GUNICORNS
-        )
+        heeded = (settings[name] for name in _GUNICORNS)
         address = self.cfg.address[0]
-        host, port = address if isinstance(address, tuple) else (address, "")
+        host, port = address if isinstance(address, tuple) else ("", "")
+        self._is_direct = bool(host) and all(s.get() == s.default for s in heeded)
         self._environ = {
             **base_environ(self.cfg),
             "SERVER_NAME": host,
@@ -147,17 +146,19 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
                 data = sock.recv(_READ_BYTES)
             if not data or (shedder.is_likely and has_gone(sock)):
                 raise StopIteration
-            # nginx sends a small body right behind its head.
-            if data.startswith(b"POST ") and data.endswith(b"\r\n\r\n"):
+            if data.endswith(b"\r\n\r\n") and is_head(data):
                 with Timeout(_BODY_S, False):
                     data += sock.recv(_READ_BYTES)
-            message = read_message(data) if self._is_direct else None
-            if message is None:
+            message, answer = read_message(data), None
+            connection = "keep-alive" if self.alive else "close"
+            if message and shedder.is_likely:
+                answer = shedder.answer(message)
+            if message and not answer and self._is_direct:
+                answer = self._answer(message, sock, addr, connection)
+            if not answer:
                 sock.put_back(data)
                 return
-            connection = "keep-alive" if self.alive else "close"
-            refusal = shedder.answer(message) if shedder.is_likely else None
-            sock.sendall(refusal or self._answer(message, sock, addr, connection))
+            sock.sendall(answer)
             if connection == "close":
                 raise StopIteration
 
@@ -176,10 +177,8 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         environ = self._environ | message.environ
         environ["PATH_INFO"] = environ["RAW_URI"] = message.path
         environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = addr[0], str(addr[1])
-        environ["wsgi.input"], environ["gunicorn.socket"] = (
-            WholeBody(message.body),
-            sock,
-        )
+        environ["wsgi.input"] = WholeBody(message.body)
+        environ["gunicorn.socket"] = sock
         content = self.wsgi(environ, start)
         try:
             body = b"".join(content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.http.message import read_message
+from gateway.http.message import is_head, read_message
 
 BODY = b'{"src_text": "a"}'
 LENGTH = b"Content-Length: %d" % len(BODY)
@@ -64,3 +64,20 @@ def test_a_small_request_to_translate_is_read_as_wsgi_has_it():
 )
 def test_gunicorn_reads_everything_else(data):
     assert read_message(data) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "is_awaited"),
+    [
+        pytest.param(write(LENGTH, body=b""), True, id="head"),
+        pytest.param(write(LENGTH), False, id="whole"),
+        pytest.param(
+            write(LENGTH, b"Expect: 100-continue", body=b""), False, id="asks"
+        ),
+        pytest.param(
+            write(LENGTH, line=b"POST /documents HTTP/1.1", body=b""), False, id="other"
+        ),
+    ],
+)
+def test_a_body_is_awaited_where_it_follows_its_head(data, is_awaited):
+    assert is_head(data) is is_awaited
