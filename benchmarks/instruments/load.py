@@ -167,12 +167,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class ProcessUsage:
-    """The CPU and memory of a program's processes together. Memory is in megabytes.
-    Resident memory counts shared memory for each process, the proportional set size counts
-    it once."""
+    """The proportional set size, in megabytes, and the rest that a program's processes hold
+    together."""
 
     pss_mb: float
-    rss_mb: float
     files: int
     threads: int
 
@@ -245,14 +243,13 @@ def measure_holdings(leaders: Leaders) -> dict[str, ProcessUsage]:
 
 def _measure_holding(family: Iterable[psutil.Process]) -> ProcessUsage:
     """Measure a process; nothing if it ends meanwhile."""
-    pss = rss = files = threads = 0
+    pss = files = threads = 0
     for process in family:
         with suppress(psutil.Error):
-            memory = process.memory_full_info()
-            pss, rss = pss + memory.pss, rss + memory.rss
+            pss += process.memory_full_info().pss
             files += process.num_fds()
             threads += process.num_threads()
-    return ProcessUsage(pss / 1e6, rss / 1e6, files, threads)
+    return ProcessUsage(pss / 1e6, files, threads)
 
 
 def divide(seconds: Mapping[str, float], answers: int) -> dict[str, float]:

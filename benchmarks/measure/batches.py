@@ -132,9 +132,11 @@ def describe(results: Sequence[Measurement | SkippedSubject]) -> report.Findings
     measured = [result for result in results if isinstance(result, Measurement)]
     skipped = [result for result in results if isinstance(result, SkippedSubject)]
     subjects = report.group(measured, lambda m: " ".join(m.label))
-    knees = [
-        f"{name}: the knee is {find_knee(some)}" for name, some in subjects.items()
-    ]
+    knees = []
+    for name, some in subjects.items():
+        enough = _KNEE_SHARE * max(m.items_per_s.median for m in some)
+        knee = next(m.batch for m in some if m.items_per_s.median >= enough)
+        knees.append(f"{name}: the knee is {knee}")
     reasons = [f"{' '.join(result.label)}: {result.reason}" for result in skipped]
     charts = [
         report.plot(measured, "batch", figure, line="label", is_logarithmic=True)
@@ -146,12 +148,6 @@ def describe(results: Sequence[Measurement | SkippedSubject]) -> report.Findings
         remarks=[*knees, *reasons],
         charts=charts,
     )
-
-
-def find_knee(measured: Sequence[Measurement]) -> int:
-    """Return the batch size that is the knee of one subject."""
-    best = max(m.items_per_s.median for m in measured)
-    return next(m.batch for m in measured if m.items_per_s.median >= _KNEE_SHARE * best)
 
 
 @dataclass(frozen=True)

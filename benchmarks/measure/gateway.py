@@ -1,25 +1,47 @@
 """The cost of a request in one gateway's processes: `python -m benchmarks dialects` with the
 fields of other APIs and `keys` where keys are required, before a TorchServe that answers at
-once; `microbatching` with a classifier in the gateway, batched or not.
+once, and of hostile requests (`hostile`): texts that make a careless reader take quadratic
+time; forms, arrays and packed bodies that once held the gateway's loop for up to a second each.
+`microbatching` has a classifier in the gateway, batched or not.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import requests
+import yaml
+
 from benchmarks import report
-from benchmarks.driver import read_numbers, take_turns
-from benchmarks.instruments.generator import Request, Target
-from benchmarks.instruments.load import LoadFigures, measure_closed, split_by_level
+from benchmarks.driver import read_numbers, say, take_turns
+from benchmarks.instruments.generator import (
+    LoadReply,
+    Manner,
+    Request,
+    Target,
+    ask_again,
+    ask_at,
+    ask_once,
+)
+from benchmarks.instruments.load import (
+    LoadFigures,
+    measure_closed,
+    measure_cpu,
+    split_by_level,
+)
 from benchmarks.instruments.running import (
     Running,
     start_embedded,
@@ -31,6 +53,7 @@ from catalog import checkpoint
 from contract.dialects import DEEPL, FOREIGN, GOOGLE, OURS, Dialect
 from contract.tasks import CLASSIFICATION
 from deploy.stack import ROOT
+from handlers.engine.translation.m2m100 import Sentence
 
 CPU_MS = "gateway's CPU ms"
 #: The targets: milliseconds of CPU that another API, and a key, add to a request.
@@ -73,13 +96,13 @@ def compare_keys(
     """The gateway's CPU per request with keys and without, in turns."""
     given = {"BABELGATE_DATABASE_URL": database_url, "BABELGATE_LIMITS_URL": limits_url}
     urls = {name: url for name, url in given.items() if url}
-    requests = list(map(write_request, draw(_SENTENCES, (_LANGUAGE,))))
+    asked = list(map(write_request, draw(_SENTENCES, (_LANGUAGE,))))
     with TemporaryDirectory() as name, ExitStack() as gateways:
         targets = {}
         for keys in (OFF, REQUIRED):
             settings = {"BABELGATE_KEYS": keys, **urls}
             running = gateways.enter_context(_start(Path(name) / keys, settings))
-            targets[keys] = running.aim(requests)
+            targets[keys] = running.aim(asked)
         return _compare(targets, clients, seconds, rounds, goal=_KEY_GOAL)
 
 
@@ -162,3 +185,208 @@ def compare_batching(*, clients: str, rounds: int, seconds: float) -> report.Fin
     ways = {way: partial(measure, size) for way, size in _SIZES.items()}
     loads = split_by_level(take_turns(ways, rounds))
     return report.compare_turns(loads, _BATCH_COLUMNS, case="clients")
+
+
+#: The targets: the CPU of a whole text, against that of half of it, and in seconds;
+#: the longest that others wait beside texts, and beside forms 99 % of the looks at the health
+#: and the slowest sentence.
+RATIO, CPU_S, WAIT_MS, SENTENCE_MS = 2.2, 3.0, 250.0, 1000.0
+#: Slow texts that are sent at once, and clients that send forms, and for how long.
+_AT_ONCE, FORM_CLIENTS, FORMS_S = 10, 20, 30.0
+#: The cheapest of the rounds counts.
+_ROUNDS = 2
+#: Less CPU than that is no measure of a ratio: the system counts hundredths of a second.
+NOISE_S = 0.25
+_PAUSE_S = 0.01
+_SENTENCE = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": _LANGUAGE}
+
+_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
+_MULTIPART = "multipart/form-data; boundary=x"
+_PART = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n'
+ROUTES = ("/translate", "/v2/translate", "/language/translate/v2", "/identify")
+#: Content types and bodies.
+FORMS = (
+    (_FORM, b"key&" + b"%41&" * ((1 << 18) - 2)),
+    (_FORM, b"q=" + b"%41" * 349_000),
+    (_FORM, b"q=a&" * 1000 + b"%41" * 300_000),
+    (_JSON, b'{"q": [' + b"[]," * 340_000 + b"[]]}"),
+    (_JSON, b'{"q": "a", "source": "auto"' + b" " * 1_000_000),
+    (_MULTIPART, _PART * 2000 + b"--x--"),
+    (_MULTIPART, _PART + b"\r\n--" * 200_000 + b"--x--"),
+)
+#: Sends some hostile requests.
+SentLoad = Callable[[], list[LoadReply]]
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """A unit that is repeated, between a head and a tail."""
+
+    name: str
+    unit: str
+    #: `text` or `html`.
+    format: str = "text"
+    head: str = ""
+    tail: str = ""
+
+    def write(self, size_bytes: int) -> str:
+        """Write a text that takes about `size` bytes in a request's body."""
+        times = (size_bytes - _measure(self.head + self.tail)) // _measure(self.unit)
+        return self.head + self.unit * times + self.tail
+
+
+def _measure(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode()) - len('""')
+
+
+def _read_shapes() -> Iterator[TextShape]:
+    formats = yaml.safe_load(Path(__file__).with_name("hostile.yaml").read_text())
+    for kind, shapes in formats.items():
+        for name, shape in shapes.items():
+            parts = {"unit": shape} if isinstance(shape, str) else shape
+            yield TextShape(name=name, format=kind, **parts)
+
+
+SHAPES = tuple(_read_shapes())
+
+
+def aim(url: str) -> list[Target]:
+    """Return every form on every route, plain and packed; a target per kind of headers."""
+    asked: dict[tuple[str, str], list[Request]] = defaultdict(list)
+    for kind, body in FORMS:
+        packed = gzip.compress(body)
+        for route in ROUTES:
+            asked[kind, "identity"].append(Request(body, route))
+            asked[kind, "gzip"].append(Request(packed, route))
+    return [
+        Target(url, some, headers={"Content-Type": kind, "Content-Encoding": encoding})
+        for (kind, encoding), some in asked.items()
+    ]
+
+
+@dataclass(frozen=True)
+class HostileCost:
+    """CPU seconds of the gateway and its readers for half of a text and for all of it."""
+
+    shape: str
+    format: str
+    #: HTTP's statuses.
+    status: str
+    half_s: float
+    whole_s: float
+    #: The whole text's cost divided by that of half; 1 if it costs almost nothing.
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The waits of others beside hostile requests, in milliseconds."""
+
+    hostile: int
+    health_ms: Sequence[float]
+    sentence_ms: Sequence[float]
+
+
+def measure_hostile(*, kilobytes: int) -> report.Findings:
+    """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
+    size_bytes = kilobytes * 1000
+    with TemporaryDirectory() as name:
+        map_path = write_map(Path(name) / "map.json", {}, [_LANGUAGE], device="cpu")
+        with start_gateway(Path(name) / "run", map_path) as running:
+            ask_once(_aim(running, SHAPES[0], size_bytes))  # starts the readers
+            measured = []
+            for shape in SHAPES:
+                say(shape.name)
+                measured.append((measure(running, shape, size_bytes), shape))
+            measured.sort(key=lambda pair: -pair[0].whole_s)
+            slowest = [shape for _, shape in measured[:_AT_ONCE]]
+            texts = wait_beside(running.url, send_texts(running, slowest, size_bytes))
+            sent = send_forms(running.url, FORM_CLIENTS, FORMS_S)
+            forms = wait_beside(running.url, sent)
+    return describe([cost for cost, _ in measured], texts, forms)
+
+
+def measure(running: Running, shape: TextShape, size_bytes: int) -> HostileCost:
+    """Requests with half of the text, and with all of it."""
+    statuses: set[str] = set()
+
+    def spend(size: int) -> float:
+        target = _aim(running, shape, size)
+        reply, spent = measure_cpu(running.leaders, lambda: ask_once(target))
+        statuses.add(reply.status)
+        return spent["gateway"]
+
+    half_s, whole_s = (
+        min(spend(size) for _ in range(_ROUNDS))
+        for size in (size_bytes // 2, size_bytes)
+    )
+    ratio = whole_s / half_s if whole_s > NOISE_S else 1.0
+    said = " ".join(sorted(statuses))
+    return HostileCost(shape.name, shape.format, said, half_s, whole_s, ratio)
+
+
+def send_texts(
+    running: Running, shapes: Sequence[TextShape], size_bytes: int
+) -> list[SentLoad]:
+    """Return loads of one text each."""
+    targets = (_aim(running, shape, size_bytes) for shape in shapes)
+    return [partial(ask_at, target, [0.0], Manner()) for target in targets]
+
+
+def send_forms(url: str, clients: int, seconds: float) -> list[SentLoad]:
+    """Return loads of clients that send hostile forms and packed bodies for so long."""
+    targets = aim(url)
+    each, more = divmod(clients, len(targets))
+    send = partial(ask_again, manner=Manner(), seconds=seconds)
+    return [
+        partial(send, target, clients=each + (number < more))
+        for number, target in enumerate(targets)
+    ]
+
+
+def wait_beside(url: str, loads: Sequence[SentLoad]) -> Waits:
+    """Asks for the gateway's health and a sentence until all loads are done."""
+    health: list[float] = []
+    sentence: list[float] = []
+    with ThreadPoolExecutor(len(loads)) as pool, requests.Session() as session:
+        under_way = [pool.submit(load) for load in loads]
+        while not all(load.done() for load in under_way):
+            health.append(_measure_ms(lambda: session.get(f"{url}/healthz")))
+            sentence.append(_measure_ms(lambda: session.post(url, json=_SENTENCE)))
+            time.sleep(_PAUSE_S)
+    return Waits(sum(len(load.result()) for load in under_way), health, sentence)
+
+
+def describe(
+    costs: Sequence[HostileCost], texts: Waits, forms: Waits
+) -> report.Findings:
+    """A row per shape, and which promises are kept."""
+    wait_ms = max((*texts.health_ms, *texts.sentence_ms), default=0.0)
+    health_ms = report.percentile(forms.health_ms, 0.99) or 0.0
+    sentence_ms = max(forms.sentence_ms, default=0.0)
+    promises = (
+        ("CPU of a text against half of it", max(c.ratio for c in costs), RATIO),
+        ("CPU s of a text", max(c.whole_s for c in costs), CPU_S),
+        (f"ms of others beside {texts.hostile} texts", wait_ms, WAIT_MS),
+        (f"ms of health p99 beside {forms.hostile} forms", health_ms, WAIT_MS),
+        (f"ms of sentences beside {forms.hostile} forms", sentence_ms, SENTENCE_MS),
+    )
+    return report.Findings(
+        report.tabulate(costs),
+        {"costs": costs, "beside_texts": texts, "beside_forms": forms},
+        [
+            f"{name}: {report.show(it)}: {report.judge(it, limit)}"
+            for name, it, limit in promises
+        ],
+    )
+
+
+def _aim(running: Running, shape: TextShape, size_bytes: int) -> Target:
+    sentence = Sentence(shape.write(size_bytes), "en", _LANGUAGE)
+    return Target(running.url, [write_request(sentence, format=shape.format)])
+
+
+def _measure_ms(ask: Callable[[], requests.Response]) -> float:
+    began = time.perf_counter()
+    ask().raise_for_status()
+    return (time.perf_counter() - began) * 1000

@@ -23,7 +23,7 @@ from urllib3 import connection_from_url
 from urllib3.exceptions import HTTPError
 
 from benchmarks.instruments.generator import Request, Target
-from benchmarks.measure.hostile import aim
+from benchmarks.measure.gateway import aim
 from deploy.stack import Stack
 from tests.e2e.real_stack import processes
 from tests.e2e.reverse_proxy import start_proxy

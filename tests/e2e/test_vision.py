@@ -14,7 +14,7 @@ import pytest
 import requests
 from PIL import Image
 
-from benchmarks.measure.captioning import find_video, list_captions
+from benchmarks.measure.stack import find_video, list_captions
 from deploy.stack import Stack
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus

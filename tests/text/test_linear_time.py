@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.measure.hostile import SHAPES, TextShape
+from benchmarks.measure.gateway import SHAPES, TextShape
 from handlers.engine.translation.guard import find_fault
 from tests.text.test_document import read as read_text
 from text.document import HTML, PLAIN, divide, find_kept, take_apart

@@ -1,4 +1,4 @@
-"""The gateway's CPU in each API and with keys."""
+"""The gateway's CPU in each API, with keys and for hostile requests, which it answers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+import requests
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
+from benchmarks.instruments.running import start_gateway, write_map
+from benchmarks.measure import gateway
+from benchmarks.measure.gateway import SHAPES
 
 
 @pytest.mark.slow
@@ -21,3 +25,29 @@ def test_real_gateways_answer_all(tmp_path: Path, command: str):
     loads = json.loads(out.read_text())["results"]["turns"][""]
     for load in (load for found in loads.values() for load in found):
         assert set(load["statuses"]) == {"200"}
+
+
+def test_a_shape_is_about_as_long_as_it_is_to_be():
+    sizes = {
+        shape.name: len(json.dumps(shape.write(1000), ensure_ascii=False).encode())
+        for shape in SHAPES
+    }
+    assert {name for name, size in sizes.items() if not 950 <= size <= 1002} == set()
+
+
+@pytest.mark.slow
+def test_a_real_gateway_answers_every_shape(tmp_path: Path):
+    map_path = write_map(tmp_path / "map.json", {}, ["fr"], device="cpu")
+    with start_gateway(tmp_path / "run", map_path) as running:
+        costs = []
+        for shape in SHAPES:
+            costs.append(gateway.measure(running, shape, 10_000))
+            assert costs[-1].status in ("200", "413", "200 413"), shape.name
+        loads = gateway.send_texts(running, SHAPES[:3], 10_000)
+        texts = gateway.wait_beside(running.url, loads)
+        loads = gateway.send_forms(running.url, clients=8, seconds=0.1)
+        forms = gateway.wait_beside(running.url, loads)
+        assert (texts.hostile, forms.hostile >= 8) == (3, True)
+        assert len(gateway.describe(costs, texts, forms).table.rows) == len(SHAPES)
+        assert requests.get(f"{running.url}/healthz", timeout=60).ok
+    assert "Traceback" not in (tmp_path / "run/gateway.log").read_text()

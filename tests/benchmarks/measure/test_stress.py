@@ -1,8 +1,8 @@
-"""The benchmark of overload: its reading of replies, and the targets that it reports as
-missed."""
+"""The stack under stress: how replies and samples are read, and which targets are missed."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -11,14 +11,20 @@ from benchmarks.instruments import load
 from benchmarks.instruments.generator import LoadReply, Target
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw, write_request
-from benchmarks.measure import overload
-from benchmarks.measure.overload import (
+from benchmarks.measure import stress
+from benchmarks.measure.stress import (
     LARGE,
+    SHARES,
     SMALL,
     Bench,
+    Diary,
+    ask_badly,
     choose,
     describe,
+    draw_medley,
     find_refusal_cost,
+    find_trend,
+    repeat,
     summarize,
 )
 from tests.benchmarks.conftest import Server
@@ -61,7 +67,7 @@ def test_what_a_refusal_costs_is_found_among_what_answers_cost():
 def test_a_server_is_pressed_at_multiples_of_its_peak(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(overload, "_LOOK_S", 0)
+    monkeypatch.setattr(stress, "_LOOK_S", 0)
     target = Target(server.url, SOME_REQUESTS)
     bench = Bench(Running(server.url, {}), target, 2000, [0.5], 1.0, [2], 0.3)
     first, last, loaded = bench.press(None)
@@ -75,8 +81,8 @@ def test_a_server_is_pressed_at_multiples_of_its_peak(
 def test_a_server_that_answers_nothing_has_no_peak(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(overload, "_SETTLE_S", 0)
-    monkeypatch.setattr(overload, "_LOOK_S", 0)
+    monkeypatch.setattr(stress, "_SETTLE_S", 0)
+    monkeypatch.setattr(stress, "_LOOK_S", 0)
     server.statuses = [503] * 1000
     target = Target(server.url, SOME_REQUESTS)
     bench = Bench(Running(server.url, {}), target, 500, [1], 0.1, [1], 0.1)
@@ -95,3 +101,43 @@ def test_every_missed_promise_is_named():
 def test_an_unknown_server_is_refused():
     with pytest.raises(ValueError, match="expected some of litserve"):
         choose(["nobody"])
+
+
+MINUTES = range(100)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_flat"),
+    [
+        pytest.param([100 + i / 10 for i in MINUTES], False, id="growing"),
+        pytest.param(
+            [min(100 + 5 * i, 170) for i in MINUTES], True, id="warming up at first"
+        ),
+        pytest.param([100.0] * 99 + [900.0], True, id="one outlier"),
+    ],
+)
+def test_what_grows_is_not_flat(values: list[float], is_flat: bool):
+    trend = find_trend("gateway", "ms", list(enumerate(values)))
+    assert trend
+    assert trend.is_flat == is_flat
+    assert find_trend("gateway", "ms", [(0.0, 1.0)] * 5) is None
+
+
+def test_what_is_not_as_expected_is_counted():
+    pieces = draw_medley(200)
+    assert {piece.kind for piece in pieces} == set(SHARES)
+    diary = Diary(pieces)
+    for number, piece in enumerate(pieces):
+        diary.keep(LoadReply(number, piece.status, 1.0, 0.1, 0.0))
+    assert (diary.answers, diary.surprises) == (200, {})
+    diary.keep(LoadReply(0, "500", 1.0, 0.1, 0.0))
+    assert diary.surprises == {f"{pieces[0].kind}: 500": 1}
+
+
+def test_slow_clients_and_those_who_leave_come_beside_the_load(server: Server):
+    asked = threading.Event()
+    pieces = draw_medley(5)
+    with repeat(lambda: ask_badly(server.url, pieces), 0.01):
+        while len(server.asked) < 3:
+            asked.wait(0.05)
+    assert all(body["tgt_lang"] for _, body in server.asked)
