@@ -176,25 +176,19 @@ def flatten(item: Any) -> dict[str, Any]:
     return cells
 
 
-def tabulate(
-    items: Iterable[Item], columns: Columns[Item] | None = None
-) -> FigureTable:
-    """A row per item: texts as they are, numbers with three digits. Without `columns` it has
-    all fields of the items that some item has."""
+def tabulate(items: Iterable[Any]) -> FigureTable:
+    """A row per item with the fields that some item has: texts as they are, numbers with
+    three digits."""
 
     def write(value: Any) -> str:
         is_figure = value is None or isinstance(value, float)
         return show(value) if is_figure else str(value)
 
-    if columns is None:
-        cells = list(map(flatten, items))
-        known = (name for row in cells for name in row if row[name] is not None)
-        headers = tuple(dict.fromkeys(known))
-        found = [list(map(row.get, headers)) for row in cells]
-    else:
-        headers = tuple(columns)
-        found = [[read(item) for read in columns.values()] for item in items]
-    return FigureTable(headers, tuple(tuple(map(write, row)) for row in found))
+    cells = list(map(flatten, items))
+    known = (name for row in cells for name in row if row[name] is not None)
+    headers = tuple(dict.fromkeys(known))
+    rows = (tuple(write(row.get(name)) for name in headers) for row in cells)
+    return FigureTable(headers, tuple(rows))
 
 
 def plot(
