@@ -338,7 +338,7 @@ def _caption_all(
     retries = RetryPolicy(timeout_s=_ANSWER_S)
     with ApiClient(running.url, retries, Sending.requests_in_flight) as server:
         scaled = VideoOptions(size=server.find_input())
-        ways = {
+        ways: dict[str, Callable[[int], CaptionTurn]] = {
             **{mode.value: partial(caption, mode) for mode in modes},
             "decoding, scaling": decode,
         }
