@@ -27,7 +27,6 @@ WARNING = (
 OUTSIDE = Path(__file__).with_name("outside.yaml")
 #: Share of right answers inside the domain that carry no warning.
 _KEPT = 0.98
-_BATCH = 64
 _MAX_TOKENS = 4096
 _CARD = Path(__file__).with_name("card.txt").read_text("utf-8")
 
@@ -93,14 +92,9 @@ def judge(engine: Engine, pairs: list[TextPair]) -> list[JudgedPair]:
 
 
 def translate(engine: Engine, sentences: list[Sentence]) -> list[Translation]:
-    """All pairs, in batches."""
-    batcher = Batcher(engine, max_tokens=_MAX_TOKENS)
-    return [
-        answer
-        for start in range(0, len(sentences), _BATCH)
-        for answer in batcher.translate(sentences[start : start + _BATCH])[0]
-        if isinstance(answer, Translation)
-    ]
+    """All sentences, in packs."""
+    answers, _ = Batcher(engine, max_tokens=_MAX_TOKENS).translate(sentences)
+    return [answer for answer in answers if isinstance(answer, Translation)]
 
 
 def _draw_outside() -> list[Sentence]:
