@@ -28,17 +28,7 @@ PAGE = '<meta charset="{}"><p>Grüße und mehr</p>'
         (b"coding=U32", Encoding()),
         (b"\xef\xbb\xbfcoding=latin1", Encoding("utf-8", codecs.BOM_UTF8)),
     ],
-    ids=[
-        "none",
-        "mark",
-        "little",
-        "big",
-        "said",
-        "template",
-        "wrongly said",
-        "alias",
-        "both",
-    ],
+    ids="none mark little big said template wrongly-said alias both".split(),
 )
 def test_the_first_bytes_tell_the_encoding(head, found, tmp_path):
     path = tmp_path / "a"
