@@ -202,29 +202,6 @@ class _Request:
         return [self] if self.is_over else []
 
 
-@dataclass
-class StallMonitor:
-    """Says once why a run stands still."""
-
-    say: Callable[[str], None]
-    _kind: str = ""
-    _since_s: float = 0.0
-    _is_said: bool = False
-
-    def note(self, kind: str, reason: str, now_s: float) -> None:
-        """Raises ClientError if a cluster has been away for too long."""
-        if kind != self._kind:
-            self._kind, self._since_s, self._is_said = kind, now_s, False
-        lasted_s = now_s - self._since_s
-        if kind == "the cluster" and lasted_s >= GONE_S:
-            raise ClientError(
-                f"the cluster has been away for {lasted_s:.0f} s: {reason}"
-            )
-        if kind and lasted_s >= PATIENCE_S and not self._is_said:
-            self._is_said = True
-            self.say(f"waiting for {kind}: {reason}")
-
-
 @dataclass(frozen=True)
 class _Call:
     """A call of a worker: first for its place, then to load the model, then requests."""
@@ -239,13 +216,15 @@ class RayExecutor:
     """Workers on the machines of a Ray. Each has two requests at once."""
 
     pool: WorkerPool
-    monitor: StallMonitor
+    say: Callable[[str], None]
     cluster: RayCluster | None = None
     _actors: list[Any] = field(default_factory=list)
     _calls: dict[Any, _Call] = field(default_factory=dict)
     #: The actors that can take a request, twice if they can take two.
     _free: deque[Any] = field(default_factory=deque)
     _failed_loads: int = 0
+    #: The reason of a standstill, its start, and whether it was said.
+    _stall: tuple[str, float, bool] = ("", 0.0, False)
 
     def run(
         self, load: Callable[[], Answerer], chunks: Iterator[Chunk]
@@ -293,7 +272,7 @@ class RayExecutor:
         if not asked:
             self._look()
             return []
-        self.monitor.note("", "", time.monotonic())
+        self.note_stall("", "", time.monotonic())
         call, answers = self._calls.pop(asked[0]), None
         try:
             answers = ray.get(asked[0])
@@ -327,7 +306,23 @@ class RayExecutor:
             if not any(call.is_placed for call in self._calls.values()):
                 kind = "room"
                 reason = f"other work has taken it. {self.pool.explain(free)}"
-        self.monitor.note(kind, reason, time.monotonic())
+        self.note_stall(kind, reason, time.monotonic())
+
+    def note_stall(self, kind: str, reason: str, now_s: float) -> None:
+        """Says once what a run that stands still waits for, if that is something. Raises
+        ClientError if a cluster has been away for too long."""
+        known, since_s, is_said = self._stall
+        if kind != known:
+            since_s, is_said = now_s, False
+        lasted_s = now_s - since_s
+        if kind == "the cluster" and lasted_s >= GONE_S:
+            raise ClientError(
+                f"the cluster has been away for {lasted_s:.0f} s: {reason}"
+            )
+        if kind and lasted_s >= PATIENCE_S and not is_said:
+            is_said = True
+            self.say(f"waiting for {kind}: {reason}")
+        self._stall = kind, since_s, is_said
 
 
 class BulkWorker:
@@ -383,7 +378,7 @@ def connect(
                 "_temp_dir": stack.enter_context(folder),
             }
         stack.enter_context(_run_ray(options, say))
-        yield RayExecutor(pool, StallMonitor(say), cluster)
+        yield RayExecutor(pool, say, cluster)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import ray
 from catalog import Model, TranslationSection
 from clients.tables import name_columns
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
-from ray_backend.bulk.executor import BulkWorker, RayExecutor, StallMonitor, WorkerPool
+from ray_backend.bulk.executor import BulkWorker, RayExecutor, WorkerPool
 from ray_backend.bulk.job import (
     Answerer,
     BulkJob,
@@ -173,7 +173,7 @@ class Bench:
         job = job or self.make_job()
         given = LocalModel(self.handler), Identifier(["en", "fr"]), REQUEST
         answerer = answerer or partial(translate_texts, *given)
-        workers = RayExecutor(WorkerPool(1, 1, 0), StallMonitor(print))
+        workers = RayExecutor(WorkerPool(1, 1, 0), print)
 
         def execute(
             _: Callable[[], Answerer], chunks: Iterator[Chunk]

@@ -25,7 +25,6 @@ from ray_backend.bulk.executor import (
     PATIENCE_S,
     STOPPED,
     RayExecutor,
-    StallMonitor,
     WorkerPool,
     find_cluster,
     fit,
@@ -148,7 +147,7 @@ def answer(items: Sequence[Any], deadly: Any = ()) -> tuple[list[Any], Counter[s
             raise Died
         return items
 
-    workers = RayExecutor(WorkerPool(1, 1, 0), StallMonitor(lambda line: None))
+    workers = RayExecutor(WorkerPool(1, 1, 0), print)
     ((_, answers),) = workers.run(lambda: echo, iter([Chunk((), items)]))
     return [*answers], asked
 
@@ -183,19 +182,19 @@ ROOM, CLUSTER = ("room", "taken"), ("the cluster", "no answer")
 )
 def test_what_lasts_is_said_once(seen, expected):
     said: list[str] = []
-    monitor = StallMonitor(said.append)
+    workers = RayExecutor(WorkerPool(1, 1, 0), said.append)
     for second, (kind, reason) in enumerate(seen):
-        monitor.note(kind, reason, float(second))
+        workers.note_stall(kind, reason, float(second))
     assert said == expected
     assert PATIENCE_S == 10
 
 
 def test_a_cluster_that_stays_away_ends_the_run():
-    monitor = StallMonitor(lambda _: None)
-    monitor.note(*CLUSTER, 7.0)
-    monitor.note(*CLUSTER, 6.0 + GONE_S)
+    workers = RayExecutor(WorkerPool(1, 1, 0), print)
+    workers.note_stall(*CLUSTER, 7.0)
+    workers.note_stall(*CLUSTER, 6.0 + GONE_S)
     with pytest.raises(ClientError) as caught:
-        monitor.note(*CLUSTER, 7.0 + GONE_S)
+        workers.note_stall(*CLUSTER, 7.0 + GONE_S)
     assert str(caught.value) == "the cluster has been away for 600 s: no answer"
 
 
@@ -216,7 +215,7 @@ def test_every_chunk_is_answered_though_workers_end(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(executor, "list_free", lambda cluster: [SMALL])
     chunks = [Chunk((), texts) for texts in (["a"], [], ["b", "kill", "c"], ["d"])]
     said: list[str] = []
-    workers = RayExecutor(WorkerPool(2, 1, 0), StallMonitor(said.append))
+    workers = RayExecutor(WorkerPool(2, 1, 0), said.append)
     found = workers.run(lambda: shout, iter(chunks))
     answers = {tuple(chunk.items): [*each] for chunk, each in found}
     expected = {("a",): ["A"], (): [], ("b", "kill", "c"): ["B", None, "C"]}
@@ -233,7 +232,7 @@ def test_workers_that_end_while_they_load_end_the_run():
         next(loads)
         raise Died
 
-    workers = RayExecutor(WorkerPool(2, 1, 0), StallMonitor(lambda line: None))
+    workers = RayExecutor(WorkerPool(2, 1, 0), print)
     with pytest.raises(ClientError, match="the work has failed: The actor"):
         list(workers.run(load, iter([Chunk((), ["a"])])))
     assert 10 <= next(loads) <= 24
