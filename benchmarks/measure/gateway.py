@@ -1,8 +1,8 @@
 """The cost of a request in one gateway's processes: `python -m benchmarks dialects` with the
 fields of other APIs and `keys` where keys are required, before a TorchServe that answers at
-once, and of hostile requests (`hostile`): texts that make a careless reader take quadratic
-time; forms, arrays and packed bodies that once held the gateway's loop for up to a second each.
-`microbatching` has a classifier in the gateway, batched or not.
+once; `profile` with the packages that it goes to; `hostile` for texts that make a careless
+reader take quadratic time, and forms, arrays and packed bodies that once held the gateway's
+loop for up to a second each. `microbatching` has a classifier in the gateway, batched or not.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import os
 import subprocess
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ from benchmarks.instruments.workload import draw, draw_requests, write_request
 from catalog import checkpoint
 from contract.dialects import DEEPL, FOREIGN, GOOGLE, OURS, Dialect
 from contract.tasks import CLASSIFICATION
-from deploy.stack import ROOT
+from deploy.stack import ROOT, StackError
 from handlers.engine.translation.m2m100 import Sentence
 
 CPU_MS = "gateway's CPU ms"
@@ -68,6 +68,9 @@ _CPU_COLUMNS: report.Columns[LoadFigures] = {
     "requests/s": lambda load: load.requests_per_s,
     "errors": lambda load: load.errors,
 }
+_SAMPLES_PER_S = 200
+#: The time that py-spy may take beyond its recording.
+_WRITE_S = 60
 _SIZES = {"in batches": 64, "alone": 1}
 _IMAGES, _SIDE_PIXELS, _WARM_S = 200, 32, 2.0
 _BATCH_COLUMNS: report.Columns[LoadFigures] = {
@@ -78,6 +81,15 @@ _BATCH_COLUMNS: report.Columns[LoadFigures] = {
     "CPU ms": lambda load: load.cpu_ms.get("gateway"),
     "memory MB": lambda load: load.memory_mb.get("gateway"),
 }
+
+
+@dataclass(frozen=True)
+class PackageShare:
+    """A package's share of a gateway's CPU, and its milliseconds of a request."""
+
+    package: str
+    percent: float
+    cpu_ms: float
 
 
 def compare_dialects(*, clients: int, seconds: float, rounds: int) -> report.Findings:
@@ -137,6 +149,66 @@ def _compare(
 
     loads = take_turns({name: partial(take_turn, name) for name in targets}, rounds)
     return report.compare_turns({"": loads}, _CPU_COLUMNS, is_added=True, goal=goal)
+
+
+def profile(*, clients: int, seconds: float, flame: Path | None) -> report.Findings:
+    """The packages that the gateway's CPU goes to, by samples of py-spy."""
+    with TemporaryDirectory() as name, _start(Path(name), {}) as running:
+        target = running.aim(write_requests(OURS))
+        measure_closed(target, clients=clients, seconds=_WARM_S)
+        worker = running.leaders["gateway"].children()[0].pid
+        stacks = Path(name) / "stacks"
+        ways = {"raw": stacks, "flamegraph": flame} if flame else {"raw": stacks}
+        for kind, out in ways.items():
+            with _record(worker, kind, out, seconds):
+                load = measure_closed(target, clients=clients, seconds=seconds)
+        samples = count_samples(stacks.read_text("utf-8").splitlines())
+    parts = [
+        PackageShare(package, 100 * part, load.cpu_ms["gateway"] * part)
+        for package, count in samples.most_common()
+        for part in (count / samples.total(),)
+    ]
+    return report.Findings(report.tabulate(parts), {"load": load, "packages": parts})
+
+
+@contextmanager
+def _record(worker: int, kind: str, out: Path, seconds: float) -> Iterator[None]:
+    """Write the stacks of a process that hold Python's lock. Raises StackError."""
+    options = f"--gil --full-filenames --rate {_SAMPLES_PER_S} --format {kind}".split()
+    place = ("--pid", str(worker), "--duration", str(round(seconds)), "--output", out)
+    spy = Path(sys.executable).with_name("py-spy")
+    with subprocess.Popen(
+        [spy, "record", *options, *place],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as recorder:
+        yield
+        _, said = recorder.communicate(timeout=_WRITE_S)
+    if recorder.returncode:
+        raise StackError(f"py-spy cannot look into the gateway: {said.strip()}")
+
+
+def count_samples(lines: Iterable[str]) -> Counter[str]:
+    """Count the samples of each package from lines such as `run (a.py:3);call (b.py:7) 12`,
+    which end with the number of samples. Python's own modules, and gevent as their
+    replacement, count for the package that calls them."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        frames, _, count = line.rpartition(" ")
+        files = (frame.rpartition("(")[2] for frame in reversed(frames.split(";")))
+        packages = filter(None, map(_find_package, files))
+        counts[next(packages, "Python")] += int(count)
+    return counts
+
+
+def _find_package(file: str) -> str:
+    _, is_library, library = file.partition("/site-packages/")
+    if is_library:
+        name = library.partition("/")[0]
+        return "" if name == "gevent" else name
+    own = Path(file).parent
+    return ".".join(own.relative_to(ROOT).parts) if own.is_relative_to(ROOT) else ""
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from benchmarks.__main__ import app
 from benchmarks.instruments.running import start_gateway, write_map
 from benchmarks.measure import gateway
-from benchmarks.measure.gateway import SHAPES
+from benchmarks.measure.gateway import SHAPES, count_samples
+from deploy.stack import ROOT
 
 
 @pytest.mark.slow
@@ -51,3 +52,30 @@ def test_a_real_gateway_answers_every_shape(tmp_path: Path):
         assert len(gateway.describe(costs, texts, forms).table.rows) == len(SHAPES)
         assert requests.get(f"{running.url}/healthz", timeout=60).ok
     assert "Traceback" not in (tmp_path / "run/gateway.log").read_text()
+
+
+SITE = "/usr/lib/python3.11/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("frames", "package"),
+    [
+        (f"run ({ROOT}/gateway/admission/queue.py:3)", "gateway.admission"),
+        (f"call ({SITE}/flask/app.py:1);loads (json/decoder.py:3)", "flask"),
+        (f"call ({SITE}/flask/app.py:1);recv ({SITE}/gevent/socket.py:3)", "flask"),
+        ("<module> (/usr/lib/python3.11/runpy.py:9)", "Python"),
+    ],
+    ids=["ours", "Python's module for a library", "gevent for a library", "Python"],
+)
+def test_a_sample_counts_for_the_innermost_package(frames: str, package: str):
+    assert count_samples([f"{frames} 2", f"{frames} 1"]) == {package: 3}
+
+
+@pytest.mark.slow
+def test_a_real_gateway_is_profiled(tmp_path: Path):
+    out, flame = tmp_path / "figures.json", tmp_path / "flame.svg"
+    options = ("--clients", "2", "--seconds", "1", "--flame", str(flame))
+    done = CliRunner().invoke(app, ["profile", *options, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "gunicorn" in done.output
+    assert "translate" in flame.read_text()
