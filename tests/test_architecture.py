@@ -96,22 +96,22 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 47_300,
-    "lines of tests": 46_700,
-    "modules": 284,
+    "lines of source": 45_800,
+    "lines of tests": 44_300,
+    "modules": 271,
     "words of documentation": 38_100,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:7993 catalog:1102 clients:3177 contract:1257 deploy:2731 documents:6456
-    gateway:12744 handlers:2796 models:2532 ray_backend:2954 tests/*.py:3094
-    tests/benchmarks:2122 tests/catalog:954 tests/chaos:1188 tests/clients:2471
-    tests/cluster:485 tests/contract:694 tests/deploy:2436 tests/documents:4601
-    tests/durability:1002 tests/e2e:5180 tests/fuzz:432 tests/gateway:10996
-    tests/handlers:3204 tests/models:847 tests/page:1348 tests/ray_backend:2850
-    tests/text:1449 tests/torchserve_backend:971 tests/upgrade:332 text:2751
-    torchserve_backend:789
+    benchmarks:7263 catalog:1104 clients:3155 contract:1282 deploy:2708 documents:6260
+    gateway:12777 handlers:2675 models:2243 ray_backend:2765 tests/*.py:2834
+    tests/benchmarks:1910 tests/catalog:945 tests/chaos:1084 tests/clients:2377
+    tests/cluster:464 tests/contract:694 tests/deploy:2412 tests/documents:3859
+    tests/durability:1002 tests/e2e:4931 tests/fuzz:416 tests/gateway:10606
+    tests/handlers:3153 tests/models:753 tests/page:1326 tests/ray_backend:2815
+    tests/text:1466 tests/torchserve_backend:876 tests/upgrade:331 text:2768
+    torchserve_backend:758
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
 #: which OpenAPI names with the API; a `Translation` is an engine's as well.
