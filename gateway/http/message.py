@@ -19,6 +19,7 @@ _HEAD = re.compile(
     rb"((?:[!#-'*+.0-9A-Z^`a-z|~-]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n){1,99})\r\n"
 )
 #: Headers that change how a request is read, or whether its connection goes on.
+_CONNECTION = "HTTP_CONNECTION"
 _OTHER = frozenset(
     f"HTTP_{name}"
     for name in (
@@ -62,9 +63,12 @@ def read_message(data: bytes) -> Message | None:
     for line in head[2].decode("latin-1").split("\r\n")[:-1]:
         name, _, value = line.partition(":")
         key = f"HTTP_{name.upper().replace('-', '_')}"
+        value = value.strip(" \t")
+        if key == _CONNECTION and value.lower() == "keep-alive":
+            continue  # what HTTP/1.1 does
         if key in environ or key in _OTHER:
             return None
-        environ[key] = value.strip(" \t")
+        environ[key] = value
     body = data[head.end() :]
     if environ.pop("HTTP_CONTENT_LENGTH", "") != str(len(body)):
         return None

@@ -183,6 +183,22 @@ def test_sentences_and_texts_are_with_torchserve_at_the_same_time(
     assert torchserve.most_at_once == AT_ONCE
 
 
+def test_a_small_request_gets_the_answer_that_gunicorn_would_send(url, torchserve):
+    body = json.dumps(WANTED).encode()
+    head = f"POST /translate HTTP/1.1\r\nX-Request-ID: a\r\nContent-Length: {len(body)}"
+    answers = []
+    with connect(url) as client, client.makefile("rb") as stream:
+        # A header that comes twice is for Gunicorn.
+        for more in ("", "\r\nX-A: 1\r\nX-A: 2"):
+            client.sendall(f"{head}{more}\r\n\r\n".encode() + body)
+            lines = list(iter(stream.readline, b"\r\n"))
+            length = next(int(w[15:]) for w in lines if w.startswith(b"Content-Length"))
+            kept = {line for line in lines if not line.startswith(b"Date: ")}
+            answers.append((kept, len(lines), stream.read(length)))
+    assert answers[0] == answers[1]
+    assert answers[0][2] == b'{"translated":"ko:Hello"}\n'
+
+
 def test_a_request_that_waits_keeps_no_other_waiting(url, torchserve, background):
     torchserve.together = threading.Barrier(2)
     torchserve.will("together")

@@ -21,10 +21,15 @@ def test_a_second_interrupt_leaves_no_stack_behind(
 
     monkeypatch.setattr(running, "_deploy", deploy)
     before = signal.getsignal(signal.SIGTERM)
-    with (
-        pytest.raises(KeyboardInterrupt),
-        running.start(tmp_path, tmp_path / "map.json"),
-    ):
-        pass
+    # In the background of a shell, a program ignores Ctrl-C.
+    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            running.start(tmp_path, tmp_path / "map.json"),
+        ):
+            pass
+    finally:
+        signal.signal(signal.SIGINT, heeded)
     assert done == ["down"]
     assert signal.getsignal(signal.SIGTERM) is before

@@ -18,7 +18,13 @@ def write(
 
 def test_a_small_request_to_translate_is_read_as_wsgi_has_it():
     message = read_message(
-        write(b"Host: a", LENGTH, b"content-type:text/plain", b"X-Name: \xe9 \t")
+        write(
+            b"Host: a",
+            LENGTH,
+            b"Connection: Keep-Alive",
+            b"content-type:text/plain",
+            b"X-Name: \xe9 \t",
+        )
     )
     assert message is not None
     assert (message.path, message.body) == ("/translate", BODY)
