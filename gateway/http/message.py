@@ -19,7 +19,6 @@ _HEAD = re.compile(
     rb"((?:[!#-'*+.0-9A-Z^`a-z|~-]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n){1,99})\r\n"
 )
 #: Headers that change how a request is read, or whether its connection goes on.
-_CONNECTION = "HTTP_CONNECTION"
 _OTHER = frozenset(
     f"HTTP_{name}"
     for name in (
@@ -64,9 +63,8 @@ def read_message(data: bytes) -> Message | None:
         name, _, value = line.partition(":")
         key = f"HTTP_{name.upper().replace('-', '_')}"
         value = value.strip(" \t")
-        if key == _CONNECTION and value.lower() == "keep-alive":
-            continue  # what HTTP/1.1 does
-        if key in environ or key in _OTHER:
+        is_usual = key == "HTTP_CONNECTION" and value.lower() == "keep-alive"
+        if key in environ or (key in _OTHER and not is_usual):
             return None
         environ[key] = value
     body = data[head.end() :]

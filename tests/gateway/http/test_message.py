@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from gunicorn.config import Config  # type: ignore[import-untyped]
+from gunicorn.http import get_parser, wsgi  # type: ignore[import-untyped]
 
 from gateway.http.message import is_head, read_message
 
+#: What parsers of HTTP have read in different ways.
+PIECES = (
+    b"\r\n|\n|\r| |\t|:|_|-|\0|\x0b|\x7f|\x85|+|0|1|?|//|;|,|%2e|http://a|HTTP/1.0|"
+    b"Content-Length: 17\r\n|content-length:17\r\n|Transfer-Encoding: chunked\r\n|"
+    b"Connection: close\r\n|Upgrade: h2c\r\n|X_Real_IP: 6.6.6.6\r\n|SCRIPT_NAME: /a\r\n|"
+    b"Script-Name: /a\r\n|Host: b\r\n|X-A: 1\r\n"
+).split(b"|")
 BODY = b'{"src_text": "a"}'
 LENGTH = b"Content-Length: %d" % len(BODY)
 
@@ -30,6 +41,7 @@ def test_a_small_request_to_translate_is_read_as_wsgi_has_it():
     assert (message.path, message.body) == ("/translate", BODY)
     assert message.environ == {
         "HTTP_HOST": "a",
+        "HTTP_CONNECTION": "Keep-Alive",
         "CONTENT_LENGTH": str(len(BODY)),
         "CONTENT_TYPE": "text/plain",
         "HTTP_X_NAME": "\xe9",
@@ -54,6 +66,7 @@ def test_a_small_request_to_translate_is_read_as_wsgi_has_it():
         pytest.param(write(LENGTH, b"X_Real_IP: 1.2.3.4"), id="underscore"),
         pytest.param(write(LENGTH, LENGTH), id="two lengths"),
         pytest.param(write(LENGTH, b"A: b", b"a: c"), id="a header twice"),
+        pytest.param(write(LENGTH, *[b"Connection: keep-alive"] * 2), id="kept twice"),
         pytest.param(write(LENGTH, b"Transfer-Encoding: chunked"), id="chunks as well"),
         pytest.param(write(b"Transfer-Encoding: chunked"), id="chunks"),
         pytest.param(write(LENGTH, b"Connection: close"), id="closes"),
@@ -87,3 +100,43 @@ def test_gunicorn_reads_everything_else(data):
 )
 def test_a_body_is_awaited_where_it_follows_its_head(data, is_awaited):
     assert is_head(data) is is_awaited
+
+
+class Arrived:
+    """A connection on which this has come, and nothing else will."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = [data]
+
+    def recv(self, size: int) -> bytes:
+        return self._data.pop() if self._data else b""
+
+
+def test_gunicorn_reads_the_same_in_whatever_is_not_left_to_it():
+    rng, config, agreed = random.Random(1), Config(), 0
+    address = "127.0.0.1", 1
+    for _ in range(4000):
+        data = bytearray(write(b"Host: a", b"Connection: keep-alive", LENGTH))
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            start = rng.randrange(len(data))
+            data[start : start + rng.choice((0, 0, 1, 4))] = rng.choice(PIECES)
+        message = read_message(bytes(data))
+        if message is None:
+            continue
+        connection = Arrived(bytes(data))
+        parser = get_parser(config, connection, address)
+        request = next(parser)
+        _, environ = wsgi.create(request, connection, address, address, config)
+        assert (environ["REQUEST_METHOD"], environ["PATH_INFO"]) == (
+            "POST",
+            message.path,
+        )
+        headers = {
+            k: environ[k] for k in environ if k.startswith(("HTTP_", "CONTENT_"))
+        }
+        assert headers == message.environ
+        assert request.body.read() == message.body
+        assert parser.unreader.take_buffered() == b""
+        assert not request.should_close()
+        agreed += 1
+    assert agreed > 100
