@@ -10,7 +10,7 @@ from gunicorn.http import get_parser, wsgi  # type: ignore[import-untyped]
 
 from gateway.http.message import is_head, read_message
 
-#: What parsers of HTTP have read in different ways.
+#: Parsers of HTTP have read these in different ways.
 PIECES = (
     b"\r\n|\n|\r| |\t|:|_|-|\0|\x0b|\x7f|\x85|+|0|1|?|//|;|,|%2e|http://a|HTTP/1.0|"
     b"Content-Length: 17\r\n|content-length:17\r\n|Transfer-Encoding: chunked\r\n|"
