@@ -473,7 +473,10 @@ def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
         for b in (trial.best for trial in latest)
         if b
     ]
-    faults = "".join(f"- {t}: {t.fault}\n" for t in latest if t.fault or not t.best)
+    faulty = (trial for trial in latest if trial.fault or not trial.best)
+    faults = "".join(
+        f"- {': '.join(filter(None, (str(t), t.fault)))}\n" for t in faulty
+    )
     parts = (
         "# Tuning\n",
         summarize(run).replace("\n", "\n\n") + "\n",
