@@ -41,9 +41,6 @@ _PACKAGES = (
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
-#: The socket of a model's worker, as TorchServe names it, and the bytes that the path of a
-#: socket may have (unix(7)). With a longer one workers end and are started again, for ever.
-_SOCKET, _SOCKET_BYTES = "torchserve/tmp/.ts.sock.9100", 107
 #: The backend that models run on.
 Backend = Literal["torchserve", "ray"]
 #: The map of a stack that was given none.
@@ -174,14 +171,7 @@ class Stack:
         return self.run / "logs" / f"{program}.log"
 
     def check_writable(self) -> None:
-        """Raises StackError if nothing can be written in the run directory, or if its path is
-        too long for the sockets in it."""
-        spare = _SOCKET_BYTES - len(os.fsencode(self.run.absolute() / _SOCKET))
-        if self.server == "torchserve" and spare < 0:
-            raise StackError(
-                f"The path of the run directory is {-spare} bytes too long for TorchServe's "
-                f"sockets: {self.run}. Choose a shorter one with --run-dir."
-            )
+        """Raises StackError if nothing can be written in the run directory."""
         with self.writing():
             tempfile.TemporaryFile(dir=self.make_folder("logs")).close()
 
