@@ -12,23 +12,17 @@ from contract.dialects import FOREIGN, OURS
 
 #: The paths to which texts are sent.
 TRANSLATING = frozenset(path for api in (OURS, *FOREIGN) for path in api.translating)
+_PATH = "|".join(map(re.escape, sorted(TRANSLATING)))
 #: A request's line and the lines of its headers, without control characters, bare or folded
-#: lines, and `_` in names, which WSGI cannot tell from `-`.
+#: lines, and `_` in names, which WSGI cannot tell from `-`. No repeat backtracks.
 _HEAD = re.compile(
-    rb"POST (/[!-~]*) HTTP/1\.1\r\n"
-    rb"((?:[!#-'*+.0-9A-Z^`a-z|~-]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n){1,99})\r\n"
+    rb"POST (%s) HTTP/1\.1\r\n" % _PATH.encode()
+    + rb"((?:[!#-'*+.0-9A-Z^`a-z|~-]++:[^\x00-\x08\x0a-\x1f\x7f]*+\r\n){1,99}+)\r\n"
 )
 #: Headers that change how a request is read, or whether its connection goes on.
 _OTHER = frozenset(
     f"HTTP_{name}"
-    for name in (
-        "CONNECTION",
-        "EXPECT",
-        "TE",
-        "TRAILER",
-        "TRANSFER_ENCODING",
-        "UPGRADE",
-    )
+    for name in "CONNECTION EXPECT TE TRAILER TRANSFER_ENCODING UPGRADE".split()
 )
 
 
@@ -47,16 +41,13 @@ class Message:
 
 def is_head(data: bytes) -> bool:
     """Whether the body of such a request is to follow right behind this."""
-    head = _HEAD.fullmatch(data)
-    is_ours = head is not None and head[1].decode() in TRANSLATING
-    return is_ours and b"\r\nexpect:" not in data.lower()
+    return bool(_HEAD.fullmatch(data)) and b"\r\nexpect:" not in data.lower()
 
 
 def read_message(data: bytes) -> Message | None:
     """The request that `data` is, and None if it is anything else."""
     head = _HEAD.match(data)
-    path = head[1].decode() if head else ""
-    if head is None or path not in TRANSLATING:
+    if head is None:
         return None
     environ: dict[str, str] = {}
     for line in head[2].decode("latin-1").split("\r\n")[:-1]:
@@ -73,4 +64,4 @@ def read_message(data: bytes) -> Message | None:
     environ["CONTENT_LENGTH"] = str(len(body))
     if content_type := environ.pop("HTTP_CONTENT_TYPE", None):
         environ["CONTENT_TYPE"] = content_type
-    return Message(path, environ, body)
+    return Message(head[1].decode(), environ, body)

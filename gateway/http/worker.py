@@ -47,8 +47,9 @@ _REST_S = 10
 _READ_BYTES, _BODY_S = 8192, 0.05
 
 #: Settings about single requests, which only Gunicorn heeds.
-_GUNICORNS = """accesslog logconfig logconfig_dict logconfig_json logger_class max_requests
-    post_request pre_request statsd_host syslog""".split()
+_PER_REQUEST = """accesslog header_map limit_request_field_size limit_request_fields logconfig
+    logconfig_dict logconfig_json logger_class max_requests post_request pre_request
+    proxy_protocol statsd_host syslog""".split()
 
 _INTERNAL = 500, "internal", "The gateway failed on this request."
 _TOO_LONG = 431, "header-too-large", "The URL or the headers are too long."
@@ -82,10 +83,11 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         settings = self.cfg.settings
         # Gunicorn looks a setting up by two functions, dozens of times for each request.
         self.cfg.__dict__.update({name: each.get() for name, each in settings.items()})
-        heeded = (settings[name] for name in _GUNICORNS)
+        heeded = (settings[name] for name in _PER_REQUEST)
         address = self.cfg.address[0]
         host, port = address if isinstance(address, tuple) else ("", "")
-        self._is_direct = bool(host) and all(s.get() == s.default for s in heeded)
+        is_usual = all(each.get() == each.default for each in heeded)
+        self._is_direct = is_usual and bool(host and self.cfg.keepalive)
         self._environ = {
             **base_environ(self.cfg),
             "SERVER_NAME": host,

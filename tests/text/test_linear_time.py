@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.measure.gateway import SHAPES, TextShape
+from gateway.http.message import read_message
 from handlers.engine.translation.guard import find_fault
 from tests.text.test_document import read as read_text
 from text.document import HTML, PLAIN, divide, find_kept, take_apart
@@ -205,3 +206,9 @@ def test_making_terms_costs_what_a_glossary_is_long(write):
         assert find_terms(write(size // 4 - 1)[0], [terms])
 
     assert_linear(make)
+
+
+@pytest.mark.parametrize("unit", [b"a", b"a:", b"a: ", b"a:b\r\n", b"a:b\r"])
+def test_a_hostile_head_of_a_request_costs_what_it_is_long(unit):
+    begin = b"POST /translate HTTP/1.1\r\n"
+    assert_linear(lambda size: read_message(begin + unit * size))

@@ -53,6 +53,30 @@ def test_a_worker_can_be_ended_while_it_starts(monkeypatch):
     assert found == [signal.SIG_DFL]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "is_direct"),
+    [
+        ("timeout", 60, True),
+        ("accesslog", "-", False),
+        ("max_requests", 10, False),
+        ("limit_request_fields", 50, False),
+        ("keepalive", 0, False),
+        ("bind", "unix:/run/gateway.sock", False),
+    ],
+)
+def test_gunicorn_reads_all_where_a_setting_is_about_requests(
+    monkeypatch, name, value, is_direct
+):
+    monkeypatch.setattr(GeventWorker, "init_process", lambda _: None)
+    monkeypatch.setattr(worker, "reduce_logs", lambda: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    started = ProblemWorker.__new__(ProblemWorker)
+    started.cfg = Config()
+    started.cfg.set(name, value)
+    started.init_process()
+    assert started._is_direct is is_direct
+
+
 def test_a_client_that_has_gone_is_no_fault(caplog):
     client, peer = socket.socketpair()
     client.close()
