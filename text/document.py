@@ -384,22 +384,22 @@ def scan(job: ReadingJob, cache: TermCache | None = None) -> Iterator[Piece | in
     TooManySentences at the first sentence too many, and TermsUnavailable."""
     rows, is_plain = 0, not (job.tags or job.dictionaries)
     for text, language in job.texts:
+        pieces: Iterable[Piece] = ()
+        characters = len(text)
         if is_plain and language and len(text) < _SHORT and _SENTENCE.fullmatch(text):
-            rows += 1
-            if rows > job.max_rows:
-                raise TooManySentences
             is_in_capitals = orthography.count_words(text, language) > 1
-            yield Segment(text, 0, is_in_capitals=is_in_capitals)
-            yield len(text)
-            continue
-        runs = parse(text, job.tags)
-        pieces = job.scan_runs(runs, language, cache) if language else ()
-        for piece in _join_kept(pieces):
+            pieces = [Segment(text, 0, is_in_capitals=is_in_capitals)]
+        else:
+            runs = parse(text, job.tags)
+            characters = sum(len(run.text) for run in runs if not run.is_markup)
+            if language:
+                pieces = _join_kept(job.scan_runs(runs, language, cache))
+        for piece in pieces:
             rows += isinstance(piece, Segment)
             if rows > job.max_rows:
                 raise TooManySentences
             yield piece
-        yield sum(len(run.text) for run in runs if not run.is_markup)
+        yield characters
 
 
 def _join_kept(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -95,7 +95,6 @@ class ModelCounters:
     taken; the lowest are taken first."""
 
     def __init__(self, memory: mmap.mmap, place: int) -> None:
-        self._bytes = memory
         self._memory = memoryview(memory).cast("d")
         self._place, self._own = place, 1 + place * _WIDTH
         self._write(0.0, ModelLoad())
@@ -126,7 +125,7 @@ class ModelCounters:
         return total, sum(load.waiting_rows > 0 for load in loads)
 
     def _write(self, when: float, load: ModelLoad) -> None:
-        _PLACE.pack_into(self._bytes, self._own * _NUMBER_BYTES, when, *load)
+        _PLACE.pack_into(self._memory, self._own * _NUMBER_BYTES, when, *load)
         # Another process, at a lower place, may have overwritten the number.
         if self._memory[0] <= self._place:
             self._memory[0] = self._place + 1
