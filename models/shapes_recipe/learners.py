@@ -153,8 +153,8 @@ class CaptioningLearner(Learner):
         return learner
 
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """The model's own, and cross-entropy of the figures' relation, told from the average
-        of what the vision transformer and the Q-Former give. Without this hint the word in
+        """The model's own, and cross-entropy of the figures' relation, told from the averages
+        that the vision transformer and the Q-Former give. Without this hint the word in
         the caption, which needs both figures' places, stays a guess long after all else is
         learnt."""
         rows, labels = self.make_labels(samples)

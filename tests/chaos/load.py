@@ -243,6 +243,6 @@ def write_message(body: bytes) -> bytes:
 
 
 def draw_beginning(rng: random.Random, marker: str) -> bytes:
-    """The first part of a request: of its line, its headers or its body."""
+    """A request that ends early: in its line, its headers or its body."""
     whole = write_message(json.dumps({"src_text": marker * 100}).encode())
     return whole[: rng.randrange(1, len(whole) - 1)]

@@ -7,17 +7,17 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 import psutil
 
+from benchmarks.measure import stress
 from deploy.stack import Stack
 from tests.chaos.load import Exchange
 from tests.e2e.real_stack import VICTIMS
@@ -170,23 +170,14 @@ def _holds(condition: Callable[[], bool]) -> bool:
     return False
 
 
-@contextmanager
-def repeat(look: Callable[[], None], every_s: float) -> Iterator[None]:
+def repeat(look: Callable[[], None], every_s: float) -> AbstractContextManager[None]:
     """Looks now and then, in a thread, during the block."""
-    stop = threading.Event()
 
-    def run() -> None:
-        while not stop.wait(every_s):
-            with suppress(*_UNREADABLE):
-                look()
+    def act() -> None:
+        with suppress(*_UNREADABLE):
+            look()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    return stress.repeat(act, every_s)
 
 
 @contextmanager

@@ -99,8 +99,8 @@ ENDINGS = tuple(
 
 @dataclass(frozen=True)
 class Shape:
-    """A document of one format that repeats one unit, or two: then a cost that is the product
-    of their numbers shows. `%` in the first unit stands for its number."""
+    """A document of one format that repeats one unit, or two: two show a cost that is the
+    product of their numbers. `%` in the first unit stands for its number."""
 
     ending: str
     name: str
