@@ -35,46 +35,38 @@ def test_an_error_of_gunicorn_is_told_as_ours_or_the_clients(error, status, slug
     assert "secret" not in answer[2]
 
 
-def test_a_worker_can_be_ended_while_it_starts(monkeypatch):
-    found: list[Any] = []
-
-    def init_process(worker: Any) -> None:
-        found.append(signal.getsignal(signal.SIGTERM))
-
-    monkeypatch.setattr(GeventWorker, "init_process", init_process)
+@pytest.fixture
+def start(monkeypatch):
+    """Starts a worker with a setting, as far as Gunicorn's own; then `check` looks."""
     monkeypatch.setattr(worker, "reduce_logs", lambda: None)
-    masters = signal.signal(signal.SIGTERM, lambda *_: None)
-    try:
+
+    def start(name: str, value: Any, check: Any = lambda _: None) -> ProblemWorker:
+        monkeypatch.setattr(GeventWorker, "init_process", check)
         started = ProblemWorker.__new__(ProblemWorker)
         started.cfg = Config()
-        started.init_process()
-    finally:
-        signal.signal(signal.SIGTERM, masters)
+        started.cfg.set(name, value)
+        masters = signal.signal(signal.SIGTERM, lambda *_: None)
+        try:
+            started.init_process()
+        finally:
+            signal.signal(signal.SIGTERM, masters)
+        return started
+
+    return start
+
+
+def test_a_worker_can_be_ended_while_it_starts(start):
+    found: list[Any] = []
+    start("timeout", 60, lambda _: found.append(signal.getsignal(signal.SIGTERM)))
     assert found == [signal.SIG_DFL]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "is_direct"),
-    [
-        ("timeout", 60, True),
-        ("accesslog", "-", False),
-        ("max_requests", 10, False),
-        ("limit_request_fields", 50, False),
-        ("keepalive", 0, False),
-        ("bind", "unix:/run/gateway.sock", False),
-    ],
-)
-def test_gunicorn_reads_all_where_a_setting_is_about_requests(
-    monkeypatch, name, value, is_direct
-):
-    monkeypatch.setattr(GeventWorker, "init_process", lambda _: None)
-    monkeypatch.setattr(worker, "reduce_logs", lambda: None)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    started = ProblemWorker.__new__(ProblemWorker)
-    started.cfg = Config()
-    started.cfg.set(name, value)
-    started.init_process()
-    assert started._is_direct is is_direct
+SETTINGS = {"timeout": 60, "accesslog": "-", "limit_request_fields": 50, "keepalive": 0}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_gunicorn_reads_all_where_a_setting_is_about_requests(start, name):
+    assert start(name, SETTINGS[name])._is_direct is (name == "timeout")
 
 
 def test_a_client_that_has_gone_is_no_fault(caplog):
