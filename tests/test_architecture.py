@@ -97,7 +97,7 @@ LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
     "lines of source": 45_800,
-    "lines of tests": 44_350,
+    "lines of tests": 44_400,
     "modules": 271,
     "words of documentation": 38_100,
     "settings": 80,

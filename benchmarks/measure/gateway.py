@@ -179,12 +179,15 @@ def _record(worker: int, kind: str, out: Path, seconds: float) -> Iterator[None]
     spy = Path(sys.executable).with_name("py-spy")
     with subprocess.Popen(
         [spy, "record", *options, *place],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     ) as recorder:
+        assert recorder.stdout
+        # It has begun, or failed, when it says something.
+        said = recorder.stdout.readline()
         yield
-        _, said = recorder.communicate(timeout=_WRITE_S)
+        said += recorder.communicate(timeout=_WRITE_S)[0]
     if recorder.returncode:
         raise StackError(f"py-spy cannot look into the gateway: {said.strip()}")
 
