@@ -19,8 +19,9 @@ from deploy.stack import ROOT, Stack
 
 #: A program that has been told to end may need this long.
 PATIENCE_S = 10
-#: Caches that PyTorch and Matplotlib keep for the next process.
-_CACHES = ("torchinductor_", "matplotlib-")
+#: Caches that PyTorch and Matplotlib keep for the next process, and the file that a worker of
+#: Gunicorn unlinks as soon as it is open, unless SIGKILL comes between.
+_KEPT = ("torchinductor_", "matplotlib-", "wgunicorn-")
 #: Python's own, which ends with the process that it serves.
 _HELPERS = ("resource_tracker", "forkserver")
 
@@ -79,7 +80,7 @@ class Traces:
             *(stack.metrics for stack in stacks if stack.metrics.exists()),
             *(set(ROOT.glob("run/*")) - self.run),
         ):
-            if not path.name.startswith(_CACHES):
+            if not path.name.startswith(_KEPT):
                 yield f"file {path}"
 
 
