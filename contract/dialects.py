@@ -91,46 +91,54 @@ def _read_slug(document: Document) -> str:
 
 
 def _write_both(document: Document) -> dict[str, Any]:
-    return {**document, **_write_libretranslate(document)}
+    return {**_write_libretranslate(document), **document}
 
 
-def _explain(document: Document) -> str:
-    """Their server's words, then ours."""
-    said = [document["detail"], document.get("explanation")]
-    return ": ".join(filter(None, said))
+#: The field of a form whose fault has words of its own.
+_FILE = "file"
+
+
+def _write_words(
+    name: str, words: Mapping[str, str], document: Document
+) -> dict[str, str]:
+    """The words of an API's own server, which its clients compare, and ours as `detail`."""
+    faulty = [error["field"] for error in document.get("errors", ())]
+    slug = _FILE if _FILE in faulty else _read_slug(document)
+    ours = document["detail"] if slug in words else document.get("explanation")
+    said = {name: words.get(slug) or document["detail"]}
+    return said | ({"detail": ours} if ours else {})
+
+
+_LIBRETRANSLATE_WORDS = {
+    "invalid-key": "Invalid API key",
+    "unknown-format": "Invalid request: file format not supported",
+    # Werkzeug's words.
+    _FILE: "The browser (or proxy) sent a request that this server could not "
+    "understand.",
+    **dict.fromkeys(_BUSY, "Slowdown: too many requests"),
+    **dict.fromkeys(_TOO_LONG, "Invalid request: request exceeds text limit"),
+}
 
 
 def _write_libretranslate(document: Document) -> dict[str, Any]:
-    slug, text = _read_slug(document), _explain(document)
-    if slug in _BUSY:
-        text = f"Slowdown: {text}"
-    elif slug in _TOO_LONG:
-        text = f"Invalid request: request exceeds text limit: {text}"
-    elif slug == "invalid-key":
-        text = f"Invalid API key: {text}"
-    return {"error": text}
+    return _write_words("error", _LIBRETRANSLATE_WORDS, document)
 
 
-_DEEPL_MESSAGES = {
+_DEEPL_WORDS = {
     "invalid-key": "Forbidden",
     "quota-exceeded": "Quota Exceeded",
     "not-found": "Not found",
     "no-document": "Not found",
     "not-done": "Document not ready",
     "unknown-glossary": "Glossary not found",
+    "unknown-format": "Invalid file data.",
+    _FILE: "Invalid file data.",
     **dict.fromkeys(_BUSY, "Too many requests"),
 }
 
 
 def _write_deepl(document: Document) -> dict[str, Any]:
-    message = _DEEPL_MESSAGES.get(_read_slug(document))
-    if message:
-        return {"message": message, "detail": document["detail"]}
-    explanation = document.get("explanation")
-    return {
-        "message": document["detail"],
-        **({"detail": explanation} if explanation else {}),
-    }
+    return _write_words("message", _DEEPL_WORDS, document)
 
 
 #: All others are INVALID_ARGUMENT.
@@ -157,7 +165,9 @@ _GOOGLE_REASONS = {
 
 
 def _write_google(document: Document) -> dict[str, Any]:
-    status, message = document["status"], _explain(document)
+    status = document["status"]
+    said = document["detail"], document.get("explanation")
+    message = ": ".join(filter(None, said))
     reason = document.get("reason") or _GOOGLE_REASONS.get(
         _read_slug(document), "invalid"
     )
@@ -209,7 +219,7 @@ LIBRETRANSLATE = Dialect(
     source_field="source",
     target_field="target",
     write=_write_libretranslate,
-    shape={"error": str},
+    shape={"error": str, "detail?": str},
     statuses={"too-many-rows": 400, "unknown-format": 400},
     count_beams=_count_alternatives,
     key_fields=("api_key",),

@@ -73,6 +73,7 @@ _COUNTERS = {
     "babelgaterows": "ModelName",
     "babelgatebatches": "ModelName",
 }
+_CHARACTERS = "babelgate_characters_total"
 #: The limits of asking the workers for their counters: in seconds, and in bytes of somebody
 #: else's page. Our counters share a part of their names.
 _TIMEOUT_S, _MOST_BYTES, _OURS = 2.0, 4 << 20, "babelgate"
@@ -114,7 +115,7 @@ class Telemetry:
             "babelgate_texts", "Texts translated, by target.", ["target"]
         )
         self.characters = counter(
-            "babelgate_characters", "Characters translated, by target.", ["target"]
+            _CHARACTERS, "Characters translated, by target.", ["target"]
         )
         self.frames = counter(
             "babelgate_frames",
@@ -147,10 +148,16 @@ class Telemetry:
         """Counts a sentence with placeholders in it."""
         self.placeholders.labels("kept" if is_kept else "lost").inc()
 
-    def count_texts(self, target: str, texts: tuple[str, ...]) -> None:
-        """Counts what has been translated into a served language."""
-        self._find(self.texts, target).inc(len(texts))
-        self._find(self.characters, target).inc(sum(map(len, texts)))
+    def count_texts(self, target: str, characters: Sequence[int]) -> None:
+        """Counts texts by their characters, once they are in a served language."""
+        self._find(self.texts, target).inc(len(characters))
+        self._find(self.characters, target).inc(sum(characters))
+
+    def sum_characters(self) -> int:
+        """The characters that all worker processes have translated since the start."""
+        families = self.add_up().collect()
+        samples = (sample for family in families for sample in family.samples)
+        return int(sum(each.value for each in samples if each.name == _CHARACTERS))
 
     def add_up(self) -> CollectorRegistry:
         """The metrics of all worker processes."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -269,23 +269,29 @@ class Wording:
     advice: str = "found {found}, expected at most {most}"
     #: For a language that is not served, where a server does not name the field.
     language: str = ""
+    #: For some fields; they may quote what was `{found}`.
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     def miss(self, field: str) -> MalformedRequest:
         """The refusal of a request without a field."""
         return MalformedRequest(self.missing.format(field=field), reason="required")
 
-    def refuse(self, field: str, explanation: str) -> MalformedRequest:
+    def refuse(
+        self, field: str, explanation: str, found: object = ""
+    ) -> MalformedRequest:
         """The refusal of a wrong field; the explanation is ours."""
-        return refuse(self.wrong.format(field=field), explanation)
+        words = self.fields.get(field, self.wrong)
+        return refuse(words.format(field=field, found=_quote(found)), explanation)
 
     def refuse_language(
         self, field: str, tag: str, expected: str = ""
     ) -> MalformedRequest:
         """The refusal of a language that is not served."""
-        tag = tag[:40]
         if self.language:
-            return refuse(self.language.format(tag=tag), expected)
-        return self.refuse(field, f"found {tag!r}" + (expected and f", {expected}"))
+            return refuse(self.language.format(tag=_quote(tag)), expected)
+        return self.refuse(
+            field, f"found {tag[:40]!r}" + (expected and f", {expected}")
+        )
 
     def list_texts(
         self, field: str, given: str | list[str], most: int
@@ -301,6 +307,11 @@ class Wording:
             )
             raise refuse(message, advice)
         return texts
+
+
+def _quote(found: object) -> str:
+    """The beginning of a value, without halves of surrogate pairs."""
+    return str(found)[:40].encode(errors="replace").decode()
 
 
 def refuse(message: str, explanation: str | None = None) -> MalformedRequest:
@@ -327,7 +338,7 @@ def parse_fields(
         if errors[0]["type"] == "missing":
             raise wording.miss(field) from error
         fault = list_faults(errors, write_schema(schema))[field]
-        raise wording.refuse(field, fault) from error
+        raise wording.refuse(field, fault, given[field]) from error
 
 
 def list_texts(given: str | list[str]) -> tuple[str, ...]:

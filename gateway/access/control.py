@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from gevent import sleep
+
 from contract.dialects import FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
 from contract.documents import OWNER_HEADER, WORKER_HEADER, read_secret
 from gateway.access import OPEN_ROUTES, Access
@@ -19,13 +21,7 @@ from gateway.access.registry import Registry
 from gateway.access.storage import KeyStorage
 from gateway.access.usage import Usage, UsageLedger
 from gateway.database import find_database, find_folder
-from gateway.errors import (
-    BodyTooLarge,
-    InvalidKey,
-    KeyNotAllowed,
-    MalformedRequest,
-    QuotaExceeded,
-)
+from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceeded
 from gateway.http.bodies import Bodies, DocumentBlueprint, UploadBlueprint
 from gateway.http.middleware import Middleware
 from gateway.http.request import AUTHORIZATION, GatewayRequest, read_fields, request
@@ -56,10 +52,17 @@ class Guard(Access):
         self._secret = read_secret()
 
     def admit(self, request: GatewayRequest, token: str | None) -> None:
-        """Lets a request in. Raises what `check` raises."""
+        """Lets a request in, once its key's limit does. At most half of its time may pass
+        meanwhile. Raises InvalidKey, KeyNotAllowed, RateLimited or KeysUnavailable."""
         rule = request.url_rule
         assert rule
-        request.key = key = self.check(token, rule.rule)
+        key = self._registry.find(token)
+        if not key.grant.allows(rule.rule):
+            raise KeyNotAllowed(key.grant.routes)
+        wait_s = self._limiter.check(key, request.open_call().limit_s / 2)
+        if wait_s:
+            sleep(wait_s)
+        request.key = key
         request.charge = partial(self._charge, key)
 
     def admit_worker(self, request: GatewayRequest) -> bool:
@@ -75,19 +78,10 @@ class Guard(Access):
         return True
 
     def find_owner(self, fields: Mapping[str, Any]) -> str:
-        """The key's id. Raises what `check` raises."""
+        """The key's id. Raises what `admit` raises."""
         if request.key is None:
             self.admit(request, pick_token(fields))
         return request.owner
-
-    def check(self, token: str | None, route: str) -> ApiKey:
-        """The key of a token, and counts its request. Raises InvalidKey, KeyNotAllowed,
-        RateLimited or KeysUnavailable."""
-        key = self._registry.find(token)
-        if not key.grant.allows(route):
-            raise KeyNotAllowed(key.grant.routes)
-        self._limiter.check(key)
-        return key
 
     def read_usage(self) -> Usage:
         """Return the current key's usage of this month, and its limit."""
@@ -149,10 +143,10 @@ def find_token(request: GatewayRequest) -> str | None:
 
 
 def find_token_in_body(request: GatewayRequest) -> str | None:
-    """The key among the fields of the body, None without one."""
-    if any(name.encode() in request.body for name in KEY_FIELDS):
-        with suppress(MalformedRequest, BodyTooLarge):  # it has no fields that are read
-            return pick_token(read_fields(request))
+    """The key among the fields of the body, None without one. Raises MalformedRequest for a
+    damaged body: nobody can say whether it had a key."""
+    with suppress(BodyTooLarge):  # it has no fields that are read
+        return pick_token(read_fields(request))
     return None
 
 

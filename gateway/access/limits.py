@@ -20,6 +20,10 @@ from gateway.shared_memory import Lock, SharedTable
 log = logging.getLogger(__name__)
 
 _MINUTE_US, _SECOND_US = 60 * 10**6, 10**6
+#: The longest wait of a request for its token. DeepL's clients give an answer 10 s, and
+#: repeat a request for 16 s, whatever Retry-After says.
+HELD_S = 8.0
+_HELD_US = round(HELD_S * _SECOND_US)
 #: Redis answers within a millisecond, but a busy gateway may hear it late. Where it does not
 #: answer at all, one request in a while asks it again.
 _REDIS_S, _RETRY_S = 5.0, 5.0
@@ -28,12 +32,13 @@ _CONNECTIONS = 32
 #: `TokenBucket.take`, with a time that all machines share.
 _SCRIPT = """
 local interval, burst, tokens = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local held = tonumber(ARGV[4])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local full_at = tonumber(redis.call('GET', KEYS[1]) or 0)
-full_at = math.min(math.max(full_at, now), now + burst * interval)
+full_at = math.min(math.max(full_at, now), now + burst * interval + held)
 local wait = math.max(0, full_at + tokens * interval - burst * interval - now)
-if wait == 0 then full_at = full_at + tokens * interval end
+if wait <= held then full_at = full_at + tokens * interval end
 local life_ms = math.max(1, math.ceil((full_at - now) / 1000))
 redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', life_ms)
 return wait
@@ -52,14 +57,15 @@ class TokenBucket:
     burst: int
 
     def take(self, full_at_us: int, now_us: int, tokens: int) -> tuple[int, int]:
-        """Take `tokens`. Returns the time at which the bucket is full again, and the wait
-        until they can be taken if they were not."""
+        """Take `tokens`, also those that come back soon. Returns the time at which the bucket
+        is full again, and the wait for the tokens: they were not taken if that is longer
+        than a request may be held."""
         size_us = self.burst * self.interval_us
         # A clock that was set back must not keep anybody out for longer than this.
-        full_at_us = min(max(full_at_us, now_us), now_us + size_us)
+        full_at_us = min(max(full_at_us, now_us), now_us + size_us + _HELD_US)
         after_us = full_at_us + tokens * self.interval_us
-        wait_us = after_us - size_us - now_us
-        return (full_at_us, wait_us) if wait_us > 0 else (after_us, 0)
+        wait_us = max(0, after_us - size_us - now_us)
+        return (full_at_us if wait_us > _HELD_US else after_us), wait_us
 
 
 def find_bucket(grant: Grant) -> TokenBucket | None:
@@ -79,7 +85,7 @@ class SharedBuckets:
             self._table = SharedTable(folder / "buckets", 1)
 
     def take(self, key_id: str, bucket: TokenBucket, tokens: int) -> float:
-        """Takes tokens, or returns the seconds until that can be done. Raises OSError, also
+        """Takes tokens, and returns the seconds until they are there. Raises OSError, also
         where another process holds the lock."""
         with self._lock.hold():
             row, now_us = self._table.find(int(key_id, 16)), time.time_ns() // 1000
@@ -110,8 +116,8 @@ class RedisBuckets:
         self._error = redis.RedisError
 
     def take(self, key_id: str, bucket: TokenBucket, tokens: int) -> float:
-        """Takes tokens, or returns the seconds until that can be done. Raises RedisGone."""
-        given = [bucket.interval_us, bucket.burst, tokens]
+        """Takes tokens, and returns the seconds until they are there. Raises RedisGone."""
+        given = [bucket.interval_us, bucket.burst, tokens, _HELD_US]
         try:
             wait_us = self._run(keys=[f"babelgate:bucket:{key_id}"], args=given)
         except self._error as error:
@@ -128,13 +134,17 @@ class Limiter:
         self._is_reachable = True
         self._retry_at = -math.inf
 
-    def check(self, key: ApiKey) -> None:
-        """Counts a request. Raises RateLimited if it is one too many, and KeysUnavailable."""
+    def check(self, key: ApiKey, patience_s: float = HELD_S) -> float:
+        """Counts a request. Returns the seconds for which it must be held: then it is its
+        turn. Raises RateLimited if they are too many, and KeysUnavailable."""
         bucket = find_bucket(key.grant)
         wait_s = self._take(key, bucket, 1) if bucket else 0.0
-        if bucket and wait_s:
+        if bucket and wait_s > min(patience_s, HELD_S):
+            if wait_s <= HELD_S:
+                self.give_back(key)
             limit = key.grant.requests_per_minute or 0
             raise RateLimited(limit, bucket.burst, retry_after_s=wait_s)
+        return wait_s
 
     def give_back(self, key: ApiKey) -> None:
         """Says that a request does not count."""
@@ -149,7 +159,7 @@ class Limiter:
             self._remote.close()
 
     def _take(self, key: ApiKey, bucket: TokenBucket, tokens: int) -> float:
-        """Seconds until the tokens can be taken; 0 if they are."""
+        """Take tokens and return the seconds until they are there."""
         if self._remote and time.monotonic() >= self._retry_at:
             if not self._is_reachable:
                 self._retry_at = time.monotonic() + _RETRY_S  # the others go on

@@ -70,6 +70,8 @@ _SPLITTINGS: dict[str, Splitting] = {
 }
 #: Fields that name something stored on DeepL's server, and nothing here.
 _STORED = ("style_id", "translation_memory_id")
+#: Said of a document, which is not copied.
+_EQUAL = "Source and target language are equal."
 #: Glossaries of one request.
 _MOST_GLOSSARIES = 5
 
@@ -256,11 +258,14 @@ def _make_texts(services: Services) -> Blueprint:
         ]
 
     @blueprint.route("/usage", methods=["GET", "POST"])
-    @Operation("The characters of this month")
+    @Operation("The characters of this month; without keys, since the gateway's start")
     def usage() -> Used:
         found = services.access.read_usage()
         limit = _UNLIMITED if found.limit is None else found.limit
-        return {"character_count": found.count, "character_limit": limit}
+        count = found.count
+        if not services.access.is_required:
+            count = service.telemetry.sum_characters()
+        return {"character_count": count, "character_limit": limit}
 
     @blueprint.get("/glossary-language-pairs")
     @Operation("The pairs of languages", TRANSLATION)
@@ -383,8 +388,6 @@ def _refuse_what_is_missing(
     """Refuse options that would change a translation and that we do not have."""
     if formality.lower() in ("more", "less"):
         raise refuse("'formality' is not supported for given 'target_lang'.")
-    if fields.get("custom_instructions") and not is_document:
-        raise refuse("'custom_instructions' is not supported for given 'target_lang'.")
     for name in ("glossary_ids", *_STORED) if is_document else _STORED:
         if fields.get(name):
             raise NotFound(f"{name}: nothing is stored here yet.")
@@ -470,14 +473,14 @@ def _name_variants(language: str) -> dict[str, str]:
 def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
     given = parse_fields(DocumentFields, fields, WORDING)
     _refuse_what_is_missing(given.formality, fields, is_document=True)
+    source = service.read_source(given.source_lang, "source_lang", WORDING)
+    target = _read_target(given.target_lang, service)
+    if source == target:
+        raise refuse(_EQUAL)
     name = str(fields.get("filename", ""))
     if given.output_format and not name.lower().endswith(given.output_format.lower()):
         raise WORDING.refuse("output_format", "expected the format of the file itself")
-    return DocumentRequest(
-        source=service.read_source(given.source_lang, "source_lang", WORDING),
-        target=_read_target(given.target_lang, service),
-        glossary=given.glossary_id or None,
-    )
+    return DocumentRequest(source, target, given.glossary_id or None)
 
 
 def _describe(document: DocumentFolder, state: State) -> Progress:
@@ -485,12 +488,22 @@ def _describe(document: DocumentFolder, state: State) -> Progress:
         "document_id": document.order.id,
         "status": "error" if state.status == "failed" else state.status,
     }
-    if state.status == "translating" and state.texts_done and state.started_at:
-        spent_s = time.time() - state.started_at
-        left = state.texts - state.texts_done
-        answer["seconds_remaining"] = max(1, round(spent_s * left / state.texts_done))
-    if state.status == "done":
-        answer["billed_characters"] = state.characters
-    if state.error:
+    if state.status == "translating":
+        answer["seconds_remaining"] = _estimate(state)
+    elif state.error:
         answer["error_message"] = str(state.error["detail"])
+    elif state.src_lang == document.order.tgt_lang:
+        answer["status"], answer["error_message"] = "error", _EQUAL
+    elif state.status == "done":
+        answer["seconds_remaining"] = 0
+        answer["billed_characters"] = state.characters
     return answer
+
+
+def _estimate(state: State) -> int:
+    """The seconds that a document still takes, 1 where nothing is known."""
+    if not (state.texts_done and state.started_at):
+        return 1
+    spent_s = time.time() - state.started_at
+    left = state.texts - state.texts_done
+    return max(1, round(spent_s * left / state.texts_done))

@@ -136,7 +136,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         has_limit=True,
     )
     def translate() -> Translated:
-        found = _translate(read_fields(request), service)
+        found = _translate(_read_fields(), service)
         return {"data": {"translations": found}}
 
     question = {"a text": {"q": "Where is the station?"}}
@@ -148,7 +148,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         has_limit=True,
     )
     def detect() -> Detected:
-        given = parse_fields(DetectFields, read_fields(request), _WORDING)
+        given = parse_fields(DetectFields, _read_fields(), _WORDING)
         texts = _WORDING.list_texts("q", given.q, bounds.max_texts)
         guesses = service.identify(texts, request.open_call())
         return {"data": {"detections": [_write_detections(found) for found in guesses]}}
@@ -167,6 +167,16 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
     service.count_requests(blueprint, PATH)
     return [blueprint]
+
+
+def _read_fields() -> Fields:
+    """The fields of the current request. Clients that Google's own description of this API
+    generates put a body into `data`, as all answers are."""
+    fields = read_fields(request)
+    wrapped = fields.get("data")
+    if not isinstance(wrapped, dict):
+        return fields
+    return {**fields, **{k: value for k, value in wrapped.items() if value is not None}}
 
 
 def _translate(fields: Fields, service: TranslationService) -> list[Translation]:

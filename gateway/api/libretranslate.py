@@ -40,6 +40,7 @@ from gateway.schemas import (
     Texts,
     Wording,
     parse_fields,
+    refuse,
 )
 from gateway.services.translation import TranslationService, name_source
 from gateway.uploads.documents import Documents
@@ -52,10 +53,14 @@ VERSION = "1.9.6"
 #: LibreTranslate's words for refusing a field.
 _WORDING = Wording(
     "Invalid request: missing {field} parameter",
-    "Invalid request: {field}",
+    "Invalid request: {field} parameter is wrong",
     "Invalid request: request ({found}) exceeds text limit ({most})",
     advice="send the texts in several requests",
     language="{tag} is not supported",
+    fields={
+        "format": "{found} format is not supported",
+        "alternatives": "Invalid request: {field} parameter is not a number",
+    },
 )
 _FALLBACK = "en"
 _MOST_GUESSES = 5
@@ -298,8 +303,10 @@ def translate(fields: Fields, service: TranslationService) -> Translation:
         alternatives=given.alternatives,
     )
     if wanted.alternatives > (most := limits.max_alternatives):
-        detail = f"found {wanted.alternatives}, expected 0 to {most}"
-        raise _WORDING.refuse("alternatives", detail)
+        raise refuse(
+            f"Invalid request: alternatives parameter must be <= {most}",
+            f"found {wanted.alternatives}",
+        )
     return _join(wanted, service.translate(wanted, request.open_call(wanted.target)))
 
 

@@ -305,11 +305,16 @@ def _read_parts(body: bytes, content_type: str, most: int) -> dict[str, Any]:
         lambda *_, **__: BytesIO(),  # a file is no field, and nothing goes to disk
         max_form_memory_size=len(body),
         max_form_parts=most,
+        silent=False,
     )
     try:
         _, form, _ = parser.parse(BytesIO(body), kind, len(body), options)
     except RequestEntityTooLarge as error:
         raise _refuse_number(most) from error
+    except ValueError as error:
+        raise MalformedRequest(
+            "The form cannot be read: it has no boundary, or ends before its last one."
+        ) from error
     parts: list[tuple[str | None, str]] = list(form.items(multi=True))
     if any(name is None for name, _ in parts):
         raise MalformedRequest("A part of the form has no name.")

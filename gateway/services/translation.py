@@ -92,7 +92,8 @@ class TranslationService:
                 call.owner, wanted.glossaries, wanted.source, wanted.target
             )
         answers = _Job(self, wanted, call, dictionaries).run()
-        self.telemetry.count_texts(wanted.target, wanted.texts)
+        counts = [answer.characters for answer in answers]
+        self.telemetry.count_texts(wanted.target, counts)
         return answers
 
     def check_glossary(self, wanted: DocumentRequest, owner: str) -> DocumentRequest:

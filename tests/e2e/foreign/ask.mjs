@@ -42,7 +42,9 @@ const texts = {
     variant: () => client.translateText(TOMORROW, "en", "zh-HANS"),
     sources: () => client.getSourceLanguages(),
     targets: () => client.getTargetLanguages(),
-    usage: async () => (await client.getUsage()).character.count,
+    usage: async () => (await client.getUsage()).character.count >= TOMORROW.length,
+    instructions: () =>
+      client.translateText(TOMORROW, "en", "de", { customInstructions: ["Be brief."] }),
     "unknown language": () => client.translateText(TOMORROW, null, "xx"),
   },
   "libretranslate-ts": {

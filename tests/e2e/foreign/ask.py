@@ -74,7 +74,10 @@ def ask_deepl(url: str) -> Questions:
         "unknown language": lambda: translate(TOMORROW, target_lang="XX"),
         "sources": lambda: [vars(row) for row in client.get_source_languages()],
         "targets": lambda: [vars(row) for row in client.get_target_languages()],
-        "usage": lambda: client.get_usage().character.count,
+        "usage": lambda: client.get_usage().character.count >= len(TOMORROW),
+        "instructions": lambda: translate(
+            TOMORROW, custom_instructions=["Be brief."], **GERMAN
+        ),
         "command line": lambda: run_deepl(
             url, "text", *TO_GERMAN, TOMORROW, "Good morning"
         ),
@@ -154,10 +157,11 @@ def ask_for_documents(url: str, name: str) -> dict[str, Questions]:
     """Documents, in a folder, by `deepl`."""
     client, folder = deepl.DeepLClient(KEY, server_url=url), Path(name)
 
-    def translate(name: str, content: str) -> Any:
+    def translate(name: str, content: str, **given: str) -> Any:
         source, target = folder / name, folder / f"translated-{name}"
         source.write_text(content)
-        status = client.translate_document_from_filepath(source, target, **GERMAN)
+        languages = given or GERMAN
+        status = client.translate_document_from_filepath(source, target, **languages)
         return [str(status), status.billed_characters, target.read_text()]
 
     def forge() -> Any:
@@ -171,6 +175,12 @@ def ask_for_documents(url: str, name: str) -> dict[str, Questions]:
         "subtitles": lambda: translate("a.srt", SUBTITLES),
         "damaged": lambda: translate("a.json", "{"),
         "another's key": forge,
+        "equal languages": lambda: translate(
+            "a.txt", TOMORROW, source_lang="DE", target_lang="DE"
+        ),
+        "equal languages, found": lambda: translate(
+            "a.txt", "Wo ist der Bahnhof?", target_lang="DE"
+        ),
         "no format": lambda: translate("a.exe", f"{TOMORROW}\n"),
     }
     return {"deepl": questions}

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from contract.dialects import FOREIGN
 from gateway.access.control import KEY_BODY_BYTES
 from gateway.access.keys import Grant, make_token
 from gateway.http import request as fields
@@ -90,6 +91,18 @@ def test_a_body_may_have_its_key_if_it_is_not_too_large(make_guarded, keys, kind
         answer = client.post("/translate", **options)
         assert answer.status_code == status
         assert (status == 401) == ("128 KiB" in answer.text)
+
+
+@pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)
+def test_a_damaged_body_is_400_in_the_apis_form(make_guarded, keys, api):
+    client, token = make_guarded(), keys.add("cat", Grant())
+    for path in (*api.translating, *api.paths):
+        if path in PATHS or path == "/detect":
+            for headers in ({}, {"Authorization": f"Bearer {token}"}):
+                answer = client.post(path, data='{"q": "a', headers=headers)
+                assert (answer.status_code, "not JSON" in answer.text) == (400, True)
+                named = {name.rstrip("?") for name in api.shape}
+                assert named & answer.json.keys()
 
 
 @pytest.fixture

@@ -171,6 +171,17 @@ def test_a_request_that_is_refused_for_its_quota_is_not_counted_as_one(
     assert post(client, token).status_code == 429
 
 
+def test_a_request_that_is_a_little_early_is_held(make_guarded, keys, monkeypatch):
+    held_s: list[float] = []
+    monkeypatch.setattr("gateway.access.control.sleep", held_s.append)
+    client, token = make_guarded(), keys.add("cat", Grant(None, 30, (), 1))
+    assert [post(client, token).status_code for _ in range(3)] == [200] * 3
+    assert held_s == [pytest.approx(2, abs=0.9), pytest.approx(4, abs=0.9)]
+    headers = {"Authorization": f"Bearer {token}", "X-Timeout-Ms": "8000"}
+    hasty = client.post("/translate", json=WANTED, headers=headers)
+    assert (hasty.status_code, len(held_s)) == (429, 2)
+
+
 def test_keys_go_on_while_the_database_is_gone(make_guarded, keys, run, monkeypatch):
     monkeypatch.setattr(connections, "_LIMIT_S", 0.05)
     client, token = make_guarded(), keys.add("cat", Grant())

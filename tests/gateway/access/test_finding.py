@@ -8,6 +8,7 @@ import pytest
 from werkzeug.test import EnvironBuilder
 
 from gateway.access.control import find_token, find_token_in_body
+from gateway.errors import MalformedRequest
 from gateway.http.request import GatewayRequest
 
 FORM = "application/x-www-form-urlencoded"
@@ -46,13 +47,25 @@ NOWHERE: dict[str, dict[str, Any]] = {
     "empty": {"headers": {"Authorization": "Bearer "}},
     "scheme": {"headers": {"Authorization": "Basic a"}},
     "JSON": {"json": {"q": "key"}},
-    "list": {"json": ["api_key"]},
     "null": {"json": {"api_key": None}},
     "number": {"json": {"api_key": 7}},
     "deeper": {"json": {"a": {"key": "a"}}},
-    "broken JSON": {"data": '{"key": "a"'},
-    "brackets": {"data": '{"key":' + "[" * 100_000},
     "many": {"data": "a&" * 2000 + "key=a", "content_type": FORM},
+}
+
+
+#: Nobody can say whether these had a key.
+DAMAGED: dict[str, dict[str, Any]] = {
+    "list": {"json": ["api_key"]},
+    "broken JSON": {"data": '{"key": "a"'},
+    "no key in it": {"data": "{"},
+    "brackets": {"data": '{"key":' + "[" * 100_000},
+    "no UTF-8": {"data": b"key=\xff", "content_type": FORM},
+    "no boundary": {"data": b"--x\r\n", "content_type": "multipart/form-data"},
+    "cut off": {
+        "data": b'--x\r\nContent-Disposition: form-data; name="key"\r\n\r\na',
+        "content_type": "multipart/form-data; boundary=x",
+    },
 }
 
 
@@ -64,3 +77,9 @@ def test_a_key_is_found_wherever_clients_put_it(given):
 @pytest.mark.parametrize("given", NOWHERE.values(), ids=NOWHERE)
 def test_no_key_is_none(given):
     assert find(**given) is None
+
+
+@pytest.mark.parametrize("given", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_body_is_told_first(given):
+    with pytest.raises(MalformedRequest):
+        find(**given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -84,23 +85,42 @@ def test_a_request_that_is_given_back_does_not_count(limiter):
     assert send(limiter, key, 9) == 2
 
 
+def find_wait(limiter: Limiter, key: ApiKey, **given: float) -> float | None:
+    """Send a request. Returns for how many seconds it is held, None if it is refused."""
+    try:
+        return round(limiter.check(key, **given), 3)
+    except RateLimited:
+        return None
+
+
 def test_tokens_come_back_one_by_one_and_refused_requests_do_not_count(tmp_path, clock):
     limiter, key, found = Limiter(tmp_path), make_key(6, burst=3), []
-    for now_s in (1000, 1000, 1000, 1000, 1009.9, 1010, 1010, 1030, 1030, 1030, 1099):
+    for now_s in (1000, 1000, 1000, 1000, 1001, 1010, 1020, 1020, 1030, 1099):
         clock(now_s)
-        found.append(send(limiter, key, 1))
-    assert found == [1, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1]
+        found.append(find_wait(limiter, key))
+    assert found == [0, 0, 0, None, None, 0, 0, None, 0, 0]
+
+
+def test_requests_that_are_a_little_early_are_held_in_turn(limiter):
+    key = make_key(30, burst=1)
+    waits_s = [find_wait(limiter, key) for _ in range(6)]
+    assert waits_s == [0, *(pytest.approx(n, abs=0.9) for n in (2, 4, 6, 8)), None]
+    limiter.give_back(key)
+    assert find_wait(limiter, key, patience_s=4) is None
+    assert find_wait(limiter, key) == pytest.approx(8, abs=0.9)
 
 
 @pytest.mark.parametrize(
-    ("limit", "wait_s"), [(600, 1), (4, 15)], ids=["ten a second", "one in 15 s"]
+    ("limit", "through", "wait_s"),
+    [(600, 680, 9), (4, 4, 15)],
+    ids=["ten a second", "one in 15 s"],
 )
 def test_a_client_that_waits_for_retry_after_is_let_through(
-    tmp_path, clock, limit, wait_s
+    tmp_path, clock, limit, through, wait_s
 ):
     limiter, key = Limiter(tmp_path), make_key(limit, None)
     clock(1000)
-    assert send(limiter, key, limit) == limit
+    assert send(limiter, key, through) == through
     with pytest.raises(RateLimited) as refused:
         limiter.check(key)
     assert int(refused.value.headers["Retry-After"]) == wait_s
@@ -108,20 +128,28 @@ def test_a_client_that_waits_for_retry_after_is_let_through(
     assert send(limiter, key, 1) == 1
 
 
-def test_the_retries_of_deepls_clients_succeed(tmp_path, clock):
-    """Their pauses are 1 s, 1.6 s, 2.56 s …, with at most five retries, and they do not look
-    at Retry-After (deepl-python 1.18, `_BackoffTimer`)."""
-    limiter, key = Limiter(tmp_path), make_key(60, None)
-    clock(1000)
-    assert send(limiter, key, 60) == 60
-    now_s, refused = 1000.0, 0
-    for _ in range(20):  # requests, one after the other
-        pause_s = 1.0
-        while not send(limiter, key, 1):
-            now_s, pause_s, refused = now_s + pause_s, pause_s * 1.6, refused + 1
-            clock(now_s)
+@pytest.mark.parametrize(("limit", "clients"), [(60, 1), (3, 1), (60, 8), (600, 80)])
+def test_the_retries_of_deepls_clients_succeed(tmp_path, clock, limit, clients):
+    """Their pauses are 1 s, 1.6 s, 2.56 s …, give or take 23 %, with at most five retries, and
+    they do not look at Retry-After (deepl-python 1.32, `_BackoffTimer`)."""
+    limiter, key = Limiter(tmp_path), make_key(limit, 1)
+    # Each client's next request: the time, the client, and its next pause.
+    waiting = [(1000.0, number, 1.0) for number in range(clients)]
+    for _ in range(20 * clients):
+        now_s, number, pause_s = heapq.heappop(waiting)
+        clock(now_s)
+        held_s = find_wait(limiter, key)
+        if held_s is None:
             assert pause_s < 1.6**5
-    assert refused
+            later = (
+                now_s + pause_s * (0.77 if pause_s > 1 else 1),
+                number,
+                pause_s * 1.6,
+            )
+        else:
+            later = now_s + held_s, number, 1.0
+        heapq.heappush(waiting, later)
+    assert {number for _, number, _ in waiting} == {*range(clients)}
 
 
 def test_a_clock_that_is_set_back_keeps_nobody_out_for_long(tmp_path, clock):

@@ -22,6 +22,7 @@ from gateway.http.request import Call
 PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: no."}
 OURS = {"tgt_lang": "ko"}
 DEEPL = {"target_lang": "KO"}
+EQUAL = "Source and target language are equal."
 LIBRE = {"source": "en", "target": "ko"}
 EVERYWHERE = pytest.mark.parametrize(
     ("path", "fields"),
@@ -148,7 +149,17 @@ def test_a_deleted_document_never_was(client, list_files):
         ("/v2/document", DEEPL | {"source_lang": "XX"}, 400, "'source_lang' not"),
         ("/v2/document", DEEPL | {"formality": "more"}, 400, "'formality' is not"),
         ("/v2/document", DEEPL | {"output_format": "pdf"}, 400, "'output_format' not"),
-        ("/v2/document", DEEPL | {"name": "a.exe"}, 400, "The file's name ends in"),
+        ("/v2/document", DEEPL | {"name": "a.exe"}, 400, "Invalid file data."),
+        ("/v2/document", DEEPL | {"more": [(b"b", "b")]}, 400, "Invalid file data."),
+        ("/v2/document", DEEPL | {"source_lang": "ko"}, 400, EQUAL),
+        (
+            "/translate_file",
+            LIBRE | {"name": "a.exe"},
+            400,
+            "file format not supported",
+        ),
+        ("/translate_file", LIBRE | {"target": "xx"}, 400, "xx is not supported"),
+        ("/translate_file", {"target": "ko"}, 400, "missing source parameter"),
         ("/v2/document", DEEPL | {"style_id": "mine"}, 404, "Not found"),
         ("/v2/document", DEEPL | {"glossary_id": "others"}, 404, "Glossary not found"),
     ],
@@ -157,7 +168,8 @@ def test_a_wrong_form_is_told_and_leaves_nothing(
     client, glossary, list_files, path, fields, status, said
 ):
     answer = upload(client, path, **fields)
-    told = answer.json.get("message") or answer.json["detail"]
+    answers = answer.json
+    told = answers.get("message") or answers.get("error") or answers["detail"]
     assert (answer.status_code, said in told) == (status, True)
     assert list_files() == []
 
@@ -167,6 +179,8 @@ def test_what_is_no_form_with_a_file_is_told(client, list_files, path, fields):
     answer = client.post(path, data=fields, content_type="multipart/form-data")
     assert answer.status_code in (400, 422)
     assert "file: missing" in answer.text
+    words = {"/v2/document": "Invalid file data.", "/translate_file": "The browser (or"}
+    assert words.get(path, "") in answer.text
     for content_type in ("application/json", "multipart/form-data; boundary=x"):
         answer = client.post(path, data=b"--x\r\n", content_type=content_type)
         assert answer.status_code in (400, 422), answer.text
@@ -227,9 +241,15 @@ def test_deepls_document_is_told_of_with_its_key(client, storage):
     key = {"document_key": answer.json["document_key"]}
     end(find(storage, answer), status="translating", started_at=1.0, texts_done=1)
     assert client.get(where, query_string=key).json["seconds_remaining"] > 1e6
-    end(find(storage, answer), status="failed", error=PROBLEM)
-    told = client.post(where, json=key).json
-    assert (told["status"], told["error_message"]) == ("error", "Text 3: no.")
+    end(find(storage, answer), status="translating")
+    assert client.get(where, query_string=key).json["seconds_remaining"] == 1
+    for state, message in (
+        ({"status": "failed", "error": PROBLEM}, "Text 3: no."),
+        ({"src_lang": "ko"}, EQUAL),
+    ):
+        end(find(storage, answer), **state)
+        told = client.post(where, json=key).json
+        assert (told["status"], told["error_message"]) == ("error", message)
     for path in (where, f"{where}/result"):
         answer = client.post(path, json={"document_key": "wrong"})
         assert (answer.status_code, answer.json["message"]) == (404, "Not found")

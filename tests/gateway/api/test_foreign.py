@@ -43,7 +43,7 @@ def test_a_request_is_answered_as_its_own_server_does(post, torchserve, api, nam
     [
         ("deepl", "text", "Too many texts."),
         ("google", "q", "Too many text segments: found 1001, expected at most 1000"),
-        ("libretranslate", "q", "request (1001) exceeds text limit (1000): send the"),
+        ("libretranslate", "q", "request (1001) exceeds text limit (1000)"),
     ],
 )
 def test_too_many_texts_are_told_in_its_words(post, api, field, said):
@@ -85,6 +85,15 @@ def test_libretranslates_detection_has_one_candidate_at_least(client):
     assert first == {"confidence": 100, "language": "en"}
     assert detect("12") == [{"confidence": 0, "language": "en"}]
     assert [rows[0]["language"] for rows in detect(["안녕", "12"])] == ["ko", "en"]
+
+
+def test_without_keys_deepls_usage_counts_what_all_clients_have_sent(post, client):
+    used = {"character_count": 0, "character_limit": 10**12}
+    assert client.get("/v2/usage").json == used
+    post("deepl", text=["né 😀", "<b>"])
+    post("google", q="<b>Hello</b>")
+    post("deepl", target_lang="XX")
+    assert client.get("/v2/usage").json == used | {"character_count": 12}
 
 
 def test_requests_are_counted_by_target(post, client):
