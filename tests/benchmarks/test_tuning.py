@@ -215,9 +215,7 @@ def test_every_task_can_be_tuned(tmp_path: Path):
     assert (model.settings.batch_size, model.settings.max_batch_delay) == (1, 5)
 
 
-def test_a_combination_that_is_no_map_is_refused_before_the_search(
-    tmp_path: Path, stacks: Stacks
-):
+def test_a_combination_that_is_no_map_is_refused_before_the_search(tmp_path, stacks):
     model = "8\n    engine: transformers\n    compute_type: int8"
     result = run(tmp_path, plan=PLAN.replace("[8, 64]", model))
     assert result.exit_code == 1
@@ -245,9 +243,7 @@ def test_a_combination_that_is_no_map_is_refused_before_the_search(
         (PLAN, "[]", r"expected a mapping"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(
-    tmp_path: Path, old: str, new: str, message: str
-):
+def test_what_is_wrong_is_told_with_its_line(tmp_path, old, new, message):
     assert old in PLAN
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace(old, new), "utf-8")

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.instruments.cluster import LIMIT_MS, NamespaceCluster, wait_until
 from benchmarks.instruments.echo import write_map, write_model
-from benchmarks.instruments.generator import Target, ask_within, keep_asking
+from benchmarks.instruments.generator import ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host
 from ray_backend.bulk.executor import STOPPED
 from tests.cluster.conftest import serve
@@ -108,7 +108,7 @@ def kill_machine(cluster: NamespaceCluster) -> Host:
 
 
 def test_a_killed_machine_and_a_killed_run_lose_and_double_nothing(
-    cluster: NamespaceCluster, place: Place, target: Target
+    cluster, place, target
 ):
     ids = place.write_sources(_LARGE)
     with start(cluster, place, "--workers", "3") as run:
@@ -128,9 +128,7 @@ def test_a_killed_machine_and_a_killed_run_lose_and_double_nothing(
     place.check(ids)
 
 
-def test_a_run_waits_for_room_and_ctrl_c_makes_some(
-    cluster: NamespaceCluster, place: Place, tmp_path: Path
-):
+def test_a_run_waits_for_room_and_ctrl_c_makes_some(cluster, place, tmp_path):
     hosts = sorted(host.address for host in cluster.hosts)
     wait_until(
         lambda: sorted(m.node_ip for m in cluster.dashboard.list_machines()) == hosts,

@@ -31,9 +31,7 @@ REPLICAS = range(17000, 17500)
 _EPHEMERAL = 32768
 
 
-def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(
-    cluster: NamespaceCluster,
-):
+def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(cluster):
     spanish = cluster.dashboard.list_applications()["es"]
     assert spanish.model.needs["GPU"] == 0.5
     placed = sorted(str(replica.node_ip) for replica in spanish.model.replicas)
@@ -100,18 +98,14 @@ def test_clients_notice_nothing_of(happen, cluster: NamespaceCluster, target: Ta
     assert outcome.answers > 0
 
 
-def test_no_request_outlives_its_deadline_because_a_link_is_cut(
-    cluster: NamespaceCluster, target: Target
-):
+def test_no_request_outlives_its_deadline_because_a_link_is_cut(cluster, target):
     happen = partial(rig.cut_link, seconds=_ABSENT_S)
     outcome = suffer(cluster, target, happen)
     assert outcome.answers > 0
     assert outcome.failed.keys() <= {"429", "504"}
 
 
-def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(
-    cluster: NamespaceCluster, target: Target
-):
+def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(cluster, target):
     before = cluster.list_pids()
     outcome = suffer(cluster, target, rig.redeploy)
     after = cluster.list_pids()
@@ -159,7 +153,7 @@ def ask(
 
 
 def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_replaced(
-    more: NamespaceCluster, target: Target
+    more, target
 ):
     before = more.list_pids()
     with ThreadPoolExecutor(6) as pool:

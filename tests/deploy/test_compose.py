@@ -48,9 +48,7 @@ def test_all_share_one_network_and_only_two_ports_leave_it():
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_gets_the_time_and_the_signal_to_end_that_supervisord_gives(
-    name: str,
-):
+def test_a_program_gets_the_time_and_the_signal_to_end_that_supervisord_gives(name):
     section = STACK[f"program:{name}"]
     stop = SERVICES[name].get("stop_grace_period", DEFAULT_STOP)
     assert stop == f"{section.get('stopwaitsecs', '10')}s"

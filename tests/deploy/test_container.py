@@ -64,9 +64,7 @@ def test_a_program_starts_as_supervisord_starts_it(prepared: Stack, name: str):
     assert all("%" not in value for value in environment.values())
 
 
-def test_the_run_directory_is_prepared_once_and_again(
-    prepared: Stack, archived: list[object]
-):
+def test_the_run_directory_is_prepared_once_and_again(prepared, archived):
     assert (prepared.port_offset, prepared.map) == (2000, catalog.MAP)
     assert archived == [(["fr"], prepared.store)]
     assert prepared.frozen_map.read_text("utf-8")
@@ -78,7 +76,7 @@ def test_the_run_directory_is_prepared_once_and_again(
 
 
 def test_before_a_cluster_nothing_is_converted_and_no_secret_is_made(
-    tmp_path: Path, archived: list[object], monkeypatch: pytest.MonkeyPatch
+    tmp_path, archived, monkeypatch
 ):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     monkeypatch.setenv("GATEWAY_BACKEND", "ray")
@@ -90,9 +88,7 @@ def test_before_a_cluster_nothing_is_converted_and_no_secret_is_made(
     assert found.server == "ray"
 
 
-def test_a_program_that_starts_too_early_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_program_that_starts_too_early_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     with pytest.raises(StackError, match="run `prepare` before gateway"):
         container.run("gateway")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -77,9 +76,7 @@ def test_pip_in_the_build_gets_this_machines_options_once():
         pytest.param("30", [], id="no path"),
     ],
 )
-def test_a_build_sees_the_folders_that_pip_names(
-    tmp_path: Path, value: str, expected: list[str]
-):
+def test_a_build_sees_the_folders_that_pip_names(tmp_path, value, expected):
     (tmp_path / "wheels").mkdir()
     (tmp_path / "index/simple").mkdir(parents=True)
     (tmp_path / "ca.crt").touch()

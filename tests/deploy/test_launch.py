@@ -59,9 +59,7 @@ def end(folder: Path, record: object) -> None:
     launch.end_recorded(path)
 
 
-def test_what_an_earlier_life_has_left_is_ended(
-    tmp_path: Path, start_leader: StartLeader
-):
+def test_what_an_earlier_life_has_left_is_ended(tmp_path, start_leader):
     leader, record = start_leader(tmp_path)
     end(tmp_path, record)
     assert not launch.is_alive(leader)
@@ -93,12 +91,7 @@ def test_a_process_lives_as_long_as_any_of_its_threads():
         pytest.param(None, {}, id="of no run directory"),
     ],
 )
-def test_a_group_that_is_not_ours_is_left_alone(
-    tmp_path: Path,
-    start_leader: StartLeader,
-    run: str | None,
-    change: dict[str, object],
-):
+def test_a_group_that_is_not_ours_is_left_alone(tmp_path, start_leader, run, change):
     leader, record = start_leader(None if run is None else tmp_path / run)
     end(tmp_path, record | change)
     assert leader.poll() is None
@@ -137,7 +130,7 @@ def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
     ("name", "gives_way"), [("nginx", False), ("gateway", True), ("documents", True)]
 )
 def test_a_program_writes_for_its_owner_only_and_all_but_nginx_give_way(
-    tmp_path: Path, name: str, gives_way: bool
+    tmp_path, name, gives_way
 ):
     shared, log = tmp_path / "shared", tmp_path / f"logs/{name}.log"
     for folder in (shared, log.parent):

@@ -94,9 +94,7 @@ def test_what_runs_is_what_was_written(wanted: Stack):
     assert torn != lifecycle.complete(wanted, torn)
 
 
-def test_a_setting_that_the_gateway_would_refuse_starts_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_setting_that_the_gateway_would_refuse_starts_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("BABELGATE_IDENTIFIER", "nonsense")
     run = tmp_path / "run"
     with pytest.raises(SettingsError, match="BABELGATE_IDENTIFIER: .*'nonsense'"):
@@ -144,9 +142,7 @@ SAID: dict[str, Any] = {
     ],
     ids=["nothing runs", "nothing said", "much said", "another head"],
 )
-def test_what_was_not_said_stays_as_it_runs(
-    said: dict[str, Any], runs: dict[str, Any] | None, completed: dict[str, Any]
-):
+def test_what_was_not_said_stays_as_it_runs(said, runs, completed):
     wanted = Stack(**{"run": Path("run"), "map": UNSAID} | said)
     running = None if runs is None else Stack(Path("run"), **runs)
     expected = Stack(Path("run"), **completed)
@@ -193,7 +189,7 @@ def test_a_stop_forgets_nothing_unless_it_is_told_to(wanted: Stack, ended: list[
 
 
 def test_what_cannot_be_done_is_told_with_what_to_do(
-    wanted: Stack, console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wanted, console, tmp_path, monkeypatch
 ):
     with pytest.raises(StackError, match="`make up` starts it"):
         lifecycle.find(tmp_path / "empty")
@@ -209,13 +205,7 @@ def test_what_cannot_be_done_is_told_with_what_to_do(
 @pytest.mark.parametrize(
     ("change", "is_new"), [(None, True), ({}, False), ({"model": "other"}, True)]
 )
-def test_way_is_made_for_another_stack(
-    wanted: Stack,
-    ended: list[Stack],
-    console: Console,
-    change: dict[str, Any] | None,
-    is_new: bool,
-):
+def test_way_is_made_for_another_stack(wanted, ended, console, change, is_new):
     running = None if change is None else replace(wanted, **change)
     assert lifecycle.make_way(wanted, running, console) is is_new
     assert ended == ([wanted] if is_new else [])
@@ -233,9 +223,7 @@ STOPPED = ["gateway", "registrar"]
     ],
     ids=["nothing runs", "all run", "some had stopped"],
 )
-def test_only_what_does_not_run_is_started(
-    wanted: Stack, console: Console, supervision: FakeSupervision, calls: list[str]
-):
+def test_only_what_does_not_run_is_started(wanted, console, supervision, calls):
     wanted.key_file.write_text("of the last life")
     lifecycle.start(wanted, supervision, NGINX, console)
     assert supervision.calls == calls
@@ -259,12 +247,7 @@ TRANSLATED = '{"translated": "Bonjour"}'
     ],
 )
 def test_a_translation_is_shown_and_who_may_use_the_stack(
-    wanted: Stack,
-    console: Console,
-    monkeypatch: pytest.MonkeyPatch,
-    languages: list[str],
-    answers: list[tuple[int, str] | None],
-    shown: list[str],
+    wanted, console, monkeypatch, languages, answers, shown
 ):
     bodies: list[bytes] = []
 
@@ -294,9 +277,7 @@ def make_catalog(*languages: str) -> Catalog:
     return Catalog(models, is_cpu_fallback=False)
 
 
-def test_a_door_that_never_translates_is_told(
-    wanted: Stack, console: Console, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_door_that_never_translates_is_told(wanted, console, monkeypatch):
     monkeypatch.setattr("deploy.serving._START_S", 0)
     with pytest.raises(StackError, match="does not translate"):
         lifecycle.show_translation(wanted, make_catalog("fr"), console)
@@ -320,9 +301,7 @@ def test_what_an_operator_sets_is_kept_and_nothing_else():
     assert lifecycle.find_settings(given) == expected
 
 
-def test_the_kept_settings_take_the_place_of_a_shells_own(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_the_kept_settings_take_the_place_of_a_shells_own(monkeypatch):
     shell = {"BABELGATE_KEYS": "off", "babelgate_keys": "off", "PATH": "/bin"}
     monkeypatch.setattr(os, "environ", shell)
     lifecycle.apply_settings({"BABELGATE_TIMEOUT_S": "20"})

@@ -17,7 +17,7 @@ import yaml
 
 from deploy import monitoring
 from deploy.monitoring import MONITORING
-from deploy.stack import ROOT, Backend, Stack, StackError
+from deploy.stack import ROOT, Stack, StackError
 from tests.gateway.test_metrics import read
 from tests.programs import run
 
@@ -74,9 +74,7 @@ def test_every_alert_has_a_unit_test_in_which_it_fires():
     ("backend", "models"),
     [("torchserve", "127.0.0.1:10082"), ("ray", f"../ray/sessions/{MACHINES}")],
 )
-def test_a_moved_stack_is_scraped_where_it_is(
-    tmp_path: Path, promtool: Path, backend: Backend, models: str
-):
+def test_a_moved_stack_is_scraped_where_it_is(tmp_path, promtool, backend, models):
     moved = Stack(tmp_path, tmp_path, None, 2000, backend=backend)
     command = monitoring.make_command(moved, promtool.with_name("prometheus"), 11090)
     configuration = tmp_path / "prometheus/prometheus.yml"
@@ -138,9 +136,7 @@ def test_memory_is_that_of_a_programs_whole_group(scrape: Read, tmp_path: Path):
     assert metrics["babelgate_start_time_seconds", "gateway"] == 1.5
 
 
-def test_the_memory_of_gpus_is_shown(
-    scrape: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_memory_of_gpus_is_shown(scrape, tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     program.write_text('#!/bin/sh\necho "0, 300, 81559"\necho "1, [N/A], [N/A]"\n')
     program.chmod(0o755)

@@ -68,7 +68,7 @@ def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeMachine
 
 @pytest.mark.parametrize("uid", [0, 1000], ids=["root", "another user"])
 def test_packages_are_installed_by_one_call_without_starting_their_servers(
-    make_machine: MakeMachine, uid: int
+    make_machine, uid
 ):
     calls = make_machine("nginx chromium postgres", uid=uid, has_systemd=True)
     wanted = (NGINX, CHROMIUM, POSTGRESQL)
@@ -91,9 +91,7 @@ def test_packages_are_installed_by_one_call_without_starting_their_servers(
         pytest.param("-", "", id="a package without the program"),
     ],
 )
-def test_what_cannot_be_installed_is_told_with_what_to_do(
-    make_machine: MakeMachine, fails: str, said: str
-):
+def test_what_cannot_be_installed_is_told_with_what_to_do(make_machine, fails, said):
     make_machine("nginx", fails=fails)
     with pytest.raises(StackError) as refused:
         install(NGINX, PROMETHEUS)
@@ -105,9 +103,7 @@ def test_what_cannot_be_installed_is_told_with_what_to_do(
     assert more == said.splitlines()
 
 
-def test_a_machine_without_apt_is_told_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_a_machine_without_apt_is_told_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StackError, match="cannot be installed from here: nginx"):
         install(NGINX)
@@ -130,9 +126,7 @@ NEEDED = ", ".join(program.name for program in FOR_TESTS)
         pytest.param("nginx-light", 1, f"from here: {NEEDED}", id="one for all tests"),
     ],
 )
-def test_only_what_some_tests_need_may_be_missing(
-    make_machine: MakeMachine, fails: str, exit_code: int, said: str
-):
+def test_only_what_some_tests_need_may_be_missing(make_machine, fails, exit_code, said):
     make_machine((NEEDED if fails == "chromium" else ALL).replace(",", ""), fails=fails)
     done = CliRunner().invoke(app, ["prepare", "--for-tests"])
     assert (done.exit_code, said in done.output) == (exit_code, True), done.output

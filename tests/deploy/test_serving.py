@@ -81,7 +81,7 @@ def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path):
     ],
 )
 def test_a_machine_that_joins_needs_the_heads_secrets(
-    tmp_path: Path, is_door: bool, copied: list[str], missing: str | None
+    tmp_path, is_door, copied, missing
 ):
     stack = make_stack(tmp_path, head="10.0.0.1:7800", is_door=is_door)
     found = make_cluster(stack)
@@ -117,7 +117,7 @@ def test_a_machine_finds_its_head(tmp_path: Path):
     ],
 )
 def test_the_counters_of_one_machine_are_all_that_there_are(
-    tmp_path: Path, monkeypatch, address: str | None, urls: str, expected: str | None
+    tmp_path, monkeypatch, address, urls, expected
 ):
     monkeypatch.setenv("BABELGATE_RAY_URLS", urls)
     monkeypatch.delenv("BABELGATE_METRICS_URL", raising=False)
@@ -140,9 +140,7 @@ def test_ray_is_waited_for_until_this_machine_is_there():
         pytest.param((), "does not know this machine", id="not among them"),
     ],
 )
-def test_a_ray_that_does_not_start_says_why(
-    look: tuple[Machine, ...] | Exception, said: str
-):
+def test_a_ray_that_does_not_start_says_why(look, said):
     with pytest.raises(TimeoutError, match=f"Ray did not start: .*{said}"):
         serving.wait_for_ray(FakeSupervision("FATAL"), FakeDashboard(look), "10.0.0.2")
 
@@ -161,9 +159,7 @@ def test_addresses_that_do_not_do_are_refused(read, text: str, fault: str):
     assert serving.read_address("") is None
 
 
-def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(
-    tmp_path: Path,
-):
+def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(tmp_path):
     stack = make_stack(tmp_path)
     stack.write("{}")
     logs = stack.node.sessions / "session_1/logs"

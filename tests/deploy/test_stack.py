@@ -19,9 +19,7 @@ def test_a_torn_file_is_absent(tmp_path: Path, torn: str):
     assert stack.read(tmp_path) is None
 
 
-def test_counters_are_in_memory_where_nobody_else_has_the_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_counters_are_in_memory_where_nobody_else_has_the_name(tmp_path, monkeypatch):
     monkeypatch.setattr(stack, "_MEMORY", tmp_path)
     one, other = (Stack(tmp_path / name, tmp_path) for name in ("one", "other"))
     assert one.metrics.parent == other.metrics.parent == tmp_path

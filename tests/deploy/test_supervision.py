@@ -116,7 +116,7 @@ def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
 
 
 def test_while_supervisord_is_stopped_programs_go_on_and_it_is_told_from_none(
-    small: Stack, monkeypatch: pytest.MonkeyPatch
+    small, monkeypatch
 ):
     monkeypatch.setattr("deploy.supervision._ALIVE_S", 1)
     assert not Supervision(small).is_running()

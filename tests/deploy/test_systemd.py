@@ -25,9 +25,7 @@ def systemd_analyze() -> Path:
 
 @pytest.mark.parametrize("manager", ["--user", "--system"])
 @pytest.mark.parametrize("user", ["", "daemon"], ids=["own", "other"])
-def test_systemd_accepts_the_unit(
-    systemd_analyze: Path, tmp_path: Path, manager: str, user: str
-):
+def test_systemd_accepts_the_unit(systemd_analyze, tmp_path, manager, user):
     unit = tmp_path / "babelgate.service"
     text = render_unit(Stack(ROOT / "run", ROOT / "map.json"), user)
     unit.write_text(text)

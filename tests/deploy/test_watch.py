@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
 from deploy.stack import Backend, Stack
 from deploy.watch import BOUNDS, Bound, rotate
 
@@ -64,9 +62,7 @@ def test_a_program_goes_on_writing_and_its_lines_are_kept(tmp_path: Path):
     assert list(map(int, lines)) == sorted(map(int, lines))
 
 
-def test_a_full_disk_keeps_the_log_small_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_full_disk_keeps_the_log_small_all_the_same(tmp_path, monkeypatch):
     def fill(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

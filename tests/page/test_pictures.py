@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from base64 import b64encode
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,9 +96,7 @@ def test_a_video_gets_the_command_that_captions_it(tab, tmp_path):
 
 
 @pytest.mark.faults
-def test_a_stack_without_pictures_has_no_view_for_them(
-    make_tab: MakeTab, tmp_path: Path
-):
+def test_a_stack_without_pictures_has_no_view_for_them(make_tab, tmp_path):
     found = write_map(tmp_path / "page.json", LANGUAGES, ())
     with serve_before_fake(tmp_path, **place(tmp_path, found)) as (url, _, _):
         tab = make_tab(f"{url}/#pictures")

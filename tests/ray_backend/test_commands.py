@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -49,9 +48,7 @@ def run(ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     ],
     ids=["autoscaling", "apart"],
 )
-def test_check_shows_how_many_replicas_there_are(
-    run: Run, tmp_path: Path, placement: dict[str, Any], shown: str
-):
+def test_check_shows_how_many_replicas_there_are(run, tmp_path, placement, shown):
     content = {"cuda_id": {"fr": "cpu"}, "cluster": {"translation": placement}}
     (tmp_path / "map").write_text(json.dumps(content))
     cells = [line.split("│") for line in run("check").stdout.splitlines()]
@@ -107,9 +104,7 @@ def test_the_status_shows_replicas_and_machines(run: Run, ray: FakeRay):
         ((200, '{"applications": 7}'), "is not understood"),
     ],
 )
-def test_what_ray_says_otherwise_is_quoted(
-    run: Run, ray: FakeRay, instead: tuple[int, str], fault: str
-):
+def test_what_ray_says_otherwise_is_quoted(run, ray, instead, fault):
     ray.instead = instead
     done = run("status")
     assert done.exit_code == 1
@@ -120,9 +115,7 @@ def test_what_ray_says_otherwise_is_quoted(
     ("token", "fault"),
     [(None, "cannot be read from"), ("another", "copy the file from the head")],
 )
-def test_a_token_that_does_not_do_is_told(
-    run: Run, tmp_path: Path, token: str | None, fault: str
-):
+def test_a_token_that_does_not_do_is_told(run, tmp_path, token, fault):
     (tmp_path / "token").unlink()
     if token:
         (tmp_path / "token").write_text(token)

@@ -101,9 +101,7 @@ CONFIG = {"applications": [FR]}
     ],
     ids=["new", "the same", "changed", "a key more", "gone"],
 )
-def test_a_change_is_named_with_its_keys(
-    found: Mapping[str, Application], changes: list[str]
-):
+def test_a_change_is_named_with_its_keys(found, changes):
     assert deployment.compare(CONFIG, found) == changes
 
 
@@ -126,9 +124,7 @@ def test_the_settings_for_logs_are_those_of_all():
     ],
     ids=["no limit", "no machine is full", "a machine has as many as it may"],
 )
-def test_a_replica_without_a_machine_says_what_it_needs(
-    most: dict[str, int], says: str
-):
+def test_a_replica_without_a_machine_says_what_it_needs(most, says):
     places = ("10.0.0.1", "10.0.0.2", "10.0.0.1", None)
     found = {"fr": find(FR, "DEPLOYING", *places, **most), "ko": find(describe("ko"))}
     assert deployment.explain_unplaced(found, (CPUS, GPUS)) == [
@@ -177,9 +173,7 @@ def test_a_deployment_is_polled_until_all_runs():
     ],
     ids=["late", "failed", "without a machine", "does not go"],
 )
-def test_what_keeps_models_from_running_is_told(
-    look: Mapping[str, Application], fault: str
-):
+def test_what_keeps_models_from_running_is_told(look, fault):
     with pytest.raises(DeploymentError, match=fault):
         wait(FakeDashboard(look))
 
@@ -235,9 +229,7 @@ class Enough(Exception):
     ],
     ids=["another's", "a head that came back empty", "a head that reads", "no head"],
 )
-def test_what_gets_lost_is_deployed_again(
-    monkeypatch: pytest.MonkeyPatch, looks: list[Any], times: int
-):
+def test_what_gets_lost_is_deployed_again(monkeypatch, looks, times):
     left = iter(looks)
 
     def sleep(_: float) -> None:

@@ -22,7 +22,6 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import AsyncMock
 
@@ -249,9 +248,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], int, str]] = {
 @pytest.mark.parametrize(
     ("request_", "status", "slug"), REFUSALS.values(), ids=REFUSALS.keys()
 )
-def test_what_is_refused_reaches_no_batch(
-    serve: Serve, held: Held, request_: dict[str, Any], status: int, slug: str
-):
+def test_what_is_refused_reaches_no_batch(serve, held, request_, status, slug):
     held.open.set()
     answer = run(serve().ask(b"a", **request_))
     assert (answer.status, answer.slug) == (status, slug)
@@ -272,9 +269,7 @@ def test_every_answer_names_its_replica(serve: Serve, held: Held):
     assert [len(each) for each in (*names, names[0] | names[1])] == [1, 1, 2]
 
 
-def test_a_body_of_unknown_length_is_bounded(
-    serve: Serve, held: Held, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_body_of_unknown_length_is_bounded(serve, held, monkeypatch):
     monkeypatch.setattr(replica, "MOST_BYTES", 5)
     held.open.set()
     client = serve()
@@ -349,9 +344,7 @@ def test_a_full_queue_says_when_to_come_again(serve: Serve, held: Held):
     assert waiting.status == 200
 
 
-def test_a_row_whose_time_has_passed_or_whose_client_has_gone_is_not_run(
-    serve: Serve, held: Held
-):
+def test_a_row_whose_time_has_passed_or_whose_client_has_gone_is_not_run(serve, held):
     async def ask() -> Any:
         client = serve()
         async with run_batch(client, held):
@@ -390,12 +383,7 @@ def test_a_batch_that_hangs_makes_the_replica_unhealthy(serve: Serve, held: Held
     assert hanging.status == 504
 
 
-def test_an_error_of_the_handler_costs_its_batch_only(
-    serve: Serve,
-    held: Held,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-):
+def test_an_error_of_the_handler_costs_its_batch_only(serve, held, monkeypatch, caplog):
     client = serve()
     held.open.set()
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
@@ -446,9 +434,7 @@ def test_a_websocket_is_closed(serve: Serve):
     send.assert_awaited_once_with({"type": "websocket.close"})
 
 
-def test_why_a_model_cannot_be_loaded_is_said_and_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+def test_why_a_model_cannot_be_loaded_is_said_and_logged(tmp_path, caplog):
     model = make_arguments(model=str(tmp_path / "missing")).model
     with pytest.raises(LoadError) as refusal:
         load_handler(model, tmp_path / "cache")
@@ -457,9 +443,7 @@ def test_why_a_model_cannot_be_loaded_is_said_and_logged(
     assert "the model ko cannot be loaded" in caplog.text
 
 
-def test_a_model_is_loaded_onto_the_gpu_that_ray_gives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_model_is_loaded_onto_the_gpu_that_ray_gives(tmp_path, monkeypatch):
     monkeypatch.setattr("handlers.base.find_handler", lambda task: Started)
     arguments = make_arguments().model_copy(update={"devices": ("3", "4")})
     handler = load_handler(arguments.model, tmp_path)
@@ -486,9 +470,7 @@ def test_arguments_of_another_version_are_refused():
 
 
 @pytest.mark.parametrize(("given", "left"), [("1", None), ("4", "4"), (None, None)])
-def test_ray_does_not_decide_how_many_threads_compute(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, left: str | None
-):
+def test_ray_does_not_decide_how_many_threads_compute(monkeypatch, given, left):
     monkeypatch.setenv("OMP_NUM_THREADS", given or "")
     if given is None:
         monkeypatch.delenv("OMP_NUM_THREADS")

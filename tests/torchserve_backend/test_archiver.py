@@ -106,9 +106,7 @@ def test_the_configuration_says_what_the_map_says(tmp_path: Path):
         pytest.param(with_setting(max_beam_size=4), WEIGHTS, id="of the handler's"),
     ],
 )
-def test_the_version_changes_with_the_content(
-    tmp_path: Path, model: Model, weights: Path
-):
+def test_the_version_changes_with_the_content(tmp_path, model, weights):
     before = read_config(archiver.archive(KO, tmp_path / "before", WEIGHTS))
     after = read_config(archiver.archive(model, tmp_path / "after", weights))
     assert before != after

@@ -66,9 +66,7 @@ def archived(
     return torchserve.store
 
 
-def test_check_shows_languages_together_with_all_their_workers(
-    monkeypatch: pytest.MonkeyPatch, write_map: WriteMap
-):
+def test_check_shows_languages_together_with_all_their_workers(monkeypatch, write_map):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     devices = {"ko": ["0", "1"], "en": "cpu", "fr": ["1", "0"]}
     result = run("check", "--map", write_map(devices, placement="device", workers=3))
@@ -80,9 +78,7 @@ def test_check_shows_languages_together_with_all_their_workers(
 
 
 @pytest.mark.parametrize("command", ["check", "archive", "register", "status"])
-def test_a_wrong_map_is_explained_on_one_line(
-    monkeypatch: pytest.MonkeyPatch, write_map: WriteMap, command: str
-):
+def test_a_wrong_map_is_explained_on_one_line(monkeypatch, write_map, command):
     monkeypatch.setenv("COLUMNS", "40")
     path = write_map({"[/ko]": "0"})
     result = run(command, "--map", path)
@@ -91,9 +87,7 @@ def test_a_wrong_map_is_explained_on_one_line(
     assert line.startswith(f"{path}: cuda_id.[/ko]: expected a language of M2M100")
 
 
-def test_archive_writes_one_archive_per_language(
-    map_path: Path, tmp_path: Path, archived: dict[str, str]
-):
+def test_archive_writes_one_archive_per_language(map_path, tmp_path, archived):
     assert archived.keys() == {"ko.mar", "fr.mar"}
     assert {path.name for path in (tmp_path / "store").iterdir()} == archived.keys()
     again = run("archive", "--map", map_path, "--store", tmp_path / "store")
@@ -101,7 +95,7 @@ def test_archive_writes_one_archive_per_language(
 
 
 def test_archive_writes_nothing_where_it_is_not_to_or_has_no_model(
-    map_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    map_path, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("BABELGATE_MAP", str(map_path))
     store, absent = tmp_path / "store", tmp_path / "absent"
@@ -115,7 +109,7 @@ def test_archive_writes_nothing_where_it_is_not_to_or_has_no_model(
 
 
 def test_register_brings_torchserve_to_what_the_map_says(
-    map_path: Path, torchserve: FakeManagement, archived: dict[str, str]
+    map_path, torchserve, archived
 ):
     first = run("register", "--map", map_path)
     assert first.exit_code == 0
@@ -129,9 +123,7 @@ def test_register_brings_torchserve_to_what_the_map_says(
     assert torchserve.calls == []
 
 
-def test_register_only_says_what_it_would_do(
-    map_path: Path, torchserve: FakeManagement
-):
+def test_register_only_says_what_it_would_do(map_path, torchserve):
     torchserve.found["fr"] = runs("fr", "1.0-old")
     result = run("register", "--map", map_path, "--dry-run", "--watch")
     assert result.exit_code == 0
@@ -146,9 +138,7 @@ def test_a_torchserve_that_is_down_is_explained(map_path: Path, command: str):
     assert "http://127.0.0.1:9 does not answer" in result.stdout
 
 
-def test_register_gives_up_after_the_time_it_was_given(
-    map_path: Path, torchserve: FakeManagement, archived: dict[str, str]
-):
+def test_register_gives_up_after_the_time_it_was_given(map_path, torchserve, archived):
     for name in ("ko", "fr"):
         torchserve.found[name] = runs(name, archived[f"{name}.mar"], workers=0)
     result = run("register", "--map", map_path, "--timeout-s", "-1")
@@ -165,11 +155,7 @@ def test_register_gives_up_after_the_time_it_was_given(
     ],
 )
 def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
-    map_path: Path,
-    torchserve: FakeManagement,
-    workers: int | None,
-    exit_code: int,
-    said: str,
+    map_path, torchserve, workers, exit_code, said
 ):
     torchserve.found["fr"] = runs("fr")
     if workers is not None:

@@ -94,9 +94,7 @@ def test_a_model_is_described_if_it_is_there(server: Server, management: Managem
     assert management.describe("ko") is None
 
 
-def test_names_that_are_on_several_pages_are_all_listed(
-    server: Server, management: Management
-):
+def test_names_that_are_on_several_pages_are_all_listed(server, management):
     """A full page names the next one, even if nothing is there."""
     names = [f"model-{i:03}" for i in range(200)]
     pages = [
@@ -112,9 +110,7 @@ def test_names_that_are_on_several_pages_are_all_listed(
     assert starts == ["0", "100", "200"]
 
 
-def test_a_model_is_registered_once_scaled_and_unregistered(
-    server: Server, management: Management
-):
+def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
     there = (409, {"type": "ConflictStatusException", "message": "registered"})
     server.answers = [(202, {}), there, (202, {}), (202, {}), (200, {})]
     for _ in range(2):
@@ -149,7 +145,7 @@ def test_a_model_is_registered_once_scaled_and_unregistered(
     ],
 )
 def test_a_refusal_and_an_answer_that_is_not_torchserves_are_quoted(
-    server: Server, management: Management, status: int, body: bytes, quoted: str
+    server, management, status, body, quoted
 ):
     server.answers = [(status, body)] * len(CALLS)
     for call in CALLS.values():
@@ -160,9 +156,7 @@ def test_a_refusal_and_an_answer_that_is_not_torchserves_are_quoted(
         assert "m-key" not in str(error.value)
 
 
-def test_the_key_is_read_again_at_every_call(
-    server: Server, management: Management, key_file: Path
-):
+def test_the_key_is_read_again_at_every_call(server, management, key_file):
     server.answers = [(200, {"models": []})] * 3
     management.names()
     key_file.write_text('{"management": {"key": "new-key"}}')

@@ -45,9 +45,7 @@ DIFFERENCES: dict[str, tuple[Registered | None, bool, str, str]] = {
 @pytest.mark.parametrize(
     ("found", "dead", "step", "reason"), DIFFERENCES.values(), ids=DIFFERENCES.keys()
 )
-def test_a_difference_is_planned(
-    found: Registered | None, dead: bool, step: str, reason: str
-):
+def test_a_difference_is_planned(found, dead, step, reason):
     (action,) = registrar.plan([WANTED], {"ko": found}, dead={"ko"} if dead else ())
     assert (action.step, action.desired) == (step, WANTED)
     assert reason in action.reason
@@ -83,9 +81,7 @@ UNNAMED: dict[str, tuple[Registered | None, list[str]]] = {
 
 
 @pytest.mark.parametrize(("found", "removed"), UNNAMED.values(), ids=UNNAMED.keys())
-def test_what_the_map_does_not_name_is_removed_first_where_it_is_ours(
-    found: Registered | None, removed: list[str]
-):
+def test_what_the_map_does_not_name_is_removed_first_where_it_is_ours(found, removed):
     actions = registrar.plan([WANTED, want("vi")], {"ko": RUNS, "de": found})
     assert list(map(str, actions)) == [*removed, "register vi: not registered"]
 
@@ -132,9 +128,7 @@ def test_workers_are_counted_on_all_devices():
         ("remove", None, []),
     ],
 )
-def test_an_action_is_carried_out(
-    step: RegistrationStep, found: Registered | None, calls: list[str]
-):
+def test_an_action_is_carried_out(step, found, calls):
     management = FakeManagement(*filter(None, [found]))
     wanted = None if step == "remove" else WANTED
     registrar.apply([Action(step, "ko", "", wanted)], management)
@@ -206,9 +200,7 @@ EMPTY = runs(ready_workers=0)
         ),
     ],
 )
-def test_a_model_is_dead_after_the_patience(
-    seen: list[tuple[float, Registered | None]], dead_at: list[float]
-):
+def test_a_model_is_dead_after_the_patience(seen, dead_at):
     watch = WorkerWatch(60)
     # Another one is watched beside it, for itself.
     dead = {now: watch.find_dead({"ko": at, "fr": RUNS}, now) for now, at in seen}

@@ -109,9 +109,7 @@ def ask(client: FlaskClient, path: str, headers: dict[str, str]) -> dict[str, An
     return found
 
 
-def test_keys_usage_glossaries_and_documents_are_there(
-    client: FlaskClient, tokens: dict[str, str]
-):
+def test_keys_usage_glossaries_and_documents_are_there(client, tokens):
     headers = {"X-API-Key": tokens["cat-tool"]}
     reader = {"X-API-Key": tokens["reader"]}
     usage = ask(client, "/v2/usage", headers)

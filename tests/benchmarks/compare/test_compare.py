@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -64,9 +63,7 @@ def test_each_way_of_running_ours_is_compared_with_the_best_peer_of_each_round()
 
 
 @pytest.mark.parametrize("name", ["engine", "sentence"])
-def test_the_engine_alone_takes_a_turn(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-):
+def test_the_engine_alone_takes_a_turn(tiny, tmp_path, monkeypatch, name):
     monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     workload = Workload(tmp_path, tiny, draw(20), (1, 64), 0, 0)

@@ -67,12 +67,7 @@ def test_what_cannot_be_translated_is_refused(translator: PeerTranslator):
 )
 @pytest.mark.faults
 def test_a_peer_serves_batches_and_leaves_nothing_behind(
-    translator: PeerTranslator,
-    options: PeerOptions,
-    tmp_path: Path,
-    name,
-    find_python,
-    processes,
+    translator, options, tmp_path, name, find_python, processes
 ):
     bodies = [{**ROW, "src_text": f"Good morning {n}."} for n in range(20)]
     with (
@@ -119,7 +114,7 @@ def test_every_package_of_a_peer_is_pinned_once():
     ("gpus", "engine"), [(0, "transformers"), (16, "ctranslate2")], ids=str
 )
 def test_what_a_peer_lacks_the_packages_for_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, engine: str
+    tmp_path, monkeypatch, gpus, engine
 ):
     monkeypatch.setattr(running, "count_gpus", lambda: gpus)
     map_path = write_map(tmp_path / "map.json", {"engine": engine})
@@ -128,7 +123,7 @@ def test_what_a_peer_lacks_the_packages_for_is_said(
 
 
 def test_a_peer_that_does_not_come_up_is_said_with_the_end_of_its_log(
-    options: PeerOptions, tmp_path: Path
+    options, tmp_path
 ):
     broken = Peer("nothing")
     with (

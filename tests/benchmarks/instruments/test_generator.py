@@ -70,9 +70,7 @@ def test_a_closed_loop_asks_again_after_each_answer(server: Server):
     assert counts == {"429": 1, "200": len(replies) - 1}
 
 
-def test_a_server_that_hangs_up_resets_and_one_that_is_not_there_refuses(
-    listening: socket.socket,
-):
+def test_a_server_that_hangs_up_resets_and_one_that_is_not_there_refuses(listening):
     def hang_up() -> None:
         with closing(listening.accept()[0]) as client:
             client.recv(1)
@@ -85,7 +83,7 @@ def test_a_server_that_hangs_up_resets_and_one_that_is_not_there_refuses(
 
 
 def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(
-    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+    listening, monkeypatch
 ):
     replies: list[LoadReply] = []
     now_s = 0.0
@@ -166,9 +164,7 @@ READS: dict[str, Callable[[TimedSocket], bytes]] = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_an_answer_arrives_before_it_is_read_and_the_end_is_no_arrival(
-    read, listening: socket.socket
-):
+def test_an_answer_arrives_before_it_is_read_and_the_end_is_no_arrival(read, listening):
     with TimedSocket() as client:
         client.connect(listening.getsockname())
         server, _ = listening.accept()

@@ -45,9 +45,7 @@ def test_figures_are_of_what_was_counted_in_between():
     )
 
 
-def test_rays_page_has_the_same_counters_under_longer_names(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_rays_page_has_the_same_counters_under_longer_names(monkeypatch):
     page = requests.Response()
     page.status_code = 200
     page._content = b"""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 import pytest
 
 from benchmarks.instruments import running
 
 
-def test_a_second_interrupt_leaves_no_stack_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_second_interrupt_leaves_no_stack_behind(tmp_path, monkeypatch):
     done = []
 
     def deploy(command: str, *_: object, **__: object) -> None:

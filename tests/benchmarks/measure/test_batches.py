@@ -112,9 +112,7 @@ class Handler:
     ],
     ids=["halved", "a row alone", "another error"],
 )
-def test_a_batch_that_is_not_done_is_no_measurement(
-    handler: Handler, error: type[Exception]
-):
+def test_a_batch_that_is_not_done_is_no_measurement(handler, error):
     with pytest.raises(error):
         run_handler(cast(Any, handler), [[b"{}"]])
 

@@ -64,9 +64,7 @@ def test_what_a_refusal_costs_is_found_among_what_answers_cost():
     assert find_refusal_cost(loads[:1]) == {}
 
 
-def test_a_server_is_pressed_at_multiples_of_its_peak(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_server_is_pressed_at_multiples_of_its_peak(server, monkeypatch):
     monkeypatch.setattr(stress, "_LOOK_S", 0)
     target = Target(server.url, SOME_REQUESTS)
     bench = Bench(Running(server.url, {}), target, 2000, [0.5], 1.0, [2], 0.3)
@@ -78,9 +76,7 @@ def test_a_server_is_pressed_at_multiples_of_its_peak(
     assert loaded.late_rows_share is None
 
 
-def test_a_server_that_answers_nothing_has_no_peak(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_server_that_answers_nothing_has_no_peak(server, monkeypatch):
     monkeypatch.setattr(stress, "_SETTLE_S", 0)
     monkeypatch.setattr(stress, "_LOOK_S", 0)
     server.statuses = [503] * 1000

@@ -240,7 +240,7 @@ def invoke(folder: Path, *options: str, text: str = SCENARIO) -> tuple[Result, A
     ids=["agrees", "rate", "batch"],
 )
 def test_a_simulation_is_compared_with_a_measurement(
-    tmp_path: Path, differs: dict[str, Any], exit_code: int, message: str
+    tmp_path, differs, exit_code, message
 ):
     two = FULL | {"requests_per_s": 800.0, "level": 8, "replicas": 2}
     path = tmp_path / "measured.json"
@@ -262,9 +262,7 @@ def test_a_simulation_is_compared_with_a_measurement(
         ([], SCENARIO.replace("4", "0"), "replica.batch_size"),
     ],
 )
-def test_what_cannot_be_done_is_said(
-    tmp_path: Path, options: list[str], text: str, message: str
-):
+def test_what_cannot_be_done_is_said(tmp_path, options, text, message):
     result, content = invoke(tmp_path, *options, text=text)
     assert result.exit_code == 1
     assert message in " ".join(result.output.split())

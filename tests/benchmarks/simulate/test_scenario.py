@@ -46,9 +46,7 @@ def test_a_scenario_that_ships_is_a_scenario(path: Path):
         ("  requests_per_s: 10", "  clients: 10\nday: {}", r"a day needs requests_per"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(
-    tmp_path: Path, old: str, new: str, message: str
-):
+def test_what_is_wrong_is_told_with_its_line(tmp_path, old, new, message):
     assert old in SCENARIO
     with pytest.raises(PlanError, match=message):
         read_scenario(write(tmp_path, SCENARIO.replace(old, new)))

@@ -115,7 +115,7 @@ Stall = Callable[[Site], AbstractContextManager[None]]
     ],
 )
 def test_a_database_that_does_not_answer_stops_nobody_and_loses_nothing(
-    request: pytest.FixtureRequest, site: Site, stall: Stall, is_asked: bool
+    request, site, stall, is_asked
 ):
     name = request.node.callspec.id
     token = site.storage.add(name, Grant())

@@ -9,7 +9,6 @@ import math
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -40,11 +39,7 @@ LARGE = Speed(0.3, 0.07)
     ],
 )
 def test_no_load_keeps_the_model_from_answering_in_time(
-    speed: Speed,
-    limit_s: float,
-    least: float,
-    runs: int,
-    monkeypatch: pytest.MonkeyPatch,
+    speed, limit_s, least, runs, monkeypatch
 ):
     simulations = [Simulation(speed, seed=seed) for seed in range(1, runs + 1)]
     seconds = 15 if speed is LARGE else 5
@@ -61,9 +56,7 @@ def test_no_load_keeps_the_model_from_answering_in_time(
         assert late <= 0.05 * (answered + late)
 
 
-def test_a_burst_that_a_new_gateway_can_answer_in_time_is_answered(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_burst_that_a_new_gateway_can_answer_in_time_is_answered(monkeypatch):
     simulation = Simulation(TUNED)
     simulation.offer(2, 5, 30)
     simulation.run(monkeypatch)
@@ -76,9 +69,7 @@ def test_a_burst_that_a_new_gateway_can_answer_in_time_is_answered(
     assert outcome.refused + outcome.given_up + outcome.late == 0
 
 
-def test_after_the_load_has_gone_everything_is_answered_again(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_after_the_load_has_gone_everything_is_answered_again(monkeypatch):
     simulation = Simulation(LARGE)
     simulation.offer(10 * LARGE.capacity, 30, 2)
     simulation.run(monkeypatch)
@@ -203,10 +194,7 @@ def test_a_row_that_nobody_answers_in_time_is_not_sent():
 )
 @pytest.mark.parametrize("left_s", [-1.0, 0.5])
 def test_a_row_without_enough_time_is_refused_only_because_of_others(
-    is_answered: bool,
-    problem: type[Exception],
-    left_s: float,
-    monkeypatch: pytest.MonkeyPatch,
+    is_answered, problem, left_s, monkeypatch
 ):
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
@@ -233,9 +221,7 @@ def test_rows_that_are_given_up_leave_the_queue():
     assert len(dispatcher._queue) <= 2 * 8
 
 
-def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(
-    tmp_path: Path,
-):
+def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(tmp_path):
     model = make_model()
     other = SharedCounters(tmp_path / "counters").open("ko")
     dispatcher = ModelDispatcher(

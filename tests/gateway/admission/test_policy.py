@@ -137,9 +137,7 @@ def test_work_that_has_begun_counts_less(busy_s: float | None, begun_s: float):
         pytest.param(busy_for(1.5), 0.4, True, id="the rest of the work does not fit"),
     ],
 )
-def test_a_row_that_would_come_too_late_is_not_sent(
-    seen: Snapshot, left_s: float, expected: bool
-):
+def test_a_row_that_would_come_too_late_is_not_sent(seen, left_s, expected):
     assert policy.is_too_late(seen, 0.0, NOW + left_s) is expected
 
 
@@ -161,9 +159,7 @@ def test_a_row_that_would_come_too_late_is_not_sent(
         ),
     ],
 )
-def test_a_late_request_may_test_how_fast_an_idle_model_is(
-    seen: Snapshot, changes: dict[str, Any], expected: bool
-):
+def test_a_late_request_may_test_how_fast_an_idle_model_is(seen, changes, expected):
     given = {"rows": 1, "left_s": 1.0, "tried_at": NOW} | changes
     assert policy.may_try(seen, **given) is expected
 
@@ -184,7 +180,7 @@ def test_a_late_request_may_test_how_fast_an_idle_model_is(
     ],
 )
 def test_until_a_clients_end_every_other_client_gets_its_share(
-    announced: dict[ClientQueue, float], client: ClientQueue, turns: float
+    announced, client, turns
 ):
     work = AnnouncedWork()
     for other, cost in announced.items():

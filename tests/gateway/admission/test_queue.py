@@ -11,7 +11,6 @@ from gevent.socket import wait_read
 
 from gateway.admission.queue import ClientQueue, FairQueue, LoopQueue
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
-from gateway.http.request import Call
 from tests.gateway.conftest import make_call, make_gone
 from text.langid import Guess, Identifier
 
@@ -166,9 +165,7 @@ def test_what_takes_too_long_with_what_waits_is_refused_at_once():
     ],
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_for_whoever_does_not_wait_nothing_is_done(
-    caller: Call, problem: type[Exception], is_first: bool
-):
+def test_for_whoever_does_not_wait_nothing_is_done(caller, problem, is_first):
     crowd = Crowd()
     others = [] if is_first else [gevent.spawn(crowd.ask, "b", 9) for _ in range(3)]
     gevent.sleep(0)

@@ -30,9 +30,7 @@ def test_processes_add_up(folder: Path):
 
 
 @pytest.mark.parametrize("age_s", [60, -60], ids=["silent", "of another boot"])
-def test_a_process_that_says_nothing_does_not_count(
-    folder: Path, age_s: float, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_process_that_says_nothing_does_not_count(folder, age_s, monkeypatch):
     first, second = (SharedCounters(folder).open("ko") for _ in range(2))
     now = time.monotonic()
     with monkeypatch.context() as patched:
@@ -41,9 +39,7 @@ def test_a_process_that_says_nothing_does_not_count(
     assert second.read() == (ModelLoad(), 0)
 
 
-def test_what_is_published_while_somebody_reads_counts(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_is_published_while_somebody_reads_counts(folder, monkeypatch):
     first, second = (SharedCounters(folder).open("ko") for _ in range(2))
     first.publish(LOAD)
     before = time.monotonic() - 0.01
@@ -51,9 +47,7 @@ def test_what_is_published_while_somebody_reads_counts(
     assert second.read() == (LOAD, 1)
 
 
-def test_a_process_that_waits_for_a_slow_batch_counts_for_itself(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_process_that_waits_for_a_slow_batch_counts_for_itself(monkeypatch):
     model = SharedCounters().open("ko")
     model.publish(LOAD)
     later = time.monotonic() + 60
@@ -80,9 +74,7 @@ def test_a_torn_file_is_made_whole(folder: Path):
     assert (folder / "rows").stat().st_size == PROCESSES * ROWS
 
 
-def test_a_process_without_a_place_sees_itself(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+def test_a_process_without_a_place_sees_itself(folder, monkeypatch, caplog):
     monkeypatch.setattr(shared_memory, "PROCESSES", 2)
     first, second, third = (SharedCounters(folder) for _ in range(3))
     assert {first.place, second.place} == {0, 1}
@@ -95,9 +87,7 @@ def test_a_process_without_a_place_sees_itself(
     assert third.take_number() is None
 
 
-def test_workers_see_which_rows_are_wanted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_workers_see_which_rows_are_wanted(folder, monkeypatch):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(folder.parent))
     wanted, counters = CancellationTable(), SharedCounters(folder)
     first, second = counters.take_number(), counters.take_number()

@@ -493,7 +493,7 @@ def test_a_row_with_little_time_does_not_spend_it_on_looks(scene, remaining_s, a
     ],
 )
 def test_an_attempt_gets_half_of_the_time_unless_the_model_usually_needs_more(
-    answers: list[tuple[float, int]], remaining_s: float, limit_s: float
+    answers, remaining_s, limit_s
 ):
     timeout = AttemptTimeout()
     for seconds, count in answers:

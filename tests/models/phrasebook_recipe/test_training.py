@@ -36,9 +36,7 @@ def trainer(
     return PhrasebookTrainer(corpus, Vocabulary(MODEL), recipe, tmp_path)
 
 
-def test_a_tokenizer_knows_every_character_of_its_corpus(
-    corpus: Corpus, tmp_path: Path
-):
+def test_a_tokenizer_knows_every_character_of_its_corpus(corpus, tmp_path):
     corpus.names = {}
     training.train_tokenizer(corpus, tmp_path, lines=0)
     vocabulary = Vocabulary(tmp_path)
@@ -47,9 +45,7 @@ def test_a_tokenizer_knows_every_character_of_its_corpus(
         assert vocabulary.unk not in ids
 
 
-def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(
-    trainer: PhrasebookTrainer,
-):
+def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(trainer):
     labels = torch.tensor([5, 700, 5, 9000])
     weight = trainer.model.lm_head.weight
     states = torch.randn(4, weight.shape[1])
@@ -61,9 +57,7 @@ def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(
     assert sampled.item() == pytest.approx(exact.item(), rel=0.1)
 
 
-def test_a_stopped_training_has_learnt_and_remembers_it(
-    trainer: PhrasebookTrainer, tmp_path: Path
-):
+def test_a_stopped_training_has_learnt_and_remembers_it(trainer, tmp_path):
     trainer.batches = itertools.repeat(next(trainer.batches))
     first, _, last = (trainer.learn() for _ in range(3))
     assert last < first

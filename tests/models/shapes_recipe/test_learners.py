@@ -80,9 +80,7 @@ def test_a_few_steps_on_the_same_pictures_lower_the_loss(task: ShapesTask):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ShapesTask)
-def test_what_is_exported_can_be_loaded_offline_and_gives_the_same(
-    task: ShapesTask, tmp_path: Path
-):
+def test_what_is_exported_can_be_loaded_offline_and_gives_the_same(task, tmp_path):
     learner = LEARNERS[task].make()
     learner.model.eval()
     samples = draw_batch(task, 0, 3)
@@ -115,9 +113,7 @@ def test_held_out_pictures_and_large_frames_are_answered_rightly(shipped, task):
 @pytest.mark.parametrize(
     ("options", "shape"), [([], None), (["--clip"], (270, 480, 3))]
 )
-def test_what_is_drawn_can_be_looked_at(
-    options: list[str], shape: tuple[int, int, int] | None, tmp_path: Path
-):
+def test_what_is_drawn_can_be_looked_at(options, shape, tmp_path):
     command = ["draw", "detection", "--out", str(tmp_path), "--count", "3", *options]
     assert CliRunner().invoke(commands.app, command).exit_code == 0
     drawn = [np.array(Image.open(path)) for path in sorted(tmp_path.iterdir())]
@@ -127,9 +123,7 @@ def test_what_is_drawn_can_be_looked_at(
 
 
 @pytest.mark.slow
-def test_the_models_that_ship_are_judged_and_their_card_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_models_that_ship_are_judged_and_their_card_written(tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "_SIZED_ITEMS", 2)
     monkeypatch.setattr(commands, "_CLIP_FRAMES", 5)
     out = shutil.copytree(SHIPPED, tmp_path / "shapes")

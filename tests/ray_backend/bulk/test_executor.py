@@ -57,9 +57,7 @@ def head(fake: FakeRay) -> str:
     return f"127.0.0.1:{fake.server_port - 1}"
 
 
-def test_a_cluster_is_found_with_this_machine_in_it(
-    fake: FakeRay, head: str, token: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_cluster_is_found_with_this_machine_in_it(fake, head, token, monkeypatch):
     own = {"node_ip": "127.0.0.1", "state": "ALIVE", "resources_total": {"CPU": 4}}
     monkeypatch.setattr(fake_ray, "MACHINES", [*fake_ray.MACHINES, own])
     cluster = find_cluster(head)
