@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import psutil
 from pydantic_core import to_json
 
@@ -51,11 +52,16 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def summarize_latencies(seconds: Sequence[float]) -> Latencies:
-    """Percentiles in milliseconds of times in seconds."""
-    ms = [second * 1000 for second in seconds]
-    p50, p95, p99, p90 = (percentile(ms, share) for share in (0.5, 0.95, 0.99, 0.9))
-    return Latencies(p50, p95, p99, p90, statistics.fmean(ms) if ms else None)
+def summarize_latencies(
+    seconds: Sequence[float], weights: Sequence[float] | None = None
+) -> Latencies:
+    """Percentiles in milliseconds of times in seconds, each of which counts with its weight."""
+    if not len(seconds):
+        return Latencies(None, None, None)
+    ms, shares = np.array(seconds) * 1000, (0.5, 0.95, 0.99, 0.9)
+    found = np.quantile(ms, shares, weights=weights, method="inverted_cdf")
+    p50, p95, p99, p90 = map(float, found)
+    return Latencies(p50, p95, p99, p90, float(np.average(ms, weights=weights)))
 
 
 def spread(values: Iterable[float]) -> Spread:
@@ -110,9 +116,6 @@ def show(value: float | None) -> str:
 _PACKAGES = ("ctranslate2", "torch", "torchserve", "transformers")
 _INCHES = (6.0, 4.0)
 
-Item = TypeVar("Item")
-#: Headers, and how a cell is read of an item.
-Columns = Mapping[str, Callable[[Item], Any]]
 Points = Sequence[tuple[float, float]]
 
 
@@ -162,7 +165,10 @@ class FigureGoal:
 
 def flatten(item: Any) -> dict[str, Any]:
     """The fields of a dataclass by their headers, with those of dataclasses and mappings in
-    it: `load.requests_per_s` is `requests/s`, and `cpu_ms["nginx"]` is `nginx cpu ms`."""
+    it: `load.requests_per_s` is `requests/s`, and `cpu_ms["nginx"]` is `nginx cpu ms`. A
+    mapping has its headers already."""
+    if isinstance(item, Mapping):
+        return dict(item)
     cells: dict[str, Any] = {}
     for one in fields(item):
         value, name = getattr(item, one.name), one.name.replace("_per_s", "/s")
@@ -205,15 +211,15 @@ def plot(
 
 
 def compare_turns(
-    cases: Mapping[str, Mapping[str, Sequence[Item]]],
-    figures: Columns[Item],
+    cases: Mapping[str, Mapping[str, Sequence[Any]]],
+    figures: Sequence[str],
     *,
     case: str = "",
     is_added: bool = False,
     goal: FigureGoal | None = None,
 ) -> Findings:
     """Compare the first way of each case with the others, round by round: by their ratio, or
-    by what the other one adds.
+    by what the other one adds. `figures` are the headers that `flatten` gives.
 
     Each way has a row: counts are sums, figures are medians, the first one with its
     extremes. The first column is the case, if `case` names it.
@@ -224,7 +230,8 @@ def compare_turns(
         label = (name,) if case else ()
         first, *_ = ways
         for way, turns in ways.items():
-            values = {key: list(map(read, turns)) for key, read in figures.items()}
+            cells = list(map(flatten, turns))
+            values = {key: [turn.get(key) for turn in cells] for key in figures}
             rows.append((*label, way, *_summarize(values)))
             if way == first:
                 ours = values

@@ -19,21 +19,20 @@ from benchmarks.driver import say
 from benchmarks.instruments import passes, running
 from benchmarks.instruments.generator import ask_once
 from benchmarks.instruments.load import (
+    CLIENT,
     LOAD_COLUMNS,
     LoadFigures,
     measure_closed,
     split_by_level,
-    sum_cpu,
-    sum_memory,
 )
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
 from benchmarks.report import (
-    Columns,
     FigureTable,
     Findings,
     Spread,
     compare_turns,
     find_ratio,
+    flatten,
     summarize_latencies,
 )
 from catalog import checkpoint
@@ -190,12 +189,10 @@ PAIRS: Mapping[str, Mapping[str, TakeTurn]] = {
 }
 
 RATE, P99 = "requests/s", "p99 ms"
-FIGURES: Columns[LoadFigures] = {
-    **LOAD_COLUMNS,
-    "CPU ms": sum_cpu,
-    "memory MB": sum_memory,
-    "cold start s": lambda load: load.cold_start_s,
-}
+CPU, MEMORY = "CPU ms", "memory MB"
+FIGURES = (*LOAD_COLUMNS, CPU, MEMORY, "cold start s")
+#: What `flatten` gives of a load, with sums over its programs.
+Cells = Mapping[str, Any]
 
 
 def answer(
@@ -244,7 +241,10 @@ def answer(
 def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> Findings:
     """Compare the first contender with the others at each number of clients. At the end,
     ours over the best peer."""
-    loads = split_by_level(turns)
+    loads = {
+        level: {way: list(map(_add_up, some)) for way, some in ways.items()}
+        for level, ways in split_by_level(turns).items()
+    }
     found = compare_turns(loads, FIGURES, case="clients")
     leads = list(find_leads(loads))
     rows = [
@@ -258,8 +258,15 @@ def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> Findings:
     )
 
 
+def _add_up(load: LoadFigures) -> Cells:
+    """Add the cost of all programs but the client; None if none was counted."""
+    cpu_ms = sum(ms for name, ms in load.cpu_ms.items() if name != CLIENT)
+    memory_mb = sum(load.memory_mb.values())
+    return flatten(load) | {CPU: cpu_ms or None, MEMORY: memory_mb or None}
+
+
 def find_leads(
-    loads: Mapping[str, Mapping[str, Sequence[LoadFigures]]],
+    loads: Mapping[str, Mapping[str, Sequence[Cells]]],
 ) -> Iterator[tuple[str, str, dict[str, Spread | None]]]:
     """Relate each way of running ours, for each number of clients, to each round's best peer:
     the most requests/s, and the smallest p99, which can be another's. Only other serving
@@ -269,8 +276,10 @@ def find_leads(
         for name in (way for way in ways if way in OWN and rounds):
             figures = {}
             for figure, best in ((RATE, max), (P99, min)):
-                read = FIGURES[figure]
-                known = [[*filter(None, map(read, some))] for some in rounds]
+                known = [
+                    [*filter(None, (one[figure] for one in some))] for some in rounds
+                ]
                 rivals = [best(some, default=None) for some in known]
-                figures[figure] = find_ratio(list(map(read, ways[name])), rivals)
+                ours = [one[figure] for one in ways[name]]
+                figures[figure] = find_ratio(ours, rivals)
             yield clients, f"{name} / best peer", figures

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psutil
 import requests
@@ -27,7 +27,7 @@ from benchmarks.instruments.generator import (
     ask_at,
     draw_arrivals,
 )
-from benchmarks.report import Columns, Latencies, percentile, summarize_latencies
+from benchmarks.report import Latencies, percentile, summarize_latencies
 from deploy.stack import ROOT, Stack
 
 OPEN, CLOSED = "open", "closed"
@@ -65,7 +65,7 @@ class LoadFigures:
 def measure_closed(target: Target, *, clients: int, seconds: float) -> LoadFigures:
     """Asks with `clients` for `seconds`. Requests that are then under way still count."""
     ask = partial(ask_again, target, Manner(), clients=clients, seconds=seconds)
-    return _measure(ask, target, CLOSED, clients, seconds=0.0)
+    return measure(ask, target, CLOSED, clients, seconds=0.0)[0]
 
 
 def measure_open(
@@ -75,24 +75,26 @@ def measure_open(
     planned arrival: otherwise the wait for a free connection would be hidden."""
     arrivals = draw_arrivals(rate, seconds, 0)
     ask = partial(ask_at, target, arrivals, Manner(connections=connections))
-    return _measure(ask, target, OPEN, rate, seconds=seconds)
+    return measure(ask, target, OPEN, rate, seconds=seconds)[0]
 
 
-def _measure(
+def measure(
     ask: Callable[[], list[LoadReply]],
     target: Target,
     loop: str,
     level: float,
     *,
     seconds: float,
-) -> LoadFigures:
+) -> tuple[LoadFigures, list[LoadReply]]:
+    """The figures of a load of at least `seconds`, and its replies."""
     replies, spent = measure_cpu(target.leaders, ask)
     lasted_s = max((reply.ended_s for reply in replies), default=0.0)
-    return replace(
+    figures = replace(
         summarize(loop, level, max(seconds, lasted_s), replies),
         cpu_ms=divide(spent, len(replies)),
         memory_mb=measure_memory(target.leaders),
     )
+    return figures, replies
 
 
 def summarize(
@@ -120,33 +122,7 @@ def summarize(
 
 
 #: The usual columns of a table of loads.
-LOAD_COLUMNS: Columns[LoadFigures] = {
-    "requests/s": lambda load: load.requests_per_s,
-    "p50 ms": lambda load: load.latencies.p50_ms,
-    "p95 ms": lambda load: load.latencies.p95_ms,
-    "p99 ms": lambda load: load.latencies.p99_ms,
-    "errors": lambda load: load.errors,
-}
-
-
-def list_cpu(turns: Iterable[Any]) -> Columns[Any]:
-    """A column for the CPU of each program that was counted in some turn, in `cpu_ms`."""
-
-    def read(program: str, turn: Any) -> Any:
-        return turn.cpu_ms.get(program)
-
-    programs = dict.fromkeys(name for turn in turns for name in turn.cpu_ms)
-    return {f"{name} CPU ms": partial(read, name) for name in programs}
-
-
-def sum_cpu(load: LoadFigures) -> float | None:
-    """Milliseconds per answer of all programs but the client; None if none was counted."""
-    return sum(ms for name, ms in load.cpu_ms.items() if name != CLIENT) or None
-
-
-def sum_memory(load: LoadFigures) -> float | None:
-    """Megabytes of all programs; None if none was counted."""
-    return sum(load.memory_mb.values()) or None
+LOAD_COLUMNS = ("requests/s", "p50 ms", "p95 ms", "p99 ms", "errors")
 
 
 def split_by_level(

@@ -28,7 +28,6 @@ from benchmarks.instruments.load import (
     LoadFigures,
     deal_cores,
     divide,
-    list_cpu,
     measure_closed,
     measure_cpu,
     measure_open,
@@ -78,23 +77,8 @@ _SEED = 5
 _FRAMES_PER_S = 30
 #: A usual file's quality and seeking, quickly encoded.
 _ENCODING = {"crf": "23", "preset": "veryfast", "g": "250"}
-#: Notes when a key was pressed last and when the output was there, in `window.measured`.
-_NOTE = """() => {
-  const given = document.getElementById("given"), output = document.getElementById("output");
-  window.measured = { typed: 0, shown: 0 };
-  given.addEventListener("input", () => (window.measured.typed = performance.now()));
-  new MutationObserver(() => (window.measured.shown = performance.now()))
-    .observe(output, { childList: true });
-}"""
-#: The page's own milliseconds, and those of the requests after the last key.
-_READ = """() => {
-  const { typed, shown } = window.measured;
-  const asked = performance.getEntriesByType("resource")
-    .filter((entry) => entry.startTime >= typed && /identify|translate/.test(entry.name));
-  const api = asked.reduce((all, entry) => all + entry.responseEnd - entry.startTime, 0);
-  performance.clearResourceTimings();
-  return [shown - typed - api, api];
-}"""
+#: Makes the page note its times, and define `readTimes`.
+_NOTE = Path(__file__).with_name("typing.js").read_text("utf-8")
 
 
 def answer(
@@ -142,16 +126,18 @@ def compare_with_lists(
         with _upload(url, "\n".join(lines)) as job:
             _wait(job, _END_S, lambda progress: False)
 
-    def measure(send: Callable[[Sequence[str]], None], number: int) -> float:
+    def measure(
+        send: Callable[[Sequence[str]], None], number: int
+    ) -> Mapping[str, float]:
         lines = write_document(_SOURCE, int(kilobytes * 1000), seed=number).splitlines()
         began = time.monotonic()
         send(lines)
-        return len(lines) / (time.monotonic() - began)
+        return {_RATE_GOAL.figure: len(lines) / (time.monotonic() - began)}
 
     ways = {"a document": send_document, "lists": send_lists}
     turns = {way: partial(measure, send) for way, send in ways.items()}
     rates = {"": driver.take_turns(turns, rounds)}
-    return report.compare_turns(rates, {"texts/s": lambda rate: rate}, goal=_RATE_GOAL)
+    return report.compare_turns(rates, [_RATE_GOAL.figure], goal=_RATE_GOAL)
 
 
 def measure_fairness(
@@ -258,7 +244,7 @@ def time_typing(page: Page, sentences: Sequence[str]) -> list[tuple[float, float
             " && document.querySelector('#output').ariaBusy === 'false'"
             " && window.measured.shown > window.measured.typed"
         )
-        own, api = page.evaluate(_READ)
+        own, api = page.evaluate("readTimes()")
         measured.append((own, api))
     return measured
 
@@ -294,12 +280,8 @@ def measure_captioning(
             path = find_video(cache, frames, width=size.width, height=size.height)
             turns[name] = _caption_all(running, path, frames, ways, rounds=rounds)
     every = [turn for ways in turns.values() for some in ways.values() for turn in some]
-    figures: report.Columns[CaptionTurn] = {
-        "frames/s": lambda turn: turn.frames_per_s,
-        "right": lambda turn: turn.right,
-        **list_cpu(every),
-    }
-    return report.compare_turns(turns, figures, case="size")
+    figures = dict.fromkeys(name for turn in every for name in report.flatten(turn))
+    return report.compare_turns(turns, list(figures), case="size")
 
 
 def read_size(text: str) -> FrameSize:

@@ -193,10 +193,7 @@ class Bench:
             ask = partial(generator.ask_at, self.target, arrivals, manner)
         driver.say(f"{loop} loop, {level:.0f}, within {self.limit_ms} ms")
         before = self._count_rows()
-        replies, cpu_s = load.measure_cpu(self.running.leaders, ask)
-        lasted_s = max((reply.ended_s for reply in replies), default=0.0)
-        figures = load.summarize(loop, level, max(seconds, lasted_s), replies)
-        figures = replace(figures, cpu_ms=load.divide(cpu_s, len(replies)))
+        figures, replies = load.measure(ask, self.target, loop, level, seconds=seconds)
         step = summarize(replies, self.limit_ms, seconds, figures)
         probes = self._settle()
         rows = self._count_rows() - before - probes

@@ -444,7 +444,10 @@ def _summarize(
         load="",
         language=name,
         requests_per_s=answered / seconds,
-        latencies=find_latencies(tallies),
+        latencies=report.summarize_latencies(
+            np.concatenate([np.frombuffer(t.latencies_s) for t in tallies]).tolist(),
+            [tally.weight for tally in tallies for _ in tally.latencies_s],
+        ),
         mean_batch=add(lambda tally: tally.rows) / batches if batches else None,
         refused=refused / ended if ended else 0.0,
         late=late / ended if ended else 0.0,
@@ -454,20 +457,6 @@ def _summarize(
         gpu_hours=held_s / HOUR_S * gpus,
         cost_per_million=(cost / answered + gateways_cost) * 1e6 if answered else None,
     )
-
-
-def find_latencies(tallies: Sequence[Tally]) -> report.Latencies:
-    """Return percentiles where each tally's times count with its weight."""
-    times = np.concatenate([np.frombuffer(t.latencies_s) for t in tallies]) * 1000
-    if not len(times):
-        return report.Latencies(None, None, None)
-    counts = [len(tally.latencies_s) for tally in tallies]
-    weights = np.repeat([tally.weight for tally in tallies], counts)
-    shares = (0.5, 0.95, 0.99, 0.9)
-    ms = np.quantile(times, shares, weights=weights, method="inverted_cdf")
-    p50, p95, p99, p90 = map(float, ms)
-    mean_ms = float(np.average(times, weights=weights))
-    return report.Latencies(p50, p95, p99, p90, mean_ms)
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,17 @@ def test_a_stack_that_is_not_running_is_said(tmp_path: Path):
     assert "The stack is not running" in done.output
 
 
-TURNS = {"ours": [(4.0, 1), (9.0, 2)], "theirs": [(2.0, 0), (3.0, 5)]}
-FIGURES = {"rate": lambda turn: turn[0], "errors": lambda turn: turn[1]}
+FIGURES = ("rate", "errors")
+
+
+def list_turns(*turns: tuple[float | None, int]) -> list[dict[str, Any]]:
+    return [dict(zip(FIGURES, turn, strict=True)) for turn in turns]
+
+
+TURNS = {
+    "ours": list_turns((4.0, 1), (9.0, 2)),
+    "theirs": list_turns((2.0, 0), (3.0, 5)),
+}
 
 
 def test_ways_are_compared_round_by_round():
@@ -118,7 +127,7 @@ def test_ways_are_compared_round_by_round():
 
 
 def test_what_a_way_adds_is_found_in_each_case():
-    missing = {"a": [(1.0, 0)], "b": [(None, 0)]}
+    missing = {"a": list_turns((1.0, 0)), "b": list_turns((None, 0))}
     cases: dict[str, Any] = {"64": TURNS, "128": missing}
     found = report.compare_turns(cases, FIGURES, case="clients", is_added=True)
     assert found.table.headers == ("clients", "", "rate", "errors")
