@@ -191,7 +191,7 @@ PAIRS: Mapping[str, Mapping[str, TakeTurn]] = {
 RATE, P99 = "requests/s", "p99 ms"
 CPU, MEMORY = "CPU ms", "memory MB"
 FIGURES = (*LOAD_COLUMNS, CPU, MEMORY, "cold start s")
-#: What `flatten` gives of a load, with sums over its programs.
+#: The cells that `flatten` gives of a load, with sums over its programs.
 Cells = Mapping[str, Any]
 
 
