@@ -202,30 +202,6 @@ async def wait_until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-@pytest.fixture(scope="module")
-def handler(tmp_path_factory: pytest.TempPathFactory) -> TaskHandler[Any]:
-    """The real one, with the engine that returns the text."""
-    return load_handler(make_arguments().model, tmp_path_factory.mktemp("cache"))
-
-
-def test_the_real_handler_answers(handler: TaskHandler[Any], counts: Counter[str]):
-    served = Replica(make_arguments(), handler, counts.update)
-
-    async def ask() -> list[Any]:
-        bodies = [json.dumps(ROW), "{", json.dumps(ROW | {"tgt_lang": "fr"})]
-        return [await Client(served).ask(body.encode()) for body in bodies]
-
-    answer, malformed, unserved = run(ask())
-    served.close()
-    assert (answer.status, answer.content["translated"]) == (200, ROW["src_text"])
-    assert answer.headers["content-type"] == "application/json; charset=utf-8"
-    assert answer.headers["content-length"] == str(len(answer.body))
-    assert (counts["BabelgateBatches"], counts["BabelgateRows"]) == (3, 3)
-    assert (malformed.status, malformed.slug) == (400, "malformed-json")
-    assert (unserved.status, unserved.slug) == (422, "invalid-request")
-    assert malformed.headers["content-type"] == "application/problem+json"
-
-
 #: The headers that say what helps.
 HELP = {401: ("www-authenticate", "Bearer"), 405: ("allow", "GET, POST")}
 REFUSALS: dict[str, tuple[dict[str, Any], int, str]] = {

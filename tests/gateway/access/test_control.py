@@ -161,6 +161,20 @@ def test_characters_are_code_points_of_the_texts_that_were_translated(
     assert [listed.characters for listed in keys.list_all()] == [20]
 
 
+def test_what_is_billed_is_what_is_counted(make_guarded, keys):
+    client = make_guarded()
+    token = keys.add("cat", Grant(characters_per_month=100))
+    headers = {"Authorization": f"DeepL-Auth-Key {token}"}
+    texts = {"text": ["<b>Hello</b>", "né 😀"], "tag_handling": "html"}
+    wanted = texts | {"target_lang": "KO"}
+    found = client.post("/v2/translate", json=wanted, headers=headers)
+    translations = found.get_json()["translations"]
+    billed = [each["billed_characters"] for each in translations]
+    assert billed == [5, 4]
+    usage = client.get("/v2/usage", headers=headers)
+    assert usage.json == {"character_count": 9, "character_limit": 100}
+
+
 def test_a_request_that_is_refused_for_its_quota_is_not_counted_as_one(
     make_guarded, keys
 ):

@@ -70,14 +70,6 @@ def test_errors_of_an_unfinished_run_still_count(bench):
     assert bench.run().failed == 0
 
 
-def test_a_result_that_is_there_stays(bench):
-    bench.write("a.txt", "one\n")
-    bench.results.mkdir()
-    (bench.results / "a.fr.txt").write_text("mine")
-    assert bench.run().skipped == 1
-    assert bench.read("a.fr.txt") == "mine"
-
-
 def test_what_a_kill_has_torn_never_counts(bench):
     texts = {"a.jsonl": ["one"] * 9}
     bench.write_records("a.jsonl", texts["a.jsonl"])

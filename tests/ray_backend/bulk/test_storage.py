@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 
-from clients.errors import ClientError, OutputError
+from clients.errors import ClientError
 from clients.files import TABLES
 from ray_backend.bulk import storage
 from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find
@@ -246,26 +246,6 @@ def test_what_is_no_place_is_said_in_one_line(place, url, said):
     with pytest.raises(ClientError) as caught:
         find(url, TABLES)
     assert str(caught.value) == f"{url}: {said}"
-
-
-def test_results_need_a_bucket(bench):
-    bench.write("a.txt", "one\n")
-    source, bench.url = bench.locate_sources(), "s3://no-such-bucket"
-    said = "s3://no-such-bucket/dst.*: The specified bucket does not exist"
-    with pytest.raises(OutputError, match=said):
-        bench.run(source=source)
-
-
-def test_a_bucket_that_is_forbidden_is_said_in_one_line(place, environment):
-    url = environment["AWS_ENDPOINT_URL"]
-    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:*"}
-    policy = {"Statement": [deny | {"Resource": "arn:aws:s3:::forbidden*"}]}
-    assert requests.put(f"{url}/forbidden", timeout=10).ok
-    assert requests.put(f"{url}/forbidden?policy", json=policy, timeout=10).ok
-    with pytest.raises(ClientError) as caught:
-        find("s3://forbidden/x", TABLES)
-    (line,) = str(caught.value).splitlines()
-    assert "403 Forbidden" in line
 
 
 @pytest.mark.parametrize(
