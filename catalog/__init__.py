@@ -96,8 +96,8 @@ class Catalog:
     #: The model for each task and target language, in the map's order. Other tasks have an
     #: empty target.
     routes: Mapping[tuple[str, str], Model]
-    #: Whether the map names GPUs and this host has none.
-    is_cpu_fallback: bool
+    #: The GPUs that the map names where this host has none: the CPU stands in for them.
+    unchecked_gpus: tuple[str, ...] = ()
     #: The map as it was read, with the number of GPUs. It makes this catalog again, even if
     #: the file or the GPUs have changed.
     frozen: str = field(default="", compare=False, repr=False)
@@ -199,9 +199,10 @@ def make_catalog(found: Map, *, has_gpus: bool) -> Catalog:
         )
         for task, section in found.vision.items()
     }
+    asked = {device for devices in found.asked.values() for device in devices} - {CPU}
     return Catalog(
         MappingProxyType(_make_routes(placed, found) | tasks),
-        is_cpu_fallback=not has_gpus and {*found.asked.values()} != {(CPU,)},
+        unchecked_gpus=() if has_gpus else tuple(sorted(asked, key=int)),
     )
 
 

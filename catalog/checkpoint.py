@@ -5,6 +5,7 @@ necessary, checks it and converts it once.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,10 @@ from handlers.engine.directories import (
     read_input_size,
     read_settings,
 )
+
+#: The files in which a tokenizer lists its languages, and one of them as it stands there.
+_TOKEN_FILES = ("tokenizer_config.json", "special_tokens_map.json")
+_TOKEN = re.compile('"__([a-z]{2,3})__"')
 
 
 def default_cache() -> Path:
@@ -49,11 +54,33 @@ def find_input_size(model: Model) -> InputSize | None:
 
 
 def find_sources(models: Catalog) -> Sequence[str]:
-    """The languages that can be translated from: those that the model's `babelgate.json`
-    lists, or all of M2M100's where it lists none or is not here yet."""
-    directory = locate(models.translation.model, default_cache())
-    sources: Sequence[str] = read_settings(directory).get("languages", LANGUAGES)
-    return sources
+    """The languages that can be translated from: those that the model knows, or all of
+    M2M100's where it is not here yet."""
+    return list_languages(locate(models.translation.model, default_cache()))
+
+
+def list_languages(directory: Path) -> Sequence[str]:
+    """List the languages that a model knows: those in its `babelgate.json`, else those for
+    which its tokenizer has a token such as `__nl__`, else all of M2M100's."""
+    listed: Sequence[str] | None = read_settings(directory).get("languages")
+    if listed:
+        return listed
+    files = [file for name in _TOKEN_FILES if (file := directory / name).is_file()]
+    tokens = {
+        code for file in files for code in _TOKEN.findall(file.read_text("utf-8"))
+    }
+    return [code for code in LANGUAGES if code in tokens] or LANGUAGES
+
+
+def check_languages(model: Model, directory: Path) -> None:
+    """Raises ModelError if the map serves a language that the model in the directory does not
+    know: it would answer all the same."""
+    known = list_languages(directory)
+    if unknown := [code for code in model.languages if code not in known]:
+        raise ModelError(
+            f"cuda_id: {model.settings.model} does not know {' '.join(unknown)}, "
+            f"expected some of {' '.join(known)}"
+        )
 
 
 def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
@@ -71,9 +98,11 @@ def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
 
 
 def prepare(model: Model, cache: Path, digests: Digests | None = None) -> Path:
-    """The directory that the model's engine loads. With `digests` a conversion is checked
+    """The directory that the model's engine loads. Raises ModelError if there is none for the
+    map's languages. With `digests` a conversion is checked
     against its checksums first, and repeated if it is damaged."""
     directory = fetch(model.settings.model, cache, model.task)
+    check_languages(model, directory)
     if model.settings.engine != "ctranslate2":
         return directory
     from handlers.engine.translation import conversion

@@ -61,21 +61,35 @@ def make_progress(console: Console) -> Progress:
 
 
 def load_catalog(map_path: Path, model: str | None, console: Console) -> Catalog:
-    """The catalog for this host; tells if the CPU stands in for the map's GPUs.
+    """The catalog for this host; tells if the CPU stands in for the map's GPUs, of which
+    nobody knows then whether they exist.
 
     Raises CatalogError if the map cannot be used.
     """
     models = catalog.load(map_path, gpus=None, model=model)
-    if models.is_cpu_fallback:
+    if models.unchecked_gpus:
+        are = "was" if len(models.unchecked_gpus) == 1 else "were"
         console.print(
-            "This host has no GPU: every model runs on the CPU.", style="yellow"
+            "This host has no GPU: every model runs on the CPU. "
+            f"GPU {', '.join(models.unchecked_gpus)} {are} not checked.",
+            style="yellow",
         )
     return models
 
 
+def make_table(*columns: str) -> Table:
+    """A table without a frame, so that 80 columns are enough. Where they are not, only the
+    columns that say which models break their lines."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in columns:
+        is_short = name not in ("serves", "model", "machines")
+        table.add_column(name, no_wrap=is_short, overflow="fold")
+    return table
+
+
 def show_models(models: Catalog, console: Console) -> None:
     """Show each model of the map."""
-    table = Table(
+    table = make_table(
         *("serves", "device", "engine", "precision"),
         *("workers", "batch", "delay ms", "queue"),
     )

@@ -60,6 +60,7 @@ class TorchServe:
     def write(self) -> None:
         """Writes what the programs read."""
         archiver.write_archives(self._desired, self._stack.store)
+        archiver.remove_others(self._desired, self._stack.store)
 
     def bring_up(self, *, timeout_s: float) -> None:
         """Has what has been started run what the map says, and waits until it does."""

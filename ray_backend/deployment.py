@@ -17,10 +17,9 @@ from urllib.parse import urlsplit
 import requests
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from rich.console import Console
-from rich.table import Table
 
 from catalog import Catalog
-from catalog.display import make_progress
+from catalog.display import make_progress, make_table
 from ray_backend.config import make_config
 from ray_backend.nodes import LOOPBACK
 
@@ -384,7 +383,7 @@ def keep_deployed(
 
 def show_models(config: Mapping[str, Any], models: Catalog, console: Console) -> None:
     """Show each model of the map as Ray gets it."""
-    table = Table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
+    table = make_table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
     serves = {model.name: " ".join(model.serves) for model in models.models}
     for entry in config["applications"]:
         (told,) = entry["deployments"]
@@ -411,7 +410,7 @@ def show_states(models: Catalog | None, dashboard: Dashboard, console: Console) 
     and return whether all run. Raises DashboardError."""
     found, machines = dashboard.list_applications(), dashboard.list_machines()
     names = [model.name for model in models.models] if models else []
-    table = Table("model", "serves", "state", "replicas", "machines")
+    table = make_table("model", "serves", "state", "replicas", "machines")
     for name in dict.fromkeys([*names, *found]):
         entry = found.get(name)
         state = _describe_state(entry) if entry else ("-", "not deployed", "-", "-")

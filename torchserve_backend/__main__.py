@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import catalog
-from catalog import CatalogError
+from catalog import CatalogError, checkpoint
 from catalog.display import (
     Map,
     ModelName,
@@ -50,6 +50,9 @@ def check(map_path: Map = catalog.MAP, model: ModelName = None) -> None:
     """Read the map and show which model runs where; exit 1 where it is wrong."""
     with _errors():
         models = load_catalog(map_path, model, console)
+        for each in models.models:
+            found = checkpoint.locate(each.settings.model, checkpoint.default_cache())
+            checkpoint.check_languages(each, found)
     show_models(models, console)
 
 

@@ -9,6 +9,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from handlers.engine.directories import Digests
 #: TorchServe itself must not give up, because the registrar decides when to revive a model.
 _RETRY_S = 86_400
 _STARTUP_S = 600
+_MANIFEST = "MAR-INF/MANIFEST.json"
 
 _VERSION = re.compile("1[.]0-[0-9a-f]{8}")
 
@@ -82,6 +84,17 @@ def write_archives(desired: Iterable[Desired], store: Path) -> None:
         archive(entry.model, store, entry.model_path)
 
 
+def remove_others(desired: Iterable[Desired], store: Path) -> None:
+    """Removes the archives of models that the map no longer names. Those that somebody else
+    has put there stay."""
+    others = {*store.glob("*.mar")} - {store / entry.archive for entry in desired}
+    for path in others:
+        with suppress(OSError, ValueError, LookupError, zipfile.BadZipFile):
+            manifest = json.loads(zipfile.Path(path, _MANIFEST).read_bytes())
+            if is_ours(manifest["model"]["modelVersion"]):
+                path.unlink()
+
+
 def archive_name(model: Model) -> str:
     """The name of a model's archive."""
     return f"{model.name}.mar"
@@ -115,7 +128,7 @@ def archive(model: Model, store: Path, model_path: Path) -> Path:
         },
     }
     with durable.create(path) as target, zipfile.ZipFile(target, "w") as file:
-        file.writestr("MAR-INF/MANIFEST.json", json.dumps(manifest, indent=2))
+        file.writestr(_MANIFEST, json.dumps(manifest, indent=2))
         file.writestr("model-config.yaml", _render_config(model, model_path))
     return path
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from catalog import Catalog
-from catalog.display import make_progress
+from catalog.display import make_progress, make_table
 from torchserve_backend import registrar
 from torchserve_backend.archiver import Desired
 from torchserve_backend.management import Management
@@ -17,7 +16,9 @@ from torchserve_backend.management import Management
 def show_states(models: Catalog, management: Management, console: Console) -> bool:
     """Show TorchServe's state of each model, and return whether all are ready. Raises
     ManagementError."""
-    table = Table("serves", "model", "device", "READY", "queue", "batch", "delay ms")
+    table = make_table(
+        "serves", "model", "device", "READY", "queue", "batch", "delay ms"
+    )
     states = {model: management.describe(model.name) for model in models.models}
     for model, found in states.items():
         state: Sequence[object] = ("not registered", "-", "-", "-")

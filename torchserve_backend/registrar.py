@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from contract.tasks import TRANSLATION
 from torchserve_backend.archiver import Desired, is_ours
 from torchserve_backend.management import Management, ManagementError, Registered
 
@@ -51,7 +52,7 @@ def plan(
     """
     given_up, wanted = set(dead), {model.name for model in desired}
     actions = [
-        Action("remove", name, "the map does not name it")
+        Action("remove", name, _explain_removal(name, desired, actual))
         for name, found in actual.items()
         if found and name not in wanted and is_ours(found.version)
     ]
@@ -61,6 +62,20 @@ def plan(
             step, reason = difference
             actions.append(Action(step, model.name, reason, model))
     return actions
+
+
+def _explain_removal(
+    name: str, desired: Sequence[Desired], actual: Mapping[str, Registered | None]
+) -> str:
+    """Explain why a model goes: after a change of placement, new ones have its languages."""
+    is_shared = name.startswith(f"{TRANSLATION}-")
+    heirs = [
+        each.name
+        for each in desired
+        if not actual.get(each.name)
+        and (each.model.languages if is_shared else name in each.model.languages)
+    ]
+    return f"replaced by {' '.join(heirs)}" if heirs else "the map does not name it"
 
 
 def _compare(

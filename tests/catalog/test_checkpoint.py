@@ -233,6 +233,42 @@ def test_a_models_languages_are_found_wherever_it_lies(
     assert set(checkpoint.find_sources(here)) < set(LANGUAGES)
 
 
+@pytest.mark.parametrize(
+    ("files", "known"),
+    [
+        ({}, LANGUAGES),
+        ({"tokenizer_config.json": '{"additional_special_tokens": []}'}, LANGUAGES),
+        (
+            {"special_tokens_map.json": '{"a": ["__de__", {"content": "__cs__"}]}'},
+            ["cs", "de"],
+        ),
+        (
+            {
+                "tokenizer_config.json": '["__de__"]',
+                SETTINGS_FILE: '{"languages": ["fr"]}',
+            },
+            ["fr"],
+        ),
+    ],
+    ids=["nothing said", "no tokens", "tokens", "settings"],
+)
+def test_a_models_own_files_say_its_languages(
+    tmp_path: Path, files: dict[str, str], known: list[str]
+):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    assert checkpoint.list_languages(tmp_path) == known
+
+
+def test_a_language_that_the_model_lacks_is_not_prepared(
+    tmp_path: Path, write_map: Callable[..., Path]
+):
+    path = write_map({"nl": "cpu"}, model="models/phrasebook")
+    (model,) = catalog.load(path).models
+    with pytest.raises(ModelError, match="does not know nl, expected some of en ko"):
+        checkpoint.prepare(model, tmp_path)
+
+
 def test_with_a_vocabulary_each_language_has_a_directory_of_its_own(
     tmp_path: Path, write_map: Callable[..., Path]
 ):

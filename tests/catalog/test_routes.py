@@ -32,7 +32,7 @@ def test_the_original_map_loads_unchanged(path: Path):
     models = catalog.load(write(path, {"cuda_id": ORIGINAL}), gpus=3)
     assert {model.name: model.device for model in models.models} == ORIGINAL
     assert models.languages == tuple(ORIGINAL)
-    assert not models.is_cpu_fallback
+    assert not models.unchecked_gpus
     for model in models.models:
         assert model.task == "translation"
         assert model.languages == (model.name,)
@@ -48,7 +48,7 @@ def test_a_cluster_has_every_gpu_that_the_map_names(path: Path):
     content = {"cuda_id": {"ko": "0", "fr": "7"}, "gpus": 0, "detection": {}}
     models = catalog.load(write(path, content), is_cluster=True)
     assert [model.device for model in models.models] == ["0", "7", "0"]
-    assert not models.is_cpu_fallback
+    assert not models.unchecked_gpus
     assert json.loads(models.frozen) == content
 
 
@@ -82,7 +82,7 @@ def test_models_are_placed(
     models = catalog.load(write(path, {"cuda_id": devices}), gpus=gpus)
     assert [model.device for model in models.models] == placed
     assert [model.name for model in models.models] == list(devices)
-    assert models.is_cpu_fallback is is_fallback
+    assert bool(models.unchecked_gpus) is is_fallback
 
 
 MIXED = {"ko": "1", "en": ["1", "0"], "fr": "1", "de": "cpu", "pt": ["0", "1"]}
@@ -177,7 +177,7 @@ def test_a_task_is_placed_as_languages_are(
     models = catalog.load(path, gpus=gpus)
     model = models.route("captioning")
     assert (model.devices, model.workers) == (devices, workers)
-    assert models.is_cpu_fallback is is_fallback
+    assert bool(models.unchecked_gpus) is is_fallback
 
 
 MAP = {

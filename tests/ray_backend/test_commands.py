@@ -51,8 +51,7 @@ def run(ray: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_check_shows_how_many_replicas_there_are(run, tmp_path, placement, shown):
     content = {"cuda_id": {"fr": "cpu"}, "cluster": {"translation": placement}}
     (tmp_path / "map").write_text(json.dumps(content))
-    cells = [line.split("│") for line in run("check").stdout.splitlines()]
-    assert shown in [cell.strip() for line in cells for cell in line]
+    assert f"  {shown}  " in run("check").stdout
 
 
 def test_a_map_that_is_wrong_is_told(run: Run, tmp_path: Path):
@@ -89,7 +88,7 @@ def test_the_status_shows_replicas_and_machines(run: Run, ray: FakeRay):
     ray.applications = {"fr": describe("fr", told)}
     done = run("status")
     assert done.exit_code == 1
-    rows = [line.replace("│", " ").split() for line in done.stdout.splitlines()]
+    rows = [line.split() for line in done.stdout.splitlines()]
     assert ["fr", "fr", "RUNNING", "1/2", "10.0.0.1"] in rows
     assert ["ko", "-", "not", "deployed", "-", "-"] in rows
     assert "10.0.0.1 has 2 CPU" in done.stdout

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from catalog import Model, TranslationSection
+from tests.torchserve_backend.fakes import want
 from torchserve_backend import archiver
 
 WEIGHTS = Path("/models/m2m100/int8")
@@ -143,3 +144,16 @@ def test_an_old_archive_is_replaced_whole(tmp_path: Path):
         assert running.read() == old
     assert read_config(path)["handler"]["model_path"].endswith("float32")
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_archives_of_earlier_maps_go_and_those_of_others_stay(tmp_path: Path):
+    wanted, old = want("ko"), want("fr")
+    for each in (wanted, old):
+        archiver.archive(each.model, tmp_path, Path("models/phrasebook"))
+    (tmp_path / "damaged.mar").write_bytes(b"PK")
+    manifest = json.dumps({"model": {"modelVersion": "1.0"}})
+    with zipfile.ZipFile(tmp_path / "theirs.mar", "w") as file:
+        file.writestr("MAR-INF/MANIFEST.json", manifest)
+    archiver.remove_others([wanted], tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"ko.mar", "damaged.mar", "theirs.mar"}

@@ -10,10 +10,12 @@ import click
 import pytest
 from typer.testing import CliRunner
 
-from handlers.engine.directories import TOKENIZER_FILES
+import catalog
+from handlers.engine.directories import TOKENIZER_FILES, read_settings
 from tests.torchserve_backend.fakes import FakeManagement, runs
 from torchserve_backend import __main__ as command_line
 
+PHRASEBOOK = catalog.ROOT / "models/phrasebook"
 WriteMap = Callable[..., Path]
 
 
@@ -70,11 +72,35 @@ def test_check_shows_languages_together_with_all_their_workers(monkeypatch, writ
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     devices = {"ko": ["0", "1"], "en": "cpu", "fr": ["1", "0"]}
     result = run("check", "--map", write_map(devices, placement="device", workers=3))
-    rows = "\n".join(
-        " ".join(line.replace("│", " ").split()) for line in result.stdout.splitlines()
-    )
-    assert "\nko fr 0,1 ctranslate2 float16 6 64 100 4096\n" in rows
-    assert "\nen cpu ctranslate2 int8 3 64 100 4096\n" in rows
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "ko fr 0,1 ctranslate2 float16 6 64 100 4096" in rows
+    assert "en cpu ctranslate2 int8 3 64 100 4096" in rows
+
+
+def test_tables_fit_a_terminal_and_say_all(
+    monkeypatch: pytest.MonkeyPatch, write_map: WriteMap
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    devices = dict.fromkeys(read_settings(PHRASEBOOK)["languages"], "cpu")
+    lines = run("check", "--map", write_map(devices, placement="device")).stdout
+    assert max(map(len, lines.splitlines())) <= 80
+    assert {*devices, "ctranslate2"} <= {*lines.split()}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "cuda_id: models/phrasebook does not know nl, expected some of en ko zh"),
+        ({"model": "facebook/not-here-yet"}, None),
+    ],
+    ids=["lacking", "unknown yet"],
+)
+def test_check_refuses_a_language_that_the_model_lacks(
+    write_map: WriteMap, settings: dict[str, str], said: str | None
+):
+    result = run("check", "--map", write_map({"ko": "cpu", "nl": "cpu"}, **settings))
+    assert result.exit_code == (1 if said else 0)
+    assert (said or "nl") in result.stdout
 
 
 @pytest.mark.parametrize("command", ["check", "archive", "register", "status"])
@@ -162,5 +188,5 @@ def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
         torchserve.found["ko"] = runs("ko", workers=workers)
     result = run("status", "--map", map_path)
     assert result.exit_code == exit_code
-    (row,) = [line for line in result.stdout.splitlines() if " ko " in line]
+    (row,) = [line for line in result.stdout.splitlines() if line.startswith("ko ")]
     assert said in row

@@ -8,6 +8,7 @@ import pytest
 
 from tests.torchserve_backend.fakes import FakeManagement, want
 from torchserve_backend import registrar
+from torchserve_backend.archiver import Desired
 from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import Action, RegistrationStep, WorkerWatch
 
@@ -84,6 +85,32 @@ UNNAMED: dict[str, tuple[Registered | None, list[str]]] = {
 def test_what_the_map_does_not_name_is_removed_first_where_it_is_ours(found, removed):
     actions = registrar.plan([WANTED, want("vi")], {"ko": RUNS, "de": found})
     assert list(map(str, actions)) == [*removed, "register vi: not registered"]
+
+
+def share(name: str, *languages: str) -> Desired:
+    """A model that several languages share."""
+    model = dataclasses.replace(want(name).model, languages=languages)
+    return dataclasses.replace(want(name), model=model)
+
+
+@pytest.mark.parametrize(
+    ("gone", "wanted", "reason"),
+    [
+        ("de", share("translation-cpu", "fr", "de"), "replaced by translation-cpu"),
+        ("translation-0", want("fr"), "replaced by fr"),
+        ("translation-0", share("translation-1", "fr"), "replaced by translation-1"),
+        ("de", share("translation-cpu", "fr"), "the map does not name it"),
+    ],
+    ids=["by device", "by language", "another device", "gone"],
+)
+def test_a_model_whose_languages_others_have_is_replaced(
+    gone: str, wanted: Desired, reason: str
+):
+    removed, _ = registrar.plan([wanted], {gone: runs(name=gone, version=OURS)})
+    assert str(removed) == f"remove {gone}: {reason}"
+    running = {gone: runs(name=gone, version=OURS), wanted.name: RUNS}
+    removed, *_ = registrar.plan([wanted], running)
+    assert removed.reason == "the map does not name it"
 
 
 def test_a_change_removes_and_healing_does_not():

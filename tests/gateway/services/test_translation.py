@@ -38,8 +38,7 @@ MODELS = catalog.Catalog(
             target, TRANSLATION, (target,), ("cpu",), catalog.TranslationSection()
         )
         for target in ("ko", "de", "zh")
-    },
-    is_cpu_fallback=False,
+    }
 )
 LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
 
