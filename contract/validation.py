@@ -4,13 +4,15 @@ read from JSON Schema, so the messages agree with the documented interface.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
 _NOUNS = {"boolean": "true or false", "object": "an object", "null": "null"}
 #: Characters of a value that a message repeats.
 _MOST_CHARACTERS = 20
+#: Characters of a name that are compared: the time grows with their square.
+_LONGEST_NAME = 40
 
 
 def kind(value: Any) -> str:
@@ -75,6 +77,14 @@ def list_faults(
         if field not in faults:
             faults[field] = describe(error, schema["properties"][field])
     return faults
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Name the known word that an unknown one is nearest to; empty if none is near."""
+    from difflib import get_close_matches  # nothing but a mistake needs it
+
+    nearest = get_close_matches(name[:_LONGEST_NAME], known, n=1)
+    return f", did you mean {nearest[0]}?" if nearest else ""
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -22,11 +23,15 @@ from pydantic import (
     create_model,
 )
 
+from contract.dialects import KEY_FIELDS
 from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
-from contract.validation import kind, list_faults
+from contract.validation import kind, list_faults, suggest
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from text.errors import LanguageNotServed
 from text.options import AUTO, TAGS, TranslationRequest, read_source, read_target
+
+#: The most unknown fields that an answer names.
+_MOST_UNKNOWN = 5
 
 
 def read_digits(text: str) -> str:
@@ -58,7 +63,7 @@ _Code = Annotated[
 
 
 class Schema(BaseModel):
-    """Unknown fields are ignored."""
+    """Unknown fields are ignored; `warn_of_unknown` names them."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -97,6 +102,9 @@ class DocumentBody(Schema):
     tgt_lang: _Code = Field(description="The language to translate into.")
     glossary: Text | None = Field(
         None, description="A glossary's id or name.", max_length=200
+    )
+    filename: Text | None = Field(
+        None, description="The document's name, instead of that of the file."
     )
 
 
@@ -243,12 +251,30 @@ def write_schema(schema: type[BaseModel]) -> dict[str, Any]:
     return schema.model_json_schema()
 
 
+def warn_of_unknown(schema: type[BaseModel], content: Mapping[str, Any]) -> list[str]:
+    """A warning for each field that is ignored, or for the first of many."""
+    return [f"{name}: {fault}" for name, fault in _find_unknown(schema, content)]
+
+
+def _find_unknown(
+    schema: type[BaseModel], content: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """The fields that a schema does not have, each with the nearest one that it has. Clients
+    of other APIs send their key in a field."""
+    known = schema.model_fields
+    if content.keys() <= known.keys():
+        return
+    unknown = (n for n in content if n not in known and n not in KEY_FIELDS)
+    for name in islice(unknown, _MOST_UNKNOWN):
+        yield _quote(name), f"unknown field{suggest(name, known)}"
+
+
 def _validate(schema: type[Model], content: Mapping[str, Any]) -> Model:
     try:
         return schema.model_validate(content)
     except ValidationError as error:
         faults = list_faults(error.errors(include_url=False), write_schema(schema))
-        raise InvalidRequest(faults) from error
+        raise InvalidRequest(faults | dict(_find_unknown(schema, content))) from error
 
 
 class ForeignSchema(BaseModel):

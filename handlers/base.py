@@ -83,7 +83,10 @@ class Row:
             return json.loads(self.body)
         except (ValueError, RecursionError) as error:
             raise TaskError(
-                HTTPStatus.BAD_REQUEST, "malformed-json", "The body is not JSON."
+                HTTPStatus.BAD_REQUEST,
+                "malformed-json",
+                "The body is not JSON, or was sent without the header "
+                '"Content-Type: application/json".',
             ) from error
 
     def read(self, schema: type[Schema]) -> Schema:

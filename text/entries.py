@@ -21,14 +21,18 @@ _LINE_ENDS = re.compile(r"\r\n|\n|\r")
 #: Columns of CSV: the two terms, and perhaps the two languages.
 _TERMS, _TERMS_AND_LANGUAGES = 2, 4
 
+#: Characters of a term that a message repeats.
+_SHOWN = 40
+
 Entry = tuple[str, str]
 
 
 class Place(NamedTuple):
-    """An entry's number and its first character, both from 0."""
+    """An entry's number and its first character, both from 0; and its line, from 1."""
 
     number: int
     position: int
+    line: int = 0
 
     def __str__(self) -> str:
         return f"the index {self.number} (starting at position {self.position})"
@@ -71,8 +75,8 @@ def read_stored(content: bytes) -> Iterator[Entry]:
 
 def _split_lines(text: str) -> Iterator[Placed]:
     start = index = 0
-    for line in _LINE_ENDS.split(text):
-        place, start = Place(index, start), start + len(line) + 1
+    for row, line in enumerate(_LINE_ENDS.split(text), 1):
+        place, start = Place(index, start, row), start + len(line) + 1
         if not line.strip():
             continue
         index += 1
@@ -95,7 +99,7 @@ def _split_columns(text: str, languages: tuple[str, str]) -> Iterator[Placed]:
 
     lines = csv.reader(read_on(), strict=True)
     while True:
-        place = Place(index, start)
+        place = Place(index, start, lines.line_num + 1)
         try:
             row = next(lines, None)
         except csv.Error as error:
@@ -124,7 +128,11 @@ def _check(placed: Iterable[Placed]) -> list[Entry]:
         _check_term(target, f"Value for the key with {place}")
         first = known.setdefault(unicodedata.normalize("NFC", source), place)
         if first is not place:
-            raise EntriesError(f"Key with {place} duplicates key with {first}")
+            lines = f" in lines {first.line} and {place.line}" if place.line else ""
+            raise EntriesError(
+                f"Key with {place} duplicates key with {first}: "
+                f"“{source[:_SHOWN]}”{lines}"
+            )
         entries.append((source, target))
     if not entries:
         raise EntriesError("There are no entries")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 from urllib.parse import quote
 
 from flask import Blueprint, Response, jsonify, url_for
@@ -15,7 +16,7 @@ from documents.storage import DocumentFolder, State
 from gateway.api import Services
 from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
 from gateway.http.bodies import DocumentBlueprint
-from gateway.http.request import request
+from gateway.http.request import Fields, request
 from gateway.openapi import (
     BINARY,
     FINDING,
@@ -27,13 +28,18 @@ from gateway.openapi import (
 )
 from gateway.schemas import (
     DocumentBody,
+    DocumentRequest,
     Schema,
     Text,
     parse_document,
     parse_parameters,
     read_digits,
+    warn_of_unknown,
 )
 from gateway.uploads.documents import Documents, read_file
+
+#: Characters of a name that a quoted one in a header cannot have everywhere.
+_UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
 
 
 class DocumentForm(DocumentBody):
@@ -56,6 +62,7 @@ class DocumentStatus(TypedDict):
     created_at: str
     expires_at: str | None
     error: dict[str, Any] | None
+    warnings: NotRequired[list[str]]
 
 
 class PageParameters(Schema):
@@ -99,13 +106,15 @@ def _make_upload(services: Services) -> Blueprint:
     )
     def take() -> DocumentStatus:
         targets = service.limits.targets
-        document = services.documents.receive(
-            services.access.find_owner,
-            lambda fields, owner: service.check_glossary(
-                parse_document(fields, targets), owner
-            ),
-        )
-        response = jsonify(_describe(document, State()))
+        warnings: list[str] = []
+
+        def check(fields: Fields, owner: str) -> DocumentRequest:
+            warnings.extend(warn_of_unknown(DocumentForm, fields))
+            return service.check_glossary(parse_document(fields, targets), owner)
+
+        document = services.documents.receive(services.access.find_owner, check)
+        noted = {"warnings": warnings} if warnings else {}
+        response = jsonify(_describe(document, State()) | noted)
         response.status_code = 202
         response.headers["Location"] = url_for(
             "documents.status", document_id=document.order.id
@@ -169,13 +178,16 @@ def send(document: DocumentFolder, documents: Documents) -> Response:
         raise NotDone("The document could not be translated.", error=dict(state.error))
     if state.status != "done":
         raise NotDone("The document is still being translated.")
-    name = quote(name_result(document))
+    name = name_result(document)
+    plain = _UNQUOTABLE.sub("_", name)
     return Response(
         read_file(document.result),
         content_type=state.media_type,
         headers={
             "Content-Length": str(document.result.stat().st_size),
-            "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+            # `curl -OJ` reads the first one only.
+            "Content-Disposition": f'attachment; filename="{plain}"; '
+            f"filename*=UTF-8''{quote(name)}",
             "X-Content-Type-Options": "nosniff",
         },
     )

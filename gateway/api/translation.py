@@ -19,11 +19,13 @@ from gateway.errors import InvalidRequest, MalformedRequest
 from gateway.http.request import read_fields, read_json, request, speaks_libretranslate
 from gateway.openapi import TRANSLATING, USING_GLOSSARIES, BodySchema, Operation, choose
 from gateway.schemas import (
+    TranslationBody,
     limit_identification,
     limit_translation,
     list_texts,
     parse_identification,
     parse_translation,
+    warn_of_unknown,
 )
 from gateway.services.translation import TranslationService
 from text import markup_runs
@@ -87,11 +89,12 @@ def _make_translation(services: Services) -> Blueprint:
     @operation
     def translate() -> Translated:
         limits = service.limits
-        wanted = parse_translation(read_json(request), limits)
+        fields = read_json(request)
+        wanted = parse_translation(fields, limits)
         if wanted.tags and wanted.tags.is_xml:
             _check_xml(wanted)
         answers = service.translate(wanted, request.open_call(wanted.target))
-        return _join(wanted, answers)
+        return _join(wanted, answers, warn_of_unknown(TranslationBody, fields))
 
     @blueprint.post(PATHS[TRANSLATION])
     @replace(
@@ -169,8 +172,11 @@ def _is_surely_ours(body: bytes) -> bool:
     return b'"src_text"' in body and b'"q"' not in body
 
 
-def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Translated:
-    """One answer in the request's shape. In a list, a warning names its text."""
+def _join(
+    wanted: TranslationRequest, texts: Sequence[TranslatedText], warnings: list[str]
+) -> Translated:
+    """One answer in the request's shape. `warnings` are those of the request; in a list, that
+    of a text names it."""
     fields: dict[str, list[Any]] = {
         "translated": [text.renderings[0].text for text in texts]
     }
@@ -185,12 +191,12 @@ def _join(wanted: TranslationRequest, texts: Sequence[TranslatedText]) -> Transl
         ]
     if wanted.is_list:
         answer: dict[str, Any] = dict(fields)
-        warnings = [
+        warnings += [
             f"src_text[{i}]: {w}" for i, text in enumerate(texts) for w in text.warnings
         ]
     else:
         answer = {name: values[0] for name, values in fields.items()}
-        warnings = list(texts[0].warnings)
+        warnings += texts[0].warnings
     return cast(Translated, answer | ({"warnings": warnings} if warnings else {}))
 
 

@@ -37,7 +37,7 @@ def test_the_target_is_each_rows_own(handler: TranslationHandler, engine: FakeEn
 
 
 MALFORMED: dict[str, tuple[Any, int, str]] = {
-    "not JSON": (b"{", 400, "The body is not JSON."),
+    "not JSON": (b"{", 400, "Content-Type: application/json"),
     "a list": (b"[1]", 422, "expected a JSON object"),
     "no text": (without("src_text"), 422, "expected a string"),
     "no source": (without("src_lang"), 422, "src_lang: missing, expected a string"),

@@ -105,6 +105,12 @@ def test_a_document_is_taken_and_told_of(client, glossary, storage):
     assert (job.owner, job.id) == (NOBODY, document.order.id)
 
 
+def test_an_unknown_field_of_a_form_is_named(client):
+    answer = upload(client, **OURS, glosary="terms")
+    assert answer.json["warnings"] == ["glosary: unknown field, did you mean glossary?"]
+    assert "warnings" not in client.get(answer.headers["Location"]).json
+
+
 def test_the_result_is_handed_out(client, storage):
     answer = upload(client, **OURS, name="an öld file.txt")
     end(find(storage, answer), b"x" * 1_000_000)
@@ -114,7 +120,8 @@ def test_the_result_is_handed_out(client, storage):
     assert (result.status_code, result.data) == (200, b"x" * 1_000_000)
     assert result.content_type == "text/plain"
     assert result.headers["Content-Disposition"] == (
-        "attachment; filename*=UTF-8''an%20%C3%B6ld%20file.ko.txt"
+        'attachment; filename="an _ld file.ko.txt"; '
+        "filename*=UTF-8''an%20%C3%B6ld%20file.ko.txt"
     )
     assert result.headers["X-Content-Type-Options"] == "nosniff"
     end(find(storage, answer), status="failed", error=PROBLEM)

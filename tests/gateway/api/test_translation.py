@@ -41,6 +41,35 @@ def test_answers_are_plain_utf8(post):
     assert response.data == '{"translated":"ko:안녕 🏳️‍🌈"}\n'.encode()
 
 
+@pytest.mark.parametrize(
+    ("field", "warning"),
+    [
+        ("glosary", "glosary: unknown field, did you mean glossary?"),
+        ("x" * 50, f"{'x' * 40}: unknown field"),
+        ("\ud800é", "?é: unknown field"),
+        ("api_key", None),  # where another API has its key
+    ],
+    ids=["near", "long", "no Unicode", "a key"],
+)
+def test_an_unknown_field_is_ignored_and_named(client, field, warning):
+    answer = client.post("/", data=json.dumps(WANTED | {field: 1}))
+    assert answer.status_code == 200
+    assert answer.json.get("warnings") == (warning and [warning])
+
+
+def test_many_unknown_fields_are_not_all_compared(post):
+    many = {f"glossary{number}": 1 for number in range(10_000)}
+    assert len(post(src_text=["a", "b"], **many).json["warnings"]) == 5
+
+
+def test_a_refusal_names_the_unknown_field_as_well(client):
+    answer = client.post("/", json={"src_text": "Hello", "target_lang": "ko"})
+    assert answer.status_code == 422
+    faults = {each["field"]: each["expected"] for each in answer.json["errors"]}
+    assert faults["tgt_lang"].startswith("missing")
+    assert faults["target_lang"] == "unknown field, did you mean tgt_lang?"
+
+
 @pytest.mark.parametrize("text", ["", "\n\t \r", "\u3000\u2003\u00a0"])
 def test_blank_text_comes_back_and_no_model_is_asked(post, torchserve, text):
     assert post(src_text=text).json == {"translated": text}
