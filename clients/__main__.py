@@ -50,6 +50,13 @@ Key = Annotated[
         "options, but not variables.",
     ),
 ]
+Cacert = Annotated[
+    str,
+    typer.Option(
+        help="A file with the certificate of a stack with TLS, or of its authority. Without "
+        "it, those count that this machine trusts, or SSL_CERT_FILE."
+    ),
+]
 RequestsInFlight = Annotated[
     int, typer.Option(help="The most requests under way.", min=1, max=256)
 ]
@@ -110,6 +117,7 @@ def caption(
     ] = None,
     url: Url = DEFAULT_URL,
     key: Key = "",
+    cacert: Cacert = "",
     every: EveryFrame = "1",
     mode: Annotated[
         Mode,
@@ -145,7 +153,7 @@ def caption(
 ) -> None:
     """Caption videos. To continue a run that was stopped, repeat the command."""
     with _connect(
-        url, RetryPolicy(attempts, timeout_s), requests_in_flight, key
+        url, RetryPolicy(attempts, timeout_s), requests_in_flight, key, cacert=cacert
     ) as server:
         found = find_sources(videos, VIDEOS)
         sending = Sending(
@@ -189,6 +197,7 @@ def translate(
     no_quotes: NoQuotes = False,
     url: Url = DEFAULT_URL,
     key: Key = "",
+    cacert: Cacert = "",
     requests_in_flight: RequestsInFlight = 16,
     attempts: Attempts = 10,
     timeout_s: TimeoutS = 120,
@@ -197,7 +206,7 @@ def translate(
     """Translate files of texts, row by row. To continue a run that was stopped, repeat the
     command."""
     with _connect(
-        url, RetryPolicy(attempts, timeout_s), requests_in_flight, key
+        url, RetryPolicy(attempts, timeout_s), requests_in_flight, key, cacert=cacert
     ) as server:
         columns = name_columns(column or (), into or (), target)
         found, plan = plan_translations(find_sources(files, TABLES), output, target)
@@ -231,6 +240,7 @@ def document(
     ] = 4,
     url: Url = DEFAULT_URL,
     key: Key = "",
+    cacert: Cacert = "",
     attempts: Attempts = 10,
     timeout_s: TimeoutS = 120,
     overwrite: Overwrite = False,
@@ -238,7 +248,7 @@ def document(
     """Translate documents on the stack. To continue a run that was stopped, repeat the
     command."""
     with _connect(
-        url, RetryPolicy(attempts, timeout_s), documents_at_once + 1, key
+        url, RetryPolicy(attempts, timeout_s), documents_at_once + 1, key, cacert=cacert
     ) as server:
         found, plan = plan_translations(find_sources(files, DOCUMENTS), output, target)
         job = DocumentJob(
@@ -271,11 +281,11 @@ def _run(job: FileJob, unit: str) -> None:
 
 @contextmanager
 def _connect(
-    url: str, patience: RetryPolicy, connections: int, key: str
+    url: str, patience: RetryPolicy, connections: int, key: str, *, cacert: str
 ) -> Iterator[ApiClient]:
     """A client of the stack. Errors of the block are shown and end the command."""
     try:
-        with ApiClient(url, patience, connections, key) as server:
+        with ApiClient(url, patience, connections, key, cacert=cacert) as server:
             yield server
     except ClientError as error:
         console.print(str(error), style="red")

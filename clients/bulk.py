@@ -79,10 +79,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Remarks:
-    """Remarks on files, a line each."""
+    """Remarks on files, a line each, and the files that are there now."""
 
     errors: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    written: Sequence[Path] = ()
 
 
 #: Told of each answer and end, with the share of all files' bytes that is done.
@@ -378,4 +379,5 @@ def run_job(job: FileJob, report: Report) -> tuple[Counts, Remarks]:
         said = [each for _, each in sorted(remarks.items())]
         errors = [*broken, *(line for each in said for line in each.errors)]
         warnings = [line for each in said for line in each.warnings]
-        return counts, Remarks(errors, warnings)
+        written = [path for each in said for path in each.written]
+        return counts, Remarks(errors, warnings, written)

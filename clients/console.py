@@ -70,7 +70,9 @@ def show_progress(console: Console, unit: str) -> Iterator[Report]:
 
 
 def show_remarks(console: Console, remarks: Remarks) -> None:
-    """Shows remarks on files, what is wrong in red."""
+    """Shows remarks on files, what is wrong in red, and names what was written."""
+    for path in remarks.written:
+        console.print(f"{path} is written.")
     for warning in remarks.warnings:
         console.print(warning, style="yellow")
     for error in remarks.errors:

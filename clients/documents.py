@@ -120,16 +120,20 @@ class DocumentJob(bulk.FileJob):
     def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         """Deletes the document on the stack: it is here, and the journal knows."""
         self._remember(journal)
+        files = [] if ended in journal.errors else [self.plan.find_file(ended)]
+        said = bulk.Remarks(written=files)
         if ended not in self.ids:
-            return bulk.Remarks()
+            return said
         path = f"{_PATH}/{self.ids[ended]}"
         try:
             self.server.ask(ApiRequest("DELETE", path, most_faults=1))
         except ServerError as error:
             if error.status != 404:
                 name = self.sources[ended].name
-                return bulk.Remarks(warnings=[f"{name} is still on the stack: {error}"])
-        return bulk.Remarks()
+                return bulk.Remarks(
+                    (), [f"{name} is still on the stack: {error}"], files
+                )
+        return said
 
     def _remember(self, journal: bulk.Journal) -> None:
         if not self.ids:

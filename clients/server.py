@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ DEFAULT_URL = "http://127.0.0.1:7777"
 #: Nobody's captions are larger; more is not read.
 MAX_ANSWER_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
+#: OpenSSL's reasons where the other side does not speak TLS.
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
 
 Body = Sequence[bytes | memoryview]
 Answer = urllib3.BaseHTTPResponse
@@ -103,10 +106,15 @@ class ApiClient:
         key: str = "",
         *,
         headers: Mapping[str, str] | None = None,
+        cacert: str = "",
         wait: Callable[[float], None] | None = None,
     ) -> None:
-        """`wait` lets seconds pass before another attempt; what it raises ends the request."""
+        """`cacert` is a file with the certificates that a stack with TLS may show; without it
+        the machine's count, or those of `SSL_CERT_FILE`. `wait` lets seconds pass before
+        another attempt; what it raises ends the request."""
         parts = urlsplit(url)
+        if cacert and parts.scheme != "https":
+            raise ServerError(f"--cacert is for a URL with https, not {url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ServerError(f"--url {url}: expected a URL such as {DEFAULT_URL}")
         self.url = url.rstrip("/")
@@ -117,7 +125,10 @@ class ApiClient:
         self._stopping = threading.Event()
         #: Until then the server has no capacity for anybody.
         self._full_until = 0.0
-        self._pool = urllib3.connection_from_url(url, maxsize=connections, block=True)
+        trusted = {"ssl_context": _trust(cacert)} if cacert else {}
+        self._pool = urllib3.connection_from_url(
+            url, maxsize=connections, block=True, **trusted
+        )
 
     def __enter__(self) -> ApiClient:
         return self
@@ -201,6 +212,8 @@ class ApiClient:
             try:
                 found = self._send(request, number, read)
             except HTTPError as error:
+                if fault := _explain_tls(error):
+                    raise ServerError(f"{self.url}: {fault}", fault) from error
                 delay_s = self._patience.choose_delay(number)
                 found = Attempt(
                     *(number, 0, _explain(error), delay_s),
@@ -284,6 +297,29 @@ class ApiClient:
         text = f"{answer.status} {detail or answer.reason or ''}".strip()
         delay_s = max(retry_after_s, self._patience.choose_delay(number))
         return Attempt(number, answer.status, text, delay_s, retry_after_s, problem)
+
+
+def _trust(cacert: str) -> ssl.SSLContext:
+    """Trust the certificates in a file, and no others. Raises ServerError."""
+    try:
+        context = ssl.create_default_context(cafile=cacert)
+    except OSError as error:
+        raise ServerError(f"--cacert {cacert}: {error.strerror or error}") from error
+    # The stack's own certificate is enough, as it is for curl.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _explain_tls(error: HTTPError) -> str:
+    """Explain a fault of TLS that another attempt would meet as well; empty for others."""
+    cause = error.args[0] if error.args else None
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate is not trusted: {cause.verify_message}. --cacert names a "
+            "file with the one that the stack shows, or with its authority's"
+        )
+    is_plain = isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS
+    return "this port does not speak TLS: ask with http" if is_plain else ""
 
 
 def _explain(error: HTTPError) -> str:

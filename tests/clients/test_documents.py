@@ -143,6 +143,7 @@ def test_a_document_that_fails_is_told_and_the_others_are_translated(
         "in/e.txt: 413 e.txt is refused.",
     ]
     assert list_files(folder / "out") == ["b/d.de.html"]
+    assert [path.as_posix() for path in outcome.written] == ["out/b/d.de.html"]
     assert all(document.is_deleted for document in stack.documents)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
+from collections.abc import Iterator
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from clients.errors import ServerError
 from clients.frames import FrameSize
 from clients.server import ApiClient, ApiRequest, RetryPolicy, RunStopped
 from contract.npy import write_header
+from tests.certificates import make_certificate
 from tests.clients.drawing import draw_number
 from tests.fake_api import TASKS
 
@@ -71,6 +76,45 @@ def test_what_does_not_pass_is_asked_once(fake, server, failure, reason):
     with pytest.raises(ServerError, match=reason):
         server.caption(make_body(7, 8), 2)
     assert len(fake.arrays) == 1
+
+
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """The URL of a server with TLS, and its certificate."""
+    certificate, key = make_certificate(tmp_path / "pair").split(",")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"https://127.0.0.1:{server.server_port}", certificate
+        server.shutdown()
+        thread.join()
+
+
+def test_only_a_trusted_certificate_is_taken(secure, monkeypatch):
+    url, certificate = secure
+    own = ApiClient(url, cacert=certificate)
+    with own as client, pytest.raises(ServerError, match="404"):
+        client.ask(ApiRequest("GET", "/none"))
+    monkeypatch.setenv("SSL_CERT_FILE", certificate)
+    with ApiClient(url) as client, pytest.raises(ServerError, match="404"):
+        client.ask(ApiRequest("GET", "/none"))
+
+
+def test_a_fault_of_tls_ends_the_first_attempt(secure, fake, tmp_path):
+    def refuse(_: float) -> None:
+        raise AssertionError("another attempt is made")
+
+    plain = fake.url.replace("http:", "https:")
+    for url, said in {secure[0]: "not trusted: .*--cacert", plain: "no.* TLS"}.items():
+        hasty = ApiClient(url, wait=lambda s: refuse(s) if s else None)
+        with hasty as client, pytest.raises(ServerError, match=said):
+            client.ask(ApiRequest("GET", "/none"))
+    for url, file in ((secure[0], tmp_path / "none"), (fake.url, secure[1])):
+        with pytest.raises(ServerError, match="--cacert"):
+            ApiClient(url, cacert=str(file))
 
 
 @pytest.fixture
