@@ -139,7 +139,9 @@ def find_running(run: Path) -> Running:
     stack = stacks.read(run.resolve())
     if stack is None or not Supervision(stack).is_running():
         raise StackError("The stack is not running; `make up` starts it.")
-    return Running(stack.url, find_leaders(stack))
+    key = variables.CLIENT_KEY.read()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return Running(stack.url, find_leaders(stack), headers)
 
 
 #: Starts a stack in a directory, with a map and a model, for as long as it is entered.

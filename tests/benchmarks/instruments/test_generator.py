@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 
 import pytest
 
@@ -68,6 +69,24 @@ def test_a_closed_loop_asks_again_after_each_answer(server: Server):
     assert len(replies) == len(server.asked) > 2
     counts = Counter(reply.status for reply in replies)
     assert counts == {"429": 1, "200": len(replies) - 1}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "is_enough"),
+    [([401] * 40, True), ([401] * 19, False), ([429] * 40, False)],
+    ids=["refused", "answered at last", "busy"],
+)
+def test_a_load_that_is_refused_from_the_start_ends(server, statuses, is_enough):
+    server.statuses = [*statuses]
+    target, arrivals = Target(server.url, REQUESTS), [0.0] * 40
+    ask = partial(ask_at, target, arrivals, Manner(connections=1))
+    if is_enough:
+        with pytest.raises(ValueError, match=r"refused with 401\. .* a key"):
+            ask()
+        with pytest.raises(ValueError, match="401"):
+            ask_again(target, Manner(), clients=1, seconds=60)
+    else:
+        assert len(ask()) == 40
 
 
 def test_a_server_that_hangs_up_resets_and_one_that_is_not_there_refuses(listening):
