@@ -192,7 +192,11 @@ def status(run_dir: RunDir = RUN) -> None:
     with _errors():
         running = lifecycle.find(run_dir)
         states = Supervision(running).states()
-        shown = (f"{name} {states[name]}" for name in running.programs)
+        # For ten seconds supervisor says STARTING of what runs; what ends is in BACKOFF.
+        shown = (
+            f"{name} {states[name].replace('STARTING', 'RUNNING')}"
+            for name in running.programs
+        )
         console.print("  ".join(shown))
         is_ready = serving.choose_serving(running, console).show()
     are_up = set(states.values()) <= {"RUNNING", "STARTING"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import symtable
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -12,12 +14,14 @@ from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
+import gunicorn.config  # type: ignore[import-untyped]
 import urllib3
 from rich.console import Console
 
 import catalog
 from catalog import Catalog
 from contract import variables
+from contract.validation import suggest
 from deploy import programs, stack, tls
 from deploy.programs import NGINX, Program, find_java_home
 from deploy.serving import attempts, choose_serving
@@ -35,6 +39,9 @@ _OPEN = (
     "BABELGATE_KEYS=required make up (docs/keys.md)"
 )
 _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (docs/keys.md)"
+_GUNICORN = "gateway/gunicorn.conf.py"
+#: The place of a copied file in nginx's messages.
+_COPY = re.compile(r"\S+/nginx/edited/((?:nginx|tls)\.conf)")
 _PREFIXES = ("BABELGATE_", "HF_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY")
 #: `up` sets these itself, has an option for them, or they are the caller's own.
 _OTHERS = {
@@ -61,6 +68,7 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     apply_settings(wanted.settings or {})
     if wanted.is_door:
         read_settings()  # the gateway's log would not repeat what is wrong
+        check_names((ROOT / _GUNICORN).read_text("utf-8"))
     wanted.check_writable()
     if wanted.address and wanted.server != "ray":
         raise StackError("--address is for a cluster: say --backend ray as well.")
@@ -280,6 +288,7 @@ def reload(running: Stack, nginx: Path) -> None:
             "The code has changed since the stack was started: `make up` takes it over."
         )
     check_edited(running, nginx, running.frozen_map)
+    check_names((ROOT / _GUNICORN).read_text("utf-8"))
     running.write_configuration()
     supervision = Supervision(running)
     for program in ("gateway", "nginx"):
@@ -294,15 +303,14 @@ def restart(running: Stack) -> None:
 
 def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
     """Has nginx and Gunicorn check the edited files. Raises StackError with their words."""
-    gunicorn = Path(sys.executable).with_name("gunicorn")
-    gunicorn_file = f"{ROOT}/gateway/gunicorn.conf.py"
+    program = Path(sys.executable).with_name("gunicorn")
     checks = {
         "nginx/nginx.conf": [
             *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/"),
             *("-c", str(stack.write_nginx(stack.run / "nginx" / "edited"))),
         ],
-        "gateway/gunicorn.conf.py": [
-            *(str(gunicorn), "--check-config", "--config", gunicorn_file),
+        _GUNICORN: [
+            *(str(program), "--check-config", "--config", f"{ROOT}/{_GUNICORN}"),
             "gateway.app:create_app()",
         ],
     }
@@ -314,8 +322,23 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
             command, capture_output=True, text=True, cwd=ROOT, env=environment
         )
         if done.returncode != 0:
+            said = _COPY.sub(r"nginx/\1", done.stderr.strip())
+            raise StackError(f"{file} is not accepted, nothing was changed:\n{said}")
+
+
+def check_names(text: str) -> None:
+    """Raises StackError for a name in Gunicorn's file that Gunicorn would ignore."""
+    try:
+        table = symtable.symtable(text, _GUNICORN, "exec")
+    except SyntaxError as error:
+        raise StackError(f"{_GUNICORN} is not accepted: {error}") from error
+    known = gunicorn.config.make_settings()
+    for symbol in table.get_symbols():
+        name, is_set = symbol.get_name(), symbol.is_assigned()
+        if is_set and not (symbol.is_imported() or name[0] == "_" or name in known):
             raise StackError(
-                f"{file} is not accepted, nothing was changed:\n{done.stderr.strip()}"
+                f"{_GUNICORN} is not accepted: {name} is no setting of Gunicorn"
+                f"{suggest(name, known) or '.'} A name of your own begins with _."
             )
 
 

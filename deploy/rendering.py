@@ -15,9 +15,7 @@ from gateway.settings import AHEAD_BYTES, PREFIX, ROW_BYTES, Settings
 #: A value of nginx.conf whose comment begins with what it follows from.
 _VALUE = re.compile(rf"(\w+)(; +# ){PREFIX}([A-Z_]+)(?: ([*+]) (\d+))?(?=:|$)", re.M)
 _LOCATIONS = re.compile(r"(?: +location @\d+ .*\n)+")
-_LOCATION = (
-    "{:8}location @{} {{ proxy_read_timeout {}ms; proxy_pass http://gateway; }}\n"
-)
+_LOCATION = "location @{} {{ proxy_read_timeout {}ms; proxy_pass http://gateway; }}"
 #: How much longer than a request's limit nginx waits for the gateway, in milliseconds.
 _GRACE_MS = 750
 #: nginx.conf includes this file, and has the texts of the errors itself.
@@ -76,11 +74,12 @@ def _write_value(found: re.Match[str], settings: Settings) -> str:
 
 
 def _render_limits(text: str, timeout_s: float) -> str:
-    """A location for each whole second of the longest time for a request."""
+    """A location for each whole second of the longest time for a request, on as many lines as
+    before: nginx's messages name lines."""
     most = int(timeout_s + _GRACE_MS / 3000)
     limits = [max(1000, 1000 * second + _GRACE_MS) for second in range(most + 1)]
-    locations = (_LOCATION.format("", *limit) for limit in enumerate(limits))
-    text = _LOCATIONS.sub("".join(locations), text)
+    written = " ".join(_LOCATION.format(*limit) for limit in enumerate(limits))
+    text = _LOCATIONS.sub(lambda was: written + "\n" * was[0].count("\n"), text)
     text, was = re.sub(r"(default +)@\d+;", rf"\g<1>@{most};", text), text
     if text == was:
         return text

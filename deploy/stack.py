@@ -41,6 +41,9 @@ _PACKAGES = (
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
+#: The socket of a model's worker, as TorchServe names it, and the bytes that the path of a
+#: socket may have (unix(7)). With a longer one workers end and are started again, for ever.
+_SOCKET, _SOCKET_BYTES = "torchserve/tmp/.ts.sock.9100", 107
 #: The backend that models run on.
 Backend = Literal["torchserve", "ray"]
 #: The map of a stack that was given none.
@@ -171,9 +174,16 @@ class Stack:
         return self.run / "logs" / f"{program}.log"
 
     def check_writable(self) -> None:
-        """Raises StackError if nothing can be written in the run directory."""
+        """Raises StackError if nothing can be written in the run directory, or if its path is
+        too long for the sockets in it."""
         with self.writing():
             tempfile.TemporaryFile(dir=self.make_folder("logs")).close()
+        surplus = len(os.fsencode(self.run.absolute() / _SOCKET)) - _SOCKET_BYTES
+        if self.server == "torchserve" and surplus > 0:
+            raise StackError(
+                f"The path of the run directory is {surplus} bytes too long for TorchServe's "
+                f"sockets: {self.run}. Choose a shorter one with --run-dir."
+            )
 
     def write(self, frozen_map: str) -> None:
         """Fills the run directory with configuration and the map's copy. Raises StackError."""
@@ -228,7 +238,8 @@ class Stack:
         main = folder / "nginx.conf"
         text = (ROOT / "nginx/nginx.conf").read_text("utf-8")
         if self.tls:
-            text = re.sub(r"^.*# without TLS\n", "", text, flags=re.MULTILINE)
+            # Lines keep their numbers, which nginx's messages name.
+            text = re.sub(r"^.*# without TLS$", "", text, flags=re.MULTILINE)
             text = text.replace("#tls ", "")
             for name, file in zip(_TLS_FILES, self.tls.split(","), strict=True):
                 (folder / name).unlink(missing_ok=True)

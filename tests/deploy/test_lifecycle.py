@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -17,11 +19,12 @@ from rich.console import Console
 import catalog
 from benchmarks.instruments.ports import claim_port_offset
 from catalog import Catalog
-from deploy import lifecycle, serving
+from deploy import lifecycle, programs, serving
 from deploy import stack as stacks
 from deploy.stack import UNSAID, Stack, StackError
 from deploy.supervision import Supervision
 from gateway.settings import SettingsError
+from tests.certificates import make_certificate
 from tests.torchserve_backend.fakes import want
 
 NGINX = Path("/usr/sbin/nginx")
@@ -202,6 +205,52 @@ def test_what_cannot_be_done_is_told_with_what_to_do(
         serving.choose_serving(replace(wanted, backend="ray"), console)
 
 
+GUNICORN = (stacks.ROOT / "gateway/gunicorn.conf.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("worker_conections = 3", "worker_conections .*, did you mean worker_connect"),
+        (
+            "if True:\n    def post_fok(a, b): ...",
+            "post_fok .*, did you mean post_fork",
+        ),
+        ("cores = 4", "cores is no .* A name of your own begins with _"),
+        ("workers = (", "was never closed"),
+        ("import gc\n_cores = 4\nworkers = _cores\ndef on_exit(server): ...", ""),
+        (GUNICORN, ""),
+    ],
+    ids=["setting", "hook", "own", "syntax", "right", "shipped"],
+)
+def test_a_name_that_gunicorn_would_ignore_is_refused(text: str, said: str):
+    refused = pytest.raises(StackError, match=f"gunicorn.conf.py is not .*{said}")
+    with refused if said else nullcontext():
+        lifecycle.check_names(text)
+
+
+def test_nginx_names_the_line_of_the_edited_file(
+    wanted: Stack, monkeypatch: pytest.MonkeyPatch
+):
+    nginx = programs.find(programs.NGINX)
+    assert nginx
+    source, clone = stacks.ROOT / "nginx/nginx.conf", wanted.run / "clone"
+    tls_file = source.parent / "tls.conf"
+    edited = source.read_text("utf-8").replace(
+        "nginx's own errors are", "x\n        wrong on;\n #"
+    )
+    line = edited.splitlines().index("        wrong on;") + 1
+    (clone / "nginx").mkdir(parents=True)
+    (clone / "nginx/nginx.conf").write_text(edited)
+    shutil.copy(tls_file, clone / "nginx")
+    monkeypatch.setattr(stacks, "ROOT", clone)
+    monkeypatch.setenv("BABELGATE_TIMEOUT_S", "50")
+    secure = replace(wanted, tls=make_certificate(wanted.run / "pair"))
+    with pytest.raises(StackError) as refused:
+        lifecycle.check_edited(secure, nginx, wanted.map)
+    assert f"in nginx/nginx.conf:{line}" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("change", "is_new"), [(None, True), ({}, False), ({"model": "other"}, True)]
 )
@@ -274,7 +323,7 @@ def test_a_translation_is_shown_and_who_may_use_the_stack(
 
 def make_catalog(*languages: str) -> Catalog:
     models = {("translation", code): want(code).model for code in languages}
-    return Catalog(models, is_cpu_fallback=False)
+    return Catalog(models)
 
 
 def test_a_door_that_never_translates_is_told(wanted, console, monkeypatch):

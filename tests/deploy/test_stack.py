@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deploy import stack
-from deploy.stack import Stack
+from deploy.stack import Stack, StackError
 
 
 @pytest.mark.parametrize("torn", ["", '{"map": ', "[1]"])
@@ -31,6 +32,19 @@ def test_counters_are_in_memory_where_nobody_else_has_the_name(tmp_path, monkeyp
     assert mine == one.metrics
     mine.mkdir()
     assert one.metrics == tmp_path / "one/metrics"
+
+
+def test_a_run_directory_is_short_enough_for_sockets(tmp_path: Path):
+    name = "a" * (107 - len(f"{tmp_path}//torchserve/tmp/.ts.sock.9100"))
+    Stack(tmp_path / name, tmp_path).check_writable()
+    too_long = Stack(tmp_path / f"{name}a", tmp_path)
+    with pytest.raises(StackError, match="1 bytes too long"):
+        too_long.check_writable()
+    replace(too_long, backend="ray").check_writable()
+    (tmp_path / "file").touch()
+    unwritable = replace(too_long, run=tmp_path / "file" / name)
+    with pytest.raises(StackError, match="cannot be written"):
+        unwritable.check_writable()
 
 
 def test_a_stack_is_read_as_it_was_written(tmp_path: Path):
