@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from deploy.stack import DOOR, ROOT, Stack
 from tests.programs import run
@@ -16,7 +17,7 @@ EXAMPLES = re.findall(
 )
 
 
-def ask(stack: Stack, command: str, folder: Path) -> object:
+def ask(stack: Stack, command: str, folder: Path) -> Any:
     """Run a curl command in a folder and return its answer."""
     moved = command.replace(str(DOOR), str(DOOR + stack.port_offset))
     return json.loads(run("bash", "-c", f"{moved} -s", cwd=folder))
@@ -34,3 +35,9 @@ def test_the_readmes_image_gets_the_readmes_caption(vision: Stack, tmp_path: Pat
     moved = draw.replace("run/images", str(tmp_path / "run/images"))
     run("bash", "-c", moved)
     assert ask(vision, command, tmp_path) == json.loads(answer)
+    labelled = command.replace("caption", "'classify?top_k=1'")
+    (label,) = re.findall(
+        "`/classify.*?` says `(.+?)`", (ROOT / "README.md").read_text()
+    )
+    (found,) = ask(vision, labelled, tmp_path)["labels"]
+    assert found["label"] == label
