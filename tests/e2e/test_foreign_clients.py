@@ -43,6 +43,9 @@ def ask_with_keys(folder: Path) -> dict[str, Any]:
             "wrong": "any-key",
             "spent": add_key(run, "spent", "--characters-per-month", "1"),
             "limited": add_key(run, "limited", "--requests-per-minute", "1"),
+            "early": add_key(
+                run, "early", "--requests-per-minute", "30", "--burst", "1"
+            ),
             "right": add_key(run, "right"),
         }
         once = {"api_key": keys["limited"]}

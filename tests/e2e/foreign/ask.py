@@ -20,6 +20,7 @@ from deepl.api_data import MultilingualGlossaryDictionaryEntries
 from google.auth.api_key import Credentials
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import translate_v2
+from googleapiclient.discovery import build
 from libretranslatepy import LibreTranslateAPI
 from translate import Translator
 from translate.providers.deepl import DeeplProvider
@@ -142,6 +143,20 @@ def ask_google(url: str) -> Questions:
     }
 
 
+def ask_generated(url: str) -> Questions:
+    """Questions by `google-api-python-client`, which reads Google's description."""
+    options = {"api_endpoint": f"{url}/language/translate/"}
+    client = build("translate", "v2", developerKey=KEY, client_options=options)
+    german = {"q": [TOMORROW], "source": "en", "target": "de"}
+    unknown = german | {"target": "xx"}
+    return {
+        "text": client.translations().translate(body=german).execute,
+        "text by URL": client.translations().list(**german).execute,
+        "detect": client.detections().detect(body={"q": STATION}).execute,
+        "unknown language": client.translations().translate(body=unknown).execute,
+    }
+
+
 def ask_for_texts(url: str, _: str) -> dict[str, Questions]:
     """Texts by all packages."""
     return {
@@ -150,6 +165,7 @@ def ask_for_texts(url: str, _: str) -> dict[str, Questions]:
         "deep-translator": ask_deep_translator(url),
         "translate": ask_translate(url),
         "google-cloud-translate": ask_google(url),
+        "google-api-python-client": ask_generated(url),
     }
 
 
