@@ -104,9 +104,7 @@ SHARED = pytest.StashKey[ExitStack]()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def traces(
-    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> Iterator[Traces]:
+def traces(tmp_path_factory, pytestconfig) -> Iterator[Traces]:
     """Set for the whole run, and for all that it starts."""
     found = Traces.begin(tmp_path_factory.getbasetemp())
     pytestconfig.stash[_TRACES] = found

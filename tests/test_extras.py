@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import pytest
 
@@ -75,7 +74,7 @@ def test_a_verb_adds_the_packages_that_it_needs(given: str, extras: list[str]):
     [("ray_backend", "obstore", "cluster"), ("benchmarks", "playwright", "dev")],
 )
 def test_a_program_says_in_one_line_what_installs_its_packages(
-    tmp_path: Path, module: str, missing: str, extra: str
+    tmp_path, module, missing, extra
 ):
     said = f"No module named '{missing}'"
     (tmp_path / f"{missing}.py").write_text(f'raise ModuleNotFoundError("{said}")')

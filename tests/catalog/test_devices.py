@@ -57,9 +57,7 @@ def say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Say:
         pytest.param(None, 0, 0, id="no nvidia-smi"),
     ],
 )
-def test_nvidia_smi_is_asked_where_the_environment_is_silent(
-    say: Say, said: str | None, status: int, count: int
-):
+def test_nvidia_smi_is_asked_where_the_environment_is_silent(say, said, status, count):
     say(said, status, "--list-gpus")
     assert count_gpus() == count
 
@@ -75,8 +73,6 @@ MEMORY = [("0", 300 << 20, 81559 << 20), ("1", 4 << 20, 81559 << 20)]
         pytest.param("No devices were found\n", 0, [], id="none"),
     ],
 )
-def test_the_memory_of_every_gpu_is_measured(
-    say: Say, said: str | None, status: int, memory: list[tuple[str, int, int]]
-):
+def test_the_memory_of_every_gpu_is_measured(say, said, status, memory):
     say(said, status, "--query-gpu=*")
     assert measure_gpu_memory() == memory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,9 +196,7 @@ def test_a_bad_device_is_refused(device: Any):
         ),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused(
-    tmp_path: Path, content: bytes | None, says: str
-):
+def test_a_file_that_cannot_be_used_is_refused(tmp_path, content, says):
     path = tmp_path / "map.json"
     if content is not None:
         path.write_bytes(content)

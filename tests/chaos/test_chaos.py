@@ -70,9 +70,7 @@ JAVA = "torchserve"
 
 
 @pytest.fixture(scope="module")
-def scene(
-    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> Scene:
+def scene(tmp_path_factory, pytestconfig) -> Scene:
     """A stack after the faults of `CHAOS_SEED`, or of a seed that is drawn and shown."""
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(10**6))
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")

@@ -62,9 +62,7 @@ def serve(
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    tmp_path_factory: pytest.TempPathFactory, map_path: Path
-) -> Iterator[NamespaceCluster]:
+def cluster(tmp_path_factory, map_path) -> Iterator[NamespaceCluster]:
     folder = tmp_path_factory.mktemp("cluster")
     with serve(
         folder, map_path, options=_OPTIONS, environment=_ENVIRONMENT, has_gpus=True
@@ -73,9 +71,7 @@ def cluster(
 
 
 @pytest.fixture(scope="module")
-def target(
-    cluster: NamespaceCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Target]:
+def target(cluster, tmp_path_factory) -> Iterator[Target]:
     """A gateway of the cluster, and requests for two of its models."""
     run = tmp_path_factory.mktemp("gateway")
     map_path = write_map(run / "map.json", _LANGUAGES | _MORE, replicas=3)

@@ -30,18 +30,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stack(
-    tmp_path_factory: pytest.TempPathFactory, cache: Path, pytestconfig: pytest.Config
-) -> Stack:
+def stack(tmp_path_factory, cache, pytestconfig) -> Stack:
     """All 14 languages of the repository's own map and model."""
     run = tmp_path_factory.mktemp("run")
     return _share(pytestconfig, start_stack(run, cache))
 
 
 @pytest.fixture(scope="session")
-def vision(
-    tmp_path_factory: pytest.TempPathFactory, cache: Path, pytestconfig: pytest.Config
-) -> Stack:
+def vision(tmp_path_factory, cache, pytestconfig) -> Stack:
     """Every task, as the map of all of them has it."""
     run = tmp_path_factory.mktemp("vision")
     return _share(pytestconfig, start_stack(run, cache, "--map", str(ALL_TASKS)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +27,7 @@ def list_texts(count: int) -> list[str]:
 
 
 def test_every_format_has_the_translations_that_each_text_has_alone(
-    url: str, french: dict[str, str], tmp_path: Path
+    url, french, tmp_path
 ):
     texts = list_texts(200)
     (tmp_path / "a.txt").write_text("\n".join(texts))
@@ -49,9 +48,7 @@ def test_every_format_has_the_translations_that_each_text_has_alone(
     assert second == f'0,"{texts[0]}",{expected[0]}\r\n'.encode()
 
 
-def test_documents_are_translated_and_a_killed_run_goes_on(
-    url: str, french: dict[str, str], tmp_path: Path
-):
+def test_documents_are_translated_and_a_killed_run_goes_on(url, french, tmp_path):
     for number in range(6):
         path = tmp_path / f"in/{number % 2}/{number}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)

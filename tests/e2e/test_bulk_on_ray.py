@@ -191,7 +191,7 @@ def test_whatever_ends_a_run_nothing_is_lost_or_doubled(place: Place):
 
 
 def test_a_killed_run_between_buckets_loses_and_doubles_nothing(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place, tmp_path, monkeypatch
 ):
     ids = place.write_sources(4 * MOST_TEXTS)
     place.write_map(row_ms=0.5)

@@ -172,9 +172,7 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
     }
 
 
-def test_while_a_batch_runs_the_gateway_answers_others(
-    gateway: Gateway, clients: ThreadPoolExecutor
-):
+def test_while_a_batch_runs_the_gateway_answers_others(gateway, clients):
     """There is not enough time for all answers before the batch begins."""
     answer = clients.submit(gateway.ask, src_text=LONG, beam_size=8)
     alive = 0
@@ -195,9 +193,7 @@ def test_a_reload_drops_no_request(gateway: Gateway):
     assert gateway.ask().status_code == 200
 
 
-def test_clients_are_one_batch_and_wait_without_keeping_others(
-    patient: Gateway, clients: ThreadPoolExecutor
-):
+def test_clients_are_one_batch_and_wait_without_keeping_others(patient, clients):
     """Only all together are they answered."""
     answers = [
         clients.submit(patient.ask, src_text=f"It is {n} o'clock")
@@ -225,7 +221,7 @@ def test_the_frames_of_an_array_have_the_captions_that_each_has_alone(gateway: G
     [("/classify?top_k=3", "labels"), ("/detect-objects?threshold=0", "objects")],
 )
 def test_images_of_many_clients_are_answered_as_each_alone(
-    gateway: Gateway, clients: ThreadPoolExecutor, route, answer
+    gateway, clients, route, answer
 ):
     images = [
         write_image(frame)
@@ -247,9 +243,7 @@ def count_rows(gateway: Gateway) -> float:
     return sum(map(gateway.count, names))
 
 
-def test_whoever_has_asked_before_it_ends_is_answered(
-    tmp_path: Path, cache: Path, clients: ThreadPoolExecutor
-):
+def test_whoever_has_asked_before_it_ends_is_answered(tmp_path, cache, clients):
     with start(tmp_path, cache, translation={"batch_size": 1}) as gateway:
         answers = [clients.submit(gateway.ask, src_text=LONG[:40], beam_size=8)]
         answers += [clients.submit(gateway.ask) for _ in range(8)]

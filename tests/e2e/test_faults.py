@@ -111,7 +111,7 @@ def test_an_edited_map_changes_nothing_before_up(small: Stack):
     ],
 )
 def test_up_stops_nothing_before_all_is_ready_for_it(
-    small: Stack, cache: Path, monkeypatch: pytest.MonkeyPatch, content: str, said: str
+    small, cache, monkeypatch, content, said
 ):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     running = {process.pid for process in processes(small)}
@@ -160,7 +160,7 @@ def test_a_full_disk_does_not_stop_nginx(small: Stack, folder: Path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
 def test_a_read_only_run_directory_is_told_and_what_runs_goes_on(
-    small: Stack, folder: Path, cache: Path, tmp_path: Path
+    small, folder, cache, tmp_path
 ):
     read_only = tmp_path / "ro"
     read_only.mkdir()
@@ -185,9 +185,7 @@ def test_a_log_that_has_grown_is_rotated_while_the_stack_runs(small: Stack):
     older.unlink()
 
 
-def test_up_converts_a_damaged_model_anew(
-    small: Stack, cache: Path, up: Callable[..., str]
-):
+def test_up_converts_a_damaged_model_anew(small, cache, up):
     (weights,) = cache.glob("ctranslate2/*/int8/model.bin")
     content = bytearray(weights.read_bytes())
     content[len(content) // 2] ^= 1
@@ -199,9 +197,7 @@ def test_up_converts_a_damaged_model_anew(
     assert translate(small) == 200
 
 
-def test_up_starts_anew_what_it_does_not_know_any_more(
-    small: Stack, up: Callable[..., str]
-):
+def test_up_starts_anew_what_it_does_not_know_any_more(small, up):
     for file in ("stack.json", "map.json", "registrar.group"):
         (small.run / file).write_text("")
     up()
@@ -209,9 +205,7 @@ def test_up_starts_anew_what_it_does_not_know_any_more(
     assert json.loads(small.frozen_map.read_text()) == SMALL | {"gpus": 0}
 
 
-def test_what_the_unit_watches_is_supervisord_and_up_recovers_from_its_end(
-    small: Stack, up: Callable[..., str]
-):
+def test_what_the_unit_watches_is_supervisord_and_up_recovers_from_its_end(small, up):
     # The process of the unit's PIDFile=, and of Restart=.
     supervisord = psutil.Process(int((small.run / "supervisord.pid").read_text()))
     assert "supervisord" in " ".join(supervisord.cmdline())

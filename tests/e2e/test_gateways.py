@@ -42,9 +42,7 @@ Machines = tuple[Stack, Stack]
 
 
 @pytest.fixture(scope="module")
-def machines(
-    tmp_path_factory: pytest.TempPathFactory, cache: Path
-) -> Iterator[Machines]:
+def machines(tmp_path_factory, cache) -> Iterator[Machines]:
     """The head, and a machine that has joined it with a gateway."""
     runs = [tmp_path_factory.mktemp(name) for name in ("head", "other")]
     ray = ("--backend", "ray", "--address", HEAD)
@@ -109,9 +107,7 @@ def test_both_gateways_translate(machines: Machines, shared_url: str):
     assert all(later > sooner for sooner, later in zip(before, after, strict=True))
 
 
-def test_a_gateway_that_is_gone_costs_no_later_request(
-    machines: Machines, shared_url: str
-):
+def test_a_gateway_that_is_gone_costs_no_later_request(machines, shared_url):
     stop(machines[1], "gateway")
     try:
         assert [translate(shared_url).status_code for _ in range(10)] == [200] * 10

@@ -93,9 +93,7 @@ def image(buildah: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def container(
-    buildah: Path, image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Container]:
+def container(buildah, image, tmp_path_factory) -> Iterator[Container]:
     # The machine's limit, as runtimes have it; buildah's own default is too little.
     most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65536)
     name = run(buildah, "from", f"--ulimit=nofile={most}:{most}", image).strip()

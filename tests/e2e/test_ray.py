@@ -56,9 +56,7 @@ def url(vision: Stack) -> str:
     return vision.url
 
 
-def test_one_model_for_all_languages_translates_as_torchserve_does(
-    stack: Stack, vision: Stack
-):
+def test_one_model_for_all_languages_translates_as_torchserve_does(stack, vision):
     pairs = Corpus(phrasebook.load()).held_out(300)
     assert translate_pairs(vision.url, pairs) == translate_pairs(stack.url, pairs)
 

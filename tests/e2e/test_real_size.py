@@ -38,9 +38,7 @@ def model(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def large(
-    folder: Path, model: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stack]:
+def large(folder, model, tmp_path_factory) -> Iterator[Stack]:
     content = {"cuda_id": {"de": "cpu"}, "translation": SETTINGS}
     run, options = tmp_path_factory.mktemp("run"), ("--model", str(model))
     with start_stack(run, folder, *options, content=content) as started:

@@ -65,9 +65,7 @@ def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def operator(
-    tmp_path_factory: pytest.TempPathFactory, cache: Path, map_path: Path
-) -> Iterator[Operator]:
+def operator(tmp_path_factory, cache, map_path) -> Iterator[Operator]:
     """A stack that requires keys, with its database elsewhere."""
     folder = tmp_path_factory.mktemp("restarts")
     operator = Operator(folder / "run", cache, claim_port_offset())
@@ -94,9 +92,7 @@ def headers(operator: Operator) -> dict[str, str]:
     return {"X-API-Key": token}
 
 
-def test_keys_stay_required_over_every_restart(
-    operator: Operator, headers: dict[str, str], tmp_path: Path
-):
+def test_keys_stay_required_over_every_restart(operator, headers, tmp_path):
     other = tmp_path / "other.json"
     other.write_text(json.dumps(ECHO | {"cuda_id": {"de": "cpu", "fr": "cpu"}}))
     changed = {"BABELGATE_TIMEOUT_S": "20"}
@@ -126,9 +122,7 @@ def test_keys_stay_required_over_every_restart(
     assert "fr" in json.dumps(languages)
 
 
-def test_a_document_goes_on_after_a_clean_stop(
-    operator: Operator, headers: dict[str, str]
-):
+def test_a_document_goes_on_after_a_clean_stop(operator, headers):
     content = "".join(f"Sentence {line}.\n" for line in range(6000))
     where = upload(operator.stack.url, content, **headers)
     wait_until(lambda: count_done([where], **headers) > 0)

@@ -57,9 +57,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def started(
-    running: Running, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ReverseProxy]:
+def started(running, tmp_path_factory) -> Iterator[ReverseProxy]:
     with start_proxy_before(running, tmp_path_factory.mktemp("proxy"), LOUD) as opened:
         yield opened
 

@@ -6,9 +6,6 @@ import csv
 import json
 import os
 import sys
-from pathlib import Path
-
-import pytest
 
 import catalog
 from tests.programs import run
@@ -28,7 +25,7 @@ sla:
 
 
 def test_the_winner_is_what_the_figures_say_and_is_written_as_a_map(
-    tmp_path_factory: pytest.TempPathFactory, cache: Path
+    tmp_path_factory, cache
 ):
     # The path of a worker's socket may have 107 bytes.
     folder = tmp_path_factory.mktemp("tune")

@@ -76,9 +76,7 @@ def test_an_image_gets_its_caption_in_every_form(vision: Stack, samples: list[Sa
     }
 
 
-def test_many_clients_get_the_captions_of_their_own_frames(
-    vision: Stack, samples: list[Sample]
-):
+def test_many_clients_get_the_captions_of_their_own_frames(vision, samples):
     """A caption is the same alone and among others, from any client."""
     size = (64, 64)
     squares = [np.asarray(Image.fromarray(s.picture).resize(size)) for s in samples]
@@ -150,9 +148,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("route", ["/caption", "/classify", "/detect-objects"])
-def test_bad_images_are_refused_and_harm_no_other(
-    vision: Stack, samples: list[Sample], route: str
-):
+def test_bad_images_are_refused_and_harm_no_other(vision, samples, route):
     good = write_image(samples[0].picture)
     expected = ask(vision.url, route, good)
     bodies = [body for _, bad, *_ in BAD for body in (good, bad)] * 4
@@ -174,9 +170,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return find_video(tmp_path_factory.mktemp("video"), 200, width=320, height=180)
 
 
-def test_a_video_is_captioned_in_every_way_alike(
-    vision: Stack, video: Path, tmp_path: Path
-):
+def test_a_video_is_captioned_in_every_way_alike(vision, video, tmp_path):
     texts = {}
     for mode in ("stream-prebatch", "stream-single", "single"):
         out = tmp_path / f"{mode}.jsonl"

@@ -137,9 +137,7 @@ def make_clients(
 
 
 @pytest.fixture
-def make_client(
-    torchserve: FakeTorchServe, map_path: Path, tmp_path: Path
-) -> Iterator[MakeClient]:
+def make_client(torchserve, map_path, tmp_path) -> Iterator[MakeClient]:
     with make_clients(torchserve, map_path, tmp_path) as make:
         yield make
 

@@ -28,9 +28,7 @@ def test_a_lock_keeps_others_out_until_it_is_let_go(tmp_path: Path):
         lock.close()
 
 
-def test_where_the_disk_is_full_memory_is_not_shared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+def test_where_the_disk_is_full_memory_is_not_shared(tmp_path, monkeypatch, caplog):
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

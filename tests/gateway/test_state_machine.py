@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -23,7 +22,6 @@ from urllib3 import encode_multipart_formdata
 
 from documents.jobs import Jobs
 from gateway.access.keys import make_token, read_id
-from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.gateway.service import (
     KEPT_H,
     MOST_ATTEMPTS,
@@ -364,7 +362,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
 @pytest.mark.hypothesis
 def test_nothing_is_lost_or_billed_twice_and_nobody_sees_anothers(
-    tmp_path: Path, torchserve: FakeTorchServe, map_path: Path
+    tmp_path, torchserve, map_path
 ) -> None:
     folders = map(tmp_path.joinpath, map(str, count()))
     urls = dict.fromkeys(("inference_url", "management_url"), torchserve.url)

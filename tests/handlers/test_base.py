@@ -116,9 +116,7 @@ def test_a_body_that_is_not_json_is_400_and_alone(doubling: Doubling, body: Any)
 
 
 @pytest.mark.parametrize("poison", [666, 404], ids=["raises", "answers too little"])
-def test_a_row_that_breaks_the_batch_is_found_by_halves(
-    doubling: Doubling, poison: int
-):
+def test_a_row_that_breaks_the_batch_is_found_by_halves(doubling, poison):
     for place in (0, 20, 63):
         numbers = [*range(100, 164)]
         numbers[place] = poison
@@ -141,9 +139,7 @@ def test_every_phrase_is_one_line_of_ascii(doubling: Doubling):
         assert answer.phrase == title(answer.status)
 
 
-def test_the_log_says_how_many_rows_failed_and_not_why(
-    doubling: Doubling, caplog: pytest.LogCaptureFixture
-):
+def test_the_log_says_how_many_rows_failed_and_not_why(doubling, caplog):
     with caplog.at_level(logging.DEBUG):
         assert results(ask(doubling, [b"666", b"13"])) == [500, 500]
     assert caplog.messages == [
@@ -169,9 +165,7 @@ def mortal(doubling: Doubling, monkeypatch: pytest.MonkeyPatch) -> Doubling:
     return doubling
 
 
-def test_a_device_that_fails_ends_the_worker(
-    mortal: Doubling, caplog: pytest.LogCaptureFixture
-):
+def test_a_device_that_fails_ends_the_worker(mortal, caplog):
     """TorchServe would go on sending batches to it."""
     with pytest.raises(Ended):
         ask(mortal, [b"1", b"999"])
@@ -181,9 +175,7 @@ def test_a_device_that_fails_ends_the_worker(
     ]
 
 
-def test_what_a_worker_logs_goes_where_torchserve_keeps_it(
-    doubling: Doubling, capsys: pytest.CaptureFixture[str]
-):
+def test_what_a_worker_logs_goes_where_torchserve_keeps_it(doubling, capsys):
     """That is stderr: TorchServe drops what it reads from stdout."""
     for _ in range(2):
         initialize(doubling, "cpu", None)
@@ -215,9 +207,7 @@ def test_a_batch_is_counted_with_one_line_per_metric(doubling: Doubling):
 
 
 @pytest.mark.parametrize("header", ["-4e6", "1e300", "-1e300"])
-def test_a_row_that_was_sent_long_ago_or_later_has_not_waited(
-    doubling: Doubling, header: str
-):
+def test_a_row_that_was_sent_long_ago_or_later_has_not_waited(doubling, header):
     counters = count(doubling, [b"1"], {0: {rows.SENT: header}}).counters
     assert counters["BabelgateQueueMs"] == 0
 
@@ -230,9 +220,7 @@ def test_a_time_that_is_no_number_is_none(doubling: Doubling, header: str):
     assert metrics.counters["BabelgateQueueMs"] == 0
 
 
-def test_metrics_that_fail_cost_no_batch(
-    doubling: Doubling, caplog: pytest.LogCaptureFixture
-):
+def test_metrics_that_fail_cost_no_batch(doubling, caplog):
     answers = ask(doubling, [b"1", b"2"], metrics=FakeMetrics(is_broken=True))
     assert results(answers) == [2, 4]
     assert caplog.messages == ["counting a batch failed with ValueError"]
@@ -249,9 +237,7 @@ def initialize(handler: Doubling, devices: str, gpu: int | None) -> None:
     ("device", "gpu", "kind", "index"),
     [("cpu", None, "cpu", 0), ("0", 0, "cuda", 0), ("0,2", 2, "cuda", 2)],
 )
-def test_a_handler_is_set_up_on_the_maps_device(
-    doubling: Doubling, device: str, gpu: int | None, kind: str, index: int
-):
+def test_a_handler_is_set_up_on_the_maps_device(doubling, device, gpu, kind, index):
     initialize(doubling, device, gpu)
     assert doubling.config is not None
     assert (doubling.config.device, doubling.config.device_index) == (kind, index)
@@ -267,9 +253,7 @@ def test_a_handler_is_set_up_on_the_maps_device(
         pytest.param("cpu", 0, "on cpu, TorchServe on 0", id="GPU unasked"),
     ],
 )
-def test_a_handler_refuses_to_start_on_another_device(
-    doubling: Doubling, device: str, gpu: int | None, says: str
-):
+def test_a_handler_refuses_to_start_on_another_device(doubling, device, gpu, says):
     # TorchServe reports only a RuntimeError; other errors end the process.
     with pytest.raises(RuntimeError, match=says):
         initialize(doubling, device, gpu)
@@ -288,7 +272,7 @@ def test_a_row_whose_deadline_has_passed_is_504_without_the_model(doubling: Doub
 
 
 def test_a_row_that_could_not_be_done_in_time_does_not_reach_the_model(
-    doubling: Doubling, monkeypatch: pytest.MonkeyPatch
+    doubling, monkeypatch
 ):
     clock = iter(range(0, 1000, 10))
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
@@ -297,9 +281,7 @@ def test_a_row_that_could_not_be_done_in_time_does_not_reach_the_model(
     assert results(ask(doubling, [b"2", b"3", b"4"], soon)) == [504, 6, 8]
 
 
-def test_a_row_that_nobody_waits_for_does_not_reach_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_row_that_nobody_waits_for_does_not_reach_the_model(tmp_path, monkeypatch):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     handler = Doubling()
     handler.start(ModelConfig(Path(), "cpu", 0, {}))

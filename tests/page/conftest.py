@@ -117,12 +117,7 @@ def serve_page(folder: Path, idle: dict[str, Tab], **given: str) -> Iterator[Run
 
 
 @pytest.fixture(scope="session")
-def running(
-    tmp_path_factory: pytest.TempPathFactory,
-    idle: dict[str, Tab],
-    browser: Browser,
-    pytestconfig: pytest.Config,
-) -> Stage:
+def running(tmp_path_factory, idle, browser, pytestconfig) -> Stage:
     """It ends before the browser does, which is why it asks for it."""
     folder = tmp_path_factory.mktemp("page")
     served = serve_page(folder, idle)

@@ -10,15 +10,13 @@ from playwright.sync_api import expect
 from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
 from tests.gateway.conftest import TASKS
-from tests.page.conftest import LANGUAGES, Tab, serve_page
+from tests.page.conftest import LANGUAGES, serve_page
 
 SENTENCE = "Where is the station?"
 
 
 @pytest.fixture(scope="module")
-def guarded(
-    tmp_path_factory: pytest.TempPathFactory, idle: dict[str, Tab]
-) -> Iterator[tuple[str, str]]:
+def guarded(tmp_path_factory, idle) -> Iterator[tuple[str, str]]:
     """The URL of a gateway that requires keys, and a key."""
     folder = tmp_path_factory.mktemp("guarded")
     database = f"sqlite:///{folder / 'keys.db'}"

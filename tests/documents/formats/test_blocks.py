@@ -54,9 +54,7 @@ def parse_all(content: str) -> None:
     [("utf-8", 2), ("utf-8-sig", 7), ("utf-16", 1 << 16), ("utf-16-be", 7)],
 )
 @pytest.mark.parametrize(("text", "count"), CASES.values(), ids=CASES)
-def test_all_bytes_come_back(
-    monkeypatch: pytest.MonkeyPatch, text: str, count: int, size: int, encoding: str
-):
+def test_all_bytes_come_back(monkeypatch, text, count, size, encoding):
     monkeypatch.setattr(blocks, "_CHUNK_BYTES", size)
     content = text.format(DC).encode(encoding)
     pieces = read(content)

@@ -87,9 +87,7 @@ class Office:
 
 
 @pytest.fixture(scope="module")
-def flat_pairs(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, tuple[Path, Path]]:
+def flat_pairs(request, tmp_path_factory) -> dict[str, tuple[Path, Path]]:
     """Each document as LibreOffice reads it, in one XML file, before and after its
     translation."""
     folder = tmp_path_factory.mktemp("office")
@@ -146,9 +144,7 @@ def list_texts(element: etree._Element) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("flat_pairs", "name"), NAMES, indirect=["flat_pairs"], scope="module"
 )
-def test_libreoffice_finds_the_same_structure_and_the_translations(
-    flat_pairs: dict[str, tuple[Path, Path]], name: str
-):
+def test_libreoffice_finds_the_same_structure_and_the_translations(flat_pairs, name):
     (structure, texts), (new_structure, new_texts) = map(read_flat, flat_pairs[name])
     assert new_structure == structure
     assert [t.casefold() for t in new_texts] == [t.casefold() for t in texts]

@@ -70,9 +70,7 @@ def open_site(folder: Path, database: str, limits: str | None = None) -> Iterato
 
 
 @pytest.fixture(scope="module", params=["SQLite and memory", "PostgreSQL and Redis"])
-def site(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Site]:
+def site(request, tmp_path_factory) -> Iterator[Site]:
     """One for all tests here that leave it as it is."""
     folder = tmp_path_factory.mktemp("site")
     if request.param == "SQLite and memory":

@@ -105,9 +105,7 @@ def test_what_is_no_directory_or_no_json_is_refused(directory: Path):
         *("cropped", "cropped to a number", "not cropped after all"),
     ],
 )
-def test_the_size_that_a_model_takes_is_read(
-    config: dict[str, Any], expected: InputSize, directory: Path
-):
+def test_the_size_that_a_model_takes_is_read(config, expected, directory):
     write(directory, "preprocessor_config.json", config)
     assert read_input_size(directory) == expected
 

@@ -31,9 +31,7 @@ from handlers.engine.inference import choose_device, infer
     ],
     ids=str,
 )
-def test_an_error_of_a_library_is_ours_if_it_is_about_the_device(
-    error: Exception, kind: type[Exception] | None
-):
+def test_an_error_of_a_library_is_ours_if_it_is_about_the_device(error, kind):
     with pytest.raises(kind or type(error)) as caught, device_errors():
         raise error
     assert (caught.value.__cause__ if kind else caught.value) is error

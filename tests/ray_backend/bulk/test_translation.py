@@ -81,11 +81,7 @@ def handler(models: Catalog) -> TranslationHandler:
 
 
 @pytest.fixture(scope="module")
-def client(
-    models: Catalog,
-    handler: TranslationHandler,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[FlaskClient]:
+def client(models, handler, tmp_path_factory) -> Iterator[FlaskClient]:
     folder = tmp_path_factory.mktemp("gateway")
     values = {"database_url": f"sqlite:///{folder}/db", "documents": folder}
     made: list[Readers] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,9 +53,7 @@ def touch_later(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [touch_later, Path.unlink])
-def test_a_changed_file_means_a_new_path(
-    change: Callable[[Path], object], model: Path, tmp_path: Path
-):
+def test_a_changed_file_means_a_new_path(change, model, tmp_path):
     before = converted_path(model, tmp_path, "int8")
     assert converted_path(model, tmp_path, "int8") == before
     assert converted_path(model, tmp_path, "float16") != before
@@ -73,7 +70,7 @@ def test_all_languages_are_in_the_vocabulary_at_their_ids(converted: Path, tiny:
 
 
 def test_however_the_weights_are_stored_the_result_is_the_same(
-    converted: Path, model: Path, tmp_path: Path
+    converted, model, tmp_path
 ):
     weights = load_file(model / "model.safetensors")
     torch.save(weights, model / "pytorch_model.bin")
@@ -95,9 +92,7 @@ def write_pointer(path: Path) -> None:
     ("damage", "file"),
     [(cut_short, "sentencepiece.bpe.model"), (write_pointer, "model.safetensors")],
 )
-def test_a_damaged_model_is_refused_and_leaves_nothing(
-    damage: Callable[[Path], None], file: str, model: Path, tmp_path: Path
-):
+def test_a_damaged_model_is_refused_and_leaves_nothing(damage, file, model, tmp_path):
     damage(model / file)
     with pytest.raises(ModelError, match=f"{model} cannot be converted: "):
         convert(model, tmp_path / "cache", "int8")
@@ -105,7 +100,7 @@ def test_a_damaged_model_is_refused_and_leaves_nothing(
 
 
 def test_where_another_process_was_quicker_its_result_is_taken(
-    converted: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    converted, model, tmp_path, monkeypatch
 ):
     theirs = converted_path(model, tmp_path, "int8")
 
@@ -136,12 +131,7 @@ def flip_a_byte(path: Path) -> None:
     ],
 )
 def test_a_damaged_conversion_is_made_again_and_the_log_says_why(
-    model: Path,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    file: str,
-    damage: Callable[[Path], object],
-    said: str,
+    model, tmp_path, caplog, file, damage, said
 ):
     out = convert(model, tmp_path / "cache", "int8")
     whole = (out / "model.bin").read_bytes()

@@ -117,11 +117,7 @@ def test_weights_have_the_precision_that_was_asked_for(blip2: Path):
     ],
 )
 def test_what_a_model_says_of_itself_changes_no_caption(
-    model: str,
-    file: str,
-    changes: dict[str, Any],
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
+    model, file, changes, request, tmp_path
 ):
     usual = request.getfixturevalue(model)
     other = shutil.copytree(usual, tmp_path / "other")
