@@ -129,9 +129,7 @@ def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "gives_way"), [("nginx", False), ("gateway", True), ("documents", True)]
 )
-def test_a_program_writes_for_its_owner_only_and_all_but_nginx_give_way(
-    tmp_path, name, gives_way
-):
+def test_a_program_writes_for_its_owner_and_gives_way(tmp_path, name, gives_way):
     shared, log = tmp_path / "shared", tmp_path / f"logs/{name}.log"
     for folder in (shared, log.parent):
         folder.mkdir(mode=0o755)

@@ -67,9 +67,7 @@ def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeMachine
 
 
 @pytest.mark.parametrize("uid", [0, 1000], ids=["root", "another user"])
-def test_packages_are_installed_by_one_call_without_starting_their_servers(
-    make_machine, uid
-):
+def test_packages_are_installed_by_one_call_and_do_not_start(make_machine, uid):
     calls = make_machine("nginx chromium postgres", uid=uid, has_systemd=True)
     wanted = (NGINX, CHROMIUM, POSTGRESQL)
     assert find(NGINX) is None

@@ -80,9 +80,7 @@ def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path):
         (True, ["token", "key"], None),
     ],
 )
-def test_a_machine_that_joins_needs_the_heads_secrets(
-    tmp_path, is_door, copied, missing
-):
+def test_a_machine_needs_the_heads_secrets(tmp_path, is_door, copied, missing):
     stack = make_stack(tmp_path, head="10.0.0.1:7800", is_door=is_door)
     found = make_cluster(stack)
     for name in copied:

@@ -115,9 +115,7 @@ def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
     wait_until(lambda: supervision.start_stopped() == [])
 
 
-def test_while_supervisord_is_stopped_programs_go_on_and_it_is_told_from_none(
-    small, monkeypatch
-):
+def test_programs_go_on_while_supervisord_is_stopped(small, monkeypatch):
     monkeypatch.setattr("deploy.supervision._ALIVE_S", 1)
     assert not Supervision(small).is_running()
     wait, write = "while ! [ -e go ]; do sleep 0.1; done", f"head -c {SIZE} /dev/zero"

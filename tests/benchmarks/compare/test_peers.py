@@ -113,18 +113,14 @@ def test_every_package_of_a_peer_is_pinned_once():
 @pytest.mark.parametrize(
     ("gpus", "engine"), [(0, "transformers"), (16, "ctranslate2")], ids=str
 )
-def test_what_a_peer_lacks_the_packages_for_is_said(
-    tmp_path, monkeypatch, gpus, engine
-):
+def test_what_a_peer_cannot_run_is_said(tmp_path, monkeypatch, gpus, engine):
     monkeypatch.setattr(running, "count_gpus", lambda: gpus)
     map_path = write_map(tmp_path / "map.json", {"engine": engine})
     with pytest.raises(StackError, match="CTranslate2 on the CPU"):
         launch.choose(map_path, tmp_path)
 
 
-def test_a_peer_that_does_not_come_up_is_said_with_the_end_of_its_log(
-    options, tmp_path
-):
+def test_a_peer_that_does_not_come_up_shows_the_end_of_its_log(options, tmp_path):
     broken = Peer("nothing")
     with (
         pytest.raises(

@@ -239,9 +239,7 @@ def invoke(folder: Path, *options: str, text: str = SCENARIO) -> tuple[Result, A
     ],
     ids=["agrees", "rate", "batch"],
 )
-def test_a_simulation_is_compared_with_a_measurement(
-    tmp_path, differs, exit_code, message
-):
+def test_figures_are_compared_with_measured_ones(tmp_path, differs, exit_code, message):
     two = FULL | {"requests_per_s": 800.0, "level": 8, "replicas": 2}
     path = tmp_path / "measured.json"
     path.write_text(json.dumps({"results": {"loads": [FULL | differs, two]}}), "utf-8")

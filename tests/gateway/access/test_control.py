@@ -57,9 +57,7 @@ def test_a_wrong_key_is_refused(make_guarded, keys, change):
     assert 'error="invalid_token"' in response.headers["WWW-Authenticate"]
 
 
-def test_a_key_that_is_made_is_known_at_once_and_a_revoked_one_soon_unknown(
-    make_guarded, keys
-):
+def test_a_new_key_is_known_at_once_and_a_revoked_one_soon_not(make_guarded, keys):
     client = make_guarded()
     token = keys.add("cat", Grant())
     assert post(client, token).json == {"translated": "ko:Hello"}
@@ -142,9 +140,7 @@ def test_an_upload_has_its_key_in_a_header_or_in_the_query(make_guarded, keys):
     )
 
 
-def test_characters_are_code_points_of_the_texts_that_were_translated(
-    make_guarded, keys, torchserve
-):
+def test_characters_are_code_points_of_translated_texts(make_guarded, keys, torchserve):
     client, token = make_guarded(), keys.add("cat", Grant(characters_per_month=20))
     assert post(client, token, src_text=["né 😀", " "]).status_code == 200  # 4 and 1
     assert post(client, token, src_text=[]).status_code == 422
@@ -175,9 +171,7 @@ def test_what_is_billed_is_what_is_counted(make_guarded, keys):
     assert usage.json == {"character_count": 9, "character_limit": 100}
 
 
-def test_a_request_that_is_refused_for_its_quota_is_not_counted_as_one(
-    make_guarded, keys
-):
+def test_a_request_that_its_quota_refuses_is_not_counted(make_guarded, keys):
     grant = Grant(characters_per_month=6, requests_per_minute=1, burst=2)
     client, token = make_guarded(), keys.add("cat", grant)
     assert [post(client, token).status_code for _ in range(4)] == [200, 403, 403, 403]

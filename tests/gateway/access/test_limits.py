@@ -177,9 +177,7 @@ def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog, monkeyp
         limiter.close()
 
 
-def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(
-    tmp_path, monkeypatch
-):
+def test_a_process_that_keeps_the_lock_delays_nobody(tmp_path, monkeypatch):
     limiter = Limiter(tmp_path)
     monkeypatch.setattr("gateway.shared_memory._LOCK_S", 0)
     with Lock(tmp_path / "lock").hold(), pytest.raises(KeysUnavailable):

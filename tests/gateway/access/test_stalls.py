@@ -114,9 +114,7 @@ Stall = Callable[[Site], AbstractContextManager[None]]
         pytest.param(lambda site: site.proxy.cut(), False, id="cut"),
     ],
 )
-def test_a_database_that_does_not_answer_stops_nobody_and_loses_nothing(
-    request, site, stall, is_asked
-):
+def test_a_database_that_does_not_answer_stops_nobody(request, site, stall, is_asked):
     name = request.node.callspec.id
     token = site.storage.add(name, Grant())
     assert site.send(token, REQUESTS) == {200: REQUESTS}

@@ -144,9 +144,7 @@ def test_of_several_processes_only_what_dead_ones_have_reserved_is_free(folder):
     assert other.read(KEY) == Usage(100, 100)
 
 
-def test_what_ends_while_another_process_has_the_lock_counts_afterwards(
-    folder, monkeypatch
-):
+def test_what_ends_while_the_lock_is_held_counts_afterwards(folder, monkeypatch):
     ledger, held = UsageLedger(folder), Lock(folder / "lock")
     monkeypatch.setattr("gateway.shared_memory._LOCK_S", 0)
     with ExitStack() as other:

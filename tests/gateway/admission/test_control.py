@@ -40,9 +40,7 @@ class Slow(StatelessBackend):
         return {}
 
 
-def test_what_a_client_that_has_gone_had_announced_is_in_nobodys_way(
-    tmp_path, monkeypatch
-):
+def test_rows_of_a_client_that_has_gone_are_in_nobodys_way(tmp_path, monkeypatch):
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     backend = Slow()
     admission = Admission(backend, [KO], tmp_path / ROWS_FILE.parent)

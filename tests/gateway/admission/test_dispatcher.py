@@ -285,7 +285,7 @@ def test_a_row_that_nobody_answers_in_time_is_not_sent():
     ],
 )
 @pytest.mark.parametrize("left_s", [-1.0, 0.5])
-def test_a_row_without_enough_time_is_refused_only_because_of_others(
+def test_a_late_row_is_overload_because_of_others(
     is_answered, problem, left_s, monkeypatch
 ):
     now = 1000.0

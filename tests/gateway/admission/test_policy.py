@@ -179,9 +179,7 @@ def test_a_late_request_may_test_how_fast_an_idle_model_is(seen, changes, expect
         ),
     ],
 )
-def test_until_a_clients_end_every_other_client_gets_its_share(
-    announced, client, turns
-):
+def test_every_other_client_gets_its_share_meanwhile(announced, client, turns):
     work = AnnouncedWork()
     for other, cost in announced.items():
         work.add(other, cost, 3)

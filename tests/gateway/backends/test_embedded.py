@@ -159,9 +159,7 @@ def begin(slow: type[Slow], ask: Ask, text: str) -> gevent.Greenlet[..., Any]:
     return running
 
 
-def test_a_queue_is_bounded_what_is_late_or_given_up_is_not_run_and_all_is_counted(
-    slow,
-):
+def test_a_queue_is_bounded_and_what_is_late_or_given_up_is_not_run(slow):
     registry = CollectorRegistry()
     model = make_model(batch_size=2, queue_size=6)
     with serve(slow, model, registry=registry) as (backend, ask):
@@ -265,9 +263,7 @@ def test_close_answers_what_it_has_taken_and_refuses_the_rest(slow):
 
 
 @pytest.mark.parametrize("placement", ["language", "device"])
-def test_languages_of_a_device_share_one_model_whatever_the_placement(
-    tmp_path, placement
-):
+def test_languages_of_a_device_share_one_model(tmp_path, placement):
     devices = {"ko": "0", "en": "1", "fr": "0", "pt": ["0", "1"], "de": "cpu"}
     content = {"cuda_id": devices, "translation": {"placement": placement}}
     content["classification"] = {"devices": "0"}

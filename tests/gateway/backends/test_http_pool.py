@@ -59,7 +59,7 @@ ERRORS = {
     [("sendall", None), ("recv", None), ("recv", HealthProbe(0.01, lambda: None))],
     ids=["sending", "waiting", "waiting with a probe"],
 )
-def test_the_system_says_why_a_connection_has_ended(
+def test_the_system_says_why_it_ended(
     channel, monkeypatch, when, probe, error, expected
 ):
     def fail(*_: object) -> None:

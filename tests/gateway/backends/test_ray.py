@@ -91,9 +91,7 @@ def test_a_replica_gets_the_row_the_key_and_the_time_of_the_attempt(backend, ing
     }
 
 
-def test_one_connection_serves_many_rows_also_after_one_that_has_its_answer_is_given_up(
-    backend, ingress
-):
+def test_one_connection_serves_many_rows(backend, ingress):
     row = write_row(ITEM)
     backend.predict("ko", row, deadline=time.monotonic() + 60)
     row.cancellation.cancel()
@@ -136,7 +134,7 @@ def test_a_single_address_is_asked_again_on_a_new_connection(
     ],
     ids=["ended", "loading at last", "another key", "no application"],
 )
-def test_a_row_that_fails_everywhere_is_given_up(
+def test_a_row_that_fails_everywhere_ends(
     backend, ingress, monkeypatch, faults, asked, says
 ):
     monkeypatch.setattr(ray, "_LAST_PAUSE_S", 0.0)
@@ -155,7 +153,7 @@ def test_a_row_that_fails_everywhere_is_given_up(
         ("row-out-of-memory", 503, "out-of-memory"),
     ],
 )
-def test_what_a_handler_says_of_a_row_is_not_asked_twice(
+def test_a_handlers_refusal_is_not_asked_twice(
     backend, ingress, behaviour, status, slug
 ):
     ingress[0].will(behaviour)
@@ -204,7 +202,7 @@ def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, c
         predict(backend)
 
 
-def test_an_address_that_takes_no_connection_costs_less_than_the_deadline(
+def test_an_address_without_connections_costs_no_deadline(
     backend, ingress, monkeypatch
 ):
     monkeypatch.setattr("gateway.backends.http_pool._CONNECT_S", 0.05)
@@ -225,9 +223,7 @@ def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "_OPTIONS", options)
 
 
-def test_a_link_that_is_cut_during_an_answer_is_noticed_before_the_deadline(
-    quick_probes, backend, ingress
-):
+def test_a_link_that_is_cut_during_an_answer_is_noticed(quick_probes, backend, ingress):
     ingress[0].will("hang")
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(predict, backend, timeout_s=10_000)
@@ -236,9 +232,7 @@ def test_a_link_that_is_cut_during_an_answer_is_noticed_before_the_deadline(
             assert asked.result() == TRANSLATED
 
 
-def test_a_link_that_was_cut_before_the_row_is_noticed_before_the_deadline(
-    quick_probes, backend, ingress
-):
+def test_a_link_that_was_cut_before_the_row_is_noticed(quick_probes, backend, ingress):
     predict(backend)
     with ingress[0].cut():
         assert predict(backend, timeout_s=10_000) == TRANSLATED
@@ -259,9 +253,7 @@ def test_a_replica_that_hangs_does_not_use_up_the_deadline(backend, ingress):
     assert predict(backend, timeout_s=2) == TRANSLATED
 
 
-def test_nobody_waits_for_a_model_without_replicas_until_it_comes_back(
-    backend, ingress, monkeypatch
-):
+def test_nobody_waits_for_a_model_without_replicas(backend, ingress, monkeypatch):
     """Serve's own proxy says nothing to a row, nor to a look at the state."""
     monkeypatch.setattr(ray, "_QUIET_S", 0.05)
     monkeypatch.setattr(ray, "_LOOK_S", 0.05)
@@ -278,9 +270,7 @@ def test_nobody_waits_for_a_model_without_replicas_until_it_comes_back(
     assert predict(backend) == TRANSLATED
 
 
-def test_a_slow_answer_of_a_model_that_is_there_is_waited_for(
-    backend, ingress, monkeypatch
-):
+def test_a_slow_answer_of_a_model_is_waited_for(backend, ingress, monkeypatch):
     monkeypatch.setattr(ray, "_QUIET_S", 0.05)
     ingress[0].will("wait-for-look")
     assert predict(backend, timeout_s=10_000) == TRANSLATED
@@ -336,9 +326,7 @@ def rest(addresses: Addresses, wanted: str) -> None:
             address.breaker.open()
 
 
-def test_all_addresses_are_asked_and_one_that_has_rested_by_one_row(
-    addresses, monkeypatch
-):
+def test_an_address_that_has_rested_is_tried_by_one_row(addresses, monkeypatch):
     now_s = NOW
     monkeypatch.setattr("time.monotonic", lambda: now_s)
     first = Counter(name(addresses.arrange()[0]) for _ in range(300))
@@ -371,9 +359,7 @@ def find_state(backend: RayBackend) -> ModelState:
         ("hang", "No replica answers."),
     ],
 )
-def test_a_model_is_ready_where_one_replica_is_and_else_says_why_not(
-    backend, ingress, monkeypatch, state, reason
-):
+def test_a_model_is_ready_or_says_why_not(backend, ingress, monkeypatch, state, reason):
     monkeypatch.setattr("gateway.backends.backend._STATES_S", 0.0)
     monkeypatch.setattr(ray, "_LOOK_S", 0.2)
     ingress[0].state = state
@@ -492,7 +478,7 @@ def test_a_row_with_little_time_does_not_spend_it_on_looks(scene, remaining_s, a
         pytest.param([(5, 20), (12, 20)] * 3, 30, 30, id="one that varies"),
     ],
 )
-def test_an_attempt_gets_half_of_the_time_unless_the_model_usually_needs_more(
+def test_an_attempt_gets_half_of_the_time_or_what_is_usual(
     answers, remaining_s, limit_s
 ):
     timeout = AttemptTimeout()

@@ -38,9 +38,7 @@ def predict(backend: TorchServeBackend, *, timeout_s: float = 60):
     return backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + timeout_s)
 
 
-def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
-    backend, torchserve
-):
+def test_torchserve_gets_the_row_the_key_and_the_deadline(backend, torchserve):
     deadline = time.monotonic() + 60
     row = RowRequest(b"\xff\xd8\xff\0", "application/octet-stream", {"top_k": "5"})
     backend.predict("classification", row, deadline=deadline)
@@ -52,9 +50,7 @@ def test_torchserve_gets_the_row_the_key_and_the_deadline_and_no_clients_header(
     assert call.headers["X-Deadline-Ms"] == str(int(deadline * 1000))
 
 
-def test_a_restart_with_new_keys_and_a_died_worker_cost_no_translation(
-    backend, torchserve
-):
+def test_new_keys_and_a_died_worker_cost_no_translation(backend, torchserve):
     torchserve.close_connections()
     torchserve.rotate_keys("second")
     torchserve.will("worker-died")
@@ -78,9 +74,7 @@ DEATHS = ["worker-died", "worker-killed", "batch-failed", "close", "cut"]
 
 
 @pytest.mark.parametrize("death", DEATHS)
-def test_a_died_worker_is_tried_again_on_a_new_connection_and_no_third_time(
-    backend, torchserve, death
-):
+def test_a_died_worker_is_tried_once_more(backend, torchserve, death):
     torchserve.will(death)
     assert predict(backend)["translated"] == "ko:Hello"
     first, second = torchserve.calls
@@ -105,7 +99,7 @@ def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypa
     assert torchserve.looks == 1
 
 
-def test_a_model_that_does_not_answer_is_waited_for_until_the_deadline(
+def test_a_silent_model_is_waited_for_until_the_deadline(
     backend, torchserve, monkeypatch
 ):
     # It is no limit of an answer.

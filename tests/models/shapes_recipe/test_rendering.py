@@ -30,9 +30,7 @@ BLUE_CROSS = Figure("cross", "blue", COLOURS["blue"], 0.2, (0.7, 0.5))
     ],
     ids=["beside", "below", "on the diagonal"],
 )
-def test_a_caption_begins_with_the_left_or_upper_figure(
-    ring, cross, relation, is_clear
-):
+def test_a_caption_begins_left_or_above(ring, cross, relation, is_clear):
     one, other = replace(RED_RING, centre=ring), replace(BLUE_CROSS, centre=cross)
     caption = f"a small red ring {relation} a large blue cross"
     for figures in ((one, other), (other, one)):
