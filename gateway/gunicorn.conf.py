@@ -11,6 +11,7 @@ from contract import variables
 from contract.cpus import count_cpus
 from gateway.settings import read_settings
 from text.langid import load_model
+from text.spelling import load_spelling
 
 # Loopback only: clients ask nginx.
 bind = variables.GATEWAY_BIND.read()
@@ -68,6 +69,7 @@ def on_starting(server: Any) -> None:
     """The workers share the model by which languages are identified. Metrics of the last
     life must not be added to this one's."""
     load_model()
+    load_spelling()
     given = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if given:
         folder = Path(given)

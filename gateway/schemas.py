@@ -24,11 +24,19 @@ from pydantic import (
 )
 
 from contract.dialects import KEY_FIELDS
+from contract.languages import LANGUAGES
 from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
 from contract.validation import kind, list_faults, suggest
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from text.errors import LanguageNotServed
-from text.options import AUTO, TAGS, TranslationRequest, read_source, read_target
+from text.options import (
+    AUTO,
+    TAGS,
+    TranslationRequest,
+    read_candidates,
+    read_source,
+    read_target,
+)
 
 #: The most unknown fields that an answer names.
 _MOST_UNKNOWN = 5
@@ -60,6 +68,7 @@ Texts = Annotated[
 _Code = Annotated[
     Text, Field(examples=["en"], json_schema_extra={"format": "language code"})
 ]
+_Candidates = Annotated[list[_Code], Field(min_length=1, max_length=len(LANGUAGES))]
 
 
 class Schema(BaseModel):
@@ -90,6 +99,18 @@ class TranslationBody(Schema):
     )
     glossary: Text | None = Field(
         None, description="The id or name of a glossary whose terms are used."
+    )
+    languages: _Candidates | None = Field(
+        None, description="The languages that a text may be in, where it is identified."
+    )
+
+
+class IdentificationBody(Schema):
+    """The body of `POST /identify`; `limit_identification` adds a stack's limit."""
+
+    src_text: str | list[str]
+    languages: _Candidates | None = Field(
+        None, description="The languages that a text may be in."
     )
 
 
@@ -133,9 +154,10 @@ class DetectionParameters(Schema):
 
 @dataclass(frozen=True)
 class TranslationLimits:
-    """The limits of a request: languages to translate into, and how much at once."""
+    """The limits of a request: languages to translate into and from, and how much at once."""
 
     targets: tuple[str, ...]
+    sources: tuple[str, ...]
     max_texts: int
     max_beam_size: int
     max_alternatives: int
@@ -167,6 +189,7 @@ def parse_translation(
         beam_size=given.beam_size,
         alternatives=given.alternatives,
         glossaries=(given.glossary,) if given.glossary else (),
+        languages=_read_candidates(given.languages, limits.sources),
     )
 
 
@@ -179,10 +202,13 @@ def parse_document(
     return DocumentRequest(source, target, given.glossary or None)
 
 
-def parse_identification(content: Mapping[str, Any], max_texts: int) -> str | list[str]:
-    """The text in a body's JSON object, or the list of texts. Raises InvalidRequest."""
-    given = _validate(limit_identification(max_texts), content)
-    return given.model_dump()["src_text"]  # type: ignore[no-any-return]
+def parse_identification(
+    content: Mapping[str, Any], limits: TranslationLimits
+) -> tuple[str | list[str], tuple[str, ...]]:
+    """The text in a body's JSON object, or the list of texts, and the languages that it may be
+    in. Raises InvalidRequest or UnknownLanguage."""
+    given = _validate(limit_identification(limits.max_texts), content)
+    return given.src_text, _read_candidates(given.languages, limits.sources)
 
 
 def parse_parameters(schema: type[Schema], given: Mapping[str, str]) -> dict[str, str]:
@@ -224,10 +250,12 @@ def limit_translation(limits: TranslationLimits) -> type[TranslationBody]:
 
 
 @cache
-def limit_identification(max_texts: int) -> type[Schema]:
-    """The schema of a stack's bodies of `POST /identify`."""
+def limit_identification(max_texts: int) -> type[IdentificationBody]:
+    """The schema of a stack's bodies."""
     return create_model(
-        "IdentificationBody", __base__=Schema, src_text=_limit_texts(max_texts)
+        "IdentificationBody",
+        __base__=IdentificationBody,
+        src_text=_limit_texts(max_texts),
     )
 
 
@@ -402,5 +430,14 @@ def _read_languages(
     """Read the source, None if it is to be identified, and the target."""
     try:
         return read_source(given.src_lang, served), read_target(given.tgt_lang, served)
+    except LanguageNotServed as error:
+        raise UnknownLanguage(error) from error
+
+
+def _read_candidates(
+    given: Sequence[str] | None, known: Sequence[str]
+) -> tuple[str, ...]:
+    try:
+        return read_candidates(given or (), known)
     except LanguageNotServed as error:
         raise UnknownLanguage(error) from error

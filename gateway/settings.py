@@ -145,8 +145,8 @@ class Settings(BaseSettings):
     )
     identifier: Literal["py3langid", "lingua"] = Field(
         "py3langid",
-        description="The library that identifies languages. `lingua` is better with "
-        "single words, but needs more memory and time. `make up` installs it.",
+        description="The library that identifies languages. `lingua` needs more "
+        "memory and time, and leaves more short texts unidentified. `make up` installs it.",
     )
     cors_origins: str = Field(
         "*",

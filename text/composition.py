@@ -21,7 +21,7 @@ from text.document import (
 )
 from text.errors import NotWellFormed, SentenceRefused, TextError
 from text.langid import UNDETERMINED, Guess, Identifier
-from text.options import Tags, TranslationRequest
+from text.options import TranslationRequest
 from text.orthography import mend, to_capitals, to_sentence_case
 from text.placeholders import Placeholder, Role, restore
 from text.terms import Choice, settle
@@ -91,9 +91,11 @@ class TranslatedText:
     characters: int = 0
 
 
-def identify(identifier: Identifier, text: str, tags: Tags | None) -> Guess:
+def identify(identifier: Identifier, text: str, wanted: TranslationRequest) -> Guess:
     """The language of a text, whose tags say nothing of it."""
-    return identifier.identify(markup_runs.strip(text[:_LOOKED_AT]) if tags else text)
+    if wanted.tags:
+        text = markup_runs.strip(text[:_LOOKED_AT])
+    return identifier.identify(text, wanted.languages)
 
 
 class TranslationPlan:
@@ -374,7 +376,7 @@ def _read(request: TranslationRequest, identifier: Identifier) -> TranslationPla
         if request.tags and request.tags.is_xml:
             markup_runs.check_xml(text)
         if not request.source:
-            guess = identify(identifier, text, request.tags)
+            guess = identify(identifier, text, request)
         plan = TranslationPlan(request, [guess], sys.maxsize)
         plan.read(collect(plan.job, scan(plan.job)))
         return plan

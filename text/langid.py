@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
-from operator import itemgetter
 
 import regex
 from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
 
 from contract.languages import SCRIPTS
+from text.spelling import load_spelling, split_words
 
 #: ISO 639's code for an unidentified language.
 UNDETERMINED = "und"
@@ -19,19 +20,17 @@ UNDETERMINED = "und"
 #: the guesses between 0.5 and 0.7 were right, and 80 % of those below.
 MIN_CONFIDENCE = 0.5
 
-#: Words that people type first; they are too short for statistics.
-_GREETINGS = {
-    "de": "hallo danke ja nein tschüss bitte",
-    "en": "hello hi hey bye goodbye thanks yes please sorry welcome",
-    "es": "hola gracias adiós sí",
-    "fr": "bonjour merci salut oui bonsoir",
-    "id": "halo makasih",
-    "it": "ciao grazie buongiorno prego",
-    "pt": "olá oi obrigado obrigada tchau",
-}
-_BY_GREETING = {
-    word: language for language, words in _GREETINGS.items() for word in words.split()
-}
+#: The language of a text with at most these is told by its spelling as well: 92 % of 2,036
+#: held-out texts in 14 languages are identified so, 80 % without.
+_FEW_WORDS = 3
+_FEW_CHARACTERS = 60
+#: The weight of statistics beside that of spelling.
+_STATISTICS = 0.6
+_LEAST_SHARE = 1e-6
+#: The logarithm of how much rarer a text is in any language that is no candidate. With -3, 3 %
+#: fewer texts are identified, and 8 % more of those in other languages are `und`.
+_UNEXPECTED = -5.0
+
 #: Koreans also write Chinese characters.
 _READ_AS_WELL = {"ko": ("Han",)}
 _MOST_COMMON = ("Latin",)
@@ -39,7 +38,8 @@ _MOST_COMMON = ("Latin",)
 _ENOUGH = 2000
 #: The work that each text takes beside its characters, in characters.
 _TEXT_CHARACTERS = 150
-_LETTER = regex.compile(r"\p{L}")
+#: The long vowel of Japanese is a letter of no script.
+_LETTER = regex.compile(r"(?!\p{Script=Common})\p{L}")
 _ADDRESS = regex.compile(r"(?<!\S)\S(?:(?!://|@)\S)*+(?:://|@)\S++")
 
 
@@ -54,7 +54,8 @@ class Guess:
 
 
 #: Languages and their shares, in any order.
-Rank = Callable[[str], Iterable[tuple[str, float]]]
+Shares = Iterable[tuple[str, float]]
+Rank = Callable[[str], Shares]
 
 
 class Identifier:
@@ -63,38 +64,67 @@ class Identifier:
     def __init__(self, languages: Iterable[str], *, library: str = "py3langid") -> None:
         self._languages = frozenset(languages)
         self._rank = LIBRARIES[library](self._languages)
+        self._has_shares_of_all = library == "py3langid"
 
-    def rank(self, text: str) -> list[Guess]:
-        """The languages that `text` may be in, likeliest first. Empty if it has no letters."""
-        text = _ADDRESS.sub(" ", text[:_ENOUGH])
+    def rank(self, text: str, languages: Collection[str] = ()) -> list[Guess]:
+        """The languages that `text` may be in, likeliest first: those of `languages`, if there
+        are any. Empty if it has no letters, or none of their scripts."""
+        text = _ADDRESS.sub(" ", text[:_ENOUGH]).strip()
         letters = len(_LETTER.findall(text))
-        if not letters:
-            return []
-        greeted = _BY_GREETING.get(text.strip(" .!?¡¿,").lower())
-        if greeted in self._languages:
-            return [Guess(greeted, 1.0)]
-        ranked = sorted(self._rank(text), key=itemgetter(1), reverse=True)
+        candidates = self._languages.intersection(languages or self._languages)
         # Japanese text has Chinese letters too, but Chinese text has no kana.
         is_written_in = {
-            scripts: len(_letters_of(scripts).findall(text)) * 2 > letters
-            for scripts in {_scripts_of(language) for language, _ in ranked}
+            scripts: not letters
+            or len(_letters_of(scripts).findall(text)) * 2 > letters
+            for scripts in set(map(_scripts_of, candidates))
         }
-        possible = [
-            Guess(language, float(share))
-            for language, share in ranked
-            if is_written_in[_scripts_of(language)]
-        ]
-        total = sum(guess.confidence for guess in possible)
-        if not total:
+        possible = {one for one in candidates if is_written_in[_scripts_of(one)]}
+        if languages and len(possible) == 1:
+            return [Guess(possible.pop(), 1.0)]
+        if not letters:
             return []
-        return [Guess(g.language, round(g.confidence / total, 4)) for g in possible]
+        is_short = len(text) <= _FEW_CHARACTERS and len(text.split()) <= _FEW_WORDS
+        weigh = self._weigh_words if is_short else self._weigh
+        return [
+            Guess(language, round(share, 4))
+            for language, share in sorted(weigh(text, possible), key=_by_share)
+        ]
 
-    def identify(self, text: str) -> Guess:
+    def identify(self, text: str, languages: Collection[str] = ()) -> Guess:
         """The likeliest language, or `und` if there is too little evidence."""
-        best, *_ = self.rank(text) or [Guess("", 0.0)]
+        best, *_ = self.rank(text, languages) or [Guess("", 0.0)]
         if best.confidence < MIN_CONFIDENCE:
             return Guess(UNDETERMINED, best.confidence, best.language)
         return best
+
+    def _weigh(self, text: str, possible: Set[str]) -> Shares:
+        """The possible languages' shares, which are 1 together."""
+        found = [(one, float(n)) for one, n in self._rank(text) if one in possible]
+        total = sum(share for _, share in found)
+        return [(language, share / total) for language, share in found if total]
+
+    def _weigh_words(self, text: str, possible: Set[str]) -> Shares:
+        """The same for a few words. Other languages than the possible ones have shares too."""
+        words, spelling = split_words(text), load_spelling()
+        speakers = spelling.list_speakers(words) & possible
+        if speakers:
+            # A word that several languages share tells none of them.
+            share = 1.0 if len(speakers) == 1 else 1 / (len(speakers) + 1)
+            return [(language, share) for language in speakers]
+        if not self._has_shares_of_all:
+            return self._weigh(text, possible)
+        shares = dict(load_model().rank(text))
+        weights, mixture = spelling.weigh(words)
+        scale = _STATISTICS * math.sqrt(len(text.encode(errors="replace")))
+        for language in possible | shares.keys() | weights.keys():
+            weight = weights.get(language, mixture)
+            if language not in possible:
+                weight = max(weight, mixture) + _UNEXPECTED
+            share = max(shares.get(language, 0.0), _LEAST_SHARE)
+            weights[language] = weight + scale * math.log(share)
+        most = max(weights.values())
+        total = sum(math.exp(weight - most) for weight in weights.values())
+        return [(one, math.exp(weights[one] - most) / total) for one in possible]
 
 
 def weigh_identification(text: str) -> int:
@@ -124,7 +154,7 @@ def _rank_with_lingua(languages: frozenset[str]) -> Rank:
     served = [known for known, code in codes.items() if code in languages]
     detector = LanguageDetectorBuilder.from_languages(*served).build()
 
-    def rank(text: str) -> Iterable[tuple[str, float]]:
+    def rank(text: str) -> Shares:
         for found in detector.compute_language_confidence_values(text):
             yield codes[found.language], found.value
 
@@ -136,6 +166,11 @@ LIBRARIES: Mapping[str, Callable[[frozenset[str]], Rank]] = {
     "py3langid": _rank_with_py3langid,
     "lingua": _rank_with_lingua,
 }
+
+
+def _by_share(found: tuple[str, float]) -> tuple[float, str]:
+    language, share = found
+    return -share, language
 
 
 @cache

@@ -55,6 +55,8 @@ class TranslationRequest:
     alternatives: int = ALTERNATIVES.default
     #: Ids or names of glossaries; an entry of an earlier one wins.
     glossaries: tuple[str, ...] = ()
+    #: The languages that a text may be in where it is identified; any, if there are none.
+    languages: tuple[str, ...] = ()
 
 
 def read_source(code: str, served: Sequence[str]) -> str | None:
@@ -66,6 +68,16 @@ def read_source(code: str, served: Sequence[str]) -> str | None:
     if not (2 <= len(language) <= 3 and language.isascii() and language.isalpha()):
         raise LanguageNotServed("src_lang", code[:40], served)
     return language
+
+
+def read_candidates(codes: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Read the languages that a text may be in. Raises LanguageNotServed for one that the model
+    does not read."""
+    languages = tuple(map(normalize_language, codes))
+    for index, language in enumerate(languages):
+        if language not in known:
+            raise LanguageNotServed(f"languages[{index}]", codes[index][:40], known)
+    return languages
 
 
 def read_target(code: str, served: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services, libretranslate
-from gateway.errors import InvalidRequest, MalformedRequest
+from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from gateway.http.request import read_fields, read_json, request, speaks_libretranslate
 from gateway.openapi import TRANSLATING, USING_GLOSSARIES, BodySchema, Operation, choose
 from gateway.schemas import (
@@ -123,7 +123,7 @@ def _make_translation(services: Services) -> Blueprint:
 def _make_identification(services: Services) -> Blueprint:
     service = services.translation
     blueprint = Blueprint("identification", __name__)
-    most_texts = service.bounds.max_texts
+    limits = service.bounds
     examples: dict[str, Any] = {
         "a text": {"src_text": "Where is the station?"},
         "a list": {"src_text": ["Where is the station?", "Wo ist der Bahnhof?"]},
@@ -132,18 +132,19 @@ def _make_identification(services: Services) -> Blueprint:
     @blueprint.post("/identify")
     @Operation(
         "The likely languages of a text, or of each text in a list",
-        bodies=(BodySchema(limit_identification(most_texts), examples=examples),),
-        refusals=(InvalidRequest,),
+        bodies=(BodySchema(limit_identification(limits.max_texts), examples=examples),),
+        refusals=(InvalidRequest, UnknownLanguage),
         has_limit=True,
     )
     def identify() -> Identified:
-        given = parse_identification(read_json(request), most_texts)
+        given, languages = parse_identification(read_json(request), limits)
+        texts, call = list_texts(given), request.open_call()
         ranked: list[list[Candidate]] = [
             [
                 {"language": guess.language, "confidence": guess.confidence}
                 for guess in guesses[:_MOST_CANDIDATES]
             ]
-            for guesses in service.identify(list_texts(given), request.open_call())
+            for guesses in service.identify(texts, call, languages)
         ]
         return {"languages": ranked if isinstance(given, list) else ranked[0]}
 

@@ -19,6 +19,8 @@ const MOST_KNOWN = 2000;
 const LEAST_CONFIDENCE = 0.5;
 /** Characters that tell a language. */
 const ENOUGH = 2000;
+/** Languages that were used last: a short text that is not clear is likely in one of them. */
+const MOST_USED = 4;
 
 const [source, target, given] = ["source", "target", "given"].map(find);
 const [format, glossary, protect] = ["format", "glossary", "protect"].map(find);
@@ -180,6 +182,8 @@ async function translate(text, signal) {
   settling = setTimeout(() => {
     const entry = { source: asked.source, target: asked.target, text, translated: output.text };
     document.dispatchEvent(new CustomEvent("settled", { detail: entry }));
+    const used = new Set([asked.source, asked.target, ...recall("used", [])]);
+    remember("used", [...used].slice(0, MOST_USED));
   }, SETTLED_MS);
 }
 
@@ -240,16 +244,24 @@ function recallAll(lines, asked) {
 
 /** Whether the language of the text is clear. */
 async function identify(text, signal) {
-  const { languages } = await askJson("identify", {
-    method: "POST",
-    json: { src_text: text.slice(0, ENOUGH) },
-    signal,
-  });
+  let languages = await askForLanguages({}, text, signal);
+  const likely = languages.filter((one) => one.confidence >= 0.01).map((one) => one.language);
+  const used = recall("used", []).filter((code) => likely.includes(code));
+  if (languages[0]?.confidence < LEAST_CONFIDENCE && used.length) {
+    const others = languages.filter((one) => !used.includes(one.language));
+    languages = [...(await askForLanguages({ languages: used }, text, signal)), ...others];
+  }
   const isClear = languages.length > 0 && languages[0].confidence >= LEAST_CONFIDENCE;
   const isSilent = languages.length === 0; // no letters: nothing to translate, nothing to ask
   guessed = isClear ? languages[0] : null;
   showGuess(languages);
   return isClear || isSilent;
+}
+
+async function askForLanguages(fields, text, signal) {
+  const json = { src_text: text.slice(0, ENOUGH), ...fields };
+  const { languages } = await askJson("identify", { method: "POST", json, signal });
+  return languages;
 }
 
 /** Nobody translates into the language of the text: until somebody chooses, the browser does. */

@@ -70,6 +70,7 @@ class TranslationService:
         """The limits of the map and the settings, with or without a language."""
         return TranslationLimits(
             targets=self.catalog.languages,
+            sources=tuple(self.sources),
             max_texts=self.settings.max_texts,
             max_beam_size=self.catalog.translation.max_beam_size,
             max_alternatives=self.catalog.translation.max_alternatives,
@@ -104,11 +105,13 @@ class TranslationService:
             self.glossaries.choose(owner, (wanted.glossary,), *pair)
         return wanted
 
-    def identify(self, texts: Sequence[str], call: Call) -> list[list[Guess]]:
-        """The likely languages of each text, best first. Raises what `LoopQueue.take_turns`
-        raises."""
+    def identify(
+        self, texts: Sequence[str], call: Call, languages: Sequence[str] = ()
+    ) -> list[list[Guess]]:
+        """The likely languages of each text, best first, all of `languages` if there are any.
+        Raises what `LoopQueue.take_turns` raises."""
         turns = self.identifying.take_turns(texts, call, weigh_identification)
-        return [self.identifier.rank(text) for text in turns]
+        return [self.identifier.rank(text, languages) for text in turns]
 
     def read_source(self, tag: str, field: str, wording: Wording) -> str | None:
         """The language that a tag names, or None if it is to be identified. Raises
@@ -198,12 +201,12 @@ class _Job:
 
     def _identify(self) -> list[Guess | None]:
         """Each text's language if the client has not named it."""
-        texts, tags = self._wanted.texts, self._wanted.tags
+        texts = self._wanted.texts
         if self._wanted.source:
             return [None] * len(texts)
         identifier, identifying = self._service.identifier, self._service.identifying
         turns = identifying.take_turns(texts, self._call, weigh_identification)
-        return [composition.identify(identifier, text, tags) for text in turns]
+        return [composition.identify(identifier, text, self._wanted) for text in turns]
 
     def _map(self, function: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
         """Like `map`, in greenlets. The first error cancels the rest."""

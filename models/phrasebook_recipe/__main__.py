@@ -13,7 +13,7 @@ import typer
 from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
-from models.phrasebook_recipe import corpus, evaluation, phrasebook, training
+from models.phrasebook_recipe import corpus, evaluation, phrasebook, training, words
 from models.phrasebook_recipe.items import LANGUAGES
 from models.training import CHECKPOINT, Machine, Work, read_facts, write_facts
 
@@ -109,6 +109,12 @@ def compare(
         f"{len(differing)} of {items} differ; right: CTranslate2 int8 "
         f"{sum(a.is_right for a in ours)}, Transformers {sum(b.is_right for b in reference)}"
     )
+
+
+@app.command("words")
+def write_words() -> None:
+    """Write the words by which the gateway identifies the language of short texts."""
+    words.WORDS.write_text(words.write_words(), "utf-8")
 
 
 def _make_trainer(work: Path, minutes: float) -> training.PhrasebookTrainer:

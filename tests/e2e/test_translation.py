@@ -127,6 +127,23 @@ def test_a_newcomers_first_paragraph(url, source, target, text, expected):
     assert translate(url, text, source, target) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "languages", "source", "expected"),
+    [
+        ("Danke", None, "de", "Thank you"),
+        ("こんにちは", None, "ja", "Hello"),
+        ("Taxi", None, "und", "Taxi"),
+        ("Hola", ["es", "de"], "es", "Hello"),
+        ("Danke", ["ru", "es"], "es", None),
+    ],
+)
+def test_a_word_is_identified(url, text, languages, source, expected):
+    body = {"src_text": text, "tgt_lang": "en", "languages": languages}
+    answer = post(url, body).json()
+    assert answer["src_lang"] == source
+    assert expected in (None, answer["translated"])
+
+
 def test_text_outside_the_domain_ends_and_carries_a_warning(url: str):
     text = (
         "The committee postponed its verdict on quantum gravity until further notice."

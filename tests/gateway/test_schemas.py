@@ -25,7 +25,9 @@ GOOD = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 def parse(body: bytes | dict[str, Any], *, max_texts: int = 3) -> TranslationRequest:
     content = read_object(body) if isinstance(body, bytes) else body
-    limits = TranslationLimits(SERVED, max_texts, max_beam_size=8, max_alternatives=5)
+    limits = TranslationLimits(
+        SERVED, SERVED, max_texts, max_beam_size=8, max_alternatives=5
+    )
     return parse_translation(content, limits)
 
 
@@ -34,6 +36,7 @@ def test_a_source_that_is_not_named_is_to_be_identified():
     assert parse(GOOD | {"src_lang": "sw"}).source == "sw", "it need not be served"
     wanted = parse({"src_text": ["b", "", "a"], "tgt_lang": "ko"})
     assert wanted == TranslationRequest(None, "ko", ("b", "", "a"), is_list=True)
+    assert parse(GOOD | {"languages": ["zh-CN", "EN"]}).languages == ("zh", "en")
 
 
 def test_options_are_taken_over():
@@ -60,6 +63,12 @@ def test_a_language_that_is_not_served_is_named_with_those_that_are(field, tag):
     with pytest.raises(UnknownLanguage) as caught:
         parse(GOOD | {field: "x" * 100_000})
     assert len(caught.value.detail) < 200
+
+
+def test_a_candidate_that_the_model_does_not_read_is_named():
+    with pytest.raises(UnknownLanguage) as caught:
+        parse(GOOD | {"languages": ["en", "nl"]})
+    assert caught.value.extra == {"field": "languages[1]", "served": list(SERVED)}
 
 
 @pytest.mark.parametrize(
@@ -95,6 +104,8 @@ def test_a_body_that_cannot_be_read_says_where(body, where):
         ("beam_size", True, "found a boolean, expected a whole number from 1 to 8"),
         ("alternatives", 6, "found 6, expected a whole number from 0 to 5"),
         ("protect", "no", "found a string, expected true or false"),
+        ("languages", [], "an empty list, expected at least one string"),
+        ("languages", "en", "found a string, expected a list"),
     ],
 )
 def test_a_wrong_field_is_named_with_what_was_found(field, value, expected):

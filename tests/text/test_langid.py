@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+import yaml
+
+from models.phrasebook_recipe import words
 from text.langid import LIBRARIES, MIN_CONFIDENCE, UNDETERMINED, Identifier
 
 LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
+FOREIGN = Path(__file__).with_name("foreign_phrases.yaml")
 
 
 @pytest.fixture(scope="module", params=LIBRARIES)
@@ -23,6 +28,12 @@ def identifier(request: pytest.FixtureRequest) -> Identifier:
         ("ar", "أين أقرب محطة قطار؟"),
         ("de", "Hallo!"),
         ("ja", "東京タワー"),
+        ("ja", "キー"),
+        ("de", "DANKE"),
+        ("it", "Buongiorno"),
+        ("ja", "こんにちは"),
+        ("ar", "شكرا"),
+        ("fr", "¡Merci beaucoup!"),
     ],
 )
 def test_a_language_is_identified(identifier, language, text):
@@ -31,7 +42,9 @@ def test_a_language_is_identified(identifier, language, text):
     assert best.confidence >= MIN_CONFIDENCE
 
 
-@pytest.mark.parametrize("text", ["", " \n", "1234", "Taxi", "https://a.b/привет"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "12:30", "Taxi", "Ok!", "no", "https://a.b/привет"]
+)
 def test_too_little_evidence_is_no_language(identifier, text):
     best = identifier.identify(text)
     assert best.language == UNDETERMINED
@@ -61,3 +74,47 @@ def test_confidences_are_shares(identifier):
 def test_only_the_given_languages_are_named(library):
     few = Identifier(["de", "nl"], library=library)
     assert {guess.language for guess in few.rank("See you tomorrow")} <= {"de", "nl"}
+
+
+@pytest.mark.parametrize(
+    ("text", "languages", "expected"),
+    [
+        pytest.param("no", ["es", "de"], "es", id="one knows the word"),
+        pytest.param("no", ["es", "it"], UNDETERMINED, id="two know it"),
+        pytest.param("Taxi", ["ru", "de"], "de", id="one has its script"),
+        pytest.param("Привет", ["ko", "de"], UNDETERMINED, id="none has its script"),
+        pytest.param("12:30", ["de"], "de", id="one, no letters"),
+        pytest.param("12:30", ["de", "ja"], UNDETERMINED, id="two, no letters"),
+        pytest.param("Ich möchte ein Zimmer.", ["en", "de"], "de", id="a sentence"),
+    ],
+)
+def test_a_closed_set_leaves_its_languages(identifier, text, languages, expected):
+    assert identifier.identify(text, languages).language == expected
+    ranked = {guess.language for guess in identifier.rank(text, languages)}
+    assert ranked <= set(languages)
+
+
+def test_short_texts_that_no_data_was_made_of_are_identified():
+    """`docs/api.md` has the figures."""
+    identifier = Identifier(LANGUAGES)
+    texts = words.list_held_out()
+    ranked = [identifier.rank(text) for _, text in texts]
+    right = [
+        found[0].confidence
+        for found, (language, _) in zip(ranked, texts, strict=True)
+        if found and found[0].language == language
+    ]
+    sure = [confidence for confidence in right if confidence >= MIN_CONFIDENCE]
+    assert len(texts) > 2000
+    assert len(right) / len(texts) > 0.93
+    assert len(sure) / len(texts) > 0.91
+
+
+def test_short_texts_in_other_languages_are_mostly_undetermined():
+    identifier = Identifier(LANGUAGES)
+    foreign = yaml.safe_load(FOREIGN.read_text("utf-8"))
+    texts = [text for line in foreign.values() for text in line.split(", ")]
+    found = [identifier.identify(text).language for text in texts]
+    assert len(foreign) > 25
+    assert found.count(UNDETERMINED) / len(texts) > 0.78
+    assert identifier.identify("Good morning", ["de", "fr"]).language == UNDETERMINED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
+from collections.abc import Sequence
 
 import gevent
 import pytest
@@ -214,9 +215,9 @@ def test_the_language_of_a_text_is_looked_for_once(client, monkeypatch):
     ranked: list[str] = []
     rank = Identifier.rank
 
-    def count(self: Identifier, text: str) -> list[Guess]:
+    def count(self: Identifier, text: str, languages: Sequence[str]) -> list[Guess]:
         ranked.append(text)
-        return rank(self, text)
+        return rank(self, text, languages)
 
     monkeypatch.setattr(Identifier, "rank", count)
     texts = ["Taxi", "12", "Where is the station?"]

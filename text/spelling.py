@@ -1,0 +1,107 @@
+"""Tells languages by the spelling of a few words, where statistics of whole texts fail."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import regex
+
+#: A line for each language, with its words. `models/phrasebook_recipe/words.py` makes it.
+_WORDS = Path(__file__).with_name("words.txt")
+_WORD = regex.compile(r"[\p{L}\p{M}]+")
+#: Characters of a word that are looked at together. More take memory and tell nothing new.
+_TOGETHER = 4
+#: The probability of a character that no language has.
+_UNSEEN = 1 / 3000
+
+
+class Spelling:
+    """The words of some languages, and how likely others are by their characters: in each
+    language a character depends on the three before it, smoothed as by Witten and Bell
+    (1991)."""
+
+    def __init__(self, words: Mapping[str, Collection[str]]) -> None:
+        self._vocabularies = {code: frozenset(found) for code, found in words.items()}
+        columns = [*words.values(), dict.fromkeys(chain.from_iterable(words.values()))]
+        seen: dict[str, dict[int, int]] = {}
+        for column, found in enumerate(columns):
+            for gram in chain.from_iterable(map(_list_grams, found)):
+                counts = seen.setdefault(gram, {})
+                counts[column] = counts.get(column, 0) + 1
+        # Shorter ones first: the longer ones fall back on them.
+        self._rows = {gram: row for row, gram in enumerate(sorted(seen, key=len))}
+        counted = np.zeros((len(seen), len(columns)), np.float32)
+        for gram, counts in seen.items():
+            counted[self._rows[gram], list(counts)] = list(counts.values())
+        self._log_shares, self._contexts, self._log_rests = self._smooth(counted)
+
+    def _smooth(
+        self, counted: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, int], np.ndarray]:
+        """The logarithms of the shares of characters after their contexts, and of what the
+        contexts leave to characters that were never seen there."""
+        found = dict.fromkeys(gram[:-1] for gram in self._rows)
+        contexts = {context: row for row, context in enumerate(found)}
+        after = np.array([contexts[gram[:-1]] for gram in self._rows])
+        totals = np.zeros((len(contexts), counted.shape[1]), np.float32)
+        kinds = np.full_like(totals, 1e-9)  # a context that a language lacks leaves all
+        np.add.at(totals, after, counted)
+        np.add.at(kinds, after, counted > 0)
+        rests = kinds / (totals + kinds)
+        shares = counted / (totals + kinds)[after]
+        for gram, row in self._rows.items():
+            less = shares[self._rows[gram[1:]]] if len(gram) > 1 else _UNSEEN
+            shares[row] += rests[after[row]] * less
+        return np.log(shares), contexts, np.log(rests)
+
+    def list_speakers(self, words: Iterable[str]) -> set[str]:
+        """The languages that have all of these words."""
+        wanted = set(words)
+        return {code for code, known in self._vocabularies.items() if wanted <= known}
+
+    def weigh(self, words: Iterable[str]) -> tuple[dict[str, float], float]:
+        """The logarithm of the probability of the words in each language, and in the mixture
+        of all."""
+        rows, contexts, unseen = [], [], 0
+        for gram in chain.from_iterable(map(_list_characters, words)):
+            while gram and gram not in self._rows:
+                if gram[:-1] in self._contexts:
+                    contexts.append(self._contexts[gram[:-1]])
+                gram = gram[1:]
+            rows += [self._rows[gram]] if gram else []
+            unseen += not gram
+        weights = self._log_shares[rows].sum(0) + self._log_rests[contexts].sum(0)
+        *each, mixture = (weights + unseen * math.log(_UNSEEN)).tolist()
+        return dict(zip(self._vocabularies, each, strict=True)), mixture
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text, without capitals."""
+    return _WORD.findall(unicodedata.normalize("NFC", text.lower()))
+
+
+@cache
+def load_spelling() -> Spelling:
+    """The spelling of the languages of `words.txt`. It takes a second to load."""
+    lines = [line.split() for line in _WORDS.read_text("utf-8").splitlines()]
+    return Spelling({code: words for code, *words in lines})
+
+
+def _list_characters(word: str) -> Iterator[str]:
+    """Each character after the first with those before it; marks bound the word."""
+    word = f"^{word}$"
+    for end in range(2, len(word) + 1):
+        yield word[max(0, end - _TOGETHER) : end]
+
+
+def _list_grams(word: str) -> Iterator[str]:
+    """The same, and their shorter endings."""
+    for gram in _list_characters(word):
+        for start in range(len(gram)):
+            yield gram[start:]
