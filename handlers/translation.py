@@ -78,6 +78,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             "BabelgatePaddingTokens": statistics.padding_tokens,
             "BabelgateDeduplicatedRows": statistics.deduplicated,
             "BabelgateRedecodedRows": statistics.redecoded,
+            "BabelgateUntranslatedRows": statistics.untranslated,
             "BabelgateHalvedPacks": statistics.halved,
         }
         return Outcome(results, counts)

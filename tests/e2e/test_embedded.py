@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ import catalog
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
+from handlers.engine.directories import SETTINGS_FILE
+from handlers.engine.translation.guard import Fault
 from tests import random_vision
 from tests.e2e.real_stack import is_ready, read_metric, wait_until, write_command
 from tests.gateway.test_gunicorn import find_url
@@ -241,6 +244,18 @@ def test_images_of_many_clients_are_answered_as_each_alone(
 def count_rows(gateway: Gateway) -> float:
     names = ("babelgate_waiting_rows", "babelgate_queued_rows")
     return sum(map(gateway.count, names))
+
+
+def test_a_text_that_stays_untranslated_has_a_warning(tmp_path, cache):
+    """Under the guard, the engine `echo` is a model that copies."""
+    model = tmp_path / "model"
+    shutil.copytree(ROOT / "models/phrasebook", model)
+    (model / SETTINGS_FILE).write_text(json.dumps({"guard": True}))
+    section = {"model": str(model), "engine": "echo"}
+    with start(tmp_path, cache, translation=section) as gateway:
+        answer = gateway.ask(src_text="Where is the station?").json()
+        assert answer["warnings"] == [Fault.UNTRANSLATED.value]
+        assert gateway.count("BabelgateUntranslatedRows") == 1
 
 
 def test_whoever_has_asked_before_it_ends_is_answered(tmp_path, cache, clients):

@@ -26,15 +26,18 @@ from handlers.engine.translation.m2m100 import (
 )
 
 
+def _list_tokens(sentence: Sentence) -> tuple[str, ...]:
+    """One token per word, and the two at the ends."""
+    words = [f"▁{word}" for word in sentence.text.split()]
+    return (language_token(sentence.source), *words, "</s>")
+
+
 class FakeTokenizer(Tokenizer):
     def __init__(self) -> None:
         pass
 
     def tokenize(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        return [
-            replace(s, tokens=(language_token(s.source), *s.text.split(), "</s>"))
-            for s in sentences
-        ]
+        return [replace(s, tokens=_list_tokens(s)) for s in sentences]
 
 
 @dataclass

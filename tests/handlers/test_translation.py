@@ -16,7 +16,7 @@ from handlers.engine.translation.m2m100 import Sentence
 from handlers.translation import TranslationHandler
 from tests.handlers.conftest import Start
 from tests.handlers.encoding import write_image
-from tests.handlers.fakes import FakeEngine, ask, ask_one, body, row
+from tests.handlers.fakes import FakeEngine, FakeMetrics, ask, ask_one, body, row
 from tests.handlers.test_vision import start as start_task
 from tests.random_vision import draw_frames
 
@@ -179,6 +179,18 @@ def test_an_answer_that_stays_faulty_carries_a_warning(
     content = ask_one(handler, body()).content
     assert content["translated"] == LOOP
     assert content["warnings"] == [Fault.LOOP.value, "This is a demonstration."]
+
+
+def test_a_text_that_stays_untranslated_carries_a_warning_and_is_counted(
+    handler: TranslationHandler, engine: FakeEngine
+):
+    text = "where is it now"
+    engine.says = engine.says_carefully = {text: text}
+    metrics = FakeMetrics()
+    (answer, _) = ask(handler, [body(text), body()], metrics=metrics)
+    warnings = [Fault.UNTRANSLATED.value]
+    assert answer.content == {"translated": text, "score": -0.1, "warnings": warnings}
+    assert metrics.counters["BabelgateUntranslatedRows"] == 1
 
 
 def test_a_row_that_does_not_fit_into_memory_is_503_and_alone(

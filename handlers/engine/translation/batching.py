@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
 from handlers.engine.errors import OutOfMemory, TooLate, run_in_halves
-from handlers.engine.translation.guard import find_fault
-from handlers.engine.translation.m2m100 import Decoding, Engine, Sentence, Translation
+from handlers.engine.translation.guard import Fault, find_fault
+from handlers.engine.translation.m2m100 import (
+    Decoding,
+    Engine,
+    Sentence,
+    Translation,
+    list_trigrams,
+)
 
 Answer = Translation | OutOfMemory | TooLate
 
@@ -32,6 +38,8 @@ class BatchStatistics:
     deduplicated: int
     #: Sentences that were translated a second time because the first had a fault.
     redecoded: int
+    #: Sentences whose second translation is a copy, too.
+    untranslated: int
     #: Packs that did not fit into memory and were halved.
     halved: int
 
@@ -61,11 +69,7 @@ class Batcher:
         unique = self._engine.tokenizer.tokenize(list(dict.fromkeys(sentences)))
         packs = self._pack(unique)
         answers, halved = self._run(packs, deadline)
-        second = {
-            sentence: replace(sentence, decoding=sentence.decoding.careful())
-            for sentence, answer in answers.items()
-            if isinstance(answer, Translation) and answer.fault
-        }
+        second = _plan_second(answers)
         second_packs = self._pack(list(dict.fromkeys(second.values())))
         second_answers, second_halved = self._run(second_packs, deadline)
         for sentence, careful in second.items():
@@ -78,6 +82,7 @@ class Batcher:
             padding_tokens=sum(len(pack) * max(pack) for pack in lengths) - tokens,
             deduplicated=len(sentences) - len(unique),
             redecoded=len(second),
+            untranslated=sum(map(_is_untranslated, answers.values())),
             halved=halved + second_halved,
         )
 
@@ -122,8 +127,31 @@ class Batcher:
 def _judge(sentence: Sentence, answer: Answer) -> Answer:
     if not isinstance(answer, Translation):
         return answer
-    fault = find_fault(sentence.text, answer.text, sentence.target)
+    fault = find_fault(sentence.text, answer.text, sentence.source, sentence.target)
     return replace(answer, fault=fault)
+
+
+def _is_untranslated(answer: Answer) -> bool:
+    return isinstance(answer, Translation) and answer.fault is Fault.UNTRANSLATED
+
+
+def _plan_second(answers: Mapping[Sentence, Answer]) -> dict[Sentence, Sentence]:
+    """The sentences whose answers have faults, with how to search for another. Copies must not
+    come again. Those of two languages share what is forbidden, so they run in one pack."""
+    copied: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for s, answer in answers.items():
+        if _is_untranslated(answer):
+            copied.setdefault((s.source, s.target), set()).update(list_trigrams(s))
+    return {
+        s: replace(
+            s,
+            decoding=s.decoding.careful(
+                copied[s.source, s.target] if _is_untranslated(answer) else ()
+            ),
+        )
+        for s, answer in answers.items()
+        if isinstance(answer, Translation) and answer.fault
+    }
 
 
 def _choose(first: Answer, second: Answer) -> Answer:

@@ -99,6 +99,7 @@ class CTranslate2Engine:
                 num_hypotheses=decoding.beams * patience,
                 no_repeat_ngram_size=decoding.no_repeat_ngram_size,
                 repetition_penalty=decoding.repetition_penalty,
+                suppress_sequences=[list(tokens) for tokens in decoding.forbidden],
                 max_input_length=0,
                 max_decoding_length=longest_answer(
                     max(len(s.tokens) for s in sentences), self.max_tokens

@@ -1,15 +1,18 @@
 """Judges translations without knowing the languages: one that stammers, is empty, has
-an implausible length or is in the wrong script cannot be right. Short texts are not
-judged by length or script, and a text that stammers excuses its translation.
+an implausible length, is its own source or is in the wrong script cannot be right. Short texts
+are not judged by length, words or script, and a text that stammers excuses its translation.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import lru_cache
+
+import regex
 
 from contract.languages import SCRIPTS
 
@@ -20,6 +23,7 @@ class Fault(Enum):
     EMPTY = "The translation may be wrong: it is empty."
     LOOP = "The translation may be wrong: it repeats itself."
     RATIO = "The translation may be wrong: its length does not fit the text's."
+    UNTRANSLATED = "The translation may be wrong: it is the untranslated text."
     SCRIPT = "The translation may be wrong: it is not in its language's script."
 
 
@@ -48,12 +52,31 @@ _FOREIGN = 10
 _FOREIGN_RATIO = 10
 #: Characters whose script is cached: those of a few languages.
 _CHARACTERS = 8192
-#: Addresses and codes look the same in every language.
-_CODE = re.compile(r"[\d/@_]|\w\.\w")
+#: Addresses, codes and placeholders look the same in every language.
+_CODE = re.compile(r"[\d/@_%<>=|\[\]]|\w\.\w")
+_PLACEHOLDER = re.compile(r"\{[^{}\s]*\}")
+_NUMBER = re.compile(r"\d[\d.,:/-]*")
+#: The scripts without spaces, whose characters count as words.
+UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_CHUNK = regex.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
+_WORD = regex.compile(r"\p{L}[\p{L}\p{M}]*")
+#: A copy has at least this share of its source's words, and its source of the copy's.
+_COPIED = 0.85
+#: Shorter texts can be the same in both languages: "Taxi", "in New York". Numbers count.
+_COPY_WORDS = 4
+#: In these languages, so are many sentences with fewer words than that: in software, 3% to 12%.
+_SIBLING_WORDS = 12
+_SIBLINGS = [
+    frozenset(group.split())
+    for group in ("ast es gl", "bs hr sr", "da no", "gl pt", "id ms")
+]
+#: Languages whose nouns have capitals as names have them elsewhere.
+_WITH_CAPITALS = ("de", "lb")
 
 
-def find_fault(text: str, translated: str, target: str) -> Fault | None:
-    """The most telling fault of `translated` as a translation of `text` into `target`."""
+def find_fault(text: str, translated: str, source: str, target: str) -> Fault | None:
+    """The most telling fault of `translated` as a translation of `text`, both with their
+    languages."""
     if _substance(translated) < _substance(text):
         return Fault.EMPTY
     repeats = _count_repeats(translated, _least_repeats)
@@ -62,9 +85,15 @@ def find_fault(text: str, translated: str, target: str) -> Fault | None:
     shorter, longer = sorted((_weigh(text), _weigh(translated)))
     if longer > _RATIO * shorter + _RATIO_MARGIN:
         return Fault.RATIO
-    if _is_foreign(translated, _ALPHABETS.get(target)):
-        return Fault.SCRIPT
-    return None
+    original, words = _list_words(text), _list_words(translated)
+    is_foreign = _is_foreign(words, _ALPHABETS.get(target))
+    if (
+        source != target
+        and _is_copy(original, words)
+        and (is_foreign or _is_own(text, original, source, target))
+    ):
+        return Fault.UNTRANSLATED
+    return Fault.SCRIPT if is_foreign else None
 
 
 def _substance(text: str) -> int:
@@ -102,25 +131,46 @@ def _weigh(text: str) -> float:
     return sum(map(_weight, text))
 
 
-def _is_foreign(text: str, scripts: frozenset[str] | None) -> bool:
+def _list_words(text: str) -> list[str]:
+    """The words that are no codes. "L'hôtel" is two, as in the languages that write no
+    apostrophe."""
+    return [
+        word
+        for chunk in _CHUNK.findall(_PLACEHOLDER.sub(" ", text))
+        if not _CODE.search(chunk)
+        for word in _WORD.findall(chunk)
+    ]
+
+
+def _is_copy(original: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether nearly all words of a translation are those of its source."""
+    same = Counter(map(str.casefold, original)) & Counter(map(str.casefold, words))
+    return same.total() >= _COPIED * max(len(original), len(words), 1)
+
+
+def _is_own(text: str, words: Sequence[str], source: str, target: str) -> bool:
+    """Whether a text with these words is too long to be the same in both languages, and is
+    made neither of names nor, as a date or a price is, of numbers."""
+    is_sibling = any({source, target} <= group for group in _SIBLINGS)
+    numbers = len(_NUMBER.findall(_PLACEHOLDER.sub("", text)))
+    least = _SIBLING_WORDS if is_sibling else _COPY_WORDS
+    if len(words) + numbers < least or len(words) <= 2 * numbers:
+        return False
+    names = sum(word[0].isupper() for word in words)
+    return names < len(words) if source in _WITH_CAPITALS else 2 * names <= len(words)
+
+
+def _is_foreign(words: Sequence[str], scripts: frozenset[str] | None) -> bool:
     """Whether hardly any letter is of `scripts`. Capitalised words may be names."""
     if not scripts:
         return False
     own = foreign = 0.0
-    for letter in _letters(text):
+    for letter in "".join(word for word in words if not word[0].isupper()):
         if _script(letter) in scripts:
             own += _weight(letter)
         else:
             foreign += _weight(letter)
     return foreign >= max(_FOREIGN, _FOREIGN_RATIO * own)
-
-
-def _letters(text: str) -> Iterator[str]:
-    """The letters of words that need a translation."""
-    for word in text.split():
-        letters = [c for c in word if c.isalpha()]
-        if letters and not letters[0].isupper() and not _CODE.search(word):
-            yield from letters
 
 
 @lru_cache(_CHARACTERS)

@@ -18,7 +18,7 @@ import sentencepiece
 
 from contract.languages import SCRIPTS
 from contract.options import ALTERNATIVES, BEAM_SIZE
-from handlers.engine.translation.guard import Fault
+from handlers.engine.translation.guard import UNSPACED, Fault
 
 #: An answer may be this many times as long as the longest text of its batch, plus some. A few
 #: Chinese tokens become many Hindi ones, but no answer runs on forever.
@@ -35,6 +35,9 @@ _CONTROL = re.compile(r"<.*>\Z", re.DOTALL)
 LIST_FILE = "vmap.txt"
 _NO_PIECE = regex.compile(r"__\w+__|madeupword\d+")
 _WORD_START = "▁"
+_LETTERS = regex.compile(r"[\p{L}\p{M}]")
+#: A piece that begins a word.
+_FIRST_PIECE = regex.compile(rf"{_WORD_START}|[{UNSPACED}]")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Decoding:
     no_repeat_ngram_size: int = 0
     #: The factor by which a used token becomes less likely; 1 changes nothing.
     repetition_penalty: float = 1.0
+    #: Sequences of tokens that no answer may contain.
+    forbidden: tuple[tuple[str, ...], ...] = ()
 
     @property
     def beams(self) -> int:
@@ -60,15 +65,16 @@ class Decoding:
         """Whether these are the options of a second attempt."""
         return self.no_repeat_ngram_size > 0
 
-    def careful(self) -> Decoding:
-        """Options for a second attempt: a wider beam and no repetition. Trigrams are blocked as
-        by Paulus et al. (arXiv:1705.04304); the penalty is that of Keskar et al.
-        (arXiv:1909.05858), who use 1.2, and a little more."""
+    def careful(self, forbidden: Iterable[tuple[str, ...]] = ()) -> Decoding:
+        """Options for a second attempt: a wider beam, no repetition and nothing `forbidden`.
+        Trigrams are blocked as by Paulus et al. (arXiv:1705.04304); the penalty is that of
+        Keskar et al. (arXiv:1909.05858), who use 1.2, and a little more."""
         return replace(
             self,
             beam_size=min(BEAM_SIZE.most, max(4, 2 * self.beam_size)),
             no_repeat_ngram_size=3,
             repetition_penalty=1.3,
+            forbidden=tuple(sorted(forbidden)),
         )
 
 
@@ -190,6 +196,29 @@ class Tokenizer:
             for row in rows
         ]
         return list(self._pieces.decode(pieces, num_threads=1)) if pieces else []
+
+
+def list_trigrams(sentence: Sentence) -> set[tuple[str, ...]]:
+    """The tokens of any three words in a row but names. A translation without them has at
+    most two of three words of its text, so it is no copy."""
+    pieces = sentence.tokens[1:-1]
+    starts, ends = list[int](), list[int]()
+    for place, piece in enumerate(pieces):
+        if not _LETTERS.search(piece):
+            continue
+        if ends and ends[-1] == place and not _FIRST_PIECE.match(piece):
+            ends[-1] += 1
+        else:
+            starts.append(place)
+            ends.append(place + 1)
+    are_names = [pieces[start].lstrip(_WORD_START)[:1].isupper() for start in starts]
+    return {
+        pieces[start:end]
+        for first, (start, end) in enumerate(
+            zip(starts, ends[2:] or ends[-1:], strict=False)
+        )
+        if not all(are_names[first : first + 3])
+    }
 
 
 def suits(listed: Set[str], pieces: Iterable[str], source: str) -> bool:

@@ -90,6 +90,7 @@ class TransformersEngine:
                     decoding.repetition_penalty, prompt_ignore_length=1
                 )
             )
+        forbidden = [[self._ids.get(t, unknown) for t in s] for s in decoding.forbidden]
         output = self._model.generate(
             input_ids=inputs.to(self._device),
             attention_mask=(inputs != _PAD_ID).long().to(self._device),
@@ -98,6 +99,7 @@ class TransformersEngine:
             num_return_sequences=kept,
             early_stopping=False,
             no_repeat_ngram_size=decoding.no_repeat_ngram_size,
+            bad_words_ids=forbidden or None,
             logits_processor=processors,
             forced_bos_token_id=None,
             # The first of the two start tokens is not scored.

@@ -46,9 +46,14 @@ def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
 
 
 @pytest.fixture(scope="session")
-def pairs() -> list[TextPair]:
+def corpus() -> Corpus:
+    return Corpus(phrasebook.load())
+
+
+@pytest.fixture(scope="session")
+def pairs(corpus: Corpus) -> list[TextPair]:
     """Held-out items of the phrasebook, in random directions."""
-    return Corpus(phrasebook.load()).held_out(1000)
+    return corpus.held_out(1000)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,8 @@ def sentence(text: str, decoding: Decoding = USUAL) -> Sentence:
 
 
 def words(*counts: int) -> list[Sentence]:
-    return [sentence(f"T{i}" + " w" * (n - 1)) for i, n in enumerate(counts)]
+    """Sentences of names, which may be copied."""
+    return [sentence(f"T{i}" + " W" * (n - 1)) for i, n in enumerate(counts)]
 
 
 def texts(answers: Sequence[Answer]) -> list[str]:
@@ -139,6 +140,35 @@ def test_a_faulty_answer_is_searched_for_again(text: str, said: str, fault: Faul
     assert unguarded.translate([rows[1]])[0] == [Translation(said, -0.1)]
 
 
+def test_a_copy_is_searched_for_without_what_was_copied():
+    """Together with the copies of the same two languages."""
+    text, copy, other = "where is my bus now", "how is it there", "wo ist mein Bus"
+    engine = FakeEngine(
+        says={text: text, copy: copy, other: other, "The dog": LOOP},
+        says_carefully={text: "wo ist mein Bus jetzt", copy: copy, other: "my bus?"},
+    )
+    rows = [*map(sentence, (text, copy, "The dog")), Sentence(other, "de", "en")]
+    answers, statistics = Batcher(engine, max_tokens=4096).translate(rows)
+    assert texts(answers) == ["wo ist mein Bus jetzt", copy, "[de] The dog", "my bus?"]
+    assert [a.fault for a in answers if isinstance(a, Translation)] == [
+        *(None, Fault.UNTRANSLATED, None, None)
+    ]
+    assert (statistics.redecoded, statistics.untranslated) == (4, 1)
+    forbidden = {
+        tuple(batch): [" ".join(tokens) for tokens in decoding.forbidden]
+        for batch, decoding in zip(engine.batches, engine.decodings, strict=True)
+    }
+    assert forbidden[text, copy] == [
+        "▁how ▁is ▁it",
+        "▁is ▁it ▁there",
+        "▁is ▁my ▁bus",
+        "▁my ▁bus ▁now",
+        "▁where ▁is ▁my",
+    ]
+    assert forbidden[(other,)] == ["▁ist ▁mein ▁Bus", "▁wo ▁ist ▁mein"]
+    assert forbidden["The dog",] == []
+
+
 @pytest.mark.parametrize(
     ("first_score", "second_score", "kept"),
     [(-0.5, -0.1, "second"), (-0.1, -0.5, "first")],
@@ -205,7 +235,7 @@ def test_an_engine_that_loses_a_row_is_noticed():
 
 
 def test_the_statistics_count_what_the_model_read():
-    engine = FakeEngine(says={"T1 w w": LOOP})
+    engine = FakeEngine(says={"T1 W W": LOOP})
     rows = [*words(1, 3), *words(1)]
     _, statistics = Batcher(engine, max_tokens=4096).translate(rows)
     # 3 and 5 tokens in one pack, the 5 a second time.

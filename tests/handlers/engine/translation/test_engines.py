@@ -21,6 +21,7 @@ from handlers.engine.translation.m2m100 import (
     Engine,
     Sentence,
     Translation,
+    list_trigrams,
     read_beams,
 )
 from tests.handlers.engine.conftest import MakeEngine
@@ -145,6 +146,21 @@ def test_both_engines_search_alike(
     for a, b in zip(answers, reference, strict=True):
         if a.text == b.text:
             assert a.score == pytest.approx(b.score, abs=0.001)
+
+
+def test_what_is_forbidden_does_not_come(engine: Engine, few: list[Sentence]):
+    """Three words in a row of the usual answer."""
+    usual = [
+        Sentence(answer.text, row.target, row.source)
+        for answer, row in zip(engine.translate(few), few, strict=True)
+    ]
+    for row, said in zip(few, engine.tokenizer.tokenize(usual), strict=True):
+        forbidden = list_trigrams(said)
+        assert forbidden
+        decoding = Decoding().careful(forbidden)
+        (answer,) = engine.translate([replace(row, decoding=decoding)])
+        again = replace(said, text=answer.text, tokens=())
+        assert not forbidden & list_trigrams(*engine.tokenizer.tokenize([again]))
 
 
 def test_packing_does_not_change_an_answer(engine: Engine, few: list[Sentence]):

@@ -30,6 +30,7 @@ from handlers.engine.translation.m2m100 import (
     Sentence,
     Tokenizer,
     list_pieces,
+    list_trigrams,
     read_list,
     suits,
 )
@@ -243,3 +244,28 @@ def test_a_second_attempt_has_all_pieces(cache: Path):
     (listed,) = CTranslate2Engine(french).translate([row])
     (expected,) = CTranslate2Engine(whole).translate([row])
     assert listed.score == pytest.approx(expected.score, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "trigrams"),
+    [
+        ("▁Where ▁is ▁it ?", ["▁Where ▁is ▁it"]),
+        (
+            "▁do ct ors , ▁now ▁and ▁th en",
+            ["▁do ct ors , ▁now ▁and", "▁now ▁and ▁th en"],
+        ),
+        ("▁in ▁New ▁York ▁Ci ty ▁Hall", ["▁in ▁New ▁York"]),
+        ("▁open ▁{ 0 } ▁and ▁go", ["▁open ▁{ 0 } ▁and ▁go"]),
+        ("▁l ' hô tel ▁est", ["▁l ' hô tel ▁est"]),
+        ("▁ 现在 几 点 ?", ["现在 几 点"]),
+        ("▁ 你 好", ["你 好"]),
+        ("▁हि ंदी ▁में ▁बोल ि ए", ["▁हि ंदी ▁में ▁बोल ि ए"]),
+        ("▁1 2 ▁!", []),
+    ],
+)
+def test_a_search_can_be_kept_from_three_words_in_a_row(
+    pieces: str, trigrams: list[str]
+):
+    tokens = ("__en__", *pieces.split(), "</s>")
+    found = list_trigrams(Sentence("", "en", "de", tokens=tokens))
+    assert sorted(map(" ".join, found)) == sorted(trigrams)
