@@ -98,9 +98,8 @@ def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
 
 
 def prepare(model: Model, cache: Path, digests: Digests | None = None) -> Path:
-    """The directory that the model's engine loads. Raises ModelError if there is none for the
-    map's languages. With `digests` a conversion is checked
-    against its checksums first, and repeated if it is damaged."""
+    """The directory that the model's engine loads. With `digests` a conversion is checked
+    against its checksums first, and repeated if it is damaged. Raises ModelError."""
     directory = fetch(model.settings.model, cache, model.task)
     check_languages(model, directory)
     if model.settings.engine != "ctranslate2":

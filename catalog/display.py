@@ -61,19 +61,15 @@ def make_progress(console: Console) -> Progress:
 
 
 def load_catalog(map_path: Path, model: str | None, console: Console) -> Catalog:
-    """The catalog for this host; tells if the CPU stands in for the map's GPUs, of which
-    nobody knows then whether they exist.
+    """The catalog for this host; tells if the CPU stands in for the map's GPUs.
 
     Raises CatalogError if the map cannot be used.
     """
     models = catalog.load(map_path, gpus=None, model=model)
     if models.unchecked_gpus:
-        are = "was" if len(models.unchecked_gpus) == 1 else "were"
-        console.print(
-            "This host has no GPU: every model runs on the CPU. "
-            f"GPU {', '.join(models.unchecked_gpus)} {are} not checked.",
-            style="yellow",
-        )
+        named = ", ".join(f"GPU {number}" for number in models.unchecked_gpus)
+        told = "This host has no GPU: every model runs on the CPU"
+        console.print(f"{told}. Not checked: {named}.", style="yellow")
     return models
 
 

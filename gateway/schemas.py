@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -279,22 +279,22 @@ def write_schema(schema: type[BaseModel]) -> dict[str, Any]:
     return schema.model_json_schema()
 
 
-def warn_of_unknown(schema: type[BaseModel], content: Mapping[str, Any]) -> list[str]:
-    """A warning for each field that is ignored, or for the first of many."""
-    return [f"{name}: {fault}" for name, fault in _find_unknown(schema, content)]
-
-
 def _find_unknown(
     schema: type[BaseModel], content: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """The fields that a schema does not have, each with the nearest one that it has. Clients
-    of other APIs send their key in a field."""
+) -> dict[str, str]:
+    """The first fields that a schema does not have, each with the nearest one that it has.
+    Clients of other APIs send their key in a field."""
     known = schema.model_fields
     if content.keys() <= known.keys():
-        return
+        return {}
     unknown = (n for n in content if n not in known and n not in KEY_FIELDS)
-    for name in islice(unknown, _MOST_UNKNOWN):
-        yield _quote(name), f"unknown field{suggest(name, known)}"
+    named = islice(unknown, _MOST_UNKNOWN)
+    return {_quote(n): f"unknown field{suggest(n, known)}" for n in named}
+
+
+def warn_of_unknown(schema: type[BaseModel], content: Mapping[str, Any]) -> list[str]:
+    """A warning for each field that is ignored, or for the first of many."""
+    return [f"{n}: {fault}" for n, fault in _find_unknown(schema, content).items()]
 
 
 def _validate(schema: type[Model], content: Mapping[str, Any]) -> Model:
@@ -302,7 +302,7 @@ def _validate(schema: type[Model], content: Mapping[str, Any]) -> Model:
         return schema.model_validate(content)
     except ValidationError as error:
         faults = list_faults(error.errors(include_url=False), write_schema(schema))
-        raise InvalidRequest(faults | dict(_find_unknown(schema, content))) from error
+        raise InvalidRequest(faults | _find_unknown(schema, content)) from error
 
 
 class ForeignSchema(BaseModel):

@@ -21,9 +21,6 @@ _LINE_ENDS = re.compile(r"\r\n|\n|\r")
 #: Columns of CSV: the two terms, and perhaps the two languages.
 _TERMS, _TERMS_AND_LANGUAGES = 2, 4
 
-#: Characters of a term that a message repeats.
-_SHOWN = 40
-
 Entry = tuple[str, str]
 
 
@@ -130,8 +127,7 @@ def _check(placed: Iterable[Placed]) -> list[Entry]:
         if first is not place:
             lines = f" in lines {first.line} and {place.line}" if place.line else ""
             raise EntriesError(
-                f"Key with {place} duplicates key with {first}: "
-                f"“{source[:_SHOWN]}”{lines}"
+                f"Key with {place} duplicates key with {first}: “{source[:40]}”{lines}"
             )
         entries.append((source, target))
     if not entries:

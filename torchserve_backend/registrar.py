@@ -51,8 +51,9 @@ def plan(
     an operator has scaled to nothing is not dead.
     """
     given_up, wanted = set(dead), {model.name for model in desired}
+    new = [model for model in desired if not actual.get(model.name)]
     actions = [
-        Action("remove", name, _explain_removal(name, desired, actual))
+        Action("remove", name, _explain_removal(name, new))
         for name, found in actual.items()
         if found and name not in wanted and is_ours(found.version)
     ]
@@ -64,17 +65,11 @@ def plan(
     return actions
 
 
-def _explain_removal(
-    name: str, desired: Sequence[Desired], actual: Mapping[str, Registered | None]
-) -> str:
+def _explain_removal(name: str, new: Sequence[Desired]) -> str:
     """Explain why a model goes: after a change of placement, new ones have its languages."""
-    is_shared = name.startswith(f"{TRANSLATION}-")
-    heirs = [
-        each.name
-        for each in desired
-        if not actual.get(each.name)
-        and (each.model.languages if is_shared else name in each.model.languages)
-    ]
+    heirs = [each.name for each in new if name in each.model.languages]
+    if name.startswith(f"{TRANSLATION}-"):  # which languages it had is not known
+        heirs = [each.name for each in new if each.model.languages]
     return f"replaced by {' '.join(heirs)}" if heirs else "the map does not name it"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -19,12 +18,11 @@ from rich.console import Console
 import catalog
 from benchmarks.instruments.ports import claim_port_offset
 from catalog import Catalog
-from deploy import lifecycle, programs, serving
+from deploy import lifecycle, serving
 from deploy import stack as stacks
 from deploy.stack import UNSAID, Stack, StackError
 from deploy.supervision import Supervision
 from gateway.settings import SettingsError
-from tests.certificates import make_certificate
 from tests.torchserve_backend.fakes import want
 
 NGINX = Path("/usr/sbin/nginx")
@@ -227,28 +225,6 @@ def test_a_name_that_gunicorn_would_ignore_is_refused(text: str, said: str):
     refused = pytest.raises(StackError, match=f"gunicorn.conf.py is not .*{said}")
     with refused if said else nullcontext():
         lifecycle.check_names(text)
-
-
-def test_nginx_names_the_line_of_the_edited_file(
-    wanted: Stack, monkeypatch: pytest.MonkeyPatch
-):
-    nginx = programs.find(programs.NGINX)
-    assert nginx
-    source, clone = stacks.ROOT / "nginx/nginx.conf", wanted.run / "clone"
-    tls_file = source.parent / "tls.conf"
-    edited = source.read_text("utf-8").replace(
-        "nginx's own errors are", "x\n        wrong on;\n #"
-    )
-    line = edited.splitlines().index("        wrong on;") + 1
-    (clone / "nginx").mkdir(parents=True)
-    (clone / "nginx/nginx.conf").write_text(edited)
-    shutil.copy(tls_file, clone / "nginx")
-    monkeypatch.setattr(stacks, "ROOT", clone)
-    monkeypatch.setenv("BABELGATE_TIMEOUT_S", "50")
-    secure = replace(wanted, tls=make_certificate(wanted.run / "pair"))
-    with pytest.raises(StackError) as refused:
-        lifecycle.check_edited(secure, nginx, wanted.map)
-    assert f"in nginx/nginx.conf:{line}" in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_the_gateway_answers_before_nginx_loses_patience(settings: Settings):
 def test_a_request_has_a_location_for_each_second_of_its_limit(settings: Settings):
     text = render_nginx(NGINX, settings)
     found = re.findall(r"location @(\d+) .*? proxy_read_timeout (\d+)ms;", text)
+    assert text.count("\n") == NGINX.count("\n"), "nginx would name another line"
     waits_ms = {int(second): int(wait_ms) for second, wait_ms in found}
     (longest,) = re.findall(r"default +@(\d+);", text)
     assert list(waits_ms) == list(range(int(longest) + 1))

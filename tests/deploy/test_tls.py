@@ -35,6 +35,16 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
             tls.read_option(given)
 
 
+def test_lines_of_nginxs_file_keep_their_numbers_with_tls(pair, tmp_path):
+    written = [
+        Stack(tmp_path, tmp_path, tls=each).write_nginx(tmp_path / "nginx").read_text()
+        for each in (None, pair)
+    ]
+    places = [text.splitlines().index("    server {") for text in written]
+    assert written[0].count("\n") == written[1].count("\n")
+    assert places[0] == places[1]
+
+
 def test_prometheus_asks_a_stack_with_a_certificate_by_tls(pair, tmp_path):
     stack = Stack(tmp_path, tmp_path, None, 10_000, pair)
     assert "scheme: https" in write_configuration(stack).read_text()

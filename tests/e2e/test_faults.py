@@ -103,6 +103,7 @@ def test_an_edited_map_changes_nothing_before_up(small: Stack):
     ("content", "said"),
     [
         pytest.param('{"cuda_id": {"kr": "0"}}', "cuda_id.kr", id="a wrong map"),
+        pytest.param('{"cuda_id": {"nl": "0"}}', "does not know nl", id="a language"),
         pytest.param(
             '{"cuda_id": {"de": "cpu"}, "translation": {"model": "no/such"}}',
             "cannot be reached",

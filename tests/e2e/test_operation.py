@@ -134,10 +134,11 @@ def test_only_nginx_listens_beyond_loopback(stack: Stack):
 @pytest.mark.parametrize(
     ("file", "right", "wrong", "message"),
     [
-        ("nginx/nginx.conf", "tokens off;", "tokens maybe;", 'invalid value "maybe"'),
+        ("nginx/nginx.conf", "tokens off;", "tokens maybe;", "in nginx/nginx.conf:"),
         ("gateway/gunicorn.conf.py", *GRACE, "graceful_timeout"),
+        ("gateway/gunicorn.conf.py", "backlog =", "baklog =", "did you mean backlog?"),
     ],
-    ids=["nginx", "Gunicorn"],
+    ids=["nginx", "Gunicorn", "a name"],
 )
 def test_a_broken_configuration_is_not_taken_over(
     stack: Stack,
