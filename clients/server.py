@@ -316,7 +316,7 @@ def _explain_tls(error: HTTPError) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (
             f"the certificate is not trusted: {cause.verify_message}. --cacert names a "
-            "file with the one that the stack shows, or with its authority's"
+            "file with the stack's or its authority's, and --url one of its names"
         )
     is_plain = isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS
     return "this port does not speak TLS: ask with http" if is_plain else ""
