@@ -52,7 +52,7 @@ class TranslationOptions:
     """The target language, and how to translate."""
 
     target: str
-    #: None: the server identifies the language of each text.
+    #: None: the server identifies the language of each text. `de,fr`: it is one of these.
     source: str | None = None
     format: str = "text"
     glossary: str | None = None
@@ -61,7 +61,13 @@ class TranslationOptions:
         """The body of a request."""
         body: dict[str, Any] = {"src_text": texts, "tgt_lang": self.target}
         body |= {"format": self.format}
-        body |= {"src_lang": self.source} if self.source else {}
+        match (self.source or "").split(","):
+            case [""]:
+                pass
+            case [one]:
+                body["src_lang"] = one
+            case several:
+                body["languages"] = several
         body |= {"glossary": self.glossary} if self.glossary else {}
         try:
             return json.dumps(body, ensure_ascii=False).encode()

@@ -39,6 +39,7 @@ def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
     monkeypatch.setenv("BABELGATE_CLIENT_KEY", "secret")
     (folder / "a.tsv").write_text('x\ty\n"a\tb\n')
     options = "--column x --column y --into p --into q --format html --glossary terms"
+    options += " --from en,fr"
     more = "--no-quotes -o new/b.tsv --requests-in-flight 2 --attempts 1 --timeout-s 9"
     command = ("translate", "a.tsv", "--to", "de", *options.split(), *more.split())
     assert run(folder, stack.url, *command) == (0, "")
@@ -48,6 +49,7 @@ def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
             "src_text": ['"a', "b"],
             "tgt_lang": "de",
             "format": "html",
+            "languages": ["en", "fr"],
             "glossary": "terms",
         }
     ]

@@ -42,6 +42,15 @@ def test_a_language_that_is_not_clear_is_asked_for_and_offered(tab):
     expect(tab.find("output")).to_contain_text(":Taxi")
 
 
+def test_a_word_of_several_languages_counts_as_the_one_used_last(tab):
+    tab.type("¿Dónde está la estación?")
+    expect(tab.find("output")).to_contain_text(":¿Dónde")
+    tab.page.wait_for_function("() => localStorage.getItem('babelgate.used')")
+    tab.type("grande")
+    expect(tab.find("output")).to_contain_text(":grande")
+    expect(tab.find("guess")).to_contain_text("Spanish, ")
+
+
 def test_the_request_before_is_aborted_and_its_answer_never_shown(tab, stage):
     tab.find("source").select_option("en")
     stage.torchserve.together = threading.Barrier(2)
