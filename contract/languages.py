@@ -4,6 +4,8 @@ clients ask for them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 #: ISO 639 codes, in the order of M2M100's ids.
 LANGUAGES = """
     af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga
@@ -51,6 +53,15 @@ SCRIPTS = {
     for language in languages.split()
 }
 
+#: Ways to write a language that a model knows in one way only, and that language.
+VARIANTS = {"zh-Hant": "zh", "zh-HK": "zh", "sr-Cyrl": "sr", "sr-Latn": "sr"}
+SCRIPTS |= {
+    "zh-Hant": SCRIPTS["zh"],
+    "zh-HK": SCRIPTS["zh"],
+    "sr-Cyrl": ("Cyrillic",),
+    "sr-Latn": ("Latin",),
+}
+
 #: Codes that other services and older standards use.
 _OTHER_CODES = {
     "cmn": "zh",
@@ -63,21 +74,46 @@ _OTHER_CODES = {
     "pb": "pt",
     "zt": "zh",
 }
-#: Subtags that mark Chinese in traditional characters.
-_TRADITIONAL = frozenset({"hant", "tw", "hk", "mo", "zt"})
+#: The parts of a tag that tell a variant; an earlier one wins: `zh-Hans-TW` is simplified.
+_PARTS = {
+    "zh": {
+        "hans": "zh",
+        **dict.fromkeys(("hk", "mo"), "zh-HK"),
+        **dict.fromkeys(("hant", "tw", "zt"), "zh-Hant"),
+    },
+    "sr": {
+        **dict.fromkeys(("cyrl", "cyrillic"), "sr-Cyrl"),
+        **dict.fromkeys(("latn", "latin"), "sr-Latn"),
+    },
+}
 
 
 def normalize_language(tag: str) -> str:
     """The language of a tag, in M2M100's code: `zh` of `zh-CN`, `pt` of `pt_BR`, `en` of
     `EN`, `he` of `iw`. A tag of no language comes back in lower case."""
-    language = tag.strip().lower().replace("_", "-").partition("-")[0]
+    language = _split(tag)[0]
     return _OTHER_CODES.get(language, language)
 
 
-def is_traditional_chinese(tag: str) -> bool:
-    """Whether a tag asks for Chinese in traditional characters, which M2M100 reads but does
-    not write."""
-    parts = tag.strip().lower().replace("_", "-").split("-")
-    if normalize_language(tag) != "zh" or "hans" in parts:
-        return False
-    return not _TRADITIONAL.isdisjoint(parts)
+def normalize_variant(tag: str) -> str:
+    """The variant of a tag: `zh-Hant` of `zh_TW` and `zt`, `sr-Latn` of `sr@latin`, or else
+    its language."""
+    language = normalize_language(tag)
+    if language not in _PARTS:
+        return language
+    parts = _split(tag)
+    found = (name for part, name in _PARTS[language].items() if part in parts)
+    return next(found, language)
+
+
+def list_variants(languages: Iterable[str]) -> list[str]:
+    """Languages, and the variants of each behind it."""
+    return [
+        name
+        for language in languages
+        for name in (language, *(v for v, base in VARIANTS.items() if base == language))
+    ]
+
+
+def _split(tag: str) -> list[str]:
+    return tag.strip().lower().replace("_", "-").replace("@", "-").split("-")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contract import durable
+from contract.languages import normalize_language
 from contract.markup import scan
 from text.segmentation import segment
 from text.spacing import compare, find_separator, separate
@@ -40,7 +41,7 @@ def divide(
     whole = _find_elements(text) if markup == "xml" else ()
     pieces: list[TextPiece] = []
     start = end = 0
-    for part in segment(text, language or _LANGUAGE, whole):
+    for part in segment(text, normalize_language(language or _LANGUAGE), whole):
         if not part.is_sentence:
             continue
         if end > start and part.end - start > most_characters:

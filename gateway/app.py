@@ -14,6 +14,7 @@ from werkzeug.routing import MapAdapter, Rule
 import catalog
 from catalog import Catalog, checkpoint
 from contract import variables
+from contract.languages import list_variants
 from gateway.access import open_access
 from gateway.admission.control import Admission
 from gateway.api import Services, list_blueprints
@@ -186,7 +187,7 @@ def create_app(
         access,
         TranslationService(
             *(models, admission, identifier, telemetry, readers, settings),
-            sources=sources,
+            sources=list_variants(sources),
             glossaries=Glossaries(settings),
         ),
         ImageService(models, Uploads(admission, settings), telemetry, settings),

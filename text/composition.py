@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
+from contract.languages import VARIANTS
 from text import markup_runs
 from text.document import (
     Document,
@@ -114,15 +115,13 @@ class TranslationPlan:
         """The `job` reads all texts to translate, and with `is_counted` those with markup."""
         self.wanted = wanted
         self.sources = [
-            guess.language if guess else wanted.source or UNDETERMINED
+            guess.language if guess else wanted.model_source or UNDETERMINED
             for guess in guesses
         ]
         self._guesses = guesses
         self._dictionaries = dictionaries
         needed = {
-            index: source
-            if text.strip() and source not in (wanted.target, UNDETERMINED)
-            else ""
+            index: source if _is_to_do(wanted, text, source) else ""
             for index, (text, source) in enumerate(
                 zip(wanted.texts, self.sources, strict=True)
             )
@@ -138,7 +137,7 @@ class TranslationPlan:
             wanted.is_protected,
             max_rows,
             wanted.splitting,
-            wanted.target,
+            wanted.model_target,
             dictionaries,
         )
 
@@ -146,13 +145,14 @@ class TranslationPlan:
         """Takes the documents of the job, and finds out the rows. Equal ones are one."""
         self._documents = dict(zip(self._read, documents, strict=True))
         self._sentences = {
-            index: list_sentences(document, self.sources[index])
+            index: list_sentences(document, self.sources[index], self.wanted.target)
             for index, document in self._documents.items()
         }
         self.rows = dict.fromkeys(
             sentence.row
             for sentences in self._sentences.values()
             for sentence in sentences
+            if sentence.source != self.wanted.model_target
         )
 
     @property
@@ -187,18 +187,46 @@ class TranslationPlan:
         return document.characters if document else len(self.wanted.texts[index])
 
 
-def list_sentences(document: Document, source: str) -> list[PlannedSentence]:
-    """The sentences of a document, as the model gets them."""
-    return [
-        PlannedSentence(
-            segment,
-            source,
-            to_sentence_case(segment.prepared, source)
-            if segment.is_in_capitals
-            else segment.prepared,
-        )
-        for segment in document.segments
-    ]
+def list_sentences(
+    document: Document, source: str, target: str
+) -> list[PlannedSentence]:
+    """The sentences of a document, as the model gets them: Chinese in simplified
+    characters."""
+    is_simplified = source == "zh" != VARIANTS.get(target, target)
+    sentences = []
+    for segment in document.segments:
+        prepared = segment.prepared
+        if segment.is_in_capitals:
+            prepared = to_sentence_case(prepared, source)
+        if is_simplified:
+            prepared = _convert(prepared, source)
+        sentences.append(PlannedSentence(segment, source, prepared))
+    return sentences
+
+
+def answer_here(sentence: PlannedSentence, target: str) -> dict[str, Any] | None:
+    """The answer to a sentence that is in the target's language, and only written in
+    another way. None if a model has to translate it."""
+    is_same = sentence.source == VARIANTS.get(target, target)
+    return {"translated": sentence.prepared} if is_same else None
+
+
+def _is_to_do(wanted: TranslationRequest, text: str, source: str) -> bool:
+    """Whether a text is to be translated, or to be written in another way."""
+    if not text.strip() or source == UNDETERMINED:
+        return False
+    if source != wanted.model_target:
+        return True
+    if wanted.source:
+        return wanted.source != wanted.target
+    start = text[:_LOOKED_AT]
+    return source in VARIANTS.values() and _convert(start, wanted.target) != start
+
+
+def _convert(text: str, variant: str) -> str:
+    from text.variants import convert  # loads OpenCC
+
+    return convert(text, variant)
 
 
 def describe_row(wanted: TranslationRequest, row: Row) -> dict[str, Any]:
@@ -207,7 +235,7 @@ def describe_row(wanted: TranslationRequest, row: Row) -> dict[str, Any]:
     return {
         "src_lang": source,
         "src_text": text,
-        "tgt_lang": wanted.target,
+        "tgt_lang": wanted.model_target,
         "beam_size": wanted.beam_size,
         "alternatives": wanted.alternatives,
     }
@@ -270,13 +298,17 @@ def _read_renderings(
 ) -> Iterator[Rendering]:
     """The translation and its alternatives, finished and with placeholders restored. Empty
     if the translation has lost one. What differs in its final mark only is one rendering."""
-    segment, pair = sentence.segment, (sentence.source, target)
+    segment, language = sentence.segment, VARIANTS.get(target, target)
+    pair = sentence.source, language
+    is_converted = target != language or sentence.source == language
     placeholders: Sequence[Placeholder] = segment.placeholders
     seen: set[str] = set()
     has_terms = any(p.role in (Role.TERM, Role.RAISED) for p in placeholders)
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        written = _write(sentence, target, found["text"])
+        written = _write(sentence, language, found["text"])
+        if is_converted:
+            written = _convert(written, target)
         if has_terms:
             placeholders = settle(segment.text, segment.placeholders, written, pair)
         text = restore(written, placeholders, format.write)
@@ -390,11 +422,14 @@ def _read(request: TranslationRequest, identifier: Identifier) -> TranslationPla
 def _translate_document(
     document: Document, sentences: Sequence[PlannedSentence], target: str
 ) -> _Asking[Result]:
-    answers = yield [sentence.row for sentence in sentences]
+    own = [answer_here(sentence, target) for sentence in sentences]
+    answers = yield [
+        s.row for s, answer in zip(sentences, own, strict=True) if not answer
+    ]
     results = []
-    for sentence in sentences:
+    for sentence, given in zip(sentences, own, strict=True):
         found: Result | Document | None
-        answer = answers[sentence.row]
+        answer = given or answers[sentence.row]
         if isinstance(answer, SentenceRefused):
             found = divide_further(sentence.segment, document.format, answer.members)
             if found is None:
@@ -402,7 +437,7 @@ def _translate_document(
         else:
             found = compose(sentence, document.format, target, answer)
         if isinstance(found, Document):
-            parts = list_sentences(found, sentence.source)
+            parts = list_sentences(found, sentence.source, target)
             found = yield from _translate_document(found, parts, target)
         results.append(found)
     return join(document, results)

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from contract.languages import normalize_language
+from contract.languages import normalize_variant
 from text.errors import EntriesError
 
 #: The most bytes of a term in UTF-8, and of a glossary's name.
@@ -111,7 +111,7 @@ def _split_columns(text: str, languages: tuple[str, str]) -> Iterator[Placed]:
             raise EntriesError(
                 f"Key with {place} has {len(row)} columns, expected 2, or 4 with languages"
             )
-        if len(row) == _TERMS or languages == tuple(map(normalize_language, row[2:])):
+        if len(row) == _TERMS or languages == tuple(map(normalize_variant, row[2:])):
             yield place, row[0], row[1]
 
 

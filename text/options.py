@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from contract.languages import normalize_language
+from contract.languages import VARIANTS, normalize_language, normalize_variant
 from contract.options import ALTERNATIVES, BEAM_SIZE
 from text.errors import LanguageNotServed
 
@@ -41,7 +41,8 @@ TAGS: Mapping[str, Tags | None] = {"text": None, "html": HTML_TAGS, "xml": XML_T
 @dataclass(frozen=True)
 class TranslationRequest:
     """A request to translate. Without a `source` each text's own is identified, and without
-    `tags` they are plain; `is_list` says in which shape the client wants the answer.
+    `tags` they are plain; `is_list` says in which shape the client wants the answer. Source
+    and target may be variants.
     """
 
     source: str | None
@@ -58,6 +59,16 @@ class TranslationRequest:
     #: The languages that a text may be in where it is identified; any, if there are none.
     languages: tuple[str, ...] = ()
 
+    @property
+    def model_source(self) -> str | None:
+        """The language of `source`."""
+        return VARIANTS.get(self.source, self.source) if self.source else None
+
+    @property
+    def model_target(self) -> str:
+        """The language of `target`."""
+        return VARIANTS.get(self.target, self.target)
+
 
 def read_source(code: str, served: Sequence[str]) -> str | None:
     """Read any language code: only the model knows which ones it reads. None if the language
@@ -67,7 +78,7 @@ def read_source(code: str, served: Sequence[str]) -> str | None:
         return None
     if not (2 <= len(language) <= 3 and language.isascii() and language.isalpha()):
         raise LanguageNotServed("src_lang", code[:40], served)
-    return language
+    return normalize_variant(code)
 
 
 def read_candidates(codes: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
@@ -81,8 +92,8 @@ def read_candidates(codes: Sequence[str], known: Sequence[str]) -> tuple[str, ..
 
 
 def read_target(code: str, served: Sequence[str]) -> str:
-    """Read the code of a language that is served. Raises LanguageNotServed."""
-    language = normalize_language(code)
+    """Read the code of a language or variant that is served. Raises LanguageNotServed."""
+    language = normalize_variant(code)
     if language not in served:
         raise LanguageNotServed("tgt_lang", code[:40], served)
     return language

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from contract.languages import SCRIPTS, normalize_language
+from contract.languages import SCRIPTS, normalize_variant
 from documents.errors import LostMarkup
 from documents.formats.encoding import MAX_BYTES, find_encoding, read_text, write_text
 
@@ -160,7 +160,7 @@ def is_right_to_left(language: str) -> bool:
 
 def name_language(old: str, language: str) -> str:
     """The language of a translation, unless the file names a country of it."""
-    return old if normalize_language(old) == language else language
+    return old if normalize_variant(old) == language else language
 
 
 _LONGEST_WORD = 64

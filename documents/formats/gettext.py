@@ -16,7 +16,7 @@ from babel import Locale, UnknownLocaleError
 from babel.messages.plurals import DEFAULT_PLURAL, PLURALS
 from babel.plural import to_gettext
 
-from contract.languages import normalize_language
+from contract.languages import normalize_language, normalize_variant
 from documents.errors import DamagedDocument
 from documents.formats.format import Edit, is_prose, make_format, split_edges
 
@@ -105,14 +105,15 @@ class _Header:
     def find_plural(self, language: str) -> _Plural:
         """The forms of a language: the catalog's own, or those of CLDR."""
         own = self.plural if self.language == language else None
-        return own or _find_plural(language)
+        return own or _find_plural(normalize_language(language))
 
     def write(self, language: str) -> str:
         """The header of a catalog in a language."""
         plural = self.find_plural(language)
         forms = f"nplurals={plural.number}; plural={plural.expression};"
         lines = self.text.removesuffix("\n").split("\n")
-        for name, value in (("Language", language), ("Plural-Forms", forms)):
+        code = language.replace("-", "_")
+        for name, value in (("Language", code), ("Plural-Forms", forms)):
             starts = (n for n, line in enumerate(lines) if line.startswith(f"{name}:"))
             at = next(starts, len(lines))
             lines[at : at + 1] = [f"{name}: {value}"]
@@ -126,7 +127,7 @@ def _read_header(text: str) -> _Header:
         fields.setdefault(name.strip(), value.strip())
     own = _PLURAL.search(fields.get("Plural-Forms", ""))
     plural = _read_plural(own[1], own[2]) if own else None
-    return _Header(text, normalize_language(fields.get("Language", "")), plural)
+    return _Header(text, normalize_variant(fields.get("Language", "")), plural)
 
 
 def _read_plural(number: object, expression: object) -> _Plural | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from contract.languages import normalize_language
 from documents.errors import DamagedDocument, RefusedContent
 from documents.formats.blocks import TITLE, ElementNames
 from documents.formats.format import Format, is_right_to_left
@@ -142,7 +143,7 @@ class _WordRuns(Runs):
         if lang is None:
             lang = _insert(properties, "lang", _AFTER_LANG)
         kind = "bidi" if is_rtl else "val"
-        if language in ("zh", "ja", "ko"):
+        if normalize_language(language) in ("zh", "ja", "ko"):
             kind = "eastAsia"
         lang.set(beside(run, kind), language)
 

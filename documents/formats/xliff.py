@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from contract.languages import normalize_language
+from contract.languages import normalize_variant
 from contract.markup import ATTRIBUTE, Token, scan, take_element, unescape
 from documents.errors import DamagedDocument, RefusedContent
 from documents.formats import inline
@@ -112,7 +112,7 @@ class _Reader:
         places = {found[1]: found for found in attributes}
         if (given := places.get(target)) and (group := given.lastindex):
             old = given[group]
-            self.target_language = normalize_language(old)
+            self.target_language = normalize_variant(old)
             first, last = (start + place for place in given.span(group))
             yield Edit(first, last, (), lambda _, new: name_language(old, new))
         elif given := places.get(source):

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from contract.dialects import DEEPL
+from contract.languages import VARIANTS
 from contract.tasks import TRANSLATION
 from documents.storage import DocumentFolder, State
 from gateway.api import Services
@@ -57,11 +58,12 @@ WORDING = Wording(
 #: DeepL's limit where nothing bounds the characters of a month.
 _UNLIMITED = 10**12
 _CODES = {"no": "NB"}
-#: The target languages that DeepL has in several variants. The model knows one of each.
+#: The target languages that DeepL has in several variants. We have two of Chinese only.
 _VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
     "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
     "zh": {"ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"},
+    "zh-Hant": {"ZH-HANT": "Chinese (traditional)"},
 }
 _SPLITTINGS: dict[str, Splitting] = {
     "0": "none",
@@ -254,7 +256,7 @@ def _make_texts(services: Services) -> Blueprint:
             return _list_targets(service)
         return [
             {"language": write_code(code), "name": name_language(code, "en")}
-            for code in sorted(service.sources)
+            for code in sorted({*service.sources} - VARIANTS.keys())
         ]
 
     @blueprint.route("/usage", methods=["GET", "POST"])
@@ -270,7 +272,8 @@ def _make_texts(services: Services) -> Blueprint:
     @blueprint.get("/glossary-language-pairs")
     @Operation("The pairs of languages", TRANSLATION)
     def glossary_language_pairs() -> Pairs:
-        codes = [write_code(code).lower() for code in service.limits.targets]
+        served = [code for code in service.limits.targets if code not in VARIANTS]
+        codes = [write_code(code).lower() for code in served]
         return {
             "supported_languages": [
                 {"source_lang": source, "target_lang": target}
@@ -374,7 +377,7 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
     )
     if given.tag_handling == "xml" and given.tag_handling_version == "v2":
         _check_xml(texts)
-    answers = service.translate(wanted, request.open_call(wanted.target))
+    answers = service.translate(wanted, request.open_call(wanted.model_target))
     translations = [_write(answer, wanted) for answer in answers]
     if given.model_type:
         for translation in translations:
@@ -432,7 +435,7 @@ def _check_xml(texts: tuple[str, ...]) -> None:
 def _write(answer: TranslatedText, wanted: TranslationRequest) -> Translation:
     source = wanted.source
     if source is None:
-        source = name_source(answer.guess, other=wanted.target).language
+        source = name_source(answer.guess, other=wanted.model_target).language
     return {
         "detected_source_language": write_code(source),
         "text": answer.renderings[0].text,

@@ -8,7 +8,7 @@ from flask import Blueprint, Response
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from contract.languages import normalize_language
+from contract.languages import normalize_variant
 from gateway.api import Services
 from gateway.api.deepl import WORDING, write_code
 from gateway.api.documents import write_time
@@ -252,7 +252,7 @@ def _translate(fault: GlossaryFault) -> Problem:
 
 def _read_pair() -> tuple[str, str]:
     given = parse_fields(PairFields, read_fields(request), WORDING)
-    return normalize_language(given.source_lang), normalize_language(given.target_lang)
+    return normalize_variant(given.source_lang), normalize_variant(given.target_lang)
 
 
 def _find_2(glossaries: Glossaries, glossary_id: str) -> Glossary:

@@ -9,7 +9,7 @@ from flask import Blueprint, Response, after_this_request
 from pydantic import Field, RootModel
 from typing_extensions import TypedDict
 
-from contract.languages import normalize_language
+from contract.languages import normalize_variant
 from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.api.documents import write_time
@@ -192,7 +192,7 @@ def _choose_pair(glossary: Glossary, given: Mapping[str, str]) -> tuple[str, str
         if not tag:
             expected = "missing: the glossary has several dictionaries"
             raise InvalidRequest({field: expected})
-    return normalize_language(source), normalize_language(target)
+    return normalize_variant(source), normalize_variant(target)
 
 
 def _show(glossary: Glossary) -> GlossaryInfo:

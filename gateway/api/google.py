@@ -10,7 +10,7 @@ from flask import Blueprint
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from contract.languages import normalize_language
+from contract.languages import normalize_variant
 from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.api.status import name_language
@@ -27,6 +27,7 @@ _WORDING = Wording(
     "Required parameter: {field}", "Invalid Value: {field}", "Too many text segments"
 )
 _RELIABLE = 0.9
+_CODES = {"zh-Hant": "zh-TW"}
 
 
 class TranslateFields(ForeignSchema):
@@ -191,7 +192,7 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
         tags=HTML_TAGS if is_html else None,
         splitting="sentences" if is_html else "lines",
     )
-    answers = service.translate(wanted, request.open_call(wanted.target))
+    answers = service.translate(wanted, request.open_call(wanted.model_target))
     return [_write(answer) for answer in answers]
 
 
@@ -217,8 +218,11 @@ def _write_detections(ranked: list[Guess]) -> list[Detection]:
 def _list_languages(display: str, service: TranslationService) -> list[Language]:
     codes = sorted(service.limits.targets)
     if not display:
-        return [{"language": code} for code in codes]
-    shown = normalize_language(display)
+        return [{"language": _CODES.get(code, code)} for code in codes]
+    shown = normalize_variant(display)
     if shown not in service.sources:
         raise _WORDING.refuse("target", f"found {display[:40]!r}")
-    return [{"language": code, "name": name_language(code, shown)} for code in codes]
+    return [
+        {"language": _CODES.get(code, code), "name": name_language(code, shown)}
+        for code in codes
+    ]

@@ -307,7 +307,8 @@ def translate(fields: Fields, service: TranslationService) -> Translation:
             f"Invalid request: alternatives parameter must be <= {most}",
             f"found {wanted.alternatives}",
         )
-    return _join(wanted, service.translate(wanted, request.open_call(wanted.target)))
+    call = request.open_call(wanted.model_target)
+    return _join(wanted, service.translate(wanted, call))
 
 
 def _join(wanted: TranslationRequest, texts: list[TranslatedText]) -> Translation:
@@ -315,7 +316,7 @@ def _join(wanted: TranslationRequest, texts: list[TranslatedText]) -> Translatio
         "translatedText": [text.renderings[0].text for text in texts]
     }
     if wanted.source is None:
-        guesses = (name_source(text.guess, other=wanted.target) for text in texts)
+        guesses = (name_source(text.guess, other=wanted.model_target) for text in texts)
         columns["detectedLanguage"] = [_write_detection(guess) for guess in guesses]
     if wanted.alternatives:
         columns["alternatives"] = [

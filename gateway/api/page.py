@@ -22,7 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import Field
 
 from contract.dialects import OURS
-from contract.languages import SCRIPTS, normalize_language
+from contract.languages import SCRIPTS, normalize_language, normalize_variant
 from contract.tasks import TRANSLATION
 from gateway.access import OPEN_ROUTES
 from gateway.api import Services
@@ -123,7 +123,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 def _make_page(services: Services) -> Blueprint:
     blueprint = Blueprint("page", __name__)
     page = _Page(services)
-    bounds = {"target": {"enum": ["", *services.catalog.languages]}}
+    bounds = {"target": {"enum": ["", *services.translation.bounds.targets]}}
     translating = Operation(
         "The page with a translation, for browsers without JavaScript",
         TRANSLATION,
@@ -245,7 +245,7 @@ class _Page:
     def __init__(self, services: Services) -> None:
         self._service = services.translation
         self._is_key_required = services.access.is_required
-        self._languages = services.catalog.languages
+        self._languages = self._service.bounds.targets
         known = dict.fromkeys([*self._service.sources, *self._languages])
         #: The modules must know these before they ask for anything.
         self._settings = {
@@ -280,7 +280,8 @@ class _Page:
         given = parse_parameters(PageFields, read_fields(request))
         # The browser's language, else the map's first.
         first = next(iter(self._languages), "")
-        target = request.accept_languages.best_match(self._languages, first)
+        wanted = (normalize_variant(tag) for tag, _ in request.accept_languages)
+        target = next((found for found in wanted if found in self._languages), first)
         return Shown(
             given["source"] or AUTO,
             given["target"] or target,
@@ -292,7 +293,9 @@ class _Page:
         languages = {"src_lang": shown.source, "tgt_lang": shown.target}
         body = languages | {"src_text": shown.text}
         wanted = parse_translation(body, self._service.limits)
-        (answer,) = self._service.translate(wanted, request.open_call(wanted.target))
+        (answer,) = self._service.translate(
+            wanted, request.open_call(wanted.model_target)
+        )
         return answer
 
     def _send(self, shown: Shown) -> Response:

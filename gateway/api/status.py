@@ -6,6 +6,7 @@ between.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NotRequired
 
 from babel import Locale
@@ -17,11 +18,15 @@ from typing_extensions import TypedDict
 from catalog import Catalog
 from catalog.checkpoint import find_input_size
 from contract.dialects import LIBRETRANSLATE, OURS
+from contract.languages import list_variants, normalize_variant
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services
 from gateway.errors import NotReady
 from gateway.metrics import BUCKETS, ServedStatus, find_readiness
 from gateway.openapi import FROM_THIS_MACHINE_ONLY, Operation
+
+#: The codes of Chinese that clients of LibreTranslate look for, beside ours.
+_OTHER_CODES = ("zh-Hans", "zt")
 
 
 class Health(TypedDict):
@@ -127,16 +132,18 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
         dialects=(OURS, LIBRETRANSLATE),
     )
     def languages() -> list[Language]:
+        targets = list_codes(catalog.languages)
         return [
             {
                 "code": code,
                 "name": name_language(code, "en"),
                 "own_name": name_language(code, code),
-                "device": catalog.route(TRANSLATION, code).device,
+                "device": catalog.route(TRANSLATION, language).device,
                 "ready": is_ready,
-                "targets": list(catalog.languages),
+                "targets": targets,
             }
-            for code, is_ready in find_readiness(catalog, backend).languages.items()
+            for language, is_ready in find_readiness(catalog, backend).languages.items()
+            for code in list_codes([language])
         ]
 
     return of_tasks, of_languages
@@ -173,9 +180,19 @@ def _describe_task(catalog: Catalog, task: str, *, is_ready: bool) -> Task:
     return found
 
 
+def list_codes(languages: Iterable[str]) -> list[str]:
+    """Languages with their variants, by our codes and by those of LibreTranslate's clients."""
+    found = list_variants(languages)
+    return found + [code for code in _OTHER_CODES if normalize_variant(code) in found]
+
+
 def name_language(code: str, display: str) -> str:
     """The name of `code` in the language `display`, or the code itself if CLDR has none."""
+    tag = code if "-" in code else normalize_variant(code)
     try:
-        return str(Locale.parse(display).languages.get(code, code))
+        shown = Locale.parse(normalize_variant(display), sep="-")
+        if "-" in tag:
+            return str(Locale.parse(tag, sep="-").get_display_name(shown))
+        return str(shown.languages.get(code, code))
     except UnknownLocaleError:
         return code

@@ -93,7 +93,7 @@ def _make_translation(services: Services) -> Blueprint:
         wanted = parse_translation(fields, limits)
         if wanted.tags and wanted.tags.is_xml:
             _check_xml(wanted)
-        answers = service.translate(wanted, request.open_call(wanted.target))
+        answers = service.translate(wanted, request.open_call(wanted.model_target))
         return _join(wanted, answers, warn_of_unknown(TranslationBody, fields))
 
     @blueprint.post(PATHS[TRANSLATION])

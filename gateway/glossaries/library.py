@@ -15,6 +15,7 @@ from gevent import subprocess
 from gevent.lock import BoundedSemaphore
 from gevent.threadpool import ThreadPool
 
+from contract.languages import VARIANTS
 from gateway.database import find_database
 from gateway.errors import (
     BodyTooLarge,
@@ -136,24 +137,26 @@ class Glossaries:
     def choose(
         self, owner: str, wanted: Sequence[str], source: str | None, target: str
     ) -> Choice:
-        """The dictionaries into `target` of these glossaries. Raises UnknownGlossary,
-        NoDictionary if there is none from `source`, BodyTooLarge if they are too large
-        together, and GlossariesUnavailable."""
+        """The dictionaries into `target` of these glossaries; a variant has its language's as
+        well, behind its own. Raises UnknownGlossary, NoDictionary if there is none from
+        `source`, BodyTooLarge if they are too large together, and GlossariesUnavailable."""
         by_source: dict[str, tuple[str, ...]] = {}
         size, most = 0, self.limits.glossary_bytes
+        language = VARIANTS.get(source, source) if source else None
+        targets = dict.fromkeys((target, VARIANTS.get(target, target)))
         for one in wanted:
-            glossary = self.find(owner, one)
-            for found in glossary.dictionaries:
-                if found.target == target and source in (None, found.source):
-                    ids = by_source.get(found.source, ())
-                    by_source[found.source] = (*ids, found.id)
+            known = self.find(owner, one).dictionaries
+            for found in (d for into in targets for d in known if d.target == into):
+                spoken = VARIANTS.get(found.source, found.source)
+                if language in (None, spoken):
+                    by_source[spoken] = (*by_source.get(spoken, ()), found.id)
                     size += found.size
         if size > most:
             raise BodyTooLarge(
                 f"The glossaries of a request may have {most} bytes of entries together; "
                 f"these have {size}."
             )
-        if not by_source or not (source is None or source in by_source):
+        if not by_source:
             languages = f"from {source} to {target}" if source else f"into {target}"
             raise NoDictionary(f"The glossary has no dictionary {languages}.")
         return Choice(self._url, by_source)

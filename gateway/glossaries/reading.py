@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from contract.languages import normalize_language
+from contract.languages import normalize_variant
 from contract.validation import list_faults
 from gateway.errors import MalformedRequest
 from gateway.glossaries.glossary import DictionaryDraft
@@ -198,7 +198,7 @@ def _explain(error: Mapping[str, Any], schema: type[BaseModel]) -> tuple[str, st
 
 def _read_draft(pair: Mapping[str, Any]) -> DictionaryDraft:
     source, target = (
-        normalize_language(next(pair[name] for name in names if name in pair))
+        normalize_variant(next(pair[name] for name in names if name in pair))
         for names in _LANGUAGES
     )
     given = pair["entries"]

@@ -14,7 +14,7 @@ from flask import Blueprint
 from gevent.event import AsyncResult
 
 from catalog import Catalog
-from contract.languages import is_traditional_chinese, normalize_language
+from contract.languages import list_variants, normalize_variant
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
@@ -27,6 +27,7 @@ from gateway.metrics import Telemetry
 from gateway.schemas import DocumentRequest, TranslationLimits, Wording
 from gateway.services.readers import Readers
 from gateway.settings import Settings
+from gateway.threads import let_others_run
 from text import composition
 from text.composition import (
     PlannedSentence,
@@ -52,7 +53,7 @@ Out = TypeVar("Out")
 @dataclass(frozen=True)
 class TranslationService:
     """Translates for all APIs, and safely for many greenlets. `sources` are the languages that
-    the model reads."""
+    the model reads, with their variants."""
 
     catalog: Catalog
     admission: Admission
@@ -69,7 +70,7 @@ class TranslationService:
     def bounds(self) -> TranslationLimits:
         """The limits of the map and the settings, with or without a language."""
         return TranslationLimits(
-            targets=self.catalog.languages,
+            targets=tuple(list_variants(self.catalog.languages)),
             sources=tuple(self.sources),
             max_texts=self.settings.max_texts,
             max_beam_size=self.catalog.translation.max_beam_size,
@@ -94,7 +95,7 @@ class TranslationService:
             )
         answers = _Job(self, wanted, call, dictionaries).run()
         counts = [answer.characters for answer in answers]
-        self.telemetry.count_texts(wanted.target, counts)
+        self.telemetry.count_texts(wanted.model_target, counts)
         return answers
 
     def check_glossary(self, wanted: DocumentRequest, owner: str) -> DocumentRequest:
@@ -114,11 +115,11 @@ class TranslationService:
         return [self.identifier.rank(text, languages) for text in turns]
 
     def read_source(self, tag: str, field: str, wording: Wording) -> str | None:
-        """The language that a tag names, or None if it is to be identified. Raises
+        """The language or variant that a tag names, or None if it is to be identified. Raises
         MalformedRequest in an API's words if the model does not read it."""
         if tag.strip().lower() in _UNKNOWN:
             return None
-        language = normalize_language(tag)
+        language = normalize_variant(tag)
         if language not in self.sources:
             raise wording.refuse_language(field, tag)
         return language
@@ -131,17 +132,13 @@ class TranslationService:
         *,
         list_served: Callable[[], Sequence[str]] = tuple,
     ) -> str:
-        """The language that a tag asks for. Raises MalformedRequest in an API's words, with
-        the languages that are served in its codes."""
-        language, is_traditional = normalize_language(tag), is_traditional_chinese(tag)
-        if language in self.catalog.languages and not is_traditional:
+        """The language or variant that a tag asks for. Raises MalformedRequest in an API's
+        words, with the languages that are served in its codes."""
+        language = normalize_variant(tag)
+        if language in self.bounds.targets:
             return language
-        served = list_served() or self.catalog.languages
+        served = list_served() or self.bounds.targets
         expected = f"expected one of {', '.join(served)}"
-        if is_traditional:
-            expected = (
-                f"Chinese is written in simplified characters here, as zh; {expected}"
-            )
         raise wording.refuse_language(field, tag, expected)
 
     def count_requests(self, blueprint: Blueprint, *paths: str) -> None:
@@ -192,7 +189,8 @@ class _Job:
                 return [self._answer_text(index) for index in texts]
             self._costs = {row: self._weigh(row) for row in plan.rows}
             costs = list(self._costs.values())
-            model = self._service.catalog.route(TRANSLATION, self._wanted.target).name
+            target = self._wanted.model_target
+            model = self._service.catalog.route(TRANSLATION, target).name
             is_bulk = self._call.is_bulk or len(costs) > self._at_once
             with self._service.admission.admit(
                 model, self._call, costs, is_bulk=is_bulk
@@ -254,15 +252,19 @@ class _Job:
     def _translate_sentence(
         self, sentence: PlannedSentence, *, format: TextFormat
     ) -> Result:
-        segment = sentence.segment
+        segment, target = sentence.segment, self._wanted.target
+        answer = composition.answer_here(sentence, target)
         try:
-            answer = self._predict(sentence.row)
+            if answer is None:
+                answer = self._predict(sentence.row)
+            else:
+                let_others_run()
         except RowProblem as problem:
             parts = composition.divide_further(segment, format, problem.extra)
             if parts is None:
                 raise
             return self._translate_parts(parts, sentence.source)
-        composed = composition.compose(sentence, format, self._wanted.target, answer)
+        composed = composition.compose(sentence, format, target, answer)
         is_kept = isinstance(composed, Result)
         if segment.placeholders:
             self._service.telemetry.count_placeholders(is_kept=is_kept)
@@ -273,7 +275,7 @@ class _Job:
     def _translate_parts(self, document: Document, source: str) -> Result:
         """Translates parts of a sentence. All parts of a request together are limited like
         its sentences."""
-        sentences = composition.list_sentences(document, source)
+        sentences = composition.list_sentences(document, source, self._wanted.target)
         self._more_rows += len(sentences)
         if self._more_rows > self._max_rows:
             raise TooManyRows(self._max_rows)

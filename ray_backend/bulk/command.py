@@ -28,6 +28,7 @@ from clients.frames import Every, VideoOptions
 from clients.tables import name_columns
 from contract import variables
 from contract.cpus import count_cpus
+from contract.languages import list_variants
 from contract.options import BEAM_SIZE
 from contract.tasks import CAPTIONING, TRANSLATION
 from handlers.engine.directories import ModelError
@@ -144,7 +145,7 @@ def command(
                 store=open_store(results),
                 columns=name_columns(column or (), into or (), request.target),
                 has_quotes=not no_quotes,
-                model=models.route(TRANSLATION, request.target),
+                model=models.route(TRANSLATION, request.model_target),
                 cache=checkpoint.default_cache(),
             )
         sources = find(source, job.kind)
@@ -186,7 +187,7 @@ def read_request(
         raise InputError(f"format: found a string, expected {expected}")
     return TranslationRequest(
         source=read_source(source or AUTO, models.languages),
-        target=read_target(target, models.languages),
+        target=read_target(target, list_variants(models.languages)),
         texts=("",),
         is_list=False,
         tags=TAGS[kind],

@@ -4,33 +4,48 @@ from __future__ import annotations
 
 import pytest
 
-from contract.languages import LANGUAGES, is_traditional_chinese, normalize_language
+from contract.languages import (
+    LANGUAGES,
+    SCRIPTS,
+    VARIANTS,
+    list_variants,
+    normalize_language,
+    normalize_variant,
+)
 
-#: Tags, their language, and whether they ask for traditional Chinese.
+#: Tags, their variant, and its language.
 TAGS = [
-    ("zh-CN", "zh", False),
-    ("zh-Hans-TW", "zh", False),
-    ("zh_Hant_HK", "zh", True),
-    ("zh-MO", "zh", True),
-    ("zt", "zh", True),
-    ("pt-br", "pt", False),
-    ("EN-US", "en", False),
-    (" en\n", "en", False),
-    ("NB", "no", False),
-    ("iw", "he", False),
-    ("en-TW", "en", False),
-    ("", "", False),
-    ("-", "", False),
-    ("Klingon", "klingon", False),
+    ("zh-CN", "zh", "zh"),
+    ("zh_Hans", "zh", "zh"),
+    ("zh-Hans-TW", "zh", "zh"),
+    ("ZH-HANT", "zh-Hant", "zh"),
+    ("zh_TW", "zh-Hant", "zh"),
+    ("zh_Hant_HK", "zh-HK", "zh"),
+    ("zh-MO", "zh-HK", "zh"),
+    ("zt", "zh-Hant", "zh"),
+    ("sr@latin", "sr-Latn", "sr"),
+    ("sr_Cyrl_RS", "sr-Cyrl", "sr"),
+    ("sr-RS", "sr", "sr"),
+    ("pt-br", "pt", "pt"),
+    ("EN-US", "en", "en"),
+    (" en\n", "en", "en"),
+    ("NB", "no", "no"),
+    ("iw", "he", "he"),
+    ("en-TW", "en", "en"),
+    ("", "", ""),
+    ("-", "", ""),
+    ("Klingon", "klingon", "klingon"),
 ]
 
 
-@pytest.mark.parametrize(("tag", "language", "is_traditional"), TAGS)
-def test_a_tag_is_understood(tag, language, is_traditional):
+@pytest.mark.parametrize(("tag", "variant", "language"), TAGS)
+def test_a_tag_is_understood(tag, variant, language):
+    assert normalize_variant(tag) == variant
     assert normalize_language(tag) == language
-    assert is_traditional_chinese(tag) is is_traditional
 
 
-def test_the_models_own_codes_stay():
-    assert [normalize_language(code) for code in LANGUAGES] == LANGUAGES
-    assert not any(map(is_traditional_chinese, LANGUAGES))
+def test_our_own_codes_stay():
+    known = list_variants(LANGUAGES)
+    assert [normalize_variant(code) for code in known] == known
+    assert [code for code in known if code not in VARIANTS] == LANGUAGES
+    assert VARIANTS.keys() < set(known) == SCRIPTS.keys()

@@ -118,6 +118,12 @@ def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
             "你好，最近怎么样？多少钱？",
         ),
         (
+            *("es", "zh-TW", "Hola, ¿cómo estás? ¿Cuánto cuesta?"),
+            "你好，最近怎麼樣？多少錢？",
+        ),
+        ("zh_Hant", "en", "明天見", "See you tomorrow"),
+        ("zt", "zh", "軟體在 https://a.b/軟 裡。", "软体在 https://a.b/軟 里。"),
+        (
             *("ja", "fr", "こんにちは。駅はどこですか。ありがとうございます。"),
             "Bonjour. Où est la gare ? Merci.",
         ),

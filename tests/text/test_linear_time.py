@@ -22,6 +22,7 @@ from text.options import HTML_TAGS, Tags
 from text.orthography import mend, to_capitals
 from text.placeholders import find_protected, restore
 from text.terms import Terms, find_terms
+from text.variants import convert
 
 pytestmark = pytest.mark.slow
 
@@ -149,6 +150,11 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "mended": (mend_both_ways, ["!", "¿", "“", "a? ", "か。", ". "]),
     "capitals of Greek": (lambda text: to_capitals(text, "el"), ["άι η\u0301 "]),
     "capitals of Turkish": (lambda text: to_capitals(text, "tr"), ["i\u0301 "]),
+    "written in Cyrillic": (
+        lambda text: convert(text, "sr-Cyrl"),
+        ["a", "nj", "Ab ", "X", "in", "x a"],
+    ),
+    "written in Latin": (lambda text: convert(text, "sr-Latn"), ["Љ", "љ", "Љљ "]),
     "judged": (judge_both_ways, ["a", "ab ", "a1", "你", "word. ", "{", "1-"]),
 }
 

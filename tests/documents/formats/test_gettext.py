@@ -125,3 +125,14 @@ def test_plural_forms_that_cannot_be_worked_out_are_those_of_the_language(plural
 def test_a_long_text_of_spaces_is_broken():
     entry = 'msgid "a b\\n"\n"' + " " * 500 + '"\nmsgstr ""\n'
     assert b'msgstr ""\n"A B\\n"\n"  ' in translate("a.po", make(entry), shout)
+
+
+def test_a_variant_is_a_language_of_its_own():
+    entry = '\nmsgid "a b"\nmsgstr "已"\n'
+    for language in ("zh_TW", "zh_Hant"):
+        kept = make(entry, language)
+        assert translate("a.po", kept, shout, "zh-Hant").endswith(entry.encode())
+    new = translate("a.po", make(entry, "zh_CN"), shout, "zh-Hant").decode()
+    assert '"Language: zh_Hant\\n"' in new
+    assert '"Plural-Forms: nplurals=1; plural=0;\\n"' in new
+    assert new.endswith('msgstr "A B"\n')

@@ -62,6 +62,7 @@ def test_words_change_places_and_keep_their_formats(tmp_path: Path):
     [
         ("de", '<w:lang w:val="de" w:bidi="x"/>'),
         ("ja", '<w:lang w:val="en-US" w:bidi="x" w:eastAsia="ja"/>'),
+        ("zh-Hant", '<w:lang w:val="en-US" w:bidi="x" w:eastAsia="zh-Hant"/>'),
         ("he", '<w:rtl/><w:lang w:val="en-US" w:bidi="he"/>'),
     ],
 )

@@ -72,6 +72,9 @@ def ask_deepl(url: str) -> Questions:
         "html": lambda: translate(HTML, tag_handling="html", **GERMAN),
         "xml": lambda: translate(XML, tag_handling="xml", ignore_tags=["x"], **GERMAN),
         "variant": lambda: translate(TOMORROW, source_lang="DE", target_lang="PT-BR"),
+        "traditional": lambda: translate(
+            TOMORROW, source_lang="EN", target_lang="ZH-HANT"
+        ),
         "unknown language": lambda: translate(TOMORROW, target_lang="XX"),
         "sources": lambda: [vars(row) for row in client.get_source_languages()],
         "targets": lambda: [vars(row) for row in client.get_target_languages()],
@@ -92,6 +95,7 @@ def ask_libretranslatepy(url: str) -> Questions:
         "text": lambda: api.translate(TOMORROW, "en", "de"),
         "detect": lambda: api.detect(STATION)[0],
         "languages": lambda: [row["code"] for row in api.languages()],
+        "traditional": lambda: api.translate(TOMORROW, "en", "zt"),
         "unknown language": lambda: api.translate(TOMORROW, "en", "xx"),
     }
 

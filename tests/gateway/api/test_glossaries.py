@@ -203,3 +203,21 @@ def test_the_glossaries_of_a_request_are_bounded_and_so_is_what_is_kept(make_cli
     assert (third.status_code, "80 bytes" in third.json["message"]) == (413, True)
     full = make_client(glossaries_kept_bytes=10).post("/v2/glossaries", json=NEW)
     assert (full.status_code, "no room" in full.json["message"]) == (507, True)
+
+
+def test_a_variant_has_its_own_terms_and_those_of_its_language(client, make):
+    make(name="a", tgt_lang="zh-TW", entries={"Acme": "頂點", "server": "伺服机"})
+    made = make(name="b", tgt_lang="zh", entries={"Acme": "顶点"})
+    assert made["dictionaries"][0]["tgt_lang"] == "zh"
+
+    def use(target: str, glossary: str, text: str = "Hi Acme server") -> TestResponse:
+        return translate(client, text, tgt_lang=target, glossary=glossary)
+
+    assert use("zt", "a").json == {"translated": "zh:Hi 頂點 伺服机"}
+    assert use("zh-Hant", "b").json == {"translated": "zh:Hi 顶点 server"}
+    assert use("zh", "a").status_code == 422
+    make(name="c", src_lang="zh", tgt_lang="zh-Hant", entries={"软件": "Ruanjian"})
+    converted = translate(
+        client, "软件在网络", src_lang="zh", tgt_lang="zh-Hant", glossary="c"
+    )
+    assert converted.json == {"translated": "Ruanjian在網路"}

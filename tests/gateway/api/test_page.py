@@ -120,6 +120,9 @@ def test_the_page_speaks_the_language_of_the_browser(client):
     assert '<html lang="ar" dir="rtl">' in arabic.text
     unknown = client.get("/", headers={**HTML, "Accept-Language": "tlh"})
     assert '<html lang="en"' in unknown.text
+    taiwan = client.get("/", headers={**HTML, "Accept-Language": "zh-TW,en;q=0.5"})
+    assert '<html lang="zh" dir="ltr">' in taiwan.text
+    assert re.search(r'<option value="zh-Hant"[^>]* selected', taiwan.text)
 
 
 def test_every_language_has_the_same_words_with_the_same_values():

@@ -18,7 +18,7 @@ def post(client):
 
 
 def test_the_target_chooses_the_model_which_gets_normalised_languages(post, torchserve):
-    for target in ("ko", "zh-Hant", "PT_br"):
+    for target in ("ko", "zh_Hant", "PT_br"):
         post(src_lang="EN_us", tgt_lang=target)
     assert [call.model for call in torchserve.calls] == ["ko", "zh", "pt"]
     options = {"beam_size": 2, "alternatives": 0}

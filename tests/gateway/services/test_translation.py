@@ -212,3 +212,57 @@ def test_texts_are_read_in_time_and_for_somebody(limit_s, has_gone, problem, sou
     with pytest.raises(problem if source is None or has_gone else Overloaded):
         translate(model, few_rows, "Hi", **given)
     assert model.rows == []
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text", "rows", "expected"),
+    [
+        ("en", "zh-Hant", "Hi {软件}", ["Hi {0}"], "軟體 {软件}"),
+        ("en", "zh-HK", "OH, HI", ["Oh, hi"], "Oh, 軟件"),
+        ("zh-Hant", "ko", "軟體{軟體}。", ["软体{0}。"], "软体{軟體}+。"),
+        ("zh", "ko", "謝謝", ["谢谢"], "谢谢+"),
+        (None, "ko", "我們在哪裡見？", ["我们在哪里见？"], "我们在哪里见+？"),
+        ("zh", "zh-Hant", "软件{软件} https://a.b/软", [], "軟體{软件} https://a.b/软"),
+        ("zh-Hant", "zh", "軟體。\n\n軟體", [], "软体。\n\n软体"),
+        ("zh-HK", "zh-Hant", "軟件", [], "軟體"),
+        ("zh", "zh", "軟體", [], "軟體"),
+        (None, "zh", "我們在哪裡可以找到車站？", [], "我们在哪里可以找到车站？"),
+        (None, "zh-Hant", "我们在哪里可以找到车站？", [], "我們在哪裡可以找到車站？"),
+    ],
+)
+def test_a_variant_is_converted_and_what_is_protected_is_not(
+    source, target, text, rows, expected
+):
+    model = Model(
+        lambda text: (
+            re.sub("(?i)hi", "软件", text)
+            if source == "en"
+            else re.sub("([。？]|$)", r"+\1", text, count=1)
+        )
+    )
+    (found,) = translate(model, text, source=source, target=target)
+    assert found.renderings[0].text == expected
+    assert [row["src_text"] for row in model.rows] == rows
+    languages = {(row["src_lang"], row["tgt_lang"]) for row in model.rows}
+    assert languages <= {("en", "zh"), ("zh", "ko")}
+
+
+def test_texts_of_one_request_are_translated_converted_or_left_alone():
+    model = Model(lambda text: text.replace("Where is the station", "车站在哪里"))
+    texts = (
+        "Where is the station?",
+        "我们在哪里可以找到车站？",
+        "12",
+        "Where is the station?",
+    )
+    found = translate(model, *texts, source=None, target="zh-Hant", alternatives=1)
+    station, other = "車站在哪裡?", "我們在哪裡可以找到車站？"
+    assert [f.renderings[0].text for f in found] == [station, other, "12", station]
+    assert len(model.rows) == 1
+
+
+@given(st.text(), st.sampled_from(["zh", "zh-HK"]))
+def test_what_has_no_chinese_is_converted_byte_for_byte(text, source):
+    text = re.sub(r"[\u2e80-\U0003ffff]", "", text)
+    (found,) = translate(Model(), text, source=source, target="zh-Hant")
+    assert found.renderings[0].text == text
