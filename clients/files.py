@@ -43,7 +43,7 @@ DOCUMENTS = SourceKind(
     "document",
     _list_suffixes(
         "txt text md markdown html htm docx pptx xlsx odt ods odp epub srt vtt po pot xliff "
-        "xlf json csv tsv"
+        "xlf json arb csv tsv"
     ),
 )
 

@@ -192,7 +192,8 @@ def _set_off(placeholder: Placeholder, format: TextFormat) -> list[Piece]:
     """A placeholder with spaces where the translation may need them, outside of its tag."""
     pieces: list[Piece] = [placeholder.shown]
     if format.spacing is Spacing.ADD:
-        is_word = placeholder.start < placeholder.end
+        is_tag = placeholder.role in (Role.OPENING, Role.CLOSING)
+        is_word = placeholder.start < placeholder.end and not is_tag
         if is_word or placeholder.role is Role.OPENING:
             pieces.insert(0, Separator(""))
         if is_word or placeholder.role is Role.CLOSING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from itertools import pairwise, repeat
@@ -64,13 +65,20 @@ _KINDS = {
     "code": r"```.+?```|``[^`\n]++``|`[^`\n]++`",
     "url": rf"(?:(?:https?|ftps?|file)://|(?<![{_WORD}.@/-])www\.){_URL_CHARACTER}++",
     "email": rf"(?<![{_WORD}.+%-])[{_WORD}.+%-]++@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
-    "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|\$\{[^{}\n]++\}"
-    r"|\{[\w.:#!\[\] ,-]*+\}",
+    "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|[$%]\{[^{}\n]++\}"
+    r"|\{[\w.:#!$\[\] ,-]*+\}",
+    # Tags with a name or a number only, as programs have in their messages: `<0>here</0>`.
+    "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w.-]*+)>|<(?:\d{1,3}+|[a-zA-Z][\w.-]*+) ?/>",
+    # Messages and values of other libraries: `$t(key)`, `@:key`.
+    "reference": r"\$t\([^()\n]++\)"
+    rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",
     "printf": r"%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
     r"|%(?:\d++\$)?+[#0+-]*+\d*+(?:\.\d++)?+"
     rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])",
     "shortcode": rf"(?<![{_WORD}:]):(?=[0-9_+-]*+[a-z])[a-z0-9_+-]++:(?![{_WORD}:])"
     rf"|(?<![{_WORD}:]):[+-]1:",
+    # A value, `:name`. A clock, a smiley, and a colon behind a word are none.
+    "value": rf"(?<![^\s(\[\"'«„“‘>]):[a-zA-Z_][a-zA-Z0-9_]++(?![{_WORD}:])",
     "quantity": rf"(?<![{_WORD}.,])[-+−]?+\d++(?:[.,]\d++)*+[ \u00a0\u202f]?+"
     rf"(?:{'|'.join(_UNITS)})(?![{_WORD}])",
     "version": rf"(?:[vV](?<![{_WORD}.,-].)\d++(?:\.\d++)*+"
@@ -100,7 +108,7 @@ def _compile(*left_out: str) -> regex.Pattern[str]:
 #: A character or more of every kind: most sentences have none of them, and looking for all
 #: kinds takes thirty times as long.
 _TRACE = re.compile(
-    r"[\d`@{%:©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|www\."
+    r"[\d`@{%:<©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|www\.|\$t\("
 )
 _DIGIT = re.compile(r"\d")
 _ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)
@@ -115,7 +123,7 @@ def find_protected(text: str) -> list[Placeholder]:
     """The parts of a plain text that must stay as they are, in order."""
     if not _TRACE.search(text):
         return []
-    placeholders = []
+    placeholders, has_tags = list[Placeholder](), False
     pattern = _ANY if _DIGIT.search(text) else _WITHOUT_DIGITS
     for match in pattern.finditer(text):
         found = match[0]
@@ -125,8 +133,27 @@ def find_protected(text: str) -> list[Placeholder]:
             continue
         end = match.start() + len(found)
         role = Role.LOOSE if match.lastgroup in _LOOSE else Role.WORD
+        if match.lastgroup == "tag" and not found.endswith("/>"):
+            has_tags = True
+            role = Role.CLOSING if found[1] == "/" else Role.OPENING
         placeholders.append(Placeholder(match.start(), end, found, role))
-    return placeholders
+    return _drop_lone_tags(placeholders) if has_tags else placeholders
+
+
+def _drop_lone_tags(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
+    """The placeholders without tags that open or close nothing: `<file>` may be a word."""
+    opened = defaultdict[str, list[int]](list)
+    lone = set[int]()
+    for number, found in enumerate(placeholders):
+        name = found.shown.strip("</>")
+        if found.role is Role.OPENING:
+            opened[name].append(number)
+        elif found.role is Role.CLOSING and opened[name]:
+            opened[name].pop()
+        elif found.role is Role.CLOSING:
+            lone.add(number)
+    lone.update(*opened.values())
+    return [p for number, p in enumerate(placeholders) if number not in lone]
 
 
 def merge_tags(

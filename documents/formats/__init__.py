@@ -29,6 +29,7 @@ FORMATS: tuple[Format, ...] = (
     gettext.FORMAT,
     xliff.FORMAT,
     json.FORMAT,
+    json.ARB,
     csv.COMMAS,
     csv.TABS,
     *openxml.FORMATS,

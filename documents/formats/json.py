@@ -1,5 +1,6 @@
 """JSON: values that are language are translated. Keys, numbers, order, indentation and the
-way in which other values are written stay.
+way in which other values are written stay. Flutter's resources (`.arb`) are JSON as well, with
+metadata beside each message.
 """
 
 from __future__ import annotations
@@ -8,9 +9,16 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from documents.errors import DamagedDocument, RefusedContent
-from documents.formats.format import Edit, is_prose, make_format, split_edges
+from documents.formats.format import (
+    Edit,
+    is_prose,
+    make_format,
+    name_language,
+    split_edges,
+)
 
 #: Deeper than any file that people write.
 _MAX_DEPTH = 200
@@ -59,10 +67,11 @@ class _Grammar:
         self.expected = _AFTER_VALUE[self.opened[-1] if self.opened else ""]
 
 
-def find_edits(content: str) -> Iterator[Edit]:
-    """The edits of a document, in order. Raises DamagedDocument where it is not JSON, and
-    RefusedContent if it is nested too deep."""
-    grammar, place = _Grammar(), 0
+def find_edits(content: str, *, is_arb: bool = False) -> Iterator[Edit]:
+    """The edits of a document, in order. In a file of resources, what stands below keys that
+    begin with `@` stays, and `@@locale` gets the language. Raises DamagedDocument where it is
+    not JSON, and RefusedContent if it is nested too deep."""
+    grammar, place, key = _Grammar(), 0, ""
     is_escaped = content.isascii() and "\\u" in content
     while place < len(content):
         token = _TOKEN.match(content, place)
@@ -75,8 +84,13 @@ def find_edits(content: str) -> Iterator[Edit]:
             raise RefusedContent(
                 f"The document is nested deeper than {_MAX_DEPTH} at {_where(content, place)}"
             )
-        if kind == "string" and is_value:
-            yield from _find_edit(token[0], place, is_escaped)
+        if kind == "string" and not is_value and len(grammar.opened) == 1:
+            key = json.loads(token[0])
+        elif kind == "string" and is_value:
+            if not (is_arb and key.startswith("@")):
+                yield from _find_edit(token[0], place, is_escaped)
+            elif key == "@@locale":
+                yield _name_locale(token[0], place)
         place = token.end()
     if grammar.expected != _AFTER_VALUE[""]:
         raise _refuse(content, place, grammar.expected)
@@ -94,6 +108,13 @@ def _find_edit(raw: str, start: int, is_escaped: bool) -> Iterator[Edit]:
         yield Edit(start, start + len(raw), (text,), write)
 
 
+def _name_locale(raw: str, start: int) -> Edit:
+    def write(_: Sequence[str], language: str) -> str:
+        return json.dumps(name_language(json.loads(raw), language))
+
+    return Edit(start, start + len(raw), (), write)
+
+
 def _where(content: str, place: int) -> str:
     line = content.count("\n", 0, place) + 1
     return f"line {line}, column {place - content.rfind(chr(10), 0, place)}"
@@ -104,3 +125,6 @@ def _refuse(content: str, place: int, expected: str) -> DamagedDocument:
 
 
 FORMAT = make_format((".json",), "application/json", "text", find_edits)
+ARB = make_format(
+    (".arb",), "application/json", "text", partial(find_edits, is_arb=True)
+)
