@@ -27,7 +27,7 @@ _FEW_CHARACTERS = 60
 #: The weight of statistics beside that of spelling.
 _STATISTICS = 0.6
 _LEAST_SHARE = 1e-6
-#: The logarithm of how much rarer a text is in any language that is no candidate. With -3, 3 %
+#: The logarithm of how much rarer a text is in any language that is no candidate. With -3, 2 %
 #: fewer texts are identified, and 8 % more of those in other languages are `und`.
 _UNEXPECTED = -5.0
 
