@@ -42,6 +42,8 @@ class DocumentUpload(bulk.Event):
 class DocumentEnd(bulk.End):
     """The translation is there, or will never be."""
 
+    warnings: tuple[str, ...] = ()
+
     @property
     def size(self) -> int:
         return 1
@@ -60,6 +62,7 @@ class _Status(BaseModel):
     texts: int | None = None
     texts_done: int | None = None
     error: _Error | None = None
+    warnings: list[str] = []
 
     @property
     def share(self) -> float:
@@ -79,6 +82,8 @@ class DocumentJob(bulk.FileJob):
     documents_at_once: int = 4
     #: The stack's ids of them, from the journal or an upload.
     ids: dict[int, str] = field(default_factory=dict)
+    #: The warnings of translations that are there.
+    warnings: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(DocumentUpload | DocumentEnd)
 
@@ -121,24 +126,23 @@ class DocumentJob(bulk.FileJob):
         """Deletes the document on the stack: it is here, and the journal knows."""
         self._remember(journal)
         files = [] if ended in journal.errors else [self.plan.find_file(ended)]
-        said = bulk.Remarks(written=files)
-        if ended not in self.ids:
-            return said
-        path = f"{_PATH}/{self.ids[ended]}"
+        name = self.sources[ended].name
+        said = [f"{name}: {warning}" for warning in self.warnings.get(ended, ())]
         try:
-            self.server.ask(ApiRequest("DELETE", path, most_faults=1))
+            if ended in self.ids:
+                path = f"{_PATH}/{self.ids[ended]}"
+                self.server.ask(ApiRequest("DELETE", path, most_faults=1))
         except ServerError as error:
             if error.status != 404:
-                name = self.sources[ended].name
-                return bulk.Remarks(
-                    (), [f"{name} is still on the stack: {error}"], files
-                )
-        return said
+                said.append(f"{name} is still on the stack: {error}")
+        return bulk.Remarks((), said, files)
 
     def _remember(self, journal: bulk.Journal) -> None:
-        if not self.ids:
-            uploads = (e for e in journal.read_all() if isinstance(e, DocumentUpload))
-            self.ids.update((upload.source, upload.id) for upload in uploads)
+        for event in () if self.ids else journal.read_all():
+            if isinstance(event, DocumentUpload):
+                self.ids[event.source] = event.id
+            elif isinstance(event, DocumentEnd):
+                self.warnings[event.source] = event.warnings
 
     def _follow(
         self, waiting: Iterator[int], told: _Told, count: int
@@ -169,8 +173,12 @@ class DocumentJob(bulk.FileJob):
         failure: str | None = None
         try:
             status = self._find(number) or self._upload(number, told)
-            failure = self._await(number, status, told)
-            if failure is None:
+            status = self._await(number, status, told)
+            if status.status == "failed":
+                error = status.error or _Error()
+                failure = error.detail or error.title
+            else:
+                self.warnings[number] = tuple(status.warnings)
                 path = f"{_PATH}/{status.id}/result"
                 with write_whole(self.plan.find_file(number)) as file:
                     self.server.download(ApiRequest("GET", path), file)
@@ -181,7 +189,8 @@ class DocumentJob(bulk.FileJob):
             if not is_lost and error.status not in _REFUSED:
                 raise
             failure = error.reason
-        told.put((DocumentEnd(number, failure and f"{name}: {failure}"), 1.0))
+        said = self.warnings.get(number, ())
+        told.put((DocumentEnd(number, failure and f"{name}: {failure}", said), 1.0))
 
     def _find(self, number: int) -> _Status | None:
         """Ask the stack about an earlier run's upload; None if it has none."""
@@ -201,16 +210,15 @@ class DocumentJob(bulk.FileJob):
         told.put((DocumentUpload(number, status.id), 0.0))
         return status
 
-    def _await(self, number: int, status: _Status, told: _Told) -> str | None:
-        """Returns when the document is translated: None, or why it will never be."""
+    def _await(self, number: int, status: _Status, told: _Told) -> _Status:
+        """The status of the document when it is translated, or has failed."""
         delay_s = _FIRST_DELAY_S
         while status.status in ("queued", "translating"):
             told.put((bulk.Tick(number), status.share))
             self.server.wait(delay_s)
             delay_s = min(_LONGEST_DELAY_S, 1.5 * delay_s)
             status = self._ask(ApiRequest("GET", f"{_PATH}/{status.id}"))
-        error = status.error or _Error()
-        return (error.detail or error.title) if status.status == "failed" else None
+        return status
 
     def _ask(self, request: ApiRequest) -> _Status:
         try:

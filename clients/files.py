@@ -42,8 +42,8 @@ TABLES = SourceKind("file of texts", _list_suffixes("txt jsonl csv tsv parquet")
 DOCUMENTS = SourceKind(
     "document",
     _list_suffixes(
-        "txt text md markdown html htm docx pptx xlsx odt ods odp epub srt vtt po pot xliff "
-        "xlf json arb csv tsv"
+        "txt text md markdown html htm docx docm pptx pptm xlsx xlsm odt ods odp epub srt "
+        "vtt po pot xliff xlf json arb csv tsv"
     ),
 )
 

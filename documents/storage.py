@@ -139,6 +139,8 @@ class State:
     expires_at: float | None = None
     error: Mapping[str, Any] | None = None
     media_type: str = "application/octet-stream"
+    #: The owner is told of them.
+    warnings: tuple[str, ...] = ()
     #: The number of programs that began and ended before they had sent anything.
     attempts: int = 0
 

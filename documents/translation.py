@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import threading
 import time
 from collections import deque
@@ -144,9 +145,13 @@ class DocumentTranslation:
         )
 
     def _translate(self) -> None:
-        found = self._run("read")
-        source = self._find_language(found)
         order = self._document.order
+        found = self._run("read")
+        self._warn(*found["warnings"])
+        source = self._find_language(found)
+        if source == order.tgt_lang:
+            self._return_as_it_is(found["texts"])
+            return
         wanted = TranslationOptions(
             order.tgt_lang, source, found["markup"], order.glossary
         )
@@ -158,8 +163,20 @@ class DocumentTranslation:
                 self._ask_for(rest, wanted, journal)
         finally:
             journal.close()
-        self._run("write", source=source)
+        written = self._run("write", source=source)
+        self._warn(*written["warnings"])
         durable.rename(self._document.part, self._document.result)
+
+    def _return_as_it_is(self, texts: int) -> None:
+        shutil.copyfile(self._document.source, self._document.part)
+        durable.sync(self._document.part)
+        durable.rename(self._document.part, self._document.result)
+        self._warn(f"The document is in {self._document.order.tgt_lang!r} already.")
+        self._report(texts_done=texts)
+
+    def _warn(self, *warnings: str) -> None:
+        said = dict.fromkeys((*self._state.warnings, *warnings))
+        self._state = replace(self._state, warnings=tuple(said))
 
     def _run(self, step: Literal["read", "write"], **more: Any) -> Mapping[str, Any]:
         """The answer of a worker. One that has ended without an answer is replaced, and so is

@@ -13,7 +13,7 @@ from typing import Any
 from contract import durable
 from documents.errors import explain
 from documents.formats import find_format
-from documents.formats.format import Format
+from documents.formats.format import DocumentContext, Format
 from documents.pieces import join, read_journal
 from documents.sandbox import find_limit
 from documents.storage import DocumentFolder, read_document
@@ -24,29 +24,34 @@ _TAG = re.compile(r"<[^<>]+>")
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Takes the `step` with the document in `folder`, of which the language is `source`. What
-    is wrong with it is a `problem`. Raises Gone, MemoryError, and OSError for a file that
-    grows too large."""
+    """Takes the `step` with the document in `folder`, of which the language is `source`. Its
+    owner is told the `warnings`, and what is wrong with it, which is a `problem`. Raises Gone,
+    MemoryError, and OSError for a file that grows too large."""
     document = read_document(Path(request["folder"]))
+    context = DocumentContext(document.order.tgt_lang, document.order.src_lang)
+    answer: dict[str, Any] = {}
     try:
         format = find_format(document.order.name)
         if request["step"] == "read":
-            return _read(document, format)
-        _write(document, format, request["source"])
+            answer = _read(document, format, context)
+        else:
+            _write(document, format, context, request["source"])
     except Exception as error:  # the worker's edge: the owner is told
         document.check()
         if find_limit(error):
             raise
         return {"problem": explain(error)}
-    return {}
+    return {**answer, "warnings": [*context.warnings]}
 
 
-def _read(document: DocumentFolder, format: Format) -> dict[str, Any]:
+def _read(
+    document: DocumentFolder, format: Format, context: DocumentContext
+) -> dict[str, Any]:
     document.texts.unlink(missing_ok=True)
     texts = characters = 0
     sample: list[str] = []
     with document.texts.open("x", encoding="ascii") as file:
-        for text in format.read(document.source, document.order.tgt_lang):
+        for text in format.read(document.source, context):
             file.write(f"{json.dumps(text)}\n")
             shown = _TAG.sub("", text) if format.markup == "xml" else text
             if characters < _SAMPLE_CHARACTERS:
@@ -61,9 +66,13 @@ def _read(document: DocumentFolder, format: Format) -> dict[str, Any]:
     }
 
 
-def _write(document: DocumentFolder, format: Format, source: str | None) -> None:
+def _write(
+    document: DocumentFolder,
+    format: Format,
+    context: DocumentContext,
+    source: str | None,
+) -> None:
     document.part.unlink(missing_ok=True)
-    language = document.order.tgt_lang
-    translations = join(read_journal(document.journal), source, language)
-    format.write(document.source, translations, document.part, language)
+    translations = join(read_journal(document.journal), source, context.target)
+    format.write(document.source, translations, document.part, context)
     durable.sync(document.part)

@@ -97,6 +97,8 @@ class FakeApi(ScriptedServer):
     free_requests: int = 0
 
     documents: list[Document] = field(default_factory=list)
+    #: The warnings about documents with these names.
+    warnings: dict[str, list[str]] = field(default_factory=dict)
     #: How often a document is under way.
     polls: int = 2
     #: The stack's answer to documents with these names: a status, or why they fail.
@@ -254,6 +256,7 @@ class _Handler(ScriptedHandler):
             "tgt_lang": document.fields["tgt_lang"],
             "texts": 10,
             "texts_done": document.asked,
+            "warnings": fake.warnings.get(document.name, []),
             "error": error,
         }
 

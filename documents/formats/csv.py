@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from documents.errors import DamagedDocument, DocumentTooLarge
-from documents.formats.encoding import MAX_LINE, find_encoding, stream_lines
+from documents.formats.encoding import MAX_LINE, Encoding, stream_lines
 from documents.formats.format import Edit, is_prose, make_stream_format, split_edges
 
 _DELIMITERS = ",;\t|"
@@ -89,24 +89,24 @@ def _complete(rest: str, lines: Iterator[str], number: int, start: int) -> str:
     raise DamagedDocument(f"The quote of a cell in row {number:,} does not end")
 
 
-def find_dialect(path: Path) -> CsvDialect:
+def find_dialect(path: Path, encoding: Encoding) -> CsvDialect:
     """The dialect that a table's first rows tell: the delimiter that cuts them into the same
     number of cells, or else the first row into the most."""
     if path.suffix.lower() == ".tsv":
-        return CsvDialect("\t", _has_names(path, "\t"))
-    first = next(stream_lines(path, find_encoding(path)), "")
+        return CsvDialect("\t", _has_names(path, encoding, "\t"))
+    first = next(stream_lines(path, encoding), "")
     if declared := _DECLARED.fullmatch(first):
         return CsvDialect(declared[1], True)
-    rates = {delimiter: _rate(path, delimiter) for delimiter in _DELIMITERS}
+    rates = {delimiter: _rate(path, encoding, delimiter) for delimiter in _DELIMITERS}
     best = max(rates, key=rates.__getitem__)
     if rates[best] < (False, 2):
         return CsvDialect(_NO_DELIMITER, False)
-    return CsvDialect(best, _has_names(path, best))
+    return CsvDialect(best, _has_names(path, encoding, best))
 
 
-def _sample(path: Path, delimiter: str) -> Iterator[Row]:
+def _sample(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
     """The first rows, as far as they can be read."""
-    rows = CsvDialect(delimiter, False).split(stream_lines(path, find_encoding(path)))
+    rows = CsvDialect(delimiter, False).split(stream_lines(path, encoding))
     left = _SAMPLE_CHARACTERS
     try:
         for row, cells in islice(rows, _SAMPLE_ROWS):
@@ -119,15 +119,15 @@ def _sample(path: Path, delimiter: str) -> Iterator[Row]:
         return
 
 
-def _rate(path: Path, delimiter: str) -> tuple[bool, int]:
-    rows = _sample(path, delimiter)
+def _rate(path: Path, encoding: Encoding, delimiter: str) -> tuple[bool, int]:
+    rows = _sample(path, encoding, delimiter)
     counts = [len(cells) for _, cells in rows if any(end > at for at, end in cells)]
     first = counts[0] if counts else 0
     return first > 1 and len(set(counts)) == 1, first
 
 
-def _has_names(path: Path, delimiter: str) -> bool:
-    row, cells = next(_sample(path, delimiter), ("", []))
+def _has_names(path: Path, encoding: Encoding, delimiter: str) -> bool:
+    row, cells = next(_sample(path, encoding, delimiter), ("", []))
     names = (_read_cell(row[start:end]) for start, end in cells)
     return len(cells) > 1 and all(map(_IDENTIFIER.fullmatch, names))
 
@@ -161,10 +161,10 @@ def _make_writer(
     return write
 
 
-def _find_rows(path: Path) -> Iterator[tuple[str, Iterable[Edit]]]:
+def _find_rows(path: Path, encoding: Encoding) -> Iterator[tuple[str, Iterable[Edit]]]:
     """Each row with its edits, one of which is in memory at a time."""
-    dialect = find_dialect(path)
-    lines = stream_lines(path, find_encoding(path))
+    dialect = find_dialect(path, encoding)
+    lines = stream_lines(path, encoding)
     for number, (row, cells) in enumerate(dialect.split(lines)):
         is_kept = dialect.keeps_first_row and not number
         found = () if is_kept else _find_edits(row, cells, dialect.delimiter)

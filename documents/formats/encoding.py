@@ -1,14 +1,20 @@
 """Between the bytes of a text file and its characters. What is read and written again is the
-same, byte for byte.
+same, byte for byte: a byte that is no text is kept as half of a character (PEP 383).
 """
 
 from __future__ import annotations
 
 import codecs
+import io
 import re
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO, NamedTuple
+
+import webencodings
 
 from documents.errors import DamagedDocument, DocumentTooLarge
 
@@ -20,6 +26,8 @@ MAX_LINE = 4 << 20
 CHUNK_BYTES = 1 << 20
 #: The start of a file, with the declaration of its encoding.
 _HEAD_BYTES = 4096
+#: The bytes of lines that are not ASCII from which an encoding is guessed.
+_SAMPLE_BYTES = 64 << 10
 #: A CR at the end may be the first half of CRLF.
 _LINE_END = re.compile(r"\r\n|\r(?!\Z)|\n")
 #: Encodings of Python in which any text may hide, or that take far longer than others.
@@ -31,6 +39,48 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
+#: The encodings of old files, and the languages that are written in them. In 1,730 files of 3
+#: to 40 texts in 33 languages, `charset-normalizer` finds 76 % (79 % among these encodings),
+#: `chardet` 97 % among these, and all among those of the file's language. Where it finds none,
+#: the first that fits is taken, so those come first that fit the fewest files.
+_LANGUAGES = {
+    "cp932": "ja",
+    "cp949": "ko",
+    "big5hkscs": "zh",
+    "gb18030": "zh",
+    "cp1252": """af ast br ca da de en es fi fr fy ga gd gl ht id is it jv lb ms nl no oc pt
+        su sv sw tl""",
+    "cp1250": "bs cs hr hu pl ro sk sl sq sr",
+    "cp1251": "ba be bg kk mk mn ru sr uk",
+    "cp1253": "el",
+    "cp1254": "az tr uz",
+    "cp1255": "he yi",
+    "cp1256": "ar fa ps sd ur",
+    "cp1257": "et lt lv",
+    "cp1258": "vi",
+    "cp874": "th",
+    "koi8-r": "ru",
+    "koi8-u": "be uk",
+}
+#: A byte that is no text, among characters.
+_STRAY = re.compile("[\udc80-\udcff]")
+_STRAYS = "surrogateescape"
+#: Writes the characters that an encoding lacks as numbers, as HTML and XML read them.
+_NUMBERS = "documents.numbers"
+
+#: Tells the document's owner something about the translation.
+Warn = Callable[[str], None]
+
+
+def _write_number(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Handles the first character; stray bytes are written as they were."""
+    assert isinstance(error, UnicodeEncodeError)
+    error.end = error.start + 1
+    is_stray = _STRAY.match(error.object, error.start)
+    return codecs.lookup_error(_STRAYS if is_stray else "xmlcharrefreplace")(error)
+
+
+codecs.register_error(_NUMBERS, _write_number)
 
 
 @dataclass(frozen=True)
@@ -40,76 +90,176 @@ class Encoding:
     name: str = "utf-8"
     mark: bytes = b""
 
+    @property
+    def title(self) -> str:
+        """The name that people know."""
+        return self.name.replace("cp125", "windows-125").upper()
 
-def find_encoding(path: Path, declaration: re.Pattern[bytes] | None = None) -> Encoding:
-    """The encoding that a file's first bytes tell, or UTF-8.
 
-    The first group of `declaration` finds the name of an encoding where the file says it.
-    Raises DamagedDocument if Python does not know that encoding.
+class _Survey(NamedTuple):
+    """The characters that are not ASCII, the bytes that are no text, and the first's place."""
+
+    known: int
+    strays: int
+    first: int
+
+
+def find_encoding(
+    path: Path,
+    declaration: re.Pattern[bytes] | None = None,
+    *,
+    language: str | None = None,
+    warn: Warn,
+) -> Encoding:
+    """The encoding that a file's first bytes tell, or its declaration, or else UTF-8; and where
+    it is none of these, the likeliest.
+
+    A group of `declaration` finds the name of an encoding where the file says it. The group
+    `label` has a name of the web, where `latin1` is windows-1252. `language` is the text's, if
+    it is known. Raises DamagedDocument for a file that is no text.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
-    for mark, name in _MARKS.items():
-        if head.startswith(mark):
-            return Encoding(name, mark)
+    mark = next(filter(head.startswith, _MARKS), b"")
+    encoding = Encoding(_MARKS.get(mark, "utf-8"), mark)
+    declared = None if mark else _read_declaration(head, declaration)
+    survey = _survey(path, declared or encoding)
+    if declared and survey.strays <= survey.known:
+        encoding = declared
+    elif not mark:
+        survey = _survey(path, encoding) if declared else survey
+        guess = _find_wide(head)
+        if guess or survey.strays > survey.known:
+            encoding = Encoding(guess or _guess(path, language))
+            survey = _survey(path, encoding)
+            warn(f"The file does not say its encoding: read as {encoding.title}.")
+    if survey.strays:
+        warn(
+            f"{survey.strays:,} of the file's bytes, the first at byte {survey.first:,}, are "
+            f"not {encoding.title}: they stay, and are read as windows-1252 in texts."
+        )
+    return encoding
+
+
+def _read_declaration(
+    head: bytes, declaration: re.Pattern[bytes] | None
+) -> Encoding | None:
+    """The declared encoding. None for one that is unknown, in which any text may hide, or in
+    which the declaration could not be read."""
     found = declaration.search(head) if declaration else None
-    if not found:
-        return Encoding()
-    name = found[1].decode("ascii", "replace")
-    # gettext's templates have CHARSET in place of a name.
-    if name.upper() == "CHARSET":
-        return Encoding()
+    if not found or not found.lastindex:
+        return None
+    name = found[found.lastindex].decode("ascii", "replace")
+    known = webencodings.lookup(name) if found.lastgroup == "label" else None
     try:
-        info = codecs.lookup(name)
-        if info.name in _REFUSED:
-            raise LookupError(name)
-        "".encode(info.name)
-    except (LookupError, UnicodeError) as error:
-        raise DamagedDocument(
-            f"The file declares the encoding {name[:40]!r}, which is unknown; expected UTF-8"
-        ) from error
-    # A file whose declaration can be read is neither of these.
-    is_wide = info.name.startswith(("utf-16", "utf-32"))
-    return Encoding() if is_wide else Encoding(info.name)
+        codec = codecs.lookup(known.codec_info.name if known else name).name
+        "".encode(codec)
+    except (LookupError, UnicodeError):
+        return None
+    is_wide = codec.startswith(("utf-16", "utf-32"))
+    return None if is_wide or codec in _REFUSED else Encoding(codec)
 
 
-def stream(path: Path, encoding: Encoding) -> Iterator[str]:
-    """A file's characters after its mark, in chunks. Raises DamagedDocument at a byte that is
-    no text."""
-    decoder = codecs.getincrementaldecoder(encoding.name)("strict")
+def _find_wide(head: bytes) -> str | None:
+    """UTF-16 without a mark, by its spaces and ends of lines. Other text has no zeros."""
+    if b"\0" not in head:
+        return None
+    counts = {
+        name: sum(map(head.decode(name, "replace").count, " \r\n"))
+        for name in ("utf-16-le", "utf-16-be")
+    }
+    best = max(counts, key=counts.__getitem__)
+    return best if counts[best] > len(head) // 200 else None
+
+
+def _guess(path: Path, language: str | None) -> str:
+    """The likeliest encoding of text that is not UTF-8, among those of its language if it has
+    any. Raises DamagedDocument if it is no text."""
+    import chardet  # few files need it
+
+    lines, left = list[bytes](), _SAMPLE_BYTES
+    with path.open("rb") as file:
+        while left > 0 and (line := file.readline(_SAMPLE_BYTES)):
+            if not line.isascii():
+                lines.append(line)
+                left -= len(line)
+    own = [name for name, known in _LANGUAGES.items() if language in known.split()]
+    names, sample = own or [*_LANGUAGES], b"".join(lines)
+    found = chardet.detect(
+        sample,
+        include_encodings=names,
+        no_match_encoding=next((n for n in names if _fits(sample, n)), names[0]),
+        compat_names=False,
+    )
+    if not found["encoding"]:
+        raise DamagedDocument("The file is no text in any encoding that is known")
+    return found["encoding"]
+
+
+def _fits(sample: bytes, name: str) -> bool:
+    try:
+        codecs.getincrementaldecoder(name)().decode(sample)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _survey(path: Path, encoding: Encoding) -> _Survey:
+    known = strays = first = 0
+    for place, text in _stream(path, encoding):
+        if text.isascii():
+            continue
+        found = [each.start() for each in _STRAY.finditer(text)]
+        if found and not strays:
+            first = place + len(text[: found[0]].encode(encoding.name, _STRAYS))
+        strays += len(found)
+        known += len(text) - len(text.encode("ascii", "ignore")) - len(found)
+    return _Survey(known, strays, first)
+
+
+def mend(text: str) -> str:
+    """A text without stray bytes: in UTF-8 they are most often of windows-1252."""
+    return _STRAY.sub(
+        lambda found: bytes([ord(found[0]) & 0xFF]).decode("cp1252", "replace"), text
+    )
+
+
+def _stream(path: Path, encoding: Encoding) -> Iterator[tuple[int, str]]:
+    """A file's characters in chunks, each with the place of its first byte."""
+    decoder = codecs.getincrementaldecoder(encoding.name)(_STRAYS)
     with path.open("rb") as file:
         place = file.seek(len(encoding.mark))
         is_last = False
         while not is_last:
             chunk = file.read(CHUNK_BYTES)
             is_last = not chunk
-            before = decoder.getstate()[0]
+            start = place - len(decoder.getstate()[0])
             try:
                 text = decoder.decode(chunk, is_last)
             except UnicodeDecodeError as error:
-                raise _refuse(place - len(before) + error.start, encoding) from error
-            if (zero := text.find("\0")) >= 0:
-                start = place - len(before)
-                raise _refuse(
-                    start + len(text[:zero].encode(encoding.name, "replace")), encoding
-                )
+                raise _refuse(start + error.start, encoding) from error
             place += len(chunk)
-            yield text
+            yield start, text
 
 
-def read_text(
-    path: Path,
-    declaration: re.Pattern[bytes] | None = None,
-    *,
-    max_bytes: int = MAX_BYTES,
-) -> str:
+def stream(path: Path, encoding: Encoding) -> Iterator[str]:
+    """A file's characters after its mark, in chunks. Raises DamagedDocument for what is no
+    text."""
+    for start, text in _stream(path, encoding):
+        if (zero := text.find("\0")) >= 0:
+            before = text[:zero].encode(encoding.name, _STRAYS)
+            raise _refuse(start + len(before), encoding)
+        yield text
+
+
+def read_text(path: Path, encoding: Encoding, *, max_bytes: int = MAX_BYTES) -> str:
     """The whole file. Raises DamagedDocument or DocumentTooLarge."""
     size = path.stat().st_size
     if size > max_bytes:
         raise DocumentTooLarge(
             f"The file has {size:,} bytes; expected at most {max_bytes:,} in this format"
         )
-    return "".join(stream(path, find_encoding(path, declaration)))
+    return "".join(stream(path, encoding))
 
 
 def stream_lines(path: Path, encoding: Encoding) -> Iterator[str]:
@@ -131,26 +281,61 @@ def stream_lines(path: Path, encoding: Encoding) -> Iterator[str]:
 
 
 def write_text(
-    parts: Iterable[str], target: Path, encoding: Encoding, errors: str = "strict"
+    parts: Iterable[str],
+    target: Path,
+    encoding: Encoding,
+    *,
+    has_numbers: bool = False,
+    declaration: re.Pattern[bytes] | None = None,
+    warn: Warn,
 ) -> None:
-    """Writes a new file. Raises DamagedDocument for a character that the encoding lacks, unless
-    Python's error handler `errors` writes it in another way."""
+    """Writes a new file. A character that the encoding lacks turns all of it to UTF-8, and the
+    name in its declaration, unless the format has numbers for it as HTML has."""
+    errors = _NUMBERS if has_numbers else _STRAYS
     encoder = codecs.getincrementalencoder(encoding.name)(errors)
-    with target.open("xb") as file:
+    with target.open("x+b") as file:
         file.write(encoding.mark)
-        try:
-            for part in parts:
-                file.write(encoder.encode(part))
-        except UnicodeEncodeError as error:
-            raise DamagedDocument(
-                f"The translation has the character U+{ord(error.object[error.start]):04X}, "
-                f"which the file's encoding {encoding.name} lacks; save the file as UTF-8"
-            ) from error
+        for part in parts:
+            try:
+                written = encoder.encode(part)
+            except UnicodeEncodeError as error:
+                missing = ord(error.object[error.start])
+                warn(
+                    f"The file was {encoding.title}, which lacks U+{missing:04X} of the "
+                    "translation: it is UTF-8 now."
+                )
+                file.write(encoder.encode("", True))
+                _turn_to_utf8(file, target.parent, encoding, declaration)
+                encoder = codecs.getincrementalencoder("utf-8")(errors)
+                written = encoder.encode(part)
+            file.write(written)
         file.write(encoder.encode("", True))
+
+
+def _turn_to_utf8(
+    file: BinaryIO,
+    folder: Path,
+    encoding: Encoding,
+    declaration: re.Pattern[bytes] | None,
+) -> None:
+    """Writes what is in the file in UTF-8."""
+    with TemporaryFile(dir=folder) as old:
+        file.seek(0)
+        shutil.copyfileobj(file, old)
+        old.seek(0)
+        file.seek(0)
+        file.truncate()
+        reader = io.TextIOWrapper(old, encoding.name, _STRAYS, newline="")
+        while text := reader.read(CHUNK_BYTES):
+            content = text.encode("utf-8", _STRAYS)
+            found = declaration.search(content) if declaration else None
+            if found and found.lastindex and not file.tell():
+                start, end = found.span(found.lastindex)
+                content = content[:start] + b"UTF-8" + content[end:]
+            file.write(content)
 
 
 def _refuse(place: int, encoding: Encoding) -> DamagedDocument:
     return DamagedDocument(
-        f"The file is no text: byte {place:,} is not {encoding.name.upper()}. "
-        "Expected UTF-8, or UTF-16 with a byte order mark"
+        f"The file is no text: byte {place:,} is not {encoding.title}"
     )

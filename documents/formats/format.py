@@ -7,19 +7,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from contract.languages import SCRIPTS, normalize_variant
 from documents.errors import LostMarkup
-from documents.formats.encoding import MAX_BYTES, find_encoding, read_text, write_text
+from documents.formats.encoding import (
+    MAX_BYTES,
+    Encoding,
+    find_encoding,
+    mend,
+    read_text,
+    write_text,
+)
 
 #: The markup of a format's texts. In "xml", a text is a fragment: a bold word of a
 #: sentence is `<g id="1">word</g>`, and what has no text (an image, a line break, a
 #: field) is `<x id="2"/>`. The translation has the same elements, each once, perhaps in
 #: another order.
 Markup: TypeAlias = Literal["text", "xml"]
+
+
+@dataclass(frozen=True)
+class DocumentContext:
+    """The languages to translate into and, if the owner has named it, from, in our codes, and
+    the warnings that the owner gets."""
+
+    target: str
+    source: str | None = None
+    #: Each once, in order.
+    warnings: dict[str, None] = field(default_factory=dict)
+
+    def warn(self, said: str) -> None:
+        """Has the owner told; the message has no text of the document."""
+        self.warnings[said] = None
 
 
 @dataclass(frozen=True)
@@ -32,12 +54,16 @@ class Format:
     #: The media type of the result.
     media_type: str
     markup: Markup
-    #: read(source, language): the texts of the file that are missing in this language, in
-    #: a fixed order. A text has a letter.
-    read: Callable[[Path, str], Iterator[str]]
-    #: write(source, translations, target, language): writes `target`, which does not exist.
-    #: `translations` has one for each text of `read`, in its order. The language is our code.
-    write: Callable[[Path, Iterator[str], Path, str], None]
+    #: read(source, context): the texts of the file that are missing in the target language,
+    #: in a fixed order. A text has a letter.
+    read: Callable[[Path, DocumentContext], Iterator[str]]
+    #: write(source, translations, target, context): writes `target`, which does not exist.
+    #: `translations` has one for each text of `read`, in its order.
+    write: Callable[[Path, Iterator[str], Path, DocumentContext], None]
+
+
+#: The warning about words whose reading stands above them.
+LOST_READINGS = "Translated sentences have lost the readings of their words (ruby)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +80,14 @@ class Edit:
     is_in_place: bool = True
     #: Whether a translation into a language is there already, and stays.
     is_done: Callable[[str], bool] = lambda language: False
+    #: A warning about a loss in the translation.
+    warning: str = ""
 
 
 #: Finds the places of a document, in order.
 FindEdits = Callable[[str], Iterable[Edit]]
 #: Finds the parts of a file, each with its edits.
-FindParts = Callable[[Path], Iterator[tuple[str, Iterable[Edit]]]]
+FindParts = Callable[[Path, Encoding], Iterator[tuple[str, Iterable[Edit]]]]
 
 
 def make_format(
@@ -69,21 +97,25 @@ def make_format(
     find_edits: FindEdits,
     *,
     declaration: re.Pattern[bytes] | None = None,
-    errors: str = "strict",
+    has_numbers: bool = False,
     max_bytes: int = MAX_BYTES,
 ) -> Format:
     """The format of documents that are read as a whole.
 
-    `declaration` finds a file's encoding; `errors` is how characters are written that it
-    lacks, by the name of Python's error handler.
+    `declaration` finds a file's encoding. With `has_numbers`, characters that it lacks are
+    written as in HTML.
     """
 
-    def find_parts(path: Path) -> Iterator[tuple[str, Iterable[Edit]]]:
-        content = read_text(path, declaration, max_bytes=max_bytes)
+    def find_parts(
+        path: Path, encoding: Encoding
+    ) -> Iterator[tuple[str, Iterable[Edit]]]:
+        content = read_text(path, encoding, max_bytes=max_bytes)
         yield content, find_edits(content)
 
     return make_stream_format(
-        suffixes, media_type, markup, find_parts, declaration=declaration, errors=errors
+        *(suffixes, media_type, markup, find_parts),
+        declaration=declaration,
+        has_numbers=has_numbers,
     )
 
 
@@ -94,25 +126,43 @@ def make_stream_format(
     find_parts: FindParts,
     *,
     declaration: re.Pattern[bytes] | None = None,
-    errors: str = "strict",
+    has_numbers: bool = False,
 ) -> Format:
     """The format of documents that are read part by part."""
 
-    def read(path: Path, language: str) -> Iterator[str]:
-        for _, edits in find_parts(path):
+    def find(path: Path, context: DocumentContext) -> Encoding:
+        return find_encoding(
+            path, declaration, language=context.source, warn=context.warn
+        )
+
+    def read(path: Path, context: DocumentContext) -> Iterator[str]:
+        for _, edits in find_parts(path, find(path, context)):
             for edit in edits:
-                if not edit.is_done(language):
-                    yield from edit.texts
+                if edit.is_done(context.target):
+                    continue
+                if edit.warning:
+                    context.warn(edit.warning)
+                yield from map(mend, edit.texts)
 
     def write(
-        source: Path, translations: Iterator[str], target: Path, language: str
+        source: Path,
+        translations: Iterator[str],
+        target: Path,
+        context: DocumentContext,
     ) -> None:
+        encoding = find(source, context)
+
         def translate() -> Iterator[str]:
-            for content, edits in find_parts(source):
-                yield from _splice(content, edits, translations, language)
+            for content, edits in find_parts(source, encoding):
+                yield from _splice(content, edits, translations, context.target)
             check_none_left(translations)
 
-        write_text(translate(), target, find_encoding(source, declaration), errors)
+        write_text(
+            *(translate(), target, encoding),
+            has_numbers=has_numbers,
+            declaration=declaration,
+            warn=context.warn,
+        )
 
     return Format(suffixes, media_type, markup, read, write)
 
@@ -126,7 +176,7 @@ def _splice(
             continue
         yield content[place : edit.start]
         new = [take(translations) for _ in edit.texts]
-        is_same = edit.is_in_place and bool(new) and tuple(new) == edit.texts
+        is_same = edit.is_in_place and bool(new) and new == [*map(mend, edit.texts)]
         yield content[edit.start : edit.end] if is_same else edit.write(new, language)
         place = edit.end
     yield content[place:]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, unescape
 from documents.formats import inline
 from documents.formats.format import (
+    LOST_READINGS,
     Edit,
     has_letter,
     make_format,
@@ -20,7 +21,8 @@ from documents.formats.format import (
 from documents.formats.inline import InlinePiece, PieceRole
 
 _DECLARATION = re.compile(
-    rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)|^<\?xml[^>]+encoding=["']([\w.:-]+)""",
+    rb"""(?:<meta[^>]+charset\s*=\s*["']?|^\s*<\?xml[^>]+encoding\s*=\s*["'])\s*"""
+    rb"(?P<label>[\w.:-]+)",
     re.IGNORECASE,
 )
 _SPACE = re.compile(r"[ \t\n\r\f]+")
@@ -28,6 +30,8 @@ _READ = frozenset(
     "abbr alt aria-description aria-label aria-placeholder label placeholder title".split()
 )
 _BUTTONS = frozenset("button reset submit".split())
+#: The reading of a word stands above it, and not in its sentence.
+_RUBY, _READINGS = ("ruby", "rb"), ("rt", "rp", "rtc")
 #: The names of a page's summaries for search engines and social networks.
 _SUMMARIES = frozenset(
     """description og:description og:image:alt og:title twitter:description
@@ -68,6 +72,8 @@ class _Part:
     raw: str
     token: Token
     attributes: list[_Attribute]
+    #: Whether a translation loses it.
+    is_lost: bool = False
 
     @property
     def end(self) -> int:
@@ -75,6 +81,8 @@ class _Part:
 
     def make_piece(self, values: Iterable[str] = ()) -> InlinePiece:
         """The piece of the sentence, with new values of attributes if there are any."""
+        if self.is_lost:
+            return InlinePiece("")
         if self.token.is_text:
             return InlinePiece(_SPACE.sub(" ", unescape(self.raw)))
         written, place = [], 0
@@ -92,16 +100,21 @@ class _Part:
 def find_edits(page: str) -> Iterator[Edit]:
     """The edits of a page, in order."""
     sentence: list[_Part] = []
-    tokens, place = scan(page), 0
+    tokens, place, is_reading = scan(page), 0, False
     for token in tokens:
         start = place
         is_whole = token.is_kept and token.name not in VOID
         raw = take_element(token, tokens) if is_whole else token.raw
         place += len(raw)
-        attributes = _find_attributes(token, start)
-        if token.is_text or token.name in INLINE:
-            sentence.append(_Part(start, raw, token, attributes))
+        is_ruby = token.name in (*_RUBY, *_READINGS)
+        if is_ruby:
+            is_reading = token.is_start and token.name in _READINGS
+        is_lost = is_ruby or is_reading
+        attributes = [] if is_lost else _find_attributes(token, start)
+        if token.is_text or token.name in INLINE or is_ruby:
+            sentence.append(_Part(start, raw, token, attributes, is_lost))
             continue
+        is_reading = False
         yield from _make_edits(sentence)
         sentence = []
         is_page = token.name == "html" and token.is_start
@@ -126,7 +139,8 @@ def _make_edits(sentence: list[_Part]) -> Iterator[Edit]:
         return inline.read_fragment(new[0], written, _escape)
 
     texts = (inline.write_fragment(pieces), *(each.text for each in attributes))
-    yield Edit(parts[0].start, parts[-1].end, texts, write)
+    warning = LOST_READINGS if any(part.is_lost for part in parts) else ""
+    yield Edit(parts[0].start, parts[-1].end, texts, write, warning=warning)
 
 
 def _strip(parts: list[_Part]) -> list[_Part]:
@@ -183,5 +197,5 @@ FORMAT = make_format(
     "xml",
     find_edits,
     declaration=_DECLARATION,
-    errors="xmlcharrefreplace",
+    has_numbers=True,
 )

@@ -16,6 +16,7 @@ from contract.markup import unescape
 from documents.errors import LostMarkup
 from documents.formats.format import has_letter
 
+_CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ELEMENT = re.compile(r'<g id="(\d+)">|<x id="(\d+)" ?/>|(</g>)|<')
 
 
@@ -94,7 +95,8 @@ def read_fragment(
 
 
 def escape(text: str) -> str:
-    """Text in the form that XML needs."""
+    """Text in the form that XML needs, without the control characters that it cannot have."""
+    text = _CONTROLS.sub("", text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
+from documents.errors import DamagedDocument, EncryptedDocument
 from documents.formats.blocks import TITLE, Attributes, ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
 from documents.formats.format import Format
@@ -146,9 +146,6 @@ def _check(package: Package, kind: str) -> None:
     for entry in package.list_elements(_MANIFEST, "manifest:file-entry"):
         if any(name_of(child) == "manifest:encryption-data" for child in entry):
             raise EncryptedDocument
-    for member in package.members:
-        if member.filename.startswith(("Basic/", "Scripts/")):
-            raise RefusedContent("The document has macros: save it without")
 
 
 FORMATS = (

@@ -1,5 +1,5 @@
-"""Office Open XML: text documents (.docx), presentations (.pptx) and spreadsheets (.xlsx), the
-texts in their drawings, charts and diagrams, and what is refused.
+"""Office Open XML: text documents (.docx), presentations (.pptx) and spreadsheets (.xlsx), also
+with macros, which stay as they are, and the texts in their drawings, charts and diagrams.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from contract.languages import normalize_language
-from documents.errors import DamagedDocument, RefusedContent
+from documents.errors import DamagedDocument
 from documents.formats.blocks import TITLE, ElementNames
 from documents.formats.format import Format, is_right_to_left
 from documents.formats.fragments import (
@@ -258,10 +258,8 @@ def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
 
 
 def _list_types(package: Package) -> dict[str, str]:
-    """The type of each part that the document names.
-
-    Raises RefusedContent if one holds macros, and DamagedDocument if there is no list.
-    """
+    """The type of each part that the document names. Raises DamagedDocument if there is no
+    list."""
     by_ending: dict[str, str] = {}
     types: dict[str, str] = {}
     for element in package.list_elements(_TYPES, "types:Types"):
@@ -274,9 +272,6 @@ def _list_types(package: Package) -> dict[str, str]:
     for member in package.members:
         ending = member.filename.rpartition(".")[2].lower()
         types.setdefault(member.filename, by_ending.get(ending, ""))
-    for name, kind in types.items():
-        if "macroEnabled" in kind or kind == "application/vnd.ms-office.vbaProject":
-            raise RefusedContent(f"{name}: the document has macros: save it without")
     return types
 
 
@@ -302,21 +297,26 @@ _SLIDES = {
 _SHEETS = ("sharedStrings", "worksheet", "comments")
 
 
-def _make_format(
-    suffix: str,
+def _make_formats(
+    ending: str,
     name: str,
-    main: str,
+    program: str,
     parts: Mapping[str, ElementNames],
     *,
     cells: tuple[str, ...] = (),
-) -> Format:
-    """The format of one kind of document. `parts` are those with texts, and `cells` those with
-    cells, by the last words of their types; `main` is the one that the document must have."""
-    family = name.partition(".")[0]
-    prefix = f"{_DOCUMENT}.{family}."
+) -> Iterator[Format]:
+    """The formats of one kind of document, without and with macros. `parts` are those with
+    texts, and `cells` those with cells, by the last words of their types; the document must
+    have a main part."""
+    family, _, kind_name = name.partition(".")
+    prefix, main = f"{_DOCUMENT}.{family}.", f"{kind_name}.main"
+    with_macros = f"application/vnd.ms-{program}.{kind_name}.macroEnabled"
 
     def plan(package: Package) -> Mapping[str, ElementNames]:
-        types = _list_types(package)
+        types = {
+            name: kind.replace(f"{with_macros}.main", f"{prefix}{main}")
+            for name, kind in _list_types(package).items()
+        }
         if f"{prefix}{main}+xml" not in types.values():
             raise DamagedDocument(
                 f"Not what its name says: no part is a {family} {main}"
@@ -325,11 +325,12 @@ def _make_format(
         known = {f"{prefix}{name}+xml": part for name, part in found.items()} | _SHARED
         return {name: known[kind] for name, kind in types.items() if kind in known}
 
-    return make_package_format(suffix, f"{_DOCUMENT}.{name}", plan)
+    yield make_package_format(f"{ending}x", f"{_DOCUMENT}.{name}", plan)
+    yield make_package_format(f"{ending}m", f"{with_macros}.12", plan)
 
 
 FORMATS = (
-    _make_format(".docx", "wordprocessingml.document", "document.main", _WORD_PARTS),
-    _make_format(".pptx", "presentationml.presentation", "presentation.main", _SLIDES),
-    _make_format(".xlsx", "spreadsheetml.sheet", "sheet.main", {}, cells=_SHEETS),
+    *_make_formats(".doc", "wordprocessingml.document", "word", _WORD_PARTS),
+    *_make_formats(".ppt", "presentationml.presentation", "powerpoint", _SLIDES),
+    *_make_formats(".xls", "spreadsheetml.sheet", "excel", {}, cells=_SHEETS),
 )

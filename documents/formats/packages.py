@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -24,7 +25,13 @@ from documents.errors import (
     RefusedContent,
 )
 from documents.formats.blocks import Block, ElementNames, split
-from documents.formats.format import Format, check_none_left, take
+from documents.formats.format import (
+    LOST_READINGS,
+    DocumentContext,
+    Format,
+    check_none_left,
+    take,
+)
 from documents.formats.fragments import Element, Slot
 
 #: A presentation of 500 slides has 3,000, a book with many pictures 10,000.
@@ -37,6 +44,13 @@ _MIN_UNPACKED_BYTES, MAX_UNPACKED_BYTES = 64 << 20, 2_000_000_000
 MAX_RATIO = 200
 #: Bytes with translations per byte of all members, and how many are always allowed.
 _MAX_GROWTH, _MIN_WRITTEN_BYTES = 8, 16 << 20
+#: The parts with signatures of Office, of .NET's library, and of OpenDocument and books.
+_SIGNATURE = re.compile(
+    r"_xmlsignatures/|package/services/digital-signature/"
+    r"|META-INF/(?:document)?signatures\.xml"
+)
+#: A word with its reading, in Word, OpenDocument and books, and in spreadsheets.
+_READING = re.compile(rb"<(?:\w+:)?(?:ruby|rPh)[\s>]")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _COPY_BYTES = 1 << 20
@@ -234,10 +248,15 @@ def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
         raise DamagedDocument(f"{message}: expected 0 or 8 (deflate)")
 
 
-def _read_texts(package: Package, name: str, vocabulary: ElementNames) -> Iterator[str]:
+def _read_texts(
+    package: Package, name: str, vocabulary: ElementNames, context: DocumentContext
+) -> Iterator[str]:
     for piece in package.split(name, vocabulary):
         if isinstance(piece, Block):
-            yield from _group(vocabulary.find_slots(piece.parse()))
+            texts = _group(vocabulary.find_slots(piece.parse()))
+            if texts and _READING.search(piece.raw):
+                context.warn(LOST_READINGS)
+            yield from texts
 
 
 def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
@@ -252,21 +271,26 @@ def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
 def make_package_format(suffix: str, media_type: str, plan: Plan) -> Format:
     """The format of a kind of package. A member without texts is copied as it is compressed."""
 
-    def read(path: Path, _: str) -> Iterator[str]:
+    def read(path: Path, context: DocumentContext) -> Iterator[str]:
         with open_package(path) as package:
             vocabularies = plan(package)
             for member in package.members:
-                if vocabulary := vocabularies.get(member.filename):
-                    yield from _read_texts(package, member.filename, vocabulary)
+                if _SIGNATURE.match(name := member.filename):
+                    context.warn("The signature is not valid for the translation.")
+                if vocabulary := vocabularies.get(name):
+                    yield from _read_texts(package, name, vocabulary, context)
 
     def write(
-        source: Path, translations: Iterator[str], target: Path, language: str
+        source: Path,
+        translations: Iterator[str],
+        target: Path,
+        context: DocumentContext,
     ) -> None:
         with open_package(source) as package, ExitStack() as undo:
             vocabularies = plan(package)
             with zipfile.ZipFile(target, "x") as out:
                 undo.callback(target.unlink)
-                translate = partial(_translate, translations, language)
+                translate = partial(_translate, translations, context.target)
                 _write(package, out, vocabularies, translate)
             check_none_left(translations)
             undo.pop_all()

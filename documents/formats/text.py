@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from documents.formats.encoding import find_encoding, stream_lines
+from documents.formats.encoding import Encoding, stream_lines
 from documents.formats.format import Edit, has_letter, make_stream_format, split_edges
 
 #: The widths at which people break lines, in characters.
@@ -83,11 +83,13 @@ def _make_edit(start: int, text: str, lines: Sequence[str], width: int) -> Edit:
     return Edit(start, start + len(inner), (text,), write)
 
 
-def _find_blocks(path: Path) -> Iterator[tuple[str, Iterable[Edit]]]:
+def _find_blocks(
+    path: Path, encoding: Encoding
+) -> Iterator[tuple[str, Iterable[Edit]]]:
     """The lines between empty lines, and each empty line."""
     block: list[str] = []
     left = _MAX_CHARACTERS
-    for line in stream_lines(path, find_encoding(path)):
+    for line in stream_lines(path, encoding):
         block.append(line)
         left -= len(line)
         if not line.strip() or len(block) == _MAX_LINES or left < 0:

@@ -207,7 +207,7 @@ def _check(content: str) -> None:
     parser.StartElementHandler, parser.EndElementHandler = enter, leave
     parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse
     try:
-        parser.Parse(content.encode(), True)
+        parser.Parse(content.encode("utf-8", "surrogateescape"), True)
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         where = f"line {error.lineno}, column {error.offset + 1}"
@@ -245,5 +245,5 @@ FORMAT = make_format(
     "xml",
     find_edits,
     declaration=_DECLARATION,
-    errors="xmlcharrefreplace",
+    has_numbers=True,
 )

@@ -49,7 +49,8 @@ class DocumentForm(DocumentBody):
 
 
 class DocumentStatus(TypedDict):
-    """The progress of a document. `error` is a problem document, or null."""
+    """The progress of a document. `error` is a problem document, or null; `warnings` say what
+    to know of the translation."""
 
     id: str
     name: str
@@ -201,7 +202,7 @@ def name_result(document: DocumentFolder) -> str:
 
 def _describe(document: DocumentFolder, state: State) -> DocumentStatus:
     order, expires_at = document.order, state.expires_at
-    return {
+    status: DocumentStatus = {
         "id": order.id,
         "name": order.name,
         "status": state.status,
@@ -214,6 +215,9 @@ def _describe(document: DocumentFolder, state: State) -> DocumentStatus:
         "expires_at": write_time(round(expires_at)) if expires_at else None,
         "error": dict(state.error) if state.error else None,
     }
+    if state.warnings:
+        status["warnings"] = list(state.warnings)
+    return status
 
 
 def write_time(seconds: float, timespec: str = "seconds") -> str:

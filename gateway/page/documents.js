@@ -135,5 +135,6 @@ function describe(job) {
       ? make("progress", { class: "wide", max: 1, value: job.texts ? job.texts_done / job.texts : null, "aria-label": job.name })
       : null,
     job.said ? make("span", { class: "wide wrong" }, job.said) : null,
+    ...(job.warnings ?? []).map((said) => make("span", { class: "wide note" }, said)),
   ].filter(Boolean);
 }

@@ -78,6 +78,12 @@ def test_documents_are_uploaded_downloaded_and_deleted(stack, server, folder):
     assert not Path("out.part").exists()
 
 
+def test_what_the_stack_says_of_a_translation_is_told(stack, server, folder):
+    stack.warnings = {"a.docx": ["The signature is not valid."]}
+    outcome, _ = run(make_job(server, ["in"], "out"))
+    assert outcome.warnings == ["in/a.docx: The signature is not valid."]
+
+
 @pytest.mark.parametrize("stop_after", range(1, 9))
 def test_a_job_that_is_stopped_anywhere_goes_on(stack, server, folder, stop_after):
     with ApiClient(stack.url, connections=5) as stopped, pytest.raises(Stop):

@@ -12,7 +12,7 @@ import pytest
 from contract import variables
 from documents import worker
 from documents.errors import DamagedDocument
-from documents.formats.format import Format
+from documents.formats.format import DocumentContext, Format
 from documents.gateway import Gateway
 from documents.sandbox import Allowance, Sandbox
 from documents.storage import (
@@ -29,7 +29,7 @@ LIMITS = DocumentLimits(waiting=300, of_one=250)
 DAMAGED = b"\xff\n"
 
 
-def read_lines(source: Path, _: str) -> Iterator[str]:
+def read_lines(source: Path, _: DocumentContext) -> Iterator[str]:
     with source.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line == DAMAGED:
@@ -38,11 +38,11 @@ def read_lines(source: Path, _: str) -> Iterator[str]:
 
 
 def write_lines(
-    source: Path, translations: Iterator[str], target: Path, language: str
+    source: Path, translations: Iterator[str], target: Path, context: DocumentContext
 ) -> None:
-    count = len(list(read_lines(source, language)))
+    count = len(list(read_lines(source, context)))
     with target.open("x") as file:
-        file.write(f"{language}\n")
+        file.write(f"{context.target}\n")
         for _ in range(count):
             file.write(f"{next(translations)}\n")
     assert next(translations, None) is None

@@ -10,6 +10,7 @@ from typing import NoReturn
 import pytest
 
 from clients.server import RetryPolicy
+from documents.formats.format import Format
 from documents.pieces import DocumentJournal, TextPiece, divide
 from documents.storage import DocumentFolder, Gone, State
 from documents.translation import DocumentTranslation, WorkerStopped
@@ -77,6 +78,33 @@ def test_a_language_that_is_not_named_is_identified_once(add, run_one, gateway):
     first, *others = gateway.asked
     assert (first.path, first.body["src_text"][:13]) == ("/identify", "text 0 text 1")
     assert {asked.body["src_lang"] for asked in others} == {"en"}
+
+
+@pytest.mark.parametrize("named", ["en", None], ids=["declared", "identified"])
+def test_a_document_in_the_target_language_is_returned_as_it_is(
+    add, run_one, gateway, named
+):
+    document = add("one", "two", src_lang=named, tgt_lang="en")
+    state = run_one(document)
+    assert document.result.read_text() == "one\ntwo\n"
+    assert (state.status, state.texts_done) == ("done", 2)
+    assert state.warnings == ("The document is in 'en' already.",)
+    assert gateway.texts == []
+
+
+def test_the_owner_is_told_what_the_formats_say(add, run_one, gateway, monkeypatch):
+    def read(source, context):
+        context.warn("read")
+        yield "one"
+
+    def write(source, translations, target, context):
+        context.warn("read")
+        context.warn("written")
+        target.write_text(next(translations))
+
+    said = Format((".lines",), "text/x-lines", "text", read, write)
+    monkeypatch.setattr("documents.worker.find_format", lambda name: said)
+    assert run_one(add("one")).warnings == ("read", "written")
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,10 @@ def pack_parts(parts: Mapping[str, bytes]) -> bytes:
 
 #: Endings of formats; others of the same format are left out.
 ENDINGS = tuple(
-    e for e in SUFFIXES if e not in (".text", ".markdown", ".htm", ".pot", ".xlf")
+    e
+    for e in SUFFIXES
+    if e
+    not in (".text", ".markdown", ".htm", ".pot", ".xlf", ".docm", ".pptm", ".xlsm")
 )
 
 

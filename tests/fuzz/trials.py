@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from documents.errors import DocumentError, LostMarkup
 from documents.formats import find_format
+from documents.formats.format import DocumentContext
 from tests.documents.formats.translating import shout
 
 #: The largest file that is tried. A quarter for Markdown: its library takes up to 30
@@ -51,16 +52,16 @@ def _read_and_write(source: Path, content: bytes) -> None:
     form, target = find_format(source.name), source.with_name(f"new-{source.name}")
     source.write_bytes(content)
     try:
-        texts = list(form.read(source, "de"))
-        marked = map(shout, form.read(source, "ar"))
-        form.write(source, marked, target, "ar")
+        texts = list(form.read(source, DocumentContext("de")))
+        marked = map(shout, form.read(source, DocumentContext("ar")))
+        form.write(source, marked, target, DocumentContext("ar"))
         target.unlink()
-        form.write(source, iter(texts), target, "de")
+        form.write(source, iter(texts), target, DocumentContext("de"))
     except LostMarkup:
         raise
     except DocumentError:
         return
-    again = list(form.read(target, "de"))
+    again = list(form.read(target, DocumentContext("de")))
     if source.suffix in (".po", ".xliff"):  # what has a translation is not read again
         again, texts = [text for text in again if text not in texts], []
     assert again == texts, "the texts are not those that were written"

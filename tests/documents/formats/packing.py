@@ -6,10 +6,10 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from documents.formats.format import Format
+from documents.formats.format import DocumentContext, Format
 from documents.formats.openxml import FORMATS
 
-DOCX, PPTX, XLSX = FORMATS
+DOCX, DOCM, PPTX, PPTM, XLSX, XLSM = FORMATS
 _MICROSOFT = "http://schemas.openxmlformats.org"
 W, A, P, X = (
     f"{_MICROSOFT}/{name}/2006/main"
@@ -77,10 +77,10 @@ def translate(
     form: Format, source: Path, change: Callable[[str], str], language: str = "en"
 ) -> Path:
     """The file that is written with each text changed."""
-    texts = list(form.read(source, "de"))
+    texts = list(form.read(source, DocumentContext("de")))
     number = len(list(source.parent.iterdir()))
     target = source.with_name(f"{number}-{source.name}")
-    form.write(source, map(change, texts), target, language)
+    form.write(source, map(change, texts), target, DocumentContext(language))
     return target
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
 from documents.formats import find_format
+from documents.formats.format import LOST_READINGS, DocumentContext
 from documents.formats.subtitles import divide
 from tests.documents.formats.packing import pack_docx, pack_pptx, unpack
 from tests.documents.formats.packing import translate as change_all
@@ -68,9 +69,11 @@ def test_a_paragraph_is_one_text(tmp_path: Path, name, paragraph, texts):
         pack(tmp_path, paragraph),
         around + texts,
     )
-    assert list(form.read(source, "de")) == expected
+    assert list(form.read(source, DocumentContext("de"))) == expected
     written = change_all(form, source, shout)
-    assert list(form.read(written, "de")) == [shout(text) for text in expected]
+    assert list(form.read(written, DocumentContext("de"))) == [
+        shout(text) for text in expected
+    ]
     language = "en" if name == "a.epub" else "ar"
     assert unpack(change_all(form, source, str, language)) == unpack(source)
 
@@ -127,6 +130,24 @@ def test_elements_of_a_page_may_move_with_their_attributes():
     }
     written = translate("a.html", page, new.__getitem__)
     assert written == b"<p><img alt='zwei'> <b>ein</b></p>"
+
+
+def test_the_readings_of_words_are_lost_with_a_warning():
+    page = "<p>これは<ruby>漢<rp>(</rp><rt>かん<rt>カン<rp>)</rp></ruby>です。<b>本</b></p>"
+    context = DocumentContext("de")
+    assert read("a.html", page.encode(), context) == ['これは漢です。<g id="1">本</g>']
+    assert [*context.warnings] == [LOST_READINGS]
+    assert translate("a.html", page.encode(), keep) == page.encode()
+    new = translate("a.html", page.encode(), lambda _: 'Das <g id="1">Buch</g>')
+    assert new.decode() == "<p>Das <b>Buch</b></p>"
+
+
+def test_a_page_may_begin_as_xml_and_have_control_characters():
+    page = (
+        b'<?xml version="1.0" encoding="utf-8"?>\n<html><p>a \x01b\x0bc\x7f</p></html>'
+    )
+    assert read("a.html", page) == ["a bc\x7f"]
+    assert translate("a.html", page, keep) == page
 
 
 def test_short_rows_of_markdown_do_not_fill_the_memory():

@@ -8,6 +8,7 @@ import pytest
 
 from documents.errors import DamagedDocument, DocumentTooLarge
 from documents.formats import csv
+from documents.formats.format import DocumentContext
 from tests.documents.formats.translating import read
 
 
@@ -29,7 +30,7 @@ def test_a_table_takes_the_memory_of_a_row(tmp_path):
     path.write_text(row * 30)
     tracemalloc.start()
     try:
-        next(csv.COMMAS.read(path, "de"))
+        next(csv.COMMAS.read(path, DocumentContext("de")))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -9,10 +9,15 @@ import pytest
 
 from documents.errors import DamagedDocument, DocumentTooLarge
 from documents.formats import encoding
-from documents.formats.encoding import Encoding, find_encoding, read_text, write_text
+from documents.formats.encoding import Encoding, find_encoding, read_text
+from documents.formats.format import DocumentContext
 from tests.documents.formats.translating import keep, read, shout, translate
 
 PAGE = '<meta charset="{}"><p>Grüße und mehr</p>'
+
+
+DECLARED = re.compile(rb"coding=([\w-]+)")
+LABELLED = re.compile(rb"coding=(?P<label>[\w-]+)")
 
 
 @pytest.mark.parametrize(
@@ -24,40 +29,151 @@ PAGE = '<meta charset="{}"><p>Grüße und mehr</p>'
         (b"\xfe\xff\0a", Encoding("utf-16-be", codecs.BOM_UTF16_BE)),
         (b"coding=latin1", Encoding("iso8859-1")),
         (b"coding=CHARSET", Encoding()),
+        (b"coding=nothing-1", Encoding()),
+        (b"coding=rot13", Encoding()),
+        (b"coding=undefined", Encoding()),
+        (b"coding=punycode", Encoding()),
+        (b"coding=utf-7", Encoding()),
         (b"coding=UTF-16", Encoding()),
         (b"coding=U32", Encoding()),
         (b"\xef\xbb\xbfcoding=latin1", Encoding("utf-8", codecs.BOM_UTF8)),
+        ("coding=ascii äö".encode(), Encoding()),
     ],
-    ids="none mark little big said template wrongly-said alias both".split(),
+    ids="""none mark little big said template unknown rot13 undefined punycode utf-7
+        wrongly-said alias both not-ascii""".split(),
 )
 def test_the_first_bytes_tell_the_encoding(head, found, tmp_path):
     path = tmp_path / "a"
     path.write_bytes(head)
-    assert find_encoding(path, re.compile(rb"coding=([\w-]+)")) == found
+    assert find_encoding(path, DECLARED, warn=DocumentContext("de").warn) == found
 
 
 @pytest.mark.parametrize(
-    "name", "nothing-1 rot13 undefined punycode idna utf-7 Unicode_Escape".split()
+    ("label", "name"),
+    [
+        *(("latin1", "cp1252"), ("x-sjis", "cp932"), ("ks_c_5601-1987", "cp949")),
+        *(("unicode", "utf-8"), ("x-user-defined", "utf-8"), ("cp850", "cp850")),
+    ],
 )
-def test_an_unknown_encoding_is_an_error(name):
-    with pytest.raises(DamagedDocument, match=f"declares the encoding '{name}'"):
-        read("a.html", PAGE.format(name).encode())
+def test_a_label_is_one_of_the_web(label, name, tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(f"coding={label}".encode())
+    assert find_encoding(path, LABELLED, warn=DocumentContext("de").warn).name == name
+
+
+#: Texts as people have them, with the language that their owner names.
+OLD = {
+    "de": ("windows-1252", "Die Straße ist heute für größere Autos gesperrt."),
+    "pl": ("windows-1250", "Proszę zamknąć drzwi, bo jest już późno i zimno."),
+    "cs": ("windows-1250", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
+    "ru": ("windows-1251", "Завтра утром поезд уходит в восемь часов."),
+    "uk": ("koi8-u", "Доброго ранку, як у вас справи сьогодні?"),
+    "el": ("windows-1253", "Καλημέρα σας, πού είναι ο σταθμός του τρένου;"),
+    "tr": ("windows-1254", "Günaydın, bugün hava çok güzel değil mi?"),
+    "he": ("windows-1255", "בוקר טוב, איפה תחנת הרכבת?"),
+    "ar": ("windows-1256", "صباح الخير، أين محطة القطار من فضلك؟"),
+    "lt": ("windows-1257", "Labas rytas, kur yra geležinkelio stotis šįryt?"),
+    "vi": ("windows-1258", "Tôi muô\u0301n đi đê\u0301n nhà ga bây giơ\u0300."),
+    "ja": ("cp932", "おはようございます。駅はどこですか。"),
+    "ko": ("cp949", "안녕하세요. 기차역이 어디에 있습니까?"),
+    "zh": ("gb18030", "早上好，请问火车站在哪里？"),
+}
+FRAMES = {
+    "a.txt": "{}\n",
+    "a.srt": "1\n00:00:01,000 --> 00:00:02,000\n{}\n",
+    "a.vtt": "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n",
+    "a.csv": 'id,text\n1,"{}"\n',
+    "a.html": "<p>{}</p>",
+    "a.po": 'msgid "{}"\nmsgstr ""\n',
+    "a.json": '{{"a": "{}"}}',
+    "a.md": "# {}\n",
+}
+PLACES = [
+    *(("a.txt", language) for language in OLD),
+    *((name, language) for name in FRAMES for language in ("de", "ru", "ja")),
+]
+
+
+@pytest.mark.parametrize(("name", "language"), PLACES)
+def test_an_old_encoding_is_found_by_its_language_and_written_again(name, language):
+    encoding, text = OLD[language]
+    content = FRAMES[name].format(text).encode(encoding)
+    context = DocumentContext("en", language)
+    assert read(name, content, context) == [text]
+    assert len(context.warnings) == 1
+    written = translate(name, content, lambda text: text[::-1], context)
+    assert text[::-1] in written.decode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "language"), [("big5", "zh"), ("koi8-r", "ru"), ("koi8-u", "uk")]
+)
+def test_a_language_has_several_encodings(encoding, language):
+    text = {"zh": "早安，請問火車站在哪裡？我想買一張車票。"}.get(
+        language, OLD[language][1]
+    )
+    found = read("a.txt", text.encode(encoding), DocumentContext("en", language))
+    assert found == [text]
+
+
+@pytest.mark.parametrize("language", "de ru ja ko ar".split())
+def test_an_old_encoding_is_found_without_a_language(language):
+    encoding, text = OLD[language]
+    assert read("a.txt", f"{text}\n\n{text}".encode(encoding)) == [text, text]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("language", "de ru zh".split())
+def test_utf_16_without_a_mark_is_found(encoding, language):
+    content = f"{OLD[language][1]}\n".encode(encoding)
+    assert read("a.txt", content) == [OLD[language][1]]
+    assert translate("a.txt", content, keep) == content
 
 
 @pytest.mark.parametrize(
     ("content", "place"),
     [
-        (b"abc\xff", 3),
         (b"abc\0", 3),
-        (b"\xef\xbb\xbfab\xc3", 5),
         (b"\xff\xfea\0\0\xd8b\0", 4),
         (b"x" * ((1 << 20) - 1) + "é".encode() + b"\0", (1 << 20) + 1),
     ],
-    ids=["byte", "zero", "torn", "half a character", "in a later chunk"],
+    ids=["zero", "half a character", "in a later chunk"],
 )
 def test_what_is_no_text_is_an_error_that_names_the_byte(content, place):
     with pytest.raises(DamagedDocument, match=f"byte {place:,} is not UTF"):
         read("a.txt", content)
+
+
+def test_what_is_no_text_in_any_encoding_is_an_error():
+    with pytest.raises(DamagedDocument, match="no text in any encoding"):
+        read("a.txt", bytes(range(1, 256)) * 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("Käse und Brötchen,\nCaf".encode() + b"\xe9 bitte", 24),
+        (b"\xef\xbb\xbfCaf\xe9", 6),
+        (b"x" * ((1 << 20) - 1) + "é\nCaf".encode() + b"\xe9", (1 << 20) + 5),
+    ],
+    ids=["among others", "after a mark", "in a later chunk"],
+)
+def test_a_stray_byte_is_told_read_and_kept(content, place):
+    context = DocumentContext("de")
+    assert "Café" in read("a.txt", content, context)[-1]
+    assert (
+        f"1 of the file's bytes, the first at byte {place:,}" in [*context.warnings][0]
+    )
+    assert translate("a.txt", content, keep) == content
+    changed = translate("a.txt", content, lambda text: text.replace("Caf", "CAF"))
+    assert changed.endswith("CAFé".encode()) or b" bitte" in changed
+
+
+def test_a_stray_byte_beside_the_texts_stays():
+    page = "<p title=1 class='\udce9'>Größe</p>".encode("utf-8", "surrogateescape")
+    assert translate("a.html", page, shout) == page.replace(
+        "Größe".encode(), "GRÖSSE".encode()
+    )
 
 
 def test_a_character_over_two_chunks_is_read():
@@ -76,18 +192,38 @@ def test_html_writes_other_characters_as_numbers():
     assert b"<p>&#1052;&#1080;&#1088;</p>" in translate("a.html", page, lambda _: "Мир")
 
 
-def test_other_formats_refuse_characters_that_the_encoding_lacks(tmp_path):
-    with pytest.raises(
-        DamagedDocument, match=r"U\+041C.*iso8859-1.*save the file as UTF-8"
-    ):
-        write_text(["Мир"], tmp_path / "a", Encoding("iso8859-1"))
+def test_a_number_and_a_stray_byte_are_in_one_page(tmp_path):
+    page = '<meta charset="shift_jis"><p>ア</p><i class="'.encode("cp932") + b'\xff">'
+    written = translate("a.html", page, lambda _: "Größe")
+    assert written == page.replace("ア".encode("cp932"), b"Gr&#246;&#223;e")
+
+
+def test_other_formats_become_utf_8_with_a_warning():
+    content = "Grüße\n\nmehr\n".encode("cp1252")
+    context = DocumentContext("ru", "de")
+    written = translate(
+        "a.txt", content, {"Grüße": "Grüße", "mehr": "Мир"}.__getitem__, context
+    )
+    assert written.decode() == "Grüße\n\nМир\n"
+    assert [*context.warnings][-1] == (
+        "The file was WINDOWS-1252, which lacks U+041C of the translation: it is UTF-8 now."
+    )
+
+
+def test_a_catalog_that_becomes_utf_8_says_so():
+    header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n\n'
+    catalog = f'# Grüße\n{header}msgid "hello you"\nmsgstr ""\n'.encode("latin-1")
+    written = translate("a.po", catalog, lambda _: "Мир", "ru").decode()
+    assert written.startswith("# Grüße\n")
+    assert "charset=UTF-8" in written
+    assert 'msgstr "Мир"' in written
 
 
 def test_a_file_that_is_too_large_for_its_format_is_an_error(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"12345")
     with pytest.raises(DocumentTooLarge, match="5 bytes; expected at most 4"):
-        read_text(path, max_bytes=4)
+        read_text(path, Encoding(), max_bytes=4)
 
 
 def test_a_line_without_end_is_an_error(monkeypatch):

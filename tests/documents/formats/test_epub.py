@@ -9,6 +9,7 @@ from lxml import etree
 
 from documents.errors import DamagedDocument, EncryptedDocument
 from documents.formats.epub import FORMAT
+from documents.formats.format import DocumentContext
 from tests.documents.formats.packing import pack, translate, unpack
 from tests.documents.formats.translating import shout
 
@@ -82,7 +83,10 @@ HIDDEN = "META-INF/encryption.xml"
 
 def test_hidden_fonts_do_not_protect_a_book(tmp_path: Path):
     fonts = {HIDDEN: ENC.format("http://www.idpf.org/2008/embedding")}
-    assert list(FORMAT.read(pack_epub(tmp_path, "", **fonts), "de")) == AROUND
+    assert (
+        list(FORMAT.read(pack_epub(tmp_path, "", **fonts), DocumentContext("de")))
+        == AROUND
+    )
 
 
 AES = "http://www.w3.org/2001/04/xmlenc#aes256-cbc"
@@ -109,4 +113,4 @@ def test_what_is_not_translated_is_told(
     tmp_path: Path, more: dict[str, str], error: type[Exception], said: str
 ):
     with pytest.raises(error, match=said):
-        list(FORMAT.read(pack_epub(tmp_path, "", **more), "de"))
+        list(FORMAT.read(pack_epub(tmp_path, "", **more), DocumentContext("de")))

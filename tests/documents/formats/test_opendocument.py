@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from documents.errors import DamagedDocument, EncryptedDocument, RefusedContent
+from documents.errors import DamagedDocument, EncryptedDocument
+from documents.formats.format import DocumentContext
 from documents.formats.opendocument import FORMATS
 from tests.documents.formats.packing import pack, translate, unpack
 
@@ -65,7 +66,7 @@ def test_words_change_places_and_keep_their_formats(tmp_path: Path):
 
 def test_deleted_texts_are_not_read(tmp_path: Path):
     body = "<text:tracked-changes><text:p>old</text:p></text:tracked-changes>"
-    assert list(ODT.read(pack_odf(tmp_path, body), "de")) == []
+    assert list(ODT.read(pack_odf(tmp_path, body), DocumentContext("de"))) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_deleted_texts_are_not_read(tmp_path: Path):
 def test_cells_with_results_stay(tmp_path: Path, attributes: str, texts: list[str]):
     cell = f"<table:table-cell {attributes}><text:p>Hello</text:p></table:table-cell>"
     source = pack_odf(tmp_path, cell, "spreadsheet")
-    assert list(ODS.read(source, "de")) == texts
+    assert list(ODS.read(source, DocumentContext("de"))) == texts
 
 
 ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
@@ -91,14 +92,20 @@ ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
     ("more", "error", "said"),
     [
         ({"META-INF/manifest.xml": ENCRYPTED}, EncryptedDocument, "without password"),
-        ({"Basic/Standard/a.xml": ""}, RefusedContent, "macros"),
-        ({"Scripts/a.py": ""}, RefusedContent, "macros"),
         ({"mimetype": "text/plain"}, DamagedDocument, "Not what its name"),
     ],
-    ids=["encrypted", "Basic", "Python", "kind"],
+    ids=["encrypted", "kind"],
 )
 def test_what_is_not_translated_is_told(
     tmp_path: Path, more: dict[str, str], error: type[Exception], said: str
 ):
     with pytest.raises(error, match=said):
-        list(ODT.read(pack_odf(tmp_path, "", **more), "de"))
+        list(ODT.read(pack_odf(tmp_path, "", **more), DocumentContext("de")))
+
+
+def test_macros_stay_as_they_are(tmp_path: Path):
+    macros = {"Basic/Standard/a.xml": "<a/>", "Scripts/python/a.py": "print(1)"}
+    source = pack_odf(tmp_path, "<text:p>Hello</text:p>", **macros)
+    written = unpack(translate(ODT, source, str.upper))
+    assert b"HELLO" in written["content.xml"]
+    assert {name: written[name].decode() for name in macros} == macros

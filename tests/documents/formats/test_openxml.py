@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from documents.errors import DocumentTooLarge
+from documents.formats.format import DocumentContext
 from tests.documents.formats.packing import (
     DOCX,
     LAYOUT,
@@ -106,7 +107,7 @@ def test_an_instruction_may_be_in_pieces_and_long(tmp_path: Path):
     )
     field = FIELDS.format("begin") + instruction + FIELDS.format("separate")
     source = pack_docx(tmp_path, field + run("the page") + FIELDS.format("end"))
-    assert list(DOCX.read(source, "de")) == ["the page"]
+    assert list(DOCX.read(source, DocumentContext("de"))) == ["the page"]
 
 
 def test_formatting_is_not_repeated_without_end(tmp_path: Path):
@@ -141,9 +142,9 @@ def test_a_layout_has_fixed_texts_and_prompts(tmp_path: Path):
         f"<p:sp><p:nvPr><p:ph/></p:nvPr><a:p>{shape('Click to edit')}</a:p></p:sp>"
         f"<p:sp><p:nvPr/><a:p>{shape('For internal use')}</a:p></p:sp>"
     )
-    assert list(PPTX.read(pack_pptx(tmp_path, shapes, LAYOUT), "de")) == [
-        "For internal use"
-    ]
+    assert list(
+        PPTX.read(pack_pptx(tmp_path, shapes, LAYOUT), DocumentContext("de"))
+    ) == ["For internal use"]
 
 
 CELL_BOLD = "<rPr><b/></rPr>"
@@ -177,7 +178,7 @@ def test_a_cell_is_one_text(
 ):
     name = "si" if place == "strings" else "is"
     source = pack_xlsx(tmp_path, **{place: f"<{name}>{inner}</{name}>"})
-    assert list(XLSX.read(source, "de")) == texts
+    assert list(XLSX.read(source, DocumentContext("de"))) == texts
     assert unpack(translate(XLSX, source, str)) == unpack(source)
     after = unpack(translate(XLSX, source, shout))[f"{place}.xml"].decode()
     assert f"<{name}>{inner if written is None else written}</{name}>" in after
@@ -185,14 +186,16 @@ def test_a_cell_is_one_text(
 
 def test_formulas_and_their_results_stay(tmp_path: Path):
     cells = '<c t="str"><f>IF(A1="Yes","a","b")</f><v>a text</v></c>'
-    assert list(XLSX.read(pack_xlsx(tmp_path, sheet=cells), "de")) == []
+    assert (
+        list(XLSX.read(pack_xlsx(tmp_path, sheet=cells), DocumentContext("de"))) == []
+    )
 
 
 def test_the_headings_of_tables_stay(tmp_path: Path):
     columns = '<tableColumn name="Net_x000a_price"/><tableColumn name="Name"/>'
     names = "<si><t>Name</t></si><si><t>Net\nprice</t></si><si><t>Names</t></si>"
     source = pack_xlsx(tmp_path, strings=names, table=columns)
-    assert list(XLSX.read(source, "de")) == ["Names"]
+    assert list(XLSX.read(source, DocumentContext("de"))) == ["Names"]
 
 
 def test_only_the_parts_with_texts_change(tmp_path: Path):

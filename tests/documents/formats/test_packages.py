@@ -21,22 +21,25 @@ from documents.errors import (
     LostMarkup,
     RefusedContent,
 )
-from documents.formats import packages
+from documents.formats import find_format, packages
 from documents.formats.epub import FORMAT as EPUB
-from documents.formats.format import Format
+from documents.formats.format import LOST_READINGS, DocumentContext, Format
 from documents.formats.opendocument import FORMATS as OPENDOCUMENT
 from documents.formats.openxml import FORMATS as OPENXML
 from tests.documents.formats.packing import (
+    DOCM,
     DOCX,
     MAIN,
     W,
     pack,
     pack_docx,
     pack_openxml,
+    pack_pptx,
     pack_xlsx,
+    translate,
     unpack,
 )
-from tests.documents.formats.paragraphs import run
+from tests.documents.formats.paragraphs import RUBY, run, shape
 from tests.programs import run as run_program
 
 FORMATS = (*OPENXML, EPUB, *OPENDOCUMENT)
@@ -167,9 +170,9 @@ def test_hostile_and_damaged_files_are_told(
     source, target = tmp_path / "hostile", tmp_path / "target"
     source.write_bytes(content)
     with pytest.raises(error, match=said):
-        list(form.read(source, "de"))
+        list(form.read(source, DocumentContext("de")))
     with pytest.raises(error, match=said):
-        form.write(source, iter(["a"]), target, "fr")
+        form.write(source, iter(["a"]), target, DocumentContext("fr"))
     assert not target.exists()
 
 
@@ -185,35 +188,75 @@ def test_a_part_that_cannot_be_unpacked_is_named(
     source = tmp_path / "a.docx"
     source.write_bytes(damage(make_good(tmp_path)))
     with pytest.raises(DamagedDocument, match=r"word/document.xml cannot be unpacked"):
-        list(DOCX.read(source, "de"))
+        list(DOCX.read(source, DocumentContext("de")))
 
 
 @pytest.mark.parametrize(
-    "form", [f for f in FORMATS if f is not DOCX], ids=lambda f: f.suffixes[0]
+    "form", [f for f in FORMATS if f not in (DOCX, DOCM)], ids=lambda f: f.suffixes[0]
 )
 def test_a_document_of_another_kind_is_told(tmp_path: Path, form: Format):
     with pytest.raises(DamagedDocument, match="Not what its name says"):
-        list(form.read(pack_docx(tmp_path, run("Hello")), "de"))
+        list(form.read(pack_docx(tmp_path, run("Hello")), DocumentContext("de")))
+
+
+VBA = "application/vnd.ms-office.vbaProject"
+
+
+def add_macros(source: Path, kind: str, program: str) -> Path:
+    """The document as Office writes it with macros."""
+    members = unpack(source)
+    name, types = "[Content_Types].xml", members["[Content_Types].xml"].decode()
+    main = f"application/vnd.openxmlformats-officedocument.{kind}.main"
+    types = types.replace(main, f"application/vnd.ms-{program}.macroEnabled.main")
+    override = f'<Override PartName="/vba.bin" ContentType="{VBA}"/></Types>'
+    types = types.replace("</Types>", override)
+    path = source.with_suffix(f"{source.suffix[:-1]}m")
+    return pack(path, {**members, name: types.encode(), "vba.bin": b"\xd0\xcf\x11"})
+
+
+WITH_MACROS = {
+    "docm": (pack_docx, run("Hello"), "wordprocessingml.document", "word.document"),
+    "pptm": (
+        *(pack_pptx, f"<a:p>{shape('Hello')}</a:p>"),
+        *("presentationml.presentation", "powerpoint.presentation"),
+    ),
+    "xlsm": (pack_xlsx, "<si><t>Hello</t></si>", "spreadsheetml.sheet", "excel.sheet"),
+}
 
 
 @pytest.mark.parametrize(
-    ("kind", "main"),
-    [
-        pytest.param("vbaProject", MAIN, id="a macro beside the document"),
-        pytest.param("", "macroEnabled.main+xml", id="a document with macros"),
-    ],
+    ("pack_one", "inner", "kind", "program"), WITH_MACROS.values(), ids=WITH_MACROS
 )
-def test_macros_are_refused(tmp_path: Path, kind: str, main: str):
+def test_macros_stay_as_they_are(tmp_path: Path, pack_one, inner, kind, program):
+    source = add_macros(pack_one(tmp_path, inner), kind, program)
+    form = find_format(source.name)
+    assert form.media_type == f"application/vnd.ms-{program}.macroEnabled.12"
+    assert list(form.read(source, DocumentContext("de"))) == ["Hello"]
+    written = unpack(translate(form, source, str.upper))
+    before = unpack(source)
+    assert written["vba.bin"] == before["vba.bin"]
+    assert written["[Content_Types].xml"] == before["[Content_Types].xml"]
+    assert b"HELLO" in b"".join(written.values())
+
+
+SIGNATURES = ("_xmlsignatures/origin.sigs", "META-INF/documentsignatures.xml")
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_a_signature_ends_with_a_warning(tmp_path: Path, name: str):
     source = pack_docx(tmp_path, run("Hello"))
-    members = unpack(source)
-    old = b"application/vnd.openxmlformats-officedocument." + MAIN.encode()
-    new = f"application/vnd.ms-word.document.{main}".encode()
-    if kind:
-        new = old + b'"/><Override PartName="/word/v.bin" ContentType="application/vnd.'
-        new += b"ms-office.vbaProject"
-    members["[Content_Types].xml"] = members["[Content_Types].xml"].replace(old, new)
-    with pytest.raises(RefusedContent, match="has macros"):
-        list(DOCX.read(pack(tmp_path / "b.docx", members), "de"))
+    context = DocumentContext("de")
+    assert list(DOCX.read(source, context)) == ["Hello"]
+    assert not context.warnings
+    source = pack(tmp_path / "b.docx", {**unpack(source), name: b""})
+    assert list(DOCX.read(source, context)) == ["Hello"]
+    assert [*context.warnings] == ["The signature is not valid for the translation."]
+
+
+def test_ruby_is_lost_with_a_warning(tmp_path: Path):
+    context = DocumentContext("de")
+    assert list(DOCX.read(pack_docx(tmp_path, RUBY), context))
+    assert [*context.warnings] == [LOST_READINGS]
 
 
 def fail() -> Iterator[str]:
@@ -238,7 +281,7 @@ def test_nothing_is_left_where_the_translations_do_not_fit(
     monkeypatch.setattr(packages, "_MIN_WRITTEN_BYTES", 0)
     source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
     with pytest.raises(error, match=said):
-        DOCX.write(source, iter(translations), target, "fr")
+        DOCX.write(source, iter(translations), target, DocumentContext("fr"))
     assert not target.exists()
 
 
@@ -246,7 +289,7 @@ def test_what_is_there_already_is_not_overwritten(tmp_path: Path):
     source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
     target.write_text("mine")
     with pytest.raises(FileExistsError):
-        DOCX.write(source, iter(["a"]), target, "fr")
+        DOCX.write(source, iter(["a"]), target, DocumentContext("fr"))
     assert target.read_text() == "mine"
 
 
@@ -263,7 +306,7 @@ def test_members_keep_order_names_dates_methods_and_packed_bytes(tmp_path: Path)
         opened.writestr("stored", b"kept", zipfile.ZIP_STORED)
         opened.mkdir("folder")
     target = tmp_path / "target"
-    DOCX.write(source, iter(["Salut"]), target, "fr")
+    DOCX.write(source, iter(["Salut"]), target, DocumentContext("fr"))
     with zipfile.ZipFile(source) as before, zipfile.ZipFile(target) as after:
         assert after.testzip() is None
         assert after.comment == b"a comment"
@@ -275,14 +318,15 @@ def test_members_keep_order_names_dates_methods_and_packed_bytes(tmp_path: Path)
 MEASURE = """
 import re, sys
 from pathlib import Path
+from documents.formats.format import DocumentContext
 from documents.formats.openxml import FORMATS
 FORMAT = FORMATS[-1]
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 source, target = map(Path, sys.argv[1:])
 before = peak()
-texts = (text.upper() for text in FORMAT.read(source, "de"))
-FORMAT.write(source, texts, target, "fr")
+texts = (text.upper() for text in FORMAT.read(source, DocumentContext("de")))
+FORMAT.write(source, texts, target, DocumentContext("fr"))
 print(peak() - before)
 """
 
@@ -335,7 +379,7 @@ def test_the_list_of_members_is_bounded_before_it_is_read(
     source = tmp_path / "a.docx"
     source.write_bytes(hide_directory(list_members((0, 50)), comment))
     with pytest.raises(RefusedContent, match="too long"):
-        list(DOCX.read(source, "de"))
+        list(DOCX.read(source, DocumentContext("de")))
     source.write_bytes(list_members(*[(0, 0)] * (packages.MAX_MEMBERS + 1)))
     with pytest.raises(DocumentTooLarge, match="20001 parts: expected 20000"):
-        list(DOCX.read(source, "de"))
+        list(DOCX.read(source, DocumentContext("de")))

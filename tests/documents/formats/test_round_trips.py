@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from documents.errors import DocumentError, LostMarkup
 from documents.formats import encoding, find_format
+from documents.formats.format import DocumentContext
 from tests.documents.formats.translating import keep, shout, translate
 
 #: Parts of documents, cut at ¦.
@@ -76,7 +77,9 @@ def test_another_number_of_translations_is_an_error(name, new, fault, tmp_path):
     source = tmp_path / name
     source.write_bytes(b"one thing\n\nanother thing\n")
     with pytest.raises(LostMarkup, match=fault):
-        find_format(name).write(source, iter(new), tmp_path / "new", "de")
+        find_format(name).write(
+            source, iter(new), tmp_path / "new", DocumentContext("de")
+        )
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
@@ -87,7 +90,8 @@ def test_a_long_file_is_read_and_written_in_parts(name, tmp_path, monkeypatch):
     format = find_format(name)
     tracemalloc.start()
     try:
-        format.write(source, format.read(source, "de"), target, "de")
+        context = DocumentContext("de")
+        format.write(source, format.read(source, context), target, context)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -8,32 +8,40 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from documents.formats import find_format
+from documents.formats.format import DocumentContext
 
 _TAGS = re.compile(r"(<[^>]*>|&\w+;)")
 
 Translate = Callable[[str], str]
 
 
-def read(name: str, content: bytes, target: str = "de") -> list[str]:
+def read(name: str, content: bytes, target: str | DocumentContext = "de") -> list[str]:
     """The texts of a document."""
     with TemporaryDirectory() as folder:
         source = Path(folder, name)
         source.write_bytes(content)
-        return list(find_format(name).read(source, target))
+        return list(find_format(name).read(source, _find_context(target)))
 
 
 def translate(
-    name: str, content: bytes, translate: Translate, target: str = "de"
+    name: str,
+    content: bytes,
+    translate: Translate,
+    target: str | DocumentContext = "de",
 ) -> bytes:
     """The document with each text translated."""
-    format = find_format(name)
+    format, context = find_format(name), _find_context(target)
     with TemporaryDirectory() as folder:
         source, written = Path(folder, name), Path(folder, f"new-{name}")
         source.write_bytes(content)
-        texts = list(format.read(source, target))
+        texts = list(format.read(source, context))
         new = (translate(text) for text in texts)
-        format.write(source, new, written, target)
+        format.write(source, new, written, context)
         return written.read_bytes()
+
+
+def _find_context(target: str | DocumentContext) -> DocumentContext:
+    return target if isinstance(target, DocumentContext) else DocumentContext(target)
 
 
 def keep(text: str) -> str:
