@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from contract import durable
 from contract.languages import normalize_language
 from contract.markup import scan
+from text.messages import read_message
 from text.segmentation import segment
 from text.spacing import compare, find_separator, separate
 
@@ -35,8 +36,8 @@ def divide(
     text: str, language: str | None, markup: str, most_characters: int
 ) -> list[TextPiece]:
     """A text in pieces of sentences. A piece has more than `most_characters` only if it is a
-    single sentence, or elements that cannot be divided."""
-    if len(text) <= most_characters:
+    single sentence, a message, or elements that cannot be divided."""
+    if len(text) <= most_characters or read_message(text):
         return [TextPiece(text)]
     whole = _find_elements(text) if markup == "xml" else ()
     pieces: list[TextPiece] = []

@@ -17,6 +17,7 @@ from documents.formats.format import DocumentContext, Format
 from documents.pieces import join, read_journal
 from documents.sandbox import find_limit
 from documents.storage import DocumentFolder, read_document
+from text.messages import strip
 
 #: Characters in which a document's language is looked for.
 _SAMPLE_CHARACTERS = 10_000
@@ -55,7 +56,7 @@ def _read(
             file.write(f"{json.dumps(text)}\n")
             shown = _TAG.sub("", text) if format.markup == "xml" else text
             if characters < _SAMPLE_CHARACTERS:
-                sample.append(shown[:_SAMPLE_CHARACTERS])
+                sample.append(strip(shown)[:_SAMPLE_CHARACTERS])
             texts, characters = texts + 1, characters + len(shown)
     return {
         "texts": texts,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from contract.languages import VARIANTS
-from text import markup_runs
+from text import markup_runs, messages
 from text.document import (
     Document,
     ReadingJob,
@@ -93,10 +93,11 @@ class TranslatedText:
 
 
 def identify(identifier: Identifier, text: str, wanted: TranslationRequest) -> Guess:
-    """The language of a text, whose tags say nothing of it."""
+    """The language of a text, whose tags and arguments say nothing of it."""
     if wanted.tags:
         text = markup_runs.strip(text[:_LOOKED_AT])
-    return identifier.identify(text, wanted.languages)
+    shown = messages.strip(text) if "{" in text else text
+    return identifier.identify(shown, wanted.languages)
 
 
 class TranslationPlan:
@@ -250,7 +251,8 @@ def compose(
     """Compose the translation from a model's answer to a sentence. Returns the parts to
     translate instead if the answer has lost a placeholder."""
     segment = sentence.segment
-    renderings = list(_read_renderings(answer, sentence, format, target))
+    own = segment.adapt(format)
+    renderings = list(_read_renderings(answer, sentence, own, target))
     if not renderings:
         return take_apart(segment, format)
     warnings = [*answer.get("warnings", []), *([_TORN] if segment.is_torn else [])]

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from itertools import groupby
+from uuid import uuid4
 
 import regex
 
-from text import markup_runs, orthography, segmentation, spacing
+from text import markup_runs, messages, orthography, segmentation, spacing
 from text.errors import TooManySentences
 from text.markup_runs import Run
+from text.messages import IcuMessage, MessagePlace, Quoting, Stretch
 from text.options import Splitting, Tags
 from text.placeholders import (
     Placeholder,
@@ -68,7 +70,7 @@ class Segment:
 
     It begins at character `start` of the client's text, not counting HTML tags. `is_torn` if
     it was cut out of a sentence that was too long, `is_in_capitals` if it belongs to a text
-    in capitals.
+    in capitals. With a `quoting` it belongs to a message.
     """
 
     text: str
@@ -76,17 +78,32 @@ class Segment:
     placeholders: tuple[Placeholder, ...] = ()
     is_torn: bool = False
     is_in_capitals: bool = False
+    quoting: Quoting | None = None
 
     @cached_property
     def prepared(self) -> str:
         """The text with placeholders as the model gets them."""
         return substitute(self.text, self.placeholders)
 
+    def adapt(self, format: TextFormat) -> TextFormat:
+        """The document's format as it is in this segment."""
+        return _quote(format, self.quoting) if self.quoting else format
 
+
+@dataclass(frozen=True)
+class PartStart:
+    """The start of a part, such as an argument of a message. The pieces up to the next part
+    stand where an earlier part has its name."""
+
+    name: str
+
+
+#: The name of a part. It is random, so that neither a text nor a term has it.
+_PART = re.compile("\ufdd0[0-9a-f]{32}\ufdd0")
 #: With more placeholders a model loses one, so such a sentence is taken apart at once.
 MAX_PLACEHOLDERS = 100
 
-Piece = str | Segment | Separator
+Piece = str | Segment | Separator | PartStart
 
 
 @dataclass(frozen=True)
@@ -108,9 +125,12 @@ class Document:
         given = list(translations)
         number = 0
         shown: list[str] = []
+        parts = {"": shown}
         for piece in self.pieces:
             if isinstance(piece, str):
                 shown.append(piece)
+            elif isinstance(piece, PartStart):
+                shown = parts[piece.name] = []
             elif isinstance(piece, Segment):
                 shown.append(given[number])
                 number += 1
@@ -119,7 +139,21 @@ class Document:
                 after = piece.after or given[number]
                 kind = self.format.spacing
                 shown.append(spacing.separate(before, piece.text, after, kind))
-        return "".join(shown)
+        return _insert(parts) if len(parts) > 1 else "".join(shown)
+
+
+def _insert(parts: dict[str, list[str]]) -> str:
+    """The text of the first part, with the others in it. They have no names of earlier ones."""
+    texts: dict[str, str] = {}
+    for name, pieces in reversed(parts.items()):
+        text = "".join(pieces)
+        texts[name] = _PART.sub(lambda found: texts.get(found[0], found[0]), text)
+    return texts[""]
+
+
+@lru_cache(_FORMATS)
+def _quote(format: TextFormat, quoting: Quoting) -> TextFormat:
+    return replace(format, write=lambda text: format.write(quoting.quote(text)))
 
 
 def parse(source: str, tags: Tags | None) -> list[Run]:
@@ -164,8 +198,9 @@ def divide(segment: Segment, max_characters: int, format: TextFormat) -> Documen
     parts = segmentation.split(
         segment.text, max_characters, _spans(segment.placeholders)
     )
+    own = segment.adapt(format)
     pieces = _cut(
-        segment.text, segment.placeholders, parts, start=segment.start, format=format
+        segment.text, segment.placeholders, parts, start=segment.start, format=own
     )
     return _make_parts(pieces, segment, format)
 
@@ -174,13 +209,13 @@ def take_apart(segment: Segment, format: TextFormat) -> Document:
     """A sentence whose placeholders the model loses: the text between them is translated by
     itself, so every placeholder stays where it is."""
     pieces: list[Piece] = []
-    end = 0
+    end, own = 0, segment.adapt(format)
     for placeholder in (
         *segment.placeholders,
         Placeholder(len(segment.text), len(segment.text), ""),
     ):
         gap = Part(end, placeholder.start, is_sentence=True, is_torn=segment.is_torn)
-        pieces += _cut(segment.text, (), [gap], start=segment.start, format=format)
+        pieces += _cut(segment.text, (), [gap], start=segment.start, format=own)
         pieces += _set_off(placeholder, format)
         end = placeholder.end
     if format.spacing is not Spacing.KEEP:
@@ -204,10 +239,13 @@ def _set_off(placeholder: Placeholder, format: TextFormat) -> list[Piece]:
 def _make_parts(
     pieces: Iterable[Piece], segment: Segment, format: TextFormat
 ) -> Document:
-    """The parts of a sentence, which are in capitals if it is."""
-    if segment.is_in_capitals:
+    """The parts of a sentence, which are in capitals, or in a message, if it is."""
+    if segment.is_in_capitals or segment.quoting:
+        is_in_capitals, quoting = segment.is_in_capitals, segment.quoting
         pieces = (
-            replace(piece, is_in_capitals=True) if isinstance(piece, Segment) else piece
+            replace(piece, is_in_capitals=is_in_capitals, quoting=quoting)
+            if isinstance(piece, Segment)
+            else piece
             for piece in pieces
         )
     return Document(tuple(pieces), format)
@@ -227,8 +265,9 @@ def _cut(
 ) -> Iterator[Piece]:
     """The pieces of a text that begins at character `start` of the client's."""
     pieces = _cut_parts(text, placeholders, parts, start=start, format=format)
-    is_kept = format.spacing is Spacing.KEEP
-    yield from pieces if is_kept else spacing.place(pieces, format.show)
+    if format.spacing is not Spacing.KEEP:
+        pieces = spacing.place(pieces, format.show)
+    return pieces
 
 
 def _cut_parts(
@@ -355,24 +394,121 @@ class ReadingJob:
         if cache and self.dictionaries and self.target:
             terms = cache.take(self.dictionaries, language, self.target)
         start, format = 0, self.choose_format(language)
+        parts: deque[tuple[str, Iterator[Piece]]] = deque()
         for run in runs:
             if run.is_markup:
                 yield run.text
                 continue
-            text = run.text if self.splitting == "lines" else format.read(run.text)
-            placeholders = find_kept(text, self.is_protected, terms)
-            if self.tags:
-                shown = [p._replace(shown=format.write(p.shown)) for p in placeholders]
-                placeholders = merge_tags(run.placeholders, shown)
-            spans = _spans(placeholders)
-            parts: Iterable[Part]
-            if self.splitting == "none":
-                parts = segmentation.split(text, segmentation.MAX_CHARACTERS, spans)
+            scanner = _RunScanner(self, language, terms, format, run, start, parts)
+            yield from scanner.scan()
+            start += len(run.text)
+        while parts:
+            name, pieces = parts.popleft()
+            yield PartStart(name)
+            yield from pieces
+
+
+#: A plural inside of this number of others gets no arms. Each level has up to six copies of
+#: the next, so a few short texts could fill the memory.
+_MOST_PLURALS = 2
+
+
+@dataclass(frozen=True)
+class _RunScanner:
+    """Scans a run of text that begins at character `start` of the client's."""
+
+    job: ReadingJob
+    language: str
+    terms: Sequence[Terms]
+    format: TextFormat
+    run: Run
+    start: int
+    #: The parts of the text that are to be scanned yet, by their names.
+    parts: deque[tuple[str, Iterator[Piece]]]
+
+    def scan(self) -> Iterator[Piece]:
+        """The pieces of the run. Parts come later."""
+        text, tags, message = self.run.text, list(self.run.placeholders), None
+        if self.job.is_protected and "{" in text:
+            message = messages.read_message(text, tags)
+        if message:
+            return self._scan_message(message, ())
+        return self._scan_text(Stretch(text, tags=tags), self.start, self.format)
+
+    def _scan_text(
+        self, stretch: Stretch, start: int, format: TextFormat
+    ) -> Iterator[Piece]:
+        job = self.job
+        source = stretch.text
+        text = source if job.splitting == "lines" else format.read(source)
+        placeholders = self._find_kept(text, stretch.kept)
+        if job.tags:
+            write = self.format.write
+            shown = [p._replace(shown=write(p.shown)) for p in placeholders]
+            placeholders = merge_tags(stretch.tags, shown)
+        spans = _spans(placeholders)
+        parts: Iterable[Part]
+        if job.splitting == "none":
+            parts = segmentation.split(text, segmentation.MAX_CHARACTERS, spans)
+        else:
+            parts = segmentation.segment(text, self.language, spans)
+        pieces = _cut(source, placeholders, parts, start=start, format=format)
+        return _mark_capitals(pieces, text, placeholders, self.language)
+
+    def _find_kept(self, text: str, kept: Sequence[Placeholder]) -> list[Placeholder]:
+        """Add what is found between the places that a message keeps."""
+        if not kept:
+            return find_kept(text, self.job.is_protected, self.terms)
+        found, start = list(kept), 0
+        for end, after in (*((p.start, p.end) for p in kept), (len(text), 0)):
+            gap = find_kept(text[start:end], self.job.is_protected, self.terms)
+            found += [placeholder.moved(-start) for placeholder in gap]
+            start = after
+        return sorted(found, key=lambda placeholder: placeholder.start)
+
+    def _scan_message(
+        self, message: IcuMessage, around: tuple[str, ...]
+    ) -> Iterator[Piece]:
+        """The pieces of a message, or of an arm that stands in arguments of these kinds."""
+        source = self.run.text
+        stretch = messages.flatten(
+            *(source, message, self.run.placeholders),
+            lambda place: self._add_part(self._scan_argument(place, around)),
+        )
+        is_plural = bool(around) and around[-1] != "select"
+        quoting = Quoting("''" in source, is_plural)
+        for piece in self._scan_text(stretch, 0, _quote(self.format, quoting)):
+            if isinstance(piece, Segment):
+                start = self.start + stretch.locate(piece.start)
+                yield replace(piece, start=start, quoting=quoting)
             else:
-                parts = segmentation.segment(text, language, spans)
-            pieces = _cut(run.text, placeholders, parts, start=start, format=format)
-            yield from _mark_capitals(pieces, text, placeholders, language)
-            start += len(text)
+                yield piece
+
+    def _add_part(self, pieces: Iterator[Piece]) -> str:
+        name = f"\ufdd0{uuid4().hex}\ufdd0"
+        self.parts.append((name, pieces))
+        return name
+
+    def _scan_argument(
+        self, place: MessagePlace, around: tuple[str, ...]
+    ) -> Iterator[Piece]:
+        """An argument with its arms. Those that are missing are copies of `other`."""
+        source, write, end = self.run.text, self.format.write, place.start
+        plurals = sum(kind != "select" for kind in around)
+        target = self.job.target if plurals < _MOST_PLURALS else None
+        for arm in place.arms:
+            yield write(source[end : arm.start])
+            head, end = write(source[arm.start : arm.text.start]), arm.text.end
+            pieces = self._scan_message(arm.text, (*around, place.kind))
+            missing = place.find_missing(target) if arm.key == "other" else ()
+            if missing:
+                name = self._add_part(pieces)
+                pieces = iter([name])
+                for key in missing:
+                    yield f"{head.replace('other', key, 1)}{name}}}"
+            yield head
+            yield from pieces
+        yield write(source[end : place.end])
 
 
 @lru_cache(_FORMATS)

@@ -21,6 +21,7 @@ from documents.formats.encoding import (
     read_text,
     write_text,
 )
+from text.messages import strip
 
 #: The markup of a format's texts. In "xml", a text is a fragment: a bold word of a
 #: sentence is `<g id="1">word</g>`, and what has no text (an image, a line break, a
@@ -245,7 +246,7 @@ def has_letter(text: str) -> bool:
 def is_prose(text: str) -> bool:
     """Whether a value that a program wrote is to be translated: it has letters, and is not a
     single word that looks like an identifier, an address, a path, or another code."""
-    text = text.strip()
+    text = strip(text.strip()) if "{" in text else text.strip()
     if not has_letter(text):
         return False
     if any(map(str.isspace, text)):

@@ -18,7 +18,7 @@ import yaml
 
 from contract import variables
 from tests import programs
-from tests.e2e.clients import FOREIGN, ask
+from tests.e2e.clients import FOREIGN, ask, prepare_node
 from tests.e2e.real_stack import delete_glossaries
 from tests.e2e.reverse_proxy import start_proxy
 from tests.scripted_server import LIMIT_S
@@ -105,3 +105,10 @@ def test_a_client_of_another_api_works(find_answers, topic, package, question):
 def test_every_answer_is_looked_at(find_answers, topic):
     asked = {package: set(found) for package, found in find_answers(topic).items()}
     assert asked == {package: set(those) for package, those in ANSWERS[topic].items()}
+
+
+def test_formatjs_reads_messages_as_recorded():
+    recorded = Path(__file__).parents[1] / "text" / "messages.json"
+    script = prepare_node() / "messages.mjs"
+    said = programs.run("node", script, recorded)
+    assert json.loads(said) == json.loads(recorded.read_text("utf-8"))

@@ -127,6 +127,14 @@ def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
             *("ja", "fr", "こんにちは。駅はどこですか。ありがとうございます。"),
             "Bonjour. Où est la gare ? Merci.",
         ),
+        (
+            *(
+                "en",
+                "fr",
+                "{n, plural, one {Good morning} other {Thank you very much}}",
+            ),
+            "{n, plural, one {Bonjour} many {Merci beaucoup} other {Merci beaucoup}}",
+        ),
     ],
 )
 def test_a_newcomers_first_paragraph(url, source, target, text, expected):

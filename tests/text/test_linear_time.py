@@ -16,6 +16,7 @@ from benchmarks.measure.gateway import SHAPES, TextShape
 from gateway.http.message import read_message
 from handlers.engine.translation.guard import find_fault
 from tests.text.test_document import read as read_text
+from text import messages
 from text.document import HTML, PLAIN, divide, find_kept, take_apart
 from text.langid import Identifier
 from text.options import HTML_TAGS, Tags
@@ -141,6 +142,12 @@ def judge_both_ways(text: str) -> None:
     find_fault(text, text, "en", "fr")
 
 
+def read_messages(text: str) -> None:
+    messages.read_message(text)
+    document = read_text(f"{{n, plural, other {{{text}}}}}", "en", "ar")
+    document.render(segment.text for segment in document.segments)
+
+
 PROTECTED = find_protected("Hi {name}")
 WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "restored": (
@@ -155,6 +162,10 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         ["a", "nj", "Ab ", "X", "in", "x a"],
     ),
     "written in Latin": (lambda text: convert(text, "sr-Latn"), ["Љ", "љ", "Љљ "]),
+    "messages": (
+        read_messages,
+        ["{a, plural, other {", "{a,select,b{c}}", "'{a}' ", "'", "}", "{a, time, "],
+    ),
     "judged": (judge_both_ways, ["a", "ab ", "a1", "你", "word. ", "{", "1-"]),
 }
 
