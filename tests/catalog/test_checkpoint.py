@@ -110,9 +110,7 @@ def is_whole(directory: Path) -> bool:
     return set(same) == useful == {path.name for path in directory.iterdir()}
 
 
-def test_a_hub_name_is_downloaded_and_converted_once_and_then_needs_no_hub(
-    machine: Machine,
-):
+def test_a_hub_name_is_downloaded_and_converted_once_and_then_needs_no_hub(machine):
     calls, store = machine.hub.calls, machine.home / "store"
     command = ("archive", "--model", NAME, "--store", str(store))
     machine.run_process(*command)
@@ -135,9 +133,7 @@ def test_a_connection_that_breaks_is_taken_up_again(machine: Machine):
     assert is_whole(machine.downloaded)
 
 
-def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(
-    machine: Machine,
-):
+def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(machine):
     hub = machine.hub
     hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL), Fault(status=503)]
     said = machine.run(expect=1)
@@ -181,18 +177,14 @@ def test_a_hub_that_cannot_be_reached_is_said_clearly(machine: Machine):
     ],
     ids=["unknown", "hidden", "broken", "not a hub"],
 )
-def test_a_hub_that_does_not_give_the_model_is_said_clearly(
-    machine: Machine, answer: tuple[int, bytes], expected: str
-):
+def test_a_hub_that_does_not_give_the_model_is_said_clearly(machine, answer, expected):
     machine.hub.instead = answer
     said = machine.run(expect=1)
     assert said.startswith(f"{NAME}: ")
     assert expected in said
 
 
-def test_a_model_of_another_kind_is_refused_before_its_weights_are_loaded(
-    machine: Machine,
-):
+def test_a_model_of_another_kind_is_refused_before_its_weights_are_loaded(machine):
     other = machine.hub.repositories[NAME] = machine.home / "bert"
     other.mkdir()
     for file in ("config.json", "vocab.txt", WEIGHTS):
@@ -209,9 +201,7 @@ def test_what_is_neither_a_directory_nor_a_hub_name_is_refused(tmp_path: Path):
             checkpoint.fetch(name, tmp_path)
 
 
-def test_a_directory_is_taken_as_it_is_and_the_cache_is_absolute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_directory_is_taken_as_it_is_and_the_cache_is_absolute(tmp_path, monkeypatch):
     monkeypatch.setenv("BABELGATE_CACHE", "here")
     assert checkpoint.default_cache() == Path.cwd() / "here"
     assert checkpoint.fetch("models/phrasebook", tmp_path) == PHRASEBOOK
@@ -220,7 +210,7 @@ def test_a_directory_is_taken_as_it_is_and_the_cache_is_absolute(
 
 
 def test_a_models_languages_are_found_wherever_it_lies(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write_map: Callable[..., Path]
+    monkeypatch, tmp_path, write_map
 ):
     monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path))
     models = catalog.load(write_map(model=NAME))
@@ -252,17 +242,13 @@ def test_a_models_languages_are_found_wherever_it_lies(
     ],
     ids=["nothing said", "no tokens", "tokens", "settings"],
 )
-def test_a_models_own_files_say_its_languages(
-    tmp_path: Path, files: dict[str, str], known: list[str]
-):
+def test_a_models_own_files_say_its_languages(tmp_path, files, known):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     assert checkpoint.list_languages(tmp_path) == known
 
 
-def test_a_language_that_the_model_lacks_is_not_prepared(
-    tmp_path: Path, write_map: Callable[..., Path]
-):
+def test_a_language_that_the_model_lacks_is_not_prepared(tmp_path, write_map):
     path = write_map({"nl": "cpu"}, model="models/phrasebook")
     (model,) = catalog.load(path).models
     with pytest.raises(ModelError, match="does not know nl, expected some of en ko"):
@@ -270,7 +256,7 @@ def test_a_language_that_the_model_lacks_is_not_prepared(
 
 
 def test_with_a_vocabulary_each_language_has_a_directory_of_its_own(
-    tmp_path: Path, write_map: Callable[..., Path]
+    tmp_path, write_map
 ):
     tiny = str(build_tiny(tmp_path / "tiny", positions=8))
 

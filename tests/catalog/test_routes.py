@@ -76,9 +76,7 @@ def test_another_model_replaces_only_the_maps_model(path: Path):
         pytest.param({"ko": ["0", "1"]}, 0, ["cpu"], True, id="a list and no GPU"),
     ],
 )
-def test_models_are_placed(
-    path: Path, devices: dict[str, Any], gpus: int, placed: list[str], is_fallback: bool
-):
+def test_models_are_placed(path, devices, gpus, placed, is_fallback):
     models = catalog.load(write(path, {"cuda_id": devices}), gpus=gpus)
     assert [model.device for model in models.models] == placed
     assert [model.name for model in models.models] == list(devices)
@@ -107,9 +105,7 @@ MIXED = {"ko": "1", "en": ["1", "0"], "fr": "1", "de": "cpu", "pt": ["0", "1"]}
         ),
     ],
 )
-def test_languages_of_a_device_share_a_model(
-    path: Path, devices: dict[str, Any], gpus: int, served: dict[str, tuple[str, ...]]
-):
+def test_languages_of_a_device_share_a_model(path, devices, gpus, served):
     section = {"placement": "device"}
     write(path, {"cuda_id": devices, "translation": section})
     models = catalog.load(path, gpus=gpus)
@@ -134,9 +130,7 @@ def test_languages_of_a_device_share_a_model(
         ("transformers", "cpu", "bfloat16", "bfloat16"),
     ],
 )
-def test_the_precision_is_resolved(
-    path: Path, engine: str, device: Any, asked: str, resolved: str
-):
+def test_the_precision_is_resolved(path, engine, device, asked, resolved):
     section = {"engine": engine, "compute_type": asked}
     write(path, {"cuda_id": {"ko": device}, "translation": section})
     assert catalog.load(path, gpus=2).models[0].compute_type == resolved
@@ -170,9 +164,7 @@ def test_a_section_of_a_task_is_a_model_of_its_own(path: Path, task: str):
     ("gpus", "devices", "workers", "is_fallback"),
     [(2, ("0", "1"), 4, False), (0, ("cpu",), 2, True)],
 )
-def test_a_task_is_placed_as_languages_are(
-    path: Path, gpus: int, devices: tuple[str, ...], workers: int, is_fallback: bool
-):
+def test_a_task_is_placed_as_languages_are(path, gpus, devices, workers, is_fallback):
     write(path, {"captioning": {"devices": ["1", "0"], "workers": 2}})
     models = catalog.load(path, gpus=gpus)
     model = models.route("captioning")
@@ -188,9 +180,7 @@ MAP = {
 
 
 @pytest.mark.parametrize("gpus", [0, 2])
-def test_a_frozen_map_does_not_count_gpus_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
-):
+def test_a_frozen_map_does_not_count_gpus_again(path, monkeypatch, gpus):
     monkeypatch.setattr(catalog, "count_gpus", lambda: gpus)
     models = catalog.load(write(path, MAP), gpus=None)
     assert [model.is_on_gpu for model in models.models][:2] == [gpus > 0] * 2

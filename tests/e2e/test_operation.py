@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import requests
@@ -141,13 +140,7 @@ def test_only_nginx_listens_beyond_loopback(stack: Stack):
     ids=["nginx", "Gunicorn", "a name"],
 )
 def test_a_broken_configuration_is_not_taken_over(
-    stack: Stack,
-    cache: Path,
-    tmp_path: Path,
-    file: str,
-    right: str,
-    wrong: str,
-    message: str,
+    stack, cache, tmp_path, file, right, wrong, message
 ):
     # The clone's configuration may be edited; the rest is this one's.
     for path in ROOT.iterdir():

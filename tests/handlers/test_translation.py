@@ -59,11 +59,7 @@ MALFORMED: dict[str, tuple[Any, int, str]] = {
     ("content", "status", "says"), MALFORMED.values(), ids=MALFORMED.keys()
 )
 def test_a_malformed_row_costs_the_other_63_nothing(
-    handler: TranslationHandler,
-    engine: FakeEngine,
-    content: Any,
-    status: int,
-    says: str,
+    handler, engine, content, status, says
 ):
     bodies: list[Any] = [body(f"text {i}") for i in range(64)]
     bodies[41] = content
@@ -85,9 +81,7 @@ def test_a_malformed_row_costs_the_other_63_nothing(
 @pytest.mark.parametrize(
     ("score", "is_doubtful"), [(-0.2, False), (-1.0, False), (-1.01, True), (-9, True)]
 )
-def test_a_low_score_carries_a_warning(
-    handler: TranslationHandler, engine: FakeEngine, score: float, is_doubtful: bool
-):
+def test_a_low_score_carries_a_warning(handler, engine, score, is_doubtful):
     engine.scores = {"Hello": score}
     answers = ask(handler, [body(), body("Other")])
     warnings = {"warnings": ["This is a demonstration."]} if is_doubtful else {}
@@ -96,9 +90,7 @@ def test_a_low_score_carries_a_warning(
     assert "warnings" not in answers[1].content
 
 
-def test_no_log_holds_what_people_translate(
-    handler: TranslationHandler, engine: FakeEngine, caplog: pytest.LogCaptureFixture
-):
+def test_no_log_holds_what_people_translate(handler, engine, caplog):
     engine.breaks_on = SECRET
     bodies = [
         body(SECRET),
@@ -118,9 +110,7 @@ def test_no_log_holds_what_people_translate(
     assert SECRET not in answers[0].content["detail"]
 
 
-def test_a_model_that_cannot_translate_does_not_become_ready(
-    start: Start, engine: FakeEngine
-):
+def test_a_model_that_cannot_translate_does_not_become_ready(start, engine):
     engine.memory = 0
     with pytest.raises(RuntimeError, match="memory"):
         start()
@@ -171,9 +161,7 @@ def test_the_map_limits_what_a_row_may_ask_for(start: Start, engine: FakeEngine)
     assert engine.batches == [["Hello", "B"], ["C"]]
 
 
-def test_an_answer_that_stays_faulty_carries_a_warning(
-    handler: TranslationHandler, engine: FakeEngine
-):
+def test_an_answer_that_stays_faulty_carries_a_warning(handler, engine):
     engine.says = engine.says_carefully = {"Hello": LOOP}
     engine.scores = {"Hello": -2.0}
     content = ask_one(handler, body()).content
@@ -182,7 +170,7 @@ def test_an_answer_that_stays_faulty_carries_a_warning(
 
 
 def test_a_text_that_stays_untranslated_carries_a_warning_and_is_counted(
-    handler: TranslationHandler, engine: FakeEngine
+    handler, engine
 ):
     text = "where is it now"
     engine.says = engine.says_carefully = {text: text}
@@ -193,9 +181,7 @@ def test_a_text_that_stays_untranslated_carries_a_warning_and_is_counted(
     assert metrics.counters["BabelgateUntranslatedRows"] == 1
 
 
-def test_a_row_that_does_not_fit_into_memory_is_503_and_alone(
-    handler: TranslationHandler, engine: FakeEngine
-):
+def test_a_row_that_does_not_fit_into_memory_is_503_and_alone(handler, engine):
     engine.memory = 4
     bodies = [body("A"), body("B b b b b"), body("C")]
     answers = ask(handler, bodies)
@@ -212,9 +198,7 @@ def test_a_row_whose_deadline_passes_in_the_batch_is_504(handler: TranslationHan
 
 # TorchServe leaves the file open.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
-def test_every_metric_of_a_batch_is_declared_and_emitted(
-    handler: TranslationHandler, resnet: Path, caplog: pytest.LogCaptureFixture
-):
+def test_every_metric_of_a_batch_is_declared_and_emitted(handler, resnet, caplog):
     """TorchServe drops what `metrics.yaml` does not declare, and reads the rest from one
     line each."""
     image = write_image(draw_frames(1)[0])

@@ -77,9 +77,7 @@ def test_check_shows_languages_together_with_all_their_workers(monkeypatch, writ
     assert "en cpu ctranslate2 int8 3 64 100 4096" in rows
 
 
-def test_tables_fit_a_terminal_and_say_all(
-    monkeypatch: pytest.MonkeyPatch, write_map: WriteMap
-):
+def test_tables_fit_a_terminal_and_say_all(monkeypatch, write_map):
     monkeypatch.setenv("COLUMNS", "80")
     devices = dict.fromkeys(read_settings(PHRASEBOOK)["languages"], "cpu")
     lines = run("check", "--map", write_map(devices, placement="device")).stdout
@@ -95,9 +93,7 @@ def test_tables_fit_a_terminal_and_say_all(
     ],
     ids=["lacking", "unknown yet"],
 )
-def test_check_refuses_a_language_that_the_model_lacks(
-    write_map: WriteMap, settings: dict[str, str], said: str | None
-):
+def test_check_refuses_a_language_that_the_model_lacks(write_map, settings, said):
     result = run("check", "--map", write_map({"ko": "cpu", "nl": "cpu"}, **settings))
     assert result.exit_code == (1 if said else 0)
     assert (said or "nl") in result.stdout

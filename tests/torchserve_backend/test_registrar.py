@@ -103,9 +103,7 @@ def share(name: str, *languages: str) -> Desired:
     ],
     ids=["by device", "by language", "another device", "gone"],
 )
-def test_a_model_whose_languages_others_have_is_replaced(
-    gone: str, wanted: Desired, reason: str
-):
+def test_a_model_whose_languages_others_have_is_replaced(gone, wanted, reason):
     removed, _ = registrar.plan([wanted], {gone: runs(name=gone, version=OURS)})
     assert str(removed) == f"remove {gone}: {reason}"
     running = {gone: runs(name=gone, version=OURS), wanted.name: RUNS}

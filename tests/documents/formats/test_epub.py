@@ -109,8 +109,6 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("more", "error", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_is_not_translated_is_told(
-    tmp_path: Path, more: dict[str, str], error: type[Exception], said: str
-):
+def test_what_is_not_translated_is_told(tmp_path, more, error, said):
     with pytest.raises(error, match=said):
         list(FORMAT.read(pack_epub(tmp_path, "", **more), DocumentContext("de")))

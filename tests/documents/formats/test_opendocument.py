@@ -96,9 +96,7 @@ ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
     ],
     ids=["encrypted", "kind"],
 )
-def test_what_is_not_translated_is_told(
-    tmp_path: Path, more: dict[str, str], error: type[Exception], said: str
-):
+def test_what_is_not_translated_is_told(tmp_path, more, error, said):
     with pytest.raises(error, match=said):
         list(ODT.read(pack_odf(tmp_path, "", **more), DocumentContext("de")))
 

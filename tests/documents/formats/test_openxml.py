@@ -67,9 +67,7 @@ def test_words_change_places_and_keep_their_formats(tmp_path: Path):
         ("he", '<w:rtl/><w:lang w:val="en-US" w:bidi="he"/>'),
     ],
 )
-def test_a_run_says_its_language_and_its_direction(
-    tmp_path: Path, target: str, properties: str
-):
+def test_a_run_says_its_language_and_its_direction(tmp_path, target, properties):
     paragraph = run("Hello", '<w:lang w:val="en-US" w:bidi="x"/>')
     written = write_paragraph(tmp_path, paragraph, "T", target)
     direction = "<w:pPr><w:bidi/></w:pPr>" if target == "he" else ""
@@ -125,9 +123,7 @@ def test_formatting_is_not_repeated_without_end(tmp_path: Path):
         pytest.param("ar", '<a:pPr lvl="1" rtl="1"/>', id="to the left"),
     ],
 )
-def test_what_is_written_says_its_language_and_direction(
-    tmp_path: Path, target: str, properties: str
-):
+def test_what_is_written_says_its_language_and_direction(tmp_path, target, properties):
     old = '<a:pPr rtl="0" lvl="1"/>' + shape("Hello", SHAPE_LINK) + "<a:endParaRPr/>"
     source = pack_pptx(tmp_path, f"<a:p>{old}</a:p>")
     written = translate(PPTX, source, lambda _: "T", target)
@@ -173,9 +169,7 @@ CELLS = {
 
 @pytest.mark.parametrize(("inner", "texts", "written"), CELLS.values(), ids=CELLS)
 @pytest.mark.parametrize("place", ["strings", "sheet"])
-def test_a_cell_is_one_text(
-    tmp_path: Path, inner: str, texts: list[str], written: str | None, place: str
-):
+def test_a_cell_is_one_text(tmp_path, inner, texts, written, place):
     name = "si" if place == "strings" else "is"
     source = pack_xlsx(tmp_path, **{place: f"<{name}>{inner}</{name}>"})
     assert list(XLSX.read(source, DocumentContext("de"))) == texts

@@ -163,9 +163,7 @@ HOSTILE: list[tuple[type[DocumentError], Make, str]] = [
 @pytest.mark.parametrize(
     ("error", "make", "said"), HOSTILE, ids=[said for *_, said in HOSTILE]
 )
-def test_hostile_and_damaged_files_are_told(
-    tmp_path: Path, form: Format, error: type[DocumentError], make: Make, said: str
-):
+def test_hostile_and_damaged_files_are_told(tmp_path, form, error, make, said):
     content = make(make_good(tmp_path))
     source, target = tmp_path / "hostile", tmp_path / "target"
     source.write_bytes(content)
@@ -182,9 +180,7 @@ def rename(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [break_member, rename])
-def test_a_part_that_cannot_be_unpacked_is_named(
-    tmp_path: Path, damage: Callable[[bytes], bytes]
-):
+def test_a_part_that_cannot_be_unpacked_is_named(tmp_path, damage):
     source = tmp_path / "a.docx"
     source.write_bytes(damage(make_good(tmp_path)))
     with pytest.raises(DamagedDocument, match=r"word/document.xml cannot be unpacked"):
@@ -276,7 +272,7 @@ def fail() -> Iterator[str]:
     ids=["too few", "too many", "no fragment", "too long", "interrupted"],
 )
 def test_nothing_is_left_where_the_translations_do_not_fit(
-    tmp_path: Path, monkeypatch, translations, error: type[BaseException], said: str
+    tmp_path, monkeypatch, translations, error, said
 ):
     monkeypatch.setattr(packages, "_MIN_WRITTEN_BYTES", 0)
     source, target = pack_docx(tmp_path, run("Hello")), tmp_path / "target"
@@ -372,7 +368,7 @@ def hide_directory(content: bytes, comment: bytes = b"") -> bytes:
     "comment", [b"", b"a" * 65_535], ids=["no comment", "a comment"]
 )
 def test_the_list_of_members_is_bounded_before_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comment: bytes
+    tmp_path, monkeypatch, comment
 ):
     """The bound holds whatever size the file claims."""
     monkeypatch.setattr(zipfile, "ZipFile", None)

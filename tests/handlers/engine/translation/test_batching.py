@@ -173,9 +173,7 @@ def test_a_copy_is_searched_for_without_what_was_copied():
     ("first_score", "second_score", "kept"),
     [(-0.5, -0.1, "second"), (-0.1, -0.5, "first")],
 )
-def test_of_two_faulty_answers_the_likelier_is_kept(
-    first_score: float, second_score: float, kept: str
-):
+def test_of_two_faulty_answers_the_likelier_is_kept(first_score, second_score, kept):
     class Scoring(FakeEngine):
         def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
             is_second = sentences[0].decoding != USUAL
@@ -265,7 +263,7 @@ def check(packs: list[list[int]], lengths: list[int], max_tokens: int) -> None:
 
 @given(LENGTHS, BUDGET, TRANSLATORS)
 def test_every_row_is_in_one_pack_by_length_and_within_the_budget(
-    lengths: list[int], max_tokens: int, translators: int
+    lengths, max_tokens, translators
 ):
     check(pack(lengths, max_tokens=max_tokens), lengths, max_tokens)
     least = len(pack(lengths, max_tokens=max_tokens))

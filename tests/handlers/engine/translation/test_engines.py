@@ -57,12 +57,7 @@ def share_of_other_texts(
     ("name", "differing", "apart"), [("float32", 0.02, 0.001), ("int8", 0.1, 0.05)]
 )
 def test_ctranslate2_gives_the_answers_and_scores_of_transformers(
-    *,
-    name: str,
-    differing: float,
-    apart: float,
-    make_engine: MakeEngine,
-    sentences: list[Sentence],
+    *, name, differing, apart, make_engine, sentences
 ):
     answers = make_engine(name).translate(sentences)
     reference = make_engine("reference").translate(sentences)
@@ -73,9 +68,7 @@ def test_ctranslate2_gives_the_answers_and_scores_of_transformers(
         assert a.score == pytest.approx(b.score, abs=apart)
 
 
-def test_an_answer_is_clean_text_with_a_log_probability(
-    engine: Engine, few: list[Sentence]
-):
+def test_an_answer_is_clean_text_with_a_log_probability(engine, few):
     answers = engine.translate(few)
     assert len(answers) == len(few)
     for answer in answers:
@@ -87,9 +80,7 @@ def test_an_answer_is_clean_text_with_a_log_probability(
         assert answer.score <= 0
 
 
-def test_an_answer_ends_at_the_models_limit(
-    engine: Engine, few: list[Sentence], monkeypatch: pytest.MonkeyPatch
-):
+def test_an_answer_ends_at_the_models_limit(engine, few, monkeypatch):
     lengths: list[int] = []
 
     def decode(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -136,9 +127,7 @@ def differences(some: Sequence[Any], others: Sequence[Any]) -> int:
 
 
 @pytest.mark.parametrize("decoding", DECODINGS[:-1], ids=str)
-def test_both_engines_search_alike(
-    decoding: Decoding, make_engine: MakeEngine, few: list[Sentence]
-):
+def test_both_engines_search_alike(decoding, make_engine, few):
     rows = ask_for(decoding, few)
     answers = make_engine("float32").translate(rows)
     reference = make_engine("reference").translate(rows)
@@ -195,9 +184,7 @@ HYPOTHESES = [
     ],
     ids=str,
 )
-def test_a_beam_is_read_without_doubles_and_blanks(
-    decoding: Decoding, others: list[str]
-):
+def test_a_beam_is_read_without_doubles_and_blanks(decoding, others):
     class Joining(FakeTokenizer):
         def decode(self, rows: Sequence[Sequence[str]]) -> list[str]:
             return ["".join(row) for row in rows]
@@ -208,9 +195,7 @@ def test_a_beam_is_read_without_doubles_and_blanks(
 
 
 @pytest.mark.parametrize("name", ["reference", "float32"])
-def test_the_devices_errors_are_ours(
-    name: str, make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_devices_errors_are_ours(name, make_engine, monkeypatch):
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("CUDA failed with error out of memory")
 

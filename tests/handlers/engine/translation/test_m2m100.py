@@ -74,7 +74,7 @@ OTHERS: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize(("change", "expected"), OTHERS.values(), ids=OTHERS.keys())
 def test_a_directory_that_is_no_m2m100_is_refused_with_the_reason(
-    change: Change, expected: str, model: Path
+    change, expected, model
 ):
     check_directory(model, "translation")
     change(model)
@@ -84,9 +84,7 @@ def test_a_directory_that_is_no_m2m100_is_refused_with_the_reason(
     assert expected in str(refusal.value)
 
 
-def test_texts_of_all_languages_come_back_from_their_tokens(
-    tokenizer: Tokenizer, sentences: list[Sentence]
-):
+def test_texts_of_all_languages_come_back_from_their_tokens(tokenizer, sentences):
     returned = set()
     for sentence in sentences:
         language, *pieces, end = tokenizer.encode(sentence.text, sentence.source)
@@ -100,9 +98,7 @@ def test_texts_of_all_languages_come_back_from_their_tokens(
 @pytest.mark.parametrize(
     "text", ["", " ", "a  b", "Ça va ?", "がぎぐ", "한국어", "नमस्ते"]
 )
-def test_however_a_text_is_composed_its_tokens_are_the_same(
-    text: str, tokenizer: Tokenizer
-):
+def test_however_a_text_is_composed_its_tokens_are_the_same(text, tokenizer):
     composed, decomposed = (unicodedata.normalize(f, text) for f in ("NFC", "NFD"))
     tokens = tokenizer.encode(decomposed, "fr")
     assert tokens == tokenizer.encode(composed, "fr")
@@ -115,9 +111,7 @@ def test_tokens_of_no_text_are_not_shown(tokenizer: Tokenizer):
     assert tokenizer.decode([noise]) == ["Hello"]
 
 
-def test_ids_are_those_of_the_stock_tokenizer(
-    tokenizer: Tokenizer, sentences: list[Sentence]
-):
+def test_ids_are_those_of_the_stock_tokenizer(tokenizer, sentences):
     stock = M2M100Tokenizer.from_pretrained(PHRASEBOOK)
     for sentence in sentences:
         stock.src_lang = sentence.source
@@ -128,9 +122,7 @@ def test_ids_are_those_of_the_stock_tokenizer(
         assert language == len(tokenizer.ids) + LANGUAGES.index(sentence.source)
 
 
-def test_an_echo_takes_the_time_that_the_model_directory_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_echo_takes_the_time_that_the_model_directory_says(tmp_path, monkeypatch):
     for name in TOKENIZER_FILES:
         (tmp_path / name).symlink_to(PHRASEBOOK / name)
     cost = {"echo": {"batch_ms": 20, "row_ms": 10, "word_ms": 5}}
@@ -156,9 +148,7 @@ PIECES = "<s> <unk> ▁the été ▁Привет 안녕 你好 १२ 42 😀 ж
         pytest.param(["fr", "zh"], ["▁Привет", "안녕", "१२"], id="two languages"),
     ],
 )
-def test_a_list_has_the_pieces_that_the_languages_are_written_with(
-    languages: list[str], left_out: list[str]
-):
+def test_a_list_has_the_pieces_that_the_languages_are_written_with(languages, left_out):
     tokens = [f"__{language}__" for language in languages]
     vocabulary = [*PIECES, "__fr__", "__ko__", "madeupword0"]
     expected = [piece for piece in PIECES if piece not in left_out]
@@ -174,9 +164,7 @@ def test_a_list_has_the_pieces_that_the_languages_are_written_with(
         pytest.param([], True, id="nothing"),
     ],
 )
-def test_a_text_with_a_third_script_needs_all_pieces(
-    pieces: list[str], is_suited: bool
-):
+def test_a_text_with_a_third_script_needs_all_pieces(pieces, is_suited):
     french = frozenset(list_pieces(PIECES, ["fr"]))
     assert suits(french, pieces, "ko") == is_suited
 
@@ -197,9 +185,7 @@ def test_a_restricted_model_shares_its_files_with_the_whole_one(cache: Path):
     assert conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"]) == french
 
 
-def test_a_run_reads_the_shared_files_once(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_reads_the_shared_files_once(cache, monkeypatch):
     read: list[str] = []
 
     def digest(file: BufferedReader, name: str) -> object:
@@ -263,9 +249,7 @@ def test_a_second_attempt_has_all_pieces(cache: Path):
         ("▁1 2 ▁!", []),
     ],
 )
-def test_a_search_can_be_kept_from_three_words_in_a_row(
-    pieces: str, trigrams: list[str]
-):
+def test_a_search_can_be_kept_from_three_words_in_a_row(pieces, trigrams):
     tokens = ("__en__", *pieces.split(), "</s>")
     found = list_trigrams(Sentence("", "en", "de", tokens=tokens))
     assert sorted(map(" ".join, found)) == sorted(trigrams)
