@@ -62,6 +62,8 @@ SCRIPTS |= {
     "sr-Latn": ("Latin",),
 }
 
+#: The tags that need no normalizing, as those of most requests.
+_KNOWN = frozenset(LANGUAGES)
 #: Codes that other services and older standards use.
 _OTHER_CODES = {
     "cmn": "zh",
@@ -91,6 +93,8 @@ _PARTS = {
 def normalize_language(tag: str) -> str:
     """The language of a tag, in M2M100's code: `zh` of `zh-CN`, `pt` of `pt_BR`, `en` of
     `EN`, `he` of `iw`. A tag of no language comes back in lower case."""
+    if tag in _KNOWN:
+        return tag
     language = _split(tag)[0]
     return _OTHER_CODES.get(language, language)
 
@@ -98,6 +102,8 @@ def normalize_language(tag: str) -> str:
 def normalize_variant(tag: str) -> str:
     """The variant of a tag: `zh-Hant` of `zh_TW` and `zt`, `sr-Latn` of `sr@latin`, or else
     its language."""
+    if tag in _KNOWN:
+        return tag
     language = normalize_language(tag)
     if language not in _PARTS:
         return language

@@ -294,8 +294,10 @@ class DocumentFolder:
             order, storage = self.order, self.folder.parents[2]
             _add_expiry(storage, order.owner, order.id, state.expires_at)
         try:
-            content, path = _STATES.dump_json(state), self.folder / "state.json"
-            durable.write(path, content, is_synced=state.is_over)
+            # An earlier version stops at a field that it does not know.
+            unused = None if state.warnings else {"warnings"}
+            content = _STATES.dump_json(state, exclude=unused)
+            durable.write(self.folder / "state.json", content, is_synced=state.is_over)
         except FileNotFoundError as error:  # its folder is gone
             raise Gone(self.order.id) from error
 

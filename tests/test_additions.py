@@ -138,5 +138,6 @@ def test_an_api_costs_a_file_and_an_entry(tmp_path: Path):
     assert translated == [200, {"text": "ko:Hello"}]
     status, content = refused
     assert status == content["code"] == 400
-    assert content["why"].startswith("wrong: to: found 'xx', expected one of")
+    assert content["why"] == "wrong: to"
+    assert content["detail"].startswith("found 'xx', expected one of")
     assert others == [True, True]

@@ -134,7 +134,8 @@ def test_the_map_that_is_set_is_the_one_that_is_read(monkeypatch, map_path):
     monkeypatch.setenv("BABELGATE_MAP", str(map_path))
     monkeypatch.setenv("BABELGATE_MANAGEMENT_URL", "http://127.0.0.1:9")
     languages = create_app().test_client().get("/languages").get_json()
-    assert [language["code"] for language in languages] == ["ko", "en", "zh", "pt"]
+    codes = [language["code"] for language in languages]
+    assert [code for code in codes if len(code) == 2] == ["ko", "en", "zh", "zt", "pt"]
 
 
 @pytest.mark.parametrize(

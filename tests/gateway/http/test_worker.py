@@ -84,7 +84,7 @@ def test_a_client_that_has_gone_is_no_fault(caplog):
     ("head", "members"),
     [
         (b"POST /v2/translate?text=a HTTP/1.1\r\nHost: a\r\n", {"message", "detail"}),
-        (b"POST /detect HTTP/1.1\r\n", {"error"}),
+        (b"POST /detect HTTP/1.1\r\n", {"error", "detail"}),
         (b"", {"type", "title", "status", "detail", "request_id"}),
     ],
 )
