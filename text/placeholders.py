@@ -67,8 +67,8 @@ _KINDS = {
     "email": rf"(?<![{_WORD}.+%-])[{_WORD}.+%-]++@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
     "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|[$%]\{[^{}\n]++\}"
     r"|\{[\w.:#!$\[\] ,-]*+\}",
-    # Tags with a name or a number only, as programs have in their messages: `<0>here</0>`.
-    "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w.-]*+)>|<(?:\d{1,3}+|[a-zA-Z][\w.-]*+) ?/>",
+    # Numbered tags, as programs have in their messages: `<0>here</0>`. Others are HTML's.
+    "tag": r"</?+\d{1,3}+>|<\d{1,3}+ ?/>",
     # Messages and values of other libraries: `$t(key)`, `@:key`.
     "reference": r"\$t\([^()\n]++\)"
     rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",
@@ -141,7 +141,7 @@ def find_protected(text: str) -> list[Placeholder]:
 
 
 def _drop_lone_tags(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
-    """The placeholders without tags that open or close nothing: `<file>` may be a word."""
+    """The placeholders without tags that open or close nothing: `<1>` may be a footnote."""
     opened = defaultdict[str, list[int]](list)
     lone = set[int]()
     for number, found in enumerate(placeholders):

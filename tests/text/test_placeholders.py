@@ -46,8 +46,8 @@ from text.placeholders import (
             ["ISO 9001:2015", "ISO/IEC 27001", "RFC 9110"],
         ),
         ("{{count}} items of %{size} or {$n}", ["{{count}}", "%{size}", "{$n}"]),
-        ("Click <0>here</0><1/> or <b>there</b>", "<0> </0> <1/> <b> </b>".split()),
-        ("a <file> b, c</i>, d < e > f, <0>", []),
+        ("Click <0>here</0><1/> or <b>there</b>", ["<0>", "</0>", "<1/>"]),
+        ("a <2> b, c</3>, d < e > f, <0>", []),
         (
             "See $t(a.key, {n: 1}) @:b.c. @.lower:d @:(e f) @:(g)",
             ["$t(a.key, {n: 1})", "@:b.c", "@.lower:d", "@:(g)"],
