@@ -33,9 +33,9 @@ GRACE_S = 1.0
 #: The client's words for a request without an answer; the last is its own fault: it has
 #: no file or port left.
 REFUSED, RESET, TIMEOUT, UNSENT = "refused", "reset", "timeout", "unsent"
-#: Statuses with which a server refuses a request for itself, and how many of them at the start
-#: of a load are enough.
-_LASTING = frozenset({"400", "401", "403", "404", "405", "413", "415", "422"})
+#: Statuses of a stack that wants TLS or a key, and how many of them at the start of a load
+#: are enough.
+_LASTING = frozenset({"400", "401", "403"})
 _FIRST = 20
 #: Servers close connections that are idle for longer; asking on one would be a gamble.
 _IDLE_S = 10.0
