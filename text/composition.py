@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
-from contract.languages import VARIANTS
+from contract.languages import VARIANTS, normalize_language
 from text import markup_runs, messages
 from text.document import (
     Document,
@@ -193,7 +193,7 @@ def list_sentences(
 ) -> list[PlannedSentence]:
     """The sentences of a document, as the model gets them: Chinese in simplified
     characters."""
-    is_simplified = source == "zh" != VARIANTS.get(target, target)
+    is_simplified = source == "zh" != normalize_language(target)
     sentences = []
     for segment in document.segments:
         prepared = segment.prepared
@@ -208,7 +208,7 @@ def list_sentences(
 def answer_here(sentence: PlannedSentence, target: str) -> dict[str, Any] | None:
     """The answer to a sentence that is in the target's language, and only written in
     another way. None if a model has to translate it."""
-    is_same = sentence.source == VARIANTS.get(target, target)
+    is_same = sentence.source == normalize_language(target)
     return {"translated": sentence.prepared} if is_same else None
 
 
@@ -300,7 +300,7 @@ def _read_renderings(
 ) -> Iterator[Rendering]:
     """The translation and its alternatives, finished and with placeholders restored. Empty
     if the translation has lost one. What differs in its final mark only is one rendering."""
-    segment, language = sentence.segment, VARIANTS.get(target, target)
+    segment, language = sentence.segment, normalize_language(target)
     pair = sentence.source, language
     is_converted = target != language or sentence.source == language
     placeholders: Sequence[Placeholder] = segment.placeholders

@@ -1,5 +1,5 @@
-"""Reads ICU messages, such as `{n, plural, one {# file} other {# files}}`: a message is a tree
-of places, and what stands between them is language.
+"""Reads ICU messages, such as `{n, plural, one {# file} other {# files}}`. A message is a
+tree of places, and the text between them is translated.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from contract.languages import VARIANTS, normalize_language, normalize_variant
+from contract.languages import normalize_language, normalize_variant
 from contract.options import ALTERNATIVES, BEAM_SIZE
 from text.errors import LanguageNotServed
 
@@ -62,12 +62,12 @@ class TranslationRequest:
     @property
     def model_source(self) -> str | None:
         """The language of `source`."""
-        return VARIANTS.get(self.source, self.source) if self.source else None
+        return normalize_language(self.source) if self.source else None
 
     @property
     def model_target(self) -> str:
         """The language of `target`."""
-        return VARIANTS.get(self.target, self.target)
+        return normalize_language(self.target)
 
 
 def read_source(code: str, served: Sequence[str]) -> str | None:

@@ -66,8 +66,8 @@ class Spelling:
         return {code for code, known in self._vocabularies.items() if wanted <= known}
 
     def weigh(self, words: Iterable[str]) -> tuple[dict[str, float], float]:
-        """The logarithm of the probability of the words in each language, and in the mixture
-        of all."""
+        """The logarithm of the probability of the words in each language, and in all languages
+        mixed."""
         rows, contexts, unseen = [], [], 0
         for gram in chain.from_iterable(map(_list_characters, words)):
             while gram and gram not in self._rows:

@@ -35,8 +35,8 @@ _APART = re.compile(
 
 
 def convert(text: str, variant: str) -> str:
-    """The text as a variant is written, or Chinese as it is written in `zh`. What is so
-    already stays, and so does a text in any other language."""
+    """Write a text as its variant does, or Chinese as `zh` does. A text that is written so
+    already stays the same, as does one in another language."""
     if variant in _CHINESE:
         converter = _load(_CHINESE[variant])
         # It would end at a null character.

@@ -176,8 +176,8 @@ def _is_surely_ours(body: bytes) -> bool:
 def _join(
     wanted: TranslationRequest, texts: Sequence[TranslatedText], warnings: list[str]
 ) -> Translated:
-    """One answer in the request's shape. `warnings` are those of the request; in a list, that
-    of a text names it."""
+    """One answer in the request's shape. `warnings` concern the whole request; in a list, a
+    warning about one text names that text."""
     fields: dict[str, list[Any]] = {
         "translated": [text.renderings[0].text for text in texts]
     }

@@ -15,7 +15,7 @@ from gevent import subprocess
 from gevent.lock import BoundedSemaphore
 from gevent.threadpool import ThreadPool
 
-from contract.languages import VARIANTS
+from contract.languages import normalize_language
 from gateway.database import find_database
 from gateway.errors import (
     BodyTooLarge,
@@ -142,12 +142,12 @@ class Glossaries:
         `source`, BodyTooLarge if they are too large together, and GlossariesUnavailable."""
         by_source: dict[str, tuple[str, ...]] = {}
         size, most = 0, self.limits.glossary_bytes
-        language = VARIANTS.get(source, source) if source else None
-        targets = dict.fromkeys((target, VARIANTS.get(target, target)))
+        language = normalize_language(source) if source else None
+        targets = dict.fromkeys((target, normalize_language(target)))
         for one in wanted:
             known = self.find(owner, one).dictionaries
             for found in (d for into in targets for d in known if d.target == into):
-                spoken = VARIANTS.get(found.source, found.source)
+                spoken = normalize_language(found.source)
                 if language in (None, spoken):
                     by_source[spoken] = (*by_source.get(spoken, ()), found.id)
                     size += found.size
