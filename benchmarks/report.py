@@ -212,19 +212,23 @@ def plot(
 
 def compare_turns(
     cases: Mapping[str, Mapping[str, Sequence[Any]]],
-    figures: Sequence[str],
+    figures: Sequence[str] = (),
     *,
     case: str = "",
     is_added: bool = False,
     goal: FigureGoal | None = None,
 ) -> Findings:
     """Compare the first way of each case with the others, round by round: by their ratio, or
-    by what the other one adds. `figures` are the headers that `flatten` gives.
+    by what the other one adds. `figures` are headers that `flatten` gives; all if empty.
 
     Each way has a row: counts are sums, figures are medians, the first one with its
     extremes. The first column is the case, if `case` names it.
     """
     rows, relations, remarks = [], [], []
+    every = (turn for ways in cases.values() for some in ways.values() for turn in some)
+    figures = figures or list(
+        dict.fromkeys(name for one in every for name in flatten(one))
+    )
     relate = (lambda first, other: other - first) if is_added else operator.truediv
     for name, ways in cases.items():
         label = (name,) if case else ()

@@ -19,16 +19,7 @@ import pydantic
 import typer
 from requests import RequestException
 
-from benchmarks import report
-from benchmarks.driver import (
-    PlanEntry,
-    PlanError,
-    Positive,
-    console,
-    load_plan,
-    read_range,
-    say,
-)
+from benchmarks import driver, report
 from benchmarks.instruments import running
 from benchmarks.instruments.load import (
     OPEN,
@@ -40,7 +31,6 @@ from benchmarks.instruments.load import (
     read_counters,
 )
 from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
-from benchmarks.report import Chart, show
 from catalog.map import SECTIONS, check
 from contract.tasks import TRANSLATION
 from deploy.stack import StackError
@@ -57,8 +47,6 @@ _ETA = 3
 #: The first rung's share of the time: what it has not come to by then is not tried.
 _FIRST_SHARE = 0.6
 _INTERRUPTED = 130
-#: The most requests of an open loop that are under way.
-_CONNECTIONS = 512
 #: With fewer requests the 99th percentile is the slowest one, and a matter of chance.
 _LEAST_REQUESTS = 100
 
@@ -112,7 +100,7 @@ Words = Annotated[tuple[str, ...], _LISTED]
 Numbers = Annotated[tuple[int, ...], _LISTED]
 
 
-class ModelEntry(PlanEntry):
+class ModelEntry(driver.PlanEntry):
     """A model and the values to try; a missing key keeps the map's default."""
 
     task: MeasuredTask = TRANSLATION
@@ -157,13 +145,13 @@ class ModelEntry(PlanEntry):
         return Combination(self.task, model, self.languages, device, settings)
 
 
-class LoadEntry(PlanEntry):
+class LoadEntry(driver.PlanEntry):
     """The load for each combination: clients that wait for their answers, or arrivals."""
 
-    rates: Annotated[tuple[Positive, ...], _LISTED] = ()
+    rates: Annotated[tuple[driver.Positive, ...], _LISTED] = ()
     clients: Numbers = ()
-    seconds: Positive = 6
-    warm_up_seconds: Positive = 3
+    seconds: driver.Positive = 6
+    warm_up_seconds: driver.Positive = 3
     tokens: Annotated[str, pydantic.Field(pattern=r"^(\d+-\d+)?$")] = ""
     targets: Mapping[str, int] = {}
 
@@ -181,10 +169,10 @@ class LoadEntry(PlanEntry):
         return tuple(sorted(set(self.rates or self.clients)))
 
 
-class SlaEntry(PlanEntry):
+class SlaEntry(driver.PlanEntry):
     """The promises of an operator."""
 
-    p99_ms: Positive
+    p99_ms: driver.Positive
     error_share: Annotated[float, pydantic.Field(ge=0, lt=1, strict=False)] = 0.0
 
     def is_kept(self, load: LoadFigures) -> bool:
@@ -194,14 +182,14 @@ class SlaEntry(PlanEntry):
         return is_fast and load.errors <= self.error_share * load.answers
 
 
-class SearchEntry(PlanEntry):
+class SearchEntry(driver.PlanEntry):
     """The choice of combinations, and the time that it may take."""
 
     method: Literal["halving", "grid"] = "halving"
-    minutes: Positive = 15
+    minutes: driver.Positive = 15
 
 
-class TuningPlan(PlanEntry):
+class TuningPlan(driver.PlanEntry):
     """A whole plan."""
 
     models: Annotated[
@@ -278,8 +266,8 @@ class Trial:
     def __str__(self) -> str:
         if self.best is None:
             return f"{self.name}: never within the SLA"
-        p99 = show(self.best.load.latencies.p99_ms)
-        return f"{self.name}: {show(self.rate)} requests/s, p99 {p99} ms"
+        p99 = report.show(self.best.load.latencies.p99_ms)
+        return f"{self.name}: {report.show(self.rate)} requests/s, p99 {p99} ms"
 
 
 _TRIAL = pydantic.TypeAdapter(Trial)
@@ -291,16 +279,16 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
     Every combination is started as its own stack, warmed up, asked and stopped. Writes
     results.csv, report.md with a chart, and the winner as setup_config.json.
     """
-    run = open_run(load_plan(plan, TuningPlan), out.resolve(), is_fresh=fresh)
+    run = open_run(driver.load_plan(plan, TuningPlan), out.resolve(), is_fresh=fresh)
     try:
         run.search()
     except KeyboardInterrupt:
-        console.print("Stopped; the same command goes on from here.")
+        driver.console.print("Stopped; the same command goes on from here.")
         raise typer.Exit(_INTERRUPTED) from None
     finally:
         write_results(run)
-    console.print(summarize(run))
-    say(f"written: {out}/results.csv, report.md, setup_config.json")
+    driver.console.print(summarize(run))
+    driver.say(f"written: {out}/results.csv, report.md, setup_config.json")
 
 
 def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRun:
@@ -316,7 +304,7 @@ def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRu
         run.journal.write_text(f"{plan.fingerprint}\n", "utf-8")
     mark, *trials = run.journal.read_text("utf-8").splitlines()
     if mark != plan.fingerprint:
-        raise PlanError(
+        raise driver.PlanError(
             f"{out} has another plan's results: take another --out, or --fresh"
         )
     run.trials += map(_TRIAL.validate_json, trials)
@@ -383,7 +371,7 @@ class TuningRun:
             return
         trial, began = Trial(name, rung), time.monotonic()
         try:
-            say(f"starting {name}")
+            driver.say(f"starting {name}")
             with running.start(self.out / "stack", map_path) as stack:
                 self._climb(stack, trial, self.plan.load.seconds * 2.0**like)
         except (StackError, RequestException) as error:
@@ -403,7 +391,7 @@ class TuningRun:
             combination.task,
             REQUESTS,
             targets=targets or combination.languages,
-            tokens=read_range(load.tokens),
+            tokens=driver.read_range(load.tokens),
         )
         aimed = stack.aim(requests)
 
@@ -411,13 +399,11 @@ class TuningRun:
             if load.clients:
                 return measure_closed(aimed, clients=int(level), seconds=seconds)
             seconds = max(seconds, _LEAST_REQUESTS / level)
-            return measure_open(
-                aimed, rate=level, seconds=seconds, connections=_CONNECTIONS
-            )
+            return measure_open(aimed, rate=level, seconds=seconds)
 
         def passes(number: int) -> bool:
             unit = "clients" if load.clients else "requests/s"
-            say(f"{trial.name}, {levels[number]:g} {unit}")
+            driver.say(f"{trial.name}, {levels[number]:g} {unit}")
             before = read_counters(stack.metrics_url)
             found = ask(levels[number], seconds)
             workers = describe_workers(before, read_counters(stack.metrics_url))
@@ -500,17 +486,17 @@ def summarize(run: TuningRun) -> str:
         if trial.name == run.default:
             lines.append(f"The map {trial}")
             if trial.rate:
-                lines.append(f"{show(winner.rate / trial.rate)} times as much.")
+                lines.append(f"{report.show(winner.rate / trial.rate)} times as much.")
     for trial in run.trials:
         if trial.rung == len(run.rungs):
-            share = show(trial.rate / winner.rate)
+            share = report.show(trial.rate / winner.rate)
             lines += [f"Confirmed: {trial}", f"{share} of what was predicted."]
     if untried := run.combinations.keys() - {trial.name for trial in run.trials}:
         lines.append(f"There was no time for {len(untried)} combinations.")
     return "\n".join(lines)
 
 
-def draw(run: TuningRun) -> Chart:
+def draw(run: TuningRun) -> report.Chart:
     """Draw latency over throughput: the last point of each level of each combination, and
     the Pareto front, which no other point beats in both."""
     last = {(t.name, p.load.level): p.load for t in run.trials for p in t.points}
@@ -524,7 +510,7 @@ def draw(run: TuningRun) -> Chart:
         if not front or point[1] < front[-1][1]:
             front.append(point)
     sla = [(rate, run.plan.sla.p99_ms) for rate, _ in front[:1] + front[-1:]]
-    chart = Chart("Latency over throughput", "requests/s", "p99 ms", {})
+    chart = report.Chart("Latency over throughput", "requests/s", "p99 ms", {})
     if not front:
         return chart
     dots, lines = {"all": [*points]}, {"front": front, "SLA": sla}

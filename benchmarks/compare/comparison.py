@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import catalog
-from benchmarks import driver
+from benchmarks import driver, report
 from benchmarks.compare.baseline import launch
 from benchmarks.compare.peers.launch import PEERS
 from benchmarks.driver import say
@@ -26,15 +26,6 @@ from benchmarks.instruments.load import (
     split_by_level,
 )
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
-from benchmarks.report import (
-    FigureTable,
-    Findings,
-    Spread,
-    compare_turns,
-    find_ratio,
-    flatten,
-    summarize_latencies,
-)
 from catalog import checkpoint
 from contract.tasks import TRANSLATION
 from deploy.stack import ROOT, StackError
@@ -136,7 +127,7 @@ def _run_engine(
         requests_per_s=count / elapsed_s,
         errors=0,
         # A batch's time would tell nothing about one of its sentences.
-        latencies=summarize_latencies(took_s if size == 1 else ()),
+        latencies=report.summarize_latencies(took_s if size == 1 else ()),
         statuses={},
     )
     return [replace(load, level=clients) for clients in workload.clients]
@@ -206,7 +197,7 @@ def answer(
     languages: str,
     model: str,
     setting: list[str] | None,
-) -> Findings:
+) -> report.Findings:
     """Start ours and others in turns, A B C A B C …, and report how they compare.
 
     Each turn starts its stack on ports of its own, warms it up, measures it and stops it.
@@ -238,23 +229,25 @@ def answer(
     return describe(driver.take_turns(ways, rounds))
 
 
-def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> Findings:
+def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> report.Findings:
     """Compare the first contender with the others at each number of clients. At the end,
     ours over the best peer."""
     loads = {
         level: {way: list(map(_add_up, some)) for way, some in ways.items()}
         for level, ways in split_by_level(turns).items()
     }
-    found = compare_turns(loads, FIGURES, case="clients")
-    leads = list(find_leads(loads))
-    rows = [
-        (clients, title, *(str(figures.get(name) or "–") for name in FIGURES))
-        for clients, title, figures in leads
+    found = report.compare_turns(loads, FIGURES, case="clients")
+    leads = [
+        report.compare_turns(one, FIGURES, case="clients") for one in _find_best(loads)
     ]
-    relations = found.results["relations"]
-    return Findings(
-        FigureTable(found.table.headers, (*found.table.rows, *rows)),
-        {"leads": leads, "relations": relations, "turns": turns},
+    rows = (*found.table.rows, *(lead.table.rows[-1] for lead in leads))
+    return report.Findings(
+        report.FigureTable(found.table.headers, rows),
+        {
+            "leads": [lead.results["relations"][0] for lead in leads],
+            "relations": found.results["relations"],
+            "turns": turns,
+        },
     )
 
 
@@ -262,24 +255,26 @@ def _add_up(load: LoadFigures) -> Cells:
     """Add the cost of all programs but the client; None if none was counted."""
     cpu_ms = sum(ms for name, ms in load.cpu_ms.items() if name != CLIENT)
     memory_mb = sum(load.memory_mb.values())
-    return flatten(load) | {CPU: cpu_ms or None, MEMORY: memory_mb or None}
+    return report.flatten(load) | {CPU: cpu_ms or None, MEMORY: memory_mb or None}
 
 
-def find_leads(
+def _find_best(
     loads: Mapping[str, Mapping[str, Sequence[Cells]]],
-) -> Iterator[tuple[str, str, dict[str, Spread | None]]]:
-    """Relate each way of running ours, for each number of clients, to each round's best peer:
+) -> Iterator[dict[str, dict[str, Sequence[Cells]]]]:
+    """Pair each way of running ours, for each number of clients, with each round's best peer:
     the most requests/s, and the smallest p99, which can be another's. Only other serving
     systems count as peers."""
     for clients, ways in loads.items():
-        rounds = list(zip(*(ways[peer] for peer in ways if peer in PEERS), strict=True))
-        for name in (way for way in ways if way in OWN and rounds):
-            figures = {}
-            for figure, best in ((RATE, max), (P99, min)):
-                known = [
-                    [*filter(None, (one[figure] for one in some))] for some in rounds
-                ]
-                rivals = [best(some, default=None) for some in known]
-                ours = [one[figure] for one in ways[name]]
-                figures[figure] = find_ratio(ours, rivals)
-            yield clients, f"{name} / best peer", figures
+        best = [
+            {
+                figure: choose_best(
+                    filter(None, (one[figure] for one in some)), default=None
+                )
+                for figure, choose_best in ((RATE, max), (P99, min))
+            }
+            for some in zip(
+                *(ways[name] for name in ways if name in PEERS), strict=True
+            )
+        ]
+        for name in (way for way in ways if way in OWN and best):
+            yield {clients: {name: ways[name], "best peer": best}}

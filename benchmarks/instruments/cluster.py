@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
@@ -20,19 +20,14 @@ from typing import Any
 import psutil
 import requests
 
+from benchmarks.instruments import running
 from benchmarks.instruments.generator import Target, ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host, end, lay_network
 from benchmarks.report import summarize_latencies
 from catalog import Catalog
 from deploy.stack import ROOT
 from ray_backend import nodes
-from ray_backend.deployment import (
-    Dashboard,
-    DashboardError,
-    ReplicaStatus,
-    read_key,
-    write_config,
-)
+from ray_backend.deployment import Dashboard, ReplicaStatus, read_key, write_config
 from ray_backend.nodes import PORTS, Node
 
 #: Enough memory for what Serve sends, and as many workers as two cores do not suggest.
@@ -43,11 +38,8 @@ _ENVIRONMENT = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_SERVE_HAPROXY_NBTHREAD": "1",
 }
-_START_S, _ANSWER_S, _LOOK_S = 120, 10, 0.2
-
-
-class ClusterError(RuntimeError):
-    """The cluster does not do what it should; the message says what it does instead."""
+_ANSWER_S = 10
+wait_until = partial(running.wait_until, limit_s=120)
 
 
 @dataclass
@@ -183,7 +175,7 @@ class NamespaceCluster:
 
     def wait_until_whole(self) -> None:
         """Until every host is there, every model has all its replicas, and every ingress
-        leads to it. Raises ClusterError."""
+        leads to it. Raises StackError."""
         goal = f"{len(self.hosts)} hosts; see {self.folder}/*.log"
         wait_until(self._has_all_hosts, goal)
         wait_until(self._is_running, "every model has all its replicas")
@@ -232,7 +224,7 @@ def start_cluster(
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[NamespaceCluster]:
     """`count` hosts with Ray while the block lasts, each with its own of the `options`. Raises
-    NoNamespaces and ClusterError."""
+    StackError."""
     with lay_network(count) as hosts:
         cluster = NamespaceCluster(hosts, folder, options, environment or {})
         try:
@@ -258,20 +250,6 @@ def _prepare(cluster: NamespaceCluster) -> None:
         else:
             shutil.copy(head.token_file, node.token_file)
             shutil.copy(head.key_file, node.key_file)
-
-
-def wait_until(
-    condition: Callable[[], object], goal: str, limit_s: float = _START_S
-) -> None:
-    """Waits for it; a server that does not answer yet is no error. Raises ClusterError."""
-    give_up_at = time.monotonic() + limit_s
-    while True:
-        with suppress(requests.RequestException, DashboardError):
-            if condition():
-                return
-        if time.monotonic() > give_up_at:
-            raise ClusterError(f"not within {limit_s:.0f} s: {goal}")
-        time.sleep(_LOOK_S)
 
 
 #: The time limit of each request.
@@ -303,7 +281,7 @@ class FaultOutcome:
 def suffer(
     cluster: NamespaceCluster, target: Target, happen: ClusterFault, name: str = ""
 ) -> FaultOutcome:
-    """Lets a fault happen under load. Raises ClusterError if the cluster does not heal."""
+    """Lets a fault happen under load. Raises StackError if the cluster does not heal."""
     with keep_asking(target, ask_within(LIMIT_MS)) as asked:
         time.sleep(_BEFORE_S)
         began = time.monotonic()
@@ -366,7 +344,7 @@ def redeploy(cluster: NamespaceCluster) -> None:
     wait_until(
         lambda: old.isdisjoint(cluster.list_pids()[model]),
         "all replicas are new",
-        _REDEPLOY_S,
+        limit_s=_REDEPLOY_S,
     )
     cluster.wait_until_whole()
 

@@ -24,8 +24,6 @@ from urllib.parse import urlsplit
 import psutil
 from typing_extensions import Buffer
 
-from contract import variables
-
 #: Each program's main process, from which all others descend.
 Leaders = Mapping[str, psutil.Process]
 #: The time that a client waits beyond its limit.
@@ -33,10 +31,6 @@ GRACE_S = 1.0
 #: The client's words for a request without an answer; the last is its own fault: it has
 #: no file or port left.
 REFUSED, RESET, TIMEOUT, UNSENT = "refused", "reset", "timeout", "unsent"
-#: Statuses of a stack that wants TLS or a key, and how many of them at the start of a load
-#: are enough.
-_LASTING = frozenset({"400", "401", "403"})
-_FIRST = 20
 #: Servers close connections that are idle for longer; asking on one would be a gamble.
 _IDLE_S = 10.0
 #: Sent between two looks at what has arrived.
@@ -110,12 +104,7 @@ def ask_at(
 ) -> list[LoadReply]:
     """An open loop: one request at each of the `arrivals`, seconds from now."""
     replies: list[LoadReply] = []
-
-    def keep(reply: LoadReply) -> None:
-        replies.append(reply)
-        _expect_answers(replies)
-
-    Generator(target, manner).run(arrivals, keep)
+    Generator(target, manner).run(arrivals, replies.append)
     return replies
 
 
@@ -133,23 +122,11 @@ def ask_again(
 
     def keep(reply: LoadReply) -> float | None:
         replies.append(reply)
-        _expect_answers(replies)
         again_s = reply.ended_s + (0.0 if reply.is_good else pause_s)
         return again_s if again_s < seconds else None
 
     Generator(target, manner).run([0.0] * clients, keep)
     return replies
-
-
-def _expect_answers(replies: Sequence[LoadReply]) -> None:
-    """Raises ValueError if the first replies of a load are all refusals that no other load
-    would change."""
-    if len(replies) == _FIRST and all(one.status in _LASTING for one in replies):
-        raise ValueError(
-            f"The first {_FIRST} requests were refused with {replies[0].status}. If the "
-            f"stack wants a key (401), {variables.CLIENT_KEY.name} has the one that "
-            "benchmarks send; if it wants TLS (400), they speak none."
-        )
 
 
 #: Linux's SO_TIMESTAMPNS, for which Python has no name. It gives what is read the time of its

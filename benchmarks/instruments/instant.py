@@ -1,4 +1,4 @@
-"""A fake TorchServe that repeats each row at once, and prints its port."""
+"""A fake TorchServe that repeats each row at once, on a port of this machine."""
 
 from __future__ import annotations
 
@@ -42,8 +42,4 @@ def answer(request: str, body: bytes) -> Any:
 
 
 if __name__ == "__main__":
-    server = StreamServer(("127.0.0.1", 0), serve)
-    server.start()
-    sys.stdout.write(f"{server.server_port}\n")
-    sys.stdout.flush()
-    server.serve_forever()
+    StreamServer(("127.0.0.1", int(sys.argv[1])), serve).serve_forever()

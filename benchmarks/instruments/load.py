@@ -18,19 +18,14 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.instruments.generator import (
-    Leaders,
-    LoadReply,
-    Manner,
-    Target,
-    ask_again,
-    ask_at,
-    draw_arrivals,
-)
+from benchmarks.instruments import generator
+from benchmarks.instruments.generator import Leaders, LoadReply, Manner, Target
 from benchmarks.report import Latencies, percentile, summarize_latencies
 from deploy.stack import ROOT, Stack
 
 OPEN, CLOSED = "open", "closed"
+#: The most requests of an open loop that are under way.
+_CONNECTIONS = 512
 
 
 @dataclass(frozen=True)
@@ -64,17 +59,18 @@ class LoadFigures:
 
 def measure_closed(target: Target, *, clients: int, seconds: float) -> LoadFigures:
     """Asks with `clients` for `seconds`. Requests that are then under way still count."""
-    ask = partial(ask_again, target, Manner(), clients=clients, seconds=seconds)
+    ask = partial(
+        generator.ask_again, target, Manner(), clients=clients, seconds=seconds
+    )
     return measure(ask, target, CLOSED, clients, seconds=0.0)[0]
 
 
-def measure_open(
-    target: Target, *, rate: float, seconds: float, connections: int
-) -> LoadFigures:
+def measure_open(target: Target, *, rate: float, seconds: float) -> LoadFigures:
     """Requests arrive at random, whatever happens to the others. Times count from the
     planned arrival: otherwise the wait for a free connection would be hidden."""
-    arrivals = draw_arrivals(rate, seconds, 0)
-    ask = partial(ask_at, target, arrivals, Manner(connections=connections))
+    arrivals = generator.draw_arrivals(rate, seconds, 0)
+    manner = Manner(connections=_CONNECTIONS)
+    ask = partial(generator.ask_at, target, arrivals, manner)
     return measure(ask, target, OPEN, rate, seconds=seconds)[0]
 
 

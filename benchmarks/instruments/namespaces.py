@@ -15,16 +15,13 @@ from dataclasses import dataclass
 
 import psutil
 
-from deploy.stack import ROOT
+from benchmarks.instruments.running import run_command
+from deploy.stack import ROOT, StackError
 
 #: `10.77.<network>.<host>`; this machine itself has the last address.
 _PREFIX, _OURS = "10.77", 254
 _NETWORKS = range(256)
 _LIMIT_S, _LOOK_S = 20, 0.05
-
-
-class NoNamespaces(RuntimeError):
-    """No network can be made here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Host:
         return ["ip", "netns", "exec", self.name, *map(str, command)]
 
     def run(self, *command: object) -> str:
-        """Run a command on the host and return its output. Raises NoNamespaces with its
+        """Run a command on the host and return its output. Raises StackError with its
         complaint."""
         return _run(*self.enter(*command))
 
@@ -83,9 +80,9 @@ def find_obstacle() -> str | None:
 def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
     """`count` hosts that reach each other and this machine while the block lasts. Then all
     that runs on them is killed, and they are removed, also if this process is killed before.
-    Raises NoNamespaces."""
+    Raises StackError."""
     if obstacle := find_obstacle():
-        raise NoNamespaces(obstacle)
+        raise StackError(obstacle)
     number = _add_bridge()
     hosts = tuple(
         Host(f"bg{number}-{host}", f"{_PREFIX}.{number}.{host}")
@@ -109,7 +106,7 @@ def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
     finally:
         _, complaint = guard.communicate(timeout=_LIMIT_S * (count + 1))
         if guard.returncode != 0:
-            raise NoNamespaces(complaint)
+            raise StackError(complaint)
 
 
 def end(processes: Sequence[psutil.Process]) -> None:
@@ -126,7 +123,7 @@ def _add_bridge() -> int:
         command = ["ip", "link", "add", f"bg{number}", "type", "bridge"]
         if subprocess.run(command, capture_output=True).returncode == 0:
             return number
-    raise NoNamespaces("no bridge can be made; see `ip link add bg0 type bridge`")
+    raise StackError("no bridge can be made; see `ip link add bg0 type bridge`")
 
 
 def _add(host: Host) -> None:
@@ -164,11 +161,7 @@ def _empty(host: Host) -> None:
 
 
 def _run(*command: str) -> str:
-    """Run a command and return its output. Raises NoNamespaces with its complaint."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
-    if done.returncode != 0:
-        raise NoNamespaces(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
-    return done.stdout
+    return run_command(command, _LIMIT_S)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,27 +15,88 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 import requests
 
 import catalog
-from benchmarks.instruments.generator import Leaders, Request, Target
+from benchmarks.instruments.generator import Leaders, Request, Target, ask_once
 from benchmarks.instruments.load import find_leaders
-from benchmarks.instruments.ports import claim_port_offset
 from catalog.devices import count_gpus
 from contract import variables
 from contract.rows import prediction_path
 from contract.tasks import TRANSLATION
 from deploy import stack as stacks
-from deploy.stack import GATEWAY, ROOT, StackError
+from deploy.stack import GATEWAY, ROOT, Backend, Stack, StackError
 from deploy.supervision import Supervision
+from ray_backend.deployment import DashboardError
+from ray_backend.nodes import LOOPBACK
 from torchserve_backend.management import ManagementError, read_key
 
 START_S = 900
 _STOP_S, _LOOK_S = 180, 0.1
 _TAIL_LINES = 20
+#: The offsets of stacks' ports, below the ports that Linux gives to clients.
+_OFFSETS = range(1000, 20_000, 500)
+#: The statuses of a stack that wants TLS or a key.
+_WANTING = frozenset({"400", "401", "403"})
+#: The offsets that this process has claimed.
+_claimed: set[int] = set()
+
+
+def claim_port_offset(address: str = LOOPBACK) -> int:
+    """Return an offset at which every port of a stack is free, whatever its models run on.
+    No other process gets it while this one lives; this one may get it again once the ports
+    are free again. Raises StackError if there is none."""
+    for offset in _OFFSETS:
+        if _has_free_ports(offset, address) and _claim(offset):
+            return offset
+    raise StackError("No free ports for a stack.")
+
+
+def _has_free_ports(offset: int, address: str) -> bool:
+    stack = Stack(Path(), Path(), None, offset, address=address)
+    with suppress(StackError):
+        for backend in get_args(Backend):
+            replace(stack, backend=backend).check_ports()
+        return True
+    return False
+
+
+def _claim(offset: int) -> bool:
+    """Bind a name in Linux' abstract namespace, which is free again as soon as the process
+    has ended, however it ends."""
+    if offset not in _claimed:
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0babelgate-port-offset-{offset}")
+        except OSError:
+            claim.close()
+            return False
+        claim.detach()
+        _claimed.add(offset)
+    return True
+
+
+def run_command(
+    command: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None
+) -> str:
+    """Return what a command writes, with `more` variables. It has a session of its own:
+    Ctrl-C must not interrupt the end of a stack. Raises StackError if it fails."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | (more or {}),
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        start_new_session=True,
+    )
+    if done.returncode != 0:
+        said = f"{done.stdout}{done.stderr}"
+        raise StackError(f"`{' '.join(command)}` failed:\n{said}")
+    return done.stdout
 
 
 @contextmanager
@@ -73,21 +135,24 @@ def _uninterrupted() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def wait_until_ready(
-    is_ready: Callable[[], bool], name: str, leaders: Mapping[Path, psutil.Popen]
+def wait_until(
+    condition: Callable[[], object],
+    goal: str,
+    limit_s: float,
+    leaders: Mapping[Path, psutil.Popen] | None = None,
 ) -> None:
-    """Waits while the programs run; one that does not answer yet is no error. Raises
-    StackError with the ends of the programs' logs, which `leaders` names."""
-    give_up_at = time.monotonic() + START_S
+    """Wait while the `leaders` run; a server that does not answer yet is no error. Raises
+    StackError with the goal and the ends of their logs, which name the leaders."""
+    leaders, began = leaders or {}, time.monotonic()
     while True:
-        with suppress(requests.RequestException, ManagementError):
-            if is_ready():
+        with suppress(requests.RequestException, ManagementError, DashboardError):
+            if condition():
                 return
         has_ended = any(leader.poll() is not None for leader in leaders.values())
-        if has_ended or time.monotonic() > give_up_at:
+        if has_ended or time.monotonic() - began > limit_s:
             break
         time.sleep(_LOOK_S)
-    lines = [f"{name} does not come up:"]
+    lines = [f"not within {time.monotonic() - began:.0f} s: {goal}"]
     for log in leaders:
         lines += log.read_text("utf-8", "replace").splitlines()[-_TAIL_LINES:]
     raise StackError("\n".join(lines))
@@ -130,8 +195,16 @@ class Running:
     metrics_url: str = ""
 
     def aim(self, requests: Sequence[Request]) -> Target:
-        """Return a load generator for it that also measures its processes."""
-        return Target(self.url, requests, self.headers, self.leaders)
+        """Return a target that also measures its processes. Raises StackError if the first
+        request is refused as all would be."""
+        target = Target(self.url, requests, self.headers, self.leaders)
+        if (status := ask_once(target).status) in _WANTING:
+            raise StackError(
+                f"{self.url} refuses a request with {status}. If the stack wants a key "
+                f"(401), {variables.CLIENT_KEY.name} has the one that benchmarks send; if "
+                "it wants TLS (400), they speak none."
+            )
+        return target
 
 
 def find_running(run: Path) -> Running:
@@ -156,19 +229,19 @@ def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Runn
     if model:
         options += ["--model", str(model)]
     try:
-        _deploy("up", run, *options, timeout_s=START_S)
+        _deploy("up", run, *options, limit_s=START_S)
         stack = stacks.read(run)
         if stack is None:
             raise StackError(f"{run} has no stack.")
         yield Running(stack.url, find_leaders(stack), metrics_url=stack.metrics_url)
     finally:
         with _uninterrupted():
-            _deploy("down", run, "--forget", timeout_s=_STOP_S)
+            _deploy("down", run, "--forget", limit_s=_STOP_S)
 
 
 def reload(run: Path) -> None:
     """Runs `make reload` for the stack here. Raises StackError with its message."""
-    _deploy("reload", run, timeout_s=_STOP_S)
+    _deploy("reload", run, limit_s=_STOP_S)
 
 
 @contextmanager
@@ -196,7 +269,7 @@ def start_embedded(
     settings = {"GATEWAY_BACKEND": "embedded", variables.MAP.name: str(map_path)}
     if model:
         settings[variables.MODEL.name] = str(model)
-    return _start_gunicorn(run, settings)
+    return start_gunicorn(run, settings)
 
 
 def start_before_cluster(
@@ -212,45 +285,14 @@ def start_before_cluster(
         variables.RAY_URLS.name: ",".join(urls),
         variables.RAY_KEY_FILE.name: str(key_file),
     }
-    return _start_gunicorn(run, settings, "/healthz")
+    return start_gunicorn(run, settings, "/healthz")
 
 
 @contextmanager
-def start_gateway(
-    run: Path, map_path: Path, more: Mapping[str, str] | None = None
-) -> Iterator[Running]:
-    """A gateway with one process and a fake TorchServe, and `more` settings. Raises
-    StackError."""
-    run.mkdir(parents=True, exist_ok=True)
-    key_file = run / "keys.json"
-    keys = dict.fromkeys(("inference", "management"), {"key": "any"})
-    key_file.write_text(json.dumps(keys), "utf-8")
-    command = [sys.executable, "-m", "benchmarks.instruments.instant"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as instant:
-        try:
-            assert instant.stdout
-            url = f"http://127.0.0.1:{instant.stdout.readline().strip()}"
-            settings = {
-                "BABELGATE_MAP": str(map_path),
-                "BABELGATE_INFERENCE_URL": url,
-                "BABELGATE_MANAGEMENT_URL": url,
-                "BABELGATE_KEY_FILE": str(key_file),
-                "WEB_CONCURRENCY": "1",
-                **(more or {}),
-            }
-            with _start_gunicorn(run, settings) as running:
-                yield running
-        finally:
-            instant.terminate()
-
-
-@contextmanager
-def _start_gunicorn(
+def start_gunicorn(
     run: Path, settings: Mapping[str, str], page: str = "/readyz"
 ) -> Iterator[Running]:
-    """Until the `page` answers with 200."""
+    """A gateway alone, from when its `page` answers with 200. Raises StackError."""
     bind = f"127.0.0.1:{GATEWAY + claim_port_offset()}"
     run.mkdir(parents=True, exist_ok=True)
     gunicorn = Path(sys.executable).with_name("gunicorn")
@@ -260,7 +302,7 @@ def _start_gunicorn(
     command = [str(gunicorn), *config]
     with run_program(command, log, folder=ROOT, environment=environment) as process:
         ask = partial(requests.get, url + page, timeout=5)
-        wait_until_ready(lambda: ask().ok, "the gateway", {log: process})
+        wait_until(lambda: ask().ok, "the gateway answers", START_S, {log: process})
         yield Running(url, {"gateway": process})
 
 
@@ -303,18 +345,6 @@ def write_map(
     return path
 
 
-def _deploy(command: str, run: Path, *options: str, timeout_s: float) -> None:
-    """Runs in its own session: Ctrl-C must not interrupt the stack's end."""
-    done = subprocess.run(
-        [sys.executable, "-m", "deploy", command, "--run-dir", str(run), *options],
-        cwd=ROOT,
-        env=os.environ | {"COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        start_new_session=True,
-    )
-    if done.returncode != 0:
-        raise StackError(
-            f"`deploy {command}` of {run} failed:\n{done.stdout}{done.stderr}"
-        )
+def _deploy(command: str, run: Path, *options: str, limit_s: float) -> None:
+    deploy = (sys.executable, "-m", "deploy", command, "--run-dir", str(run))
+    run_command([*deploy, *options], limit_s, {"COLUMNS": "160"})

@@ -12,7 +12,7 @@ import random
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
@@ -66,7 +66,7 @@ def write_document(language: str, size_bytes: int, *, seed: int = 0) -> str:
     return "".join(lines)
 
 
-def write_request(sentence: Sentence, path: str = "/", **options: str) -> Request:
+def write_request(sentence: Sentence, path: str = "/", **options: Any) -> Request:
     """The request for its translation."""
     body = {
         "src_lang": sentence.source,

@@ -22,12 +22,6 @@ from typing import Any
 import catalog
 from benchmarks import driver, report
 from benchmarks.instruments import passes, running
-from benchmarks.instruments.passes import (
-    EngineSubject,
-    Measurement,
-    PassPlan,
-    SkippedSubject,
-)
 from benchmarks.instruments.workload import (
     MeasuredTask,
     draw,
@@ -76,8 +70,10 @@ def measure_engines(
     directory, items = passes.find_model(model), draw(max(sentences, *sizes))
     pairs = product(driver.read_words(engines), driver.read_words(compute_types))
     return _measure_all(
-        PassPlan(subject, sizes, items, sentences, repetitions, limit_s)
-        for subject in (EngineSubject(directory, *pair, device) for pair in pairs)
+        passes.PassPlan(subject, sizes, items, sentences, repetitions, limit_s)
+        for subject in (
+            passes.EngineSubject(directory, *pair, device) for pair in pairs
+        )
     )
 
 
@@ -114,23 +110,29 @@ def study(
             running.write_map(path, settings, [language], device=device, task=task)
             models.append(running.read_map(path).models[0])
     return _measure_all(
-        PassPlan(TaskSubject(one), sizes, items, _PASS_ITEMS, repetitions, limit_s)
+        passes.PassPlan(
+            TaskSubject(one), sizes, items, _PASS_ITEMS, repetitions, limit_s
+        )
         for one in models
     )
 
 
-def _measure_all(plans: Iterable[PassPlan]) -> report.Findings:
-    results: list[Measurement | SkippedSubject] = []
+def _measure_all(plans: Iterable[passes.PassPlan]) -> report.Findings:
+    results: list[passes.Measurement | passes.SkippedSubject] = []
     for plan in plans:
         driver.say(" ".join(plan.subject.label))
         results += passes.measure_apart(plan, checkpoint.default_cache())
     return describe(results)
 
 
-def describe(results: Sequence[Measurement | SkippedSubject]) -> report.Findings:
+def describe(
+    results: Sequence[passes.Measurement | passes.SkippedSubject],
+) -> report.Findings:
     """A row and a point per subject and batch size; a remark says the knee of each subject."""
-    measured = [result for result in results if isinstance(result, Measurement)]
-    skipped = [result for result in results if isinstance(result, SkippedSubject)]
+    measured = [result for result in results if isinstance(result, passes.Measurement)]
+    skipped = [
+        result for result in results if isinstance(result, passes.SkippedSubject)
+    ]
     subjects = report.group(measured, lambda m: " ".join(m.label))
     knees = []
     for name, some in subjects.items():
@@ -215,7 +217,7 @@ def measure_bulk(
             "the bare engine": lambda _: _run_bare(models, sentences, chunk),
         }
         rates = {"": driver.take_turns(ways, rounds)}
-    return report.compare_turns(rates, [_BULK_GOAL.figure], goal=_BULK_GOAL)
+    return report.compare_turns(rates, goal=_BULK_GOAL)
 
 
 def draw_plain(count: int, phrases: int) -> list[Sentence]:
@@ -237,7 +239,7 @@ def _run_bare(
 ) -> Mapping[str, float]:
     """Measure the engine without the first chunk, as below."""
     model = models.route(TRANSLATION, _TARGET)
-    subject = EngineSubject(Path(), model.settings.engine, model.compute_type)
+    subject = passes.EngineSubject(Path(), model.settings.engine, model.compute_type)
     translate = subject.load(checkpoint.prepare(model, checkpoint.default_cache()))
     starts = range(0, len(sentences), chunk)
     first, *rest = [sentences[n : n + chunk] for n in starts]

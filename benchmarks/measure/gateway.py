@@ -27,32 +27,14 @@ import yaml
 
 from benchmarks import report
 from benchmarks.driver import read_numbers, say, take_turns
-from benchmarks.instruments.generator import (
-    LoadReply,
-    Manner,
-    Request,
-    Target,
-    ask_again,
-    ask_at,
-    ask_once,
-)
-from benchmarks.instruments.load import (
-    LoadFigures,
-    measure_closed,
-    measure_cpu,
-    split_by_level,
-)
-from benchmarks.instruments.running import (
-    Running,
-    start_embedded,
-    start_gateway,
-    write_map,
-)
+from benchmarks.instruments import generator, load, running
+from benchmarks.instruments.generator import Request, Target
+from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw, draw_requests, write_request
 from catalog import checkpoint
 from contract.dialects import DEEPL, FOREIGN, GOOGLE, OURS, Dialect
 from contract.tasks import CLASSIFICATION
-from deploy.stack import ROOT, StackError
+from deploy.stack import INFERENCE, ROOT, StackError
 from handlers.engine.translation.m2m100 import Sentence
 
 CPU_MS = "gateway cpu ms"
@@ -65,7 +47,7 @@ _LANGUAGE, _SENTENCES = "fr", 500
 _GRANT = ("--characters-per-month", "1000000000000", "--requests-per-minute", "1000000")
 _CPU_COLUMNS = (CPU_MS, "requests/s", "errors")
 _SAMPLES_PER_S = 200
-#: The time that py-spy may take beyond its recording.
+#: The time that py-spy may take beyond its recording, and that a new key may take.
 _WRITE_S = 60
 _SIZES = {"in batches": 64, "alone": 1}
 _IMAGES, _SIDE_PIXELS, _WARM_S = 200, 32, 2.0
@@ -84,9 +66,9 @@ class PackageShare:
 
 def compare_dialects(*, clients: int, seconds: float, rounds: int) -> report.Findings:
     """The gateway's CPU per request in each API, in turns."""
-    with TemporaryDirectory() as name, _start(Path(name), {}) as running:
+    with TemporaryDirectory() as name, start(Path(name), {}) as stack:
         targets = {
-            dialect.title: running.aim(write_requests(dialect))
+            dialect.title: stack.aim(write_requests(dialect))
             for dialect in (OURS, *FOREIGN)
         }
         return _compare(targets, clients, seconds, rounds, goal=_DIALECT_GOAL)
@@ -103,8 +85,8 @@ def compare_keys(
         targets = {}
         for keys in (OFF, REQUIRED):
             settings = {"BABELGATE_KEYS": keys, **urls}
-            running = gateways.enter_context(_start(Path(name) / keys, settings))
-            targets[keys] = running.aim(asked)
+            stack = gateways.enter_context(start(Path(name) / keys, settings))
+            targets[keys] = stack.aim(asked)
         return _compare(targets, clients, seconds, rounds, goal=_KEY_GOAL)
 
 
@@ -134,8 +116,8 @@ def _compare(
 ) -> report.Findings:
     """Find what each target costs more than the first one."""
 
-    def take_turn(name: str, _: int) -> LoadFigures:
-        return measure_closed(targets[name], clients=clients, seconds=seconds)
+    def take_turn(name: str, _: int) -> load.LoadFigures:
+        return load.measure_closed(targets[name], clients=clients, seconds=seconds)
 
     loads = take_turns({name: partial(take_turn, name) for name in targets}, rounds)
     return report.compare_turns({"": loads}, _CPU_COLUMNS, is_added=True, goal=goal)
@@ -143,22 +125,22 @@ def _compare(
 
 def profile(*, clients: int, seconds: float, flame: Path | None) -> report.Findings:
     """The packages that the gateway's CPU goes to, by samples of py-spy."""
-    with TemporaryDirectory() as name, _start(Path(name), {}) as running:
-        target = running.aim(write_requests(OURS))
-        measure_closed(target, clients=clients, seconds=_WARM_S)
-        worker = running.leaders["gateway"].children()[0].pid
+    with TemporaryDirectory() as name, start(Path(name), {}) as stack:
+        target = stack.aim(write_requests(OURS))
+        load.measure_closed(target, clients=clients, seconds=_WARM_S)
+        worker = stack.leaders["gateway"].children()[0].pid
         stacks = Path(name) / "stacks"
         ways = {"raw": stacks, "flamegraph": flame} if flame else {"raw": stacks}
         for kind, out in ways.items():
             with _record(worker, kind, out, seconds):
-                load = measure_closed(target, clients=clients, seconds=seconds)
+                figures = load.measure_closed(target, clients=clients, seconds=seconds)
         samples = count_samples(stacks.read_text("utf-8").splitlines())
     parts = [
-        PackageShare(package, 100 * part, load.cpu_ms["gateway"] * part)
+        PackageShare(package, 100 * part, figures.cpu_ms["gateway"] * part)
         for package, count in samples.most_common()
         for part in (count / samples.total(),)
     ]
-    return report.Findings(report.tabulate(parts), {"load": load, "packages": parts})
+    return report.Findings(report.tabulate(parts), {"load": figures, "packages": parts})
 
 
 @contextmanager
@@ -205,24 +187,34 @@ def _find_package(file: str) -> str:
 
 
 @contextmanager
-def _start(run: Path, settings: Mapping[str, str]) -> Iterator[Running]:
-    """A gateway, and a key where it requires one."""
-    map_path = write_map(run / "map.json", {}, [_LANGUAGE], device="cpu")
-    settings = {**settings, "BABELGATE_RUN_DIR": str(run)}
-    headers = {}
+def start(run: Path, more: Mapping[str, str]) -> Iterator[Running]:
+    """A gateway with one process before a fake TorchServe, with `more` settings, and a key
+    where it requires one. Raises StackError."""
+    map_path = running.write_map(run / "map.json", {}, [_LANGUAGE], device="cpu")
+    key_file, port = run / "keys.json", INFERENCE + running.claim_port_offset()
+    keys = dict.fromkeys(("inference", "management"), {"key": "any"})
+    key_file.write_text(json.dumps(keys), "utf-8")
+    settings = {
+        "BABELGATE_RUN_DIR": str(run),
+        "BABELGATE_MAP": str(map_path),
+        "BABELGATE_INFERENCE_URL": f"http://127.0.0.1:{port}",
+        "BABELGATE_MANAGEMENT_URL": f"http://127.0.0.1:{port}",
+        "BABELGATE_KEY_FILE": str(key_file),
+        "WEB_CONCURRENCY": "1",
+        **more,
+    }
+    python, headers = (sys.executable, "-m"), {}
     if settings.get("BABELGATE_KEYS") == REQUIRED:
         name = f"benchmark {os.getpid()}"
-        made = subprocess.run(
-            [sys.executable, "-m", "gateway", "keys", "add", "--name", name, *_GRANT],
-            cwd=ROOT,
-            env=os.environ | settings,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
-    with start_gateway(run, map_path, settings) as running:
-        yield replace(running, headers=headers)
+        add = (*python, "gateway", "keys", "add", "--name", name, *_GRANT)
+        key = running.run_command(add, _WRITE_S, settings).strip()
+        headers = {"Authorization": f"Bearer {key}"}
+    fake, log = [*python, "benchmarks.instruments.instant", str(port)], run / "fake.log"
+    with (
+        running.run_program(fake, log, folder=ROOT, environment={}),
+        running.start_gunicorn(run, settings) as stack,
+    ):
+        yield replace(stack, headers=headers)
 
 
 def compare_batching(*, clients: str, rounds: int, seconds: float) -> report.Findings:
@@ -234,21 +226,21 @@ def compare_batching(*, clients: str, rounds: int, seconds: float) -> report.Fin
     model = random_model.find_classifier(cache, _SIDE_PIXELS)
     levels = read_numbers(clients)
 
-    def measure(size: int, _: int) -> list[LoadFigures]:
+    def measure(size: int, _: int) -> list[load.LoadFigures]:
         settings = {"model": str(model), "batch_size": size, "queue_size": 4096}
         with TemporaryDirectory() as name:
             path, run = Path(name) / "map.json", Path(name) / "run"
-            write_map(path, settings, device="cpu", task=CLASSIFICATION)
-            with start_embedded(run, path) as stack:
+            running.write_map(path, settings, device="cpu", task=CLASSIFICATION)
+            with running.start_embedded(run, path) as stack:
                 target = stack.aim(draw_requests(CLASSIFICATION, _IMAGES))
-                measure_closed(target, clients=size, seconds=_WARM_S)
+                load.measure_closed(target, clients=size, seconds=_WARM_S)
                 return [
-                    measure_closed(target, clients=number, seconds=seconds)
+                    load.measure_closed(target, clients=number, seconds=seconds)
                     for number in levels
                 ]
 
     ways = {way: partial(measure, size) for way, size in _SIZES.items()}
-    loads = split_by_level(take_turns(ways, rounds))
+    loads = load.split_by_level(take_turns(ways, rounds))
     return report.compare_turns(loads, _BATCH_COLUMNS, case="clients")
 
 
@@ -280,7 +272,7 @@ FORMS = (
     (_MULTIPART, _PART + b"\r\n--" * 200_000 + b"--x--"),
 )
 #: Sends some hostile requests.
-SentLoad = Callable[[], list[LoadReply]]
+SentLoad = Callable[[], list[generator.LoadReply]]
 
 
 @dataclass(frozen=True)
@@ -355,29 +347,29 @@ class Waits:
 def measure_hostile(*, kilobytes: int) -> report.Findings:
     """The gateway's CPU for hostile texts, and how long others wait meanwhile."""
     size_bytes = kilobytes * 1000
-    with TemporaryDirectory() as name:
-        map_path = write_map(Path(name) / "map.json", {}, [_LANGUAGE], device="cpu")
-        with start_gateway(Path(name) / "run", map_path) as running:
-            ask_once(_aim(running, SHAPES[0], size_bytes))  # starts the readers
-            measured = []
-            for shape in SHAPES:
-                say(shape.name)
-                measured.append((measure(running, shape, size_bytes), shape))
-            measured.sort(key=lambda pair: -pair[0].whole_s)
-            slowest = [shape for _, shape in measured[:_AT_ONCE]]
-            texts = wait_beside(running.url, send_texts(running, slowest, size_bytes))
-            sent = send_forms(running.url, FORM_CLIENTS, FORMS_S)
-            forms = wait_beside(running.url, sent)
+    with TemporaryDirectory() as name, start(Path(name), {}) as stack:
+        generator.ask_once(_aim(stack, SHAPES[0], size_bytes))  # starts the readers
+        measured = []
+        for shape in SHAPES:
+            say(shape.name)
+            measured.append((measure(stack, shape, size_bytes), shape))
+        measured.sort(key=lambda pair: -pair[0].whole_s)
+        slowest = [shape for _, shape in measured[:_AT_ONCE]]
+        texts = wait_beside(stack.url, send_texts(stack, slowest, size_bytes))
+        sent = send_forms(stack.url, FORM_CLIENTS, FORMS_S)
+        forms = wait_beside(stack.url, sent)
     return describe([cost for cost, _ in measured], texts, forms)
 
 
-def measure(running: Running, shape: TextShape, size_bytes: int) -> HostileCost:
+def measure(stack: Running, shape: TextShape, size_bytes: int) -> HostileCost:
     """Requests with half of the text, and with all of it."""
     statuses: set[str] = set()
 
     def spend(size: int) -> float:
-        target = _aim(running, shape, size)
-        reply, spent = measure_cpu(running.leaders, lambda: ask_once(target))
+        target = _aim(stack, shape, size)
+        reply, spent = load.measure_cpu(
+            stack.leaders, lambda: generator.ask_once(target)
+        )
         statuses.add(reply.status)
         return spent["gateway"]
 
@@ -391,18 +383,21 @@ def measure(running: Running, shape: TextShape, size_bytes: int) -> HostileCost:
 
 
 def send_texts(
-    running: Running, shapes: Sequence[TextShape], size_bytes: int
+    stack: Running, shapes: Sequence[TextShape], size_bytes: int
 ) -> list[SentLoad]:
     """Return loads of one text each."""
-    targets = (_aim(running, shape, size_bytes) for shape in shapes)
-    return [partial(ask_at, target, [0.0], Manner()) for target in targets]
+    targets = (_aim(stack, shape, size_bytes) for shape in shapes)
+    return [
+        partial(generator.ask_at, target, [0.0], generator.Manner())
+        for target in targets
+    ]
 
 
 def send_forms(url: str, clients: int, seconds: float) -> list[SentLoad]:
     """Return loads of clients that send hostile forms and packed bodies for so long."""
     targets = aim(url)
     each, more = divmod(clients, len(targets))
-    send = partial(ask_again, manner=Manner(), seconds=seconds)
+    send = partial(generator.ask_again, manner=generator.Manner(), seconds=seconds)
     return [
         partial(send, target, clients=each + (number < more))
         for number, target in enumerate(targets)
@@ -414,12 +409,12 @@ def wait_beside(url: str, loads: Sequence[SentLoad]) -> Waits:
     health: list[float] = []
     sentence: list[float] = []
     with ThreadPoolExecutor(len(loads)) as pool, requests.Session() as session:
-        under_way = [pool.submit(load) for load in loads]
-        while not all(load.done() for load in under_way):
+        under_way = [pool.submit(send) for send in loads]
+        while not all(sent.done() for sent in under_way):
             health.append(_measure_ms(lambda: session.get(f"{url}/healthz")))
             sentence.append(_measure_ms(lambda: session.post(url, json=_SENTENCE)))
             time.sleep(_PAUSE_S)
-    return Waits(sum(len(load.result()) for load in under_way), health, sentence)
+    return Waits(sum(len(sent.result()) for sent in under_way), health, sentence)
 
 
 def describe(
@@ -446,9 +441,9 @@ def describe(
     )
 
 
-def _aim(running: Running, shape: TextShape, size_bytes: int) -> Target:
+def _aim(stack: Running, shape: TextShape, size_bytes: int) -> Target:
     sentence = Sentence(shape.write(size_bytes), "en", _LANGUAGE)
-    return Target(running.url, [write_request(sentence, format=shape.format)])
+    return Target(stack.url, [write_request(sentence, format=shape.format)])
 
 
 def _measure_ms(ask: Callable[[], requests.Response]) -> float:

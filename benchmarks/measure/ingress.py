@@ -4,10 +4,9 @@ machines are worth, and what clients notice of faults.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,28 +17,16 @@ import psutil
 import catalog
 from benchmarks.driver import read_words, say
 from benchmarks.instruments import cluster as rig
-from benchmarks.instruments import running
-from benchmarks.instruments.cluster import (
-    ClusterError,
-    ClusterFault,
-    FaultOutcome,
-    NamespaceCluster,
-    start_cluster,
-    suffer,
-    wait_until,
-)
+from benchmarks.instruments import load, running
+from benchmarks.instruments.cluster import ClusterFault, FaultOutcome, NamespaceCluster
 from benchmarks.instruments.echo import write_map, write_model
 from benchmarks.instruments.generator import Leaders, Request
-from benchmarks.instruments.load import (
-    LoadFigures,
-    describe_workers,
-    measure_closed,
-    read_counters,
-)
-from benchmarks.instruments.namespaces import NoNamespaces
+from benchmarks.instruments.load import LoadFigures, measure_closed
 from benchmarks.instruments.running import Running
+from benchmarks.instruments.workload import write_request
 from benchmarks.report import Findings, tabulate
 from deploy.stack import StackError
+from handlers.engine.translation.m2m100 import Sentence
 from ray_backend.deployment import DashboardError
 from ray_backend.nodes import PORTS
 
@@ -85,7 +72,7 @@ def answer(
             for part in filter(wanted.__contains__, measured):
                 found = list(measured[part]())
                 yield Findings(tabulate(found), found, part=part)
-        except (ClusterError, DashboardError, NoNamespaces) as error:
+        except DashboardError as error:
             raise StackError(str(error)) from error
 
 
@@ -103,8 +90,8 @@ class _Bench:
         with running.start_embedded(self.folder / "embedded", map_path) as gateway:
             yield self._measure("embedded", gateway, f"{gateway.url}/metrics")
         with (
-            self._start("ways", 1, map_path) as cluster,
-            self._stand_before(cluster, map_path) as gateway,
+            self._start("ways", 1) as cluster,
+            self._serve(cluster, map_path) as gateway,
         ):
             leaders = {**gateway.leaders, **_find_leaders(cluster)}
             page = f"http://{cluster.head.address}:{PORTS.metrics}/metrics"
@@ -124,20 +111,17 @@ class _Bench:
             for count in range(1, _MACHINES + 1)
         ]
         alone = None
-        with self._start("machines", _MACHINES, maps[0]) as cluster:
+        with self._start("machines", _MACHINES) as cluster:
             for count, map_path in enumerate(maps, 1):
-                if alone:
-                    cluster.deploy(catalog.load(map_path, is_cluster=True))
-                    cluster.wait_until_whole()
-                with self._stand_before(cluster, map_path) as gateway:
+                with self._serve(cluster, map_path) as gateway:
                     target = gateway.aim(_write_requests())
                     asking = count * _CLIENTS_EACH
                     measure_closed(target, clients=asking, seconds=_WARM_S)
-                    load = measure_closed(target, clients=asking, seconds=self.seconds)
-                alone = alone or load.requests_per_s
-                share = load.requests_per_s / count / alone if alone else None
+                    found = measure_closed(target, clients=asking, seconds=self.seconds)
+                alone = alone or found.requests_per_s
+                share = found.requests_per_s / count / alone if alone else None
                 name = f"{count} machines"
-                yield ClusterLoad(name, load, machines=count, linear_share=share)
+                yield ClusterLoad(name, found, machines=count, linear_share=share)
 
     def measure_faults(self, absent_s: float) -> Iterator[FaultOutcome]:
         """One after the other on one cluster, whose model has three replicas."""
@@ -156,30 +140,30 @@ class _Bench:
             "the model is deployed again": rig.redeploy,
         }
         with (
-            self._start("faults", _MACHINES, map_path) as cluster,
-            self._stand_before(cluster, map_path) as gateway,
+            self._start("faults", _MACHINES) as cluster,
+            self._serve(cluster, map_path) as gateway,
         ):
             target = gateway.aim(_write_requests("/translate"))
             for name, happen in faults.items():
                 say(name)
-                yield suffer(cluster, target, happen, name)
+                yield rig.suffer(cluster, target, happen, name)
 
     def _measure(self, name: str, stack: Running, page: str) -> ClusterLoad:
         """`page` has the model's counters."""
         say(name)
         target = stack.aim(_write_requests())
         measure_closed(target, clients=self.clients, seconds=_WARM_S)
-        before = read_counters(page)
-        load = measure_closed(target, clients=self.clients, seconds=self.seconds)
+        before = load.read_counters(page)
+        figures = measure_closed(target, clients=self.clients, seconds=self.seconds)
         # Ray shows what a replica has counted after some seconds.
-        rows_done = before["Rows"] + load.answers
-        wait_until(
-            lambda: read_counters(page)["Rows"] >= rows_done,
+        rows_done = before["Rows"] + figures.answers
+        running.wait_until(
+            lambda: load.read_counters(page)["Rows"] >= rows_done,
             "all rows are counted",
             _COUNTED_S,
         )
-        counted = describe_workers(before, read_counters(page))
-        return ClusterLoad(name, load, counted.batch_fill)
+        counted = load.describe_workers(before, load.read_counters(page))
+        return ClusterLoad(name, figures, counted.batch_fill)
 
     def _write(self, name: str, *, batch_ms: int, **settings: object) -> Path:
         model = write_model(self.folder / f"model-{batch_ms}", batch_ms=batch_ms)
@@ -187,31 +171,27 @@ class _Bench:
         return write_map(path, {_LANGUAGE: "cpu"}, model=str(model), **settings)
 
     @contextmanager
-    def _start(
-        self, name: str, count: int, map_path: Path
-    ) -> Iterator[NamespaceCluster]:
+    def _start(self, name: str, count: int) -> Iterator[NamespaceCluster]:
         say(f"starting {count} machines")
-        with start_cluster(self.folder / name, count) as cluster:
-            cluster.deploy(catalog.load(map_path, is_cluster=True))
-            cluster.wait_until_whole()
+        with rig.start_cluster(self.folder / name, count) as cluster:
             yield cluster
 
-    def _stand_before(
-        self, cluster: NamespaceCluster, map_path: Path
-    ) -> AbstractContextManager[Running]:
+    @contextmanager
+    def _serve(self, cluster: NamespaceCluster, map_path: Path) -> Iterator[Running]:
+        """A gateway before the cluster, which serves this map alone."""
+        cluster.deploy(catalog.load(map_path, is_cluster=True))
+        cluster.wait_until_whole()
         run = self.folder / f"gateway-{map_path.stem}"
-        return running.start_before_cluster(
+        with running.start_before_cluster(
             run, map_path, urls=cluster.urls, key_file=cluster.key_file
-        )
+        ) as gateway:
+            yield gateway
 
 
 def _write_requests(path: str = "/") -> list[Request]:
     """The same texts in every run, as a client or as the gateway writes them."""
-    texts = [
-        {"src_lang": "en", "src_text": f"Good morning {n}", "tgt_lang": _LANGUAGE}
-        for n in range(_TEXTS)
-    ]
-    return [Request(json.dumps(text).encode(), path) for text in texts]
+    texts = (f"Good morning {n}" for n in range(_TEXTS))
+    return [write_request(Sentence(text, "en", _LANGUAGE), path) for text in texts]
 
 
 def _find_leaders(cluster: NamespaceCluster) -> Leaders:

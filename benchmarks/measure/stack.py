@@ -53,8 +53,6 @@ from models.shapes_recipe import scenes
 from models.shapes_recipe.samples import draw_clip, plan_clip
 
 _SOURCE, _TARGET = "en", "fr"
-#: The most requests of an open loop that are under way.
-_CONNECTIONS = 512
 #: The targets: a document against lists, one client's 95th percentile beside a document
 #: against that alone, and the milliseconds that the page takes on top of the API's.
 _RATE_GOAL = report.FigureGoal("texts/s", 0.9, is_least=True)
@@ -98,9 +96,7 @@ def answer(
         loads.append(measure_closed(asked, clients=number, seconds=seconds))
     for rate in planned:
         driver.say(f"{rate:g} arrivals/s")
-        loads.append(
-            measure_open(asked, rate=rate, seconds=seconds, connections=_CONNECTIONS)
-        )
+        loads.append(measure_open(asked, rate=rate, seconds=seconds))
     times = ("p50 ms", "p95 ms", "p99 ms")
     charts = [report.plot(loads, "requests/s", ms, line="loop") for ms in times]
     return report.Findings(report.tabulate(loads), {"loads": loads}, charts=charts)
@@ -137,7 +133,7 @@ def compare_with_lists(
     ways = {"a document": send_document, "lists": send_lists}
     turns = {way: partial(measure, send) for way, send in ways.items()}
     rates = {"": driver.take_turns(turns, rounds)}
-    return report.compare_turns(rates, [_RATE_GOAL.figure], goal=_RATE_GOAL)
+    return report.compare_turns(rates, goal=_RATE_GOAL)
 
 
 def measure_fairness(
@@ -279,9 +275,7 @@ def measure_captioning(
             driver.say(f"{name}: drawing")
             path = find_video(cache, frames, width=size.width, height=size.height)
             turns[name] = _caption_all(running, path, frames, ways, rounds=rounds)
-    every = [turn for ways in turns.values() for some in ways.values() for turn in some]
-    figures = dict.fromkeys(name for turn in every for name in report.flatten(turn))
-    return report.compare_turns(turns, list(figures), case="size")
+    return report.compare_turns(turns, case="size")
 
 
 def read_size(text: str) -> FrameSize:

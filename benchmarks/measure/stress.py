@@ -5,7 +5,6 @@ clients and clients that hang up.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -18,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -353,39 +351,28 @@ def draw_medley(count: int) -> list[MedleyPiece]:
 
 
 def _make_piece(rng: random.Random, kind: str, sentence: Sentence) -> MedleyPiece:
-    text = sentence.text
-    body: dict[str, Any] = {
-        "src_lang": sentence.source,
-        "src_text": text,
-        "tgt_lang": sentence.target,
-    }
-
-    def write(**changed: Any) -> bytes:
-        return json.dumps(body | changed, ensure_ascii=False).encode()
-
-    path, status = "/translate", "200"
+    text, write = sentence.text, partial(write_request, sentence, "/translate")
+    request, status = write(), "200"
     match kind:
         case "list":
-            content = write(src_text=[text] * _LIST_TEXTS)
+            request = write(src_text=[text] * _LIST_TEXTS)
         case "document":
             seed = rng.randrange(2**32)
             document = write_document(sentence.source, _DOCUMENT_BYTES, seed=seed)
-            content = write(src_text=document)
+            request = write(src_text=document)
         case "HTML":
             html = f"<ul><li>{text}</li><li><b>1</b></li></ul>"
-            content = write(src_text=html, format="html")
+            request = write(src_text=html, format="html")
         case "mistake":
             mistakes = [
-                (write(tgt_lang="xx"), "/translate", "422"),
-                (write(src_text=7), "/translate", "422"),
-                (write()[:-2], "/translate", "400"),
-                (write(), "/no/such/path", "404"),
-                (write(src_text="a" * (1 << 20)), "/translate", "413"),
+                (write(tgt_lang="xx"), "422"),
+                (write(src_text=7), "422"),
+                (replace(request, body=request.body[:-2]), "400"),
+                (replace(request, path="/no/such/path"), "404"),
+                (write(src_text="a" * (1 << 20)), "413"),
             ]
-            content, path, status = rng.choice(mistakes)
-        case _:
-            content = write()
-    return MedleyPiece(kind, generator.Request(content, path), status)
+            request, status = rng.choice(mistakes)
+    return MedleyPiece(kind, request, status)
 
 
 def ask_badly(url: str, pieces: Sequence[MedleyPiece]) -> None:

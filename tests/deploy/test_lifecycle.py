@@ -16,7 +16,7 @@ import urllib3
 from rich.console import Console
 
 import catalog
-from benchmarks.instruments.ports import claim_port_offset
+from benchmarks.instruments.running import claim_port_offset
 from catalog import Catalog
 from deploy import lifecycle, serving
 from deploy import stack as stacks

@@ -17,7 +17,7 @@ import psutil
 import requests
 from urllib3 import BaseHTTPResponse, PoolManager
 
-from benchmarks.instruments.ports import claim_port_offset
+from benchmarks.instruments.running import claim_port_offset
 from deploy import launch
 from deploy import stack as stacks
 from deploy.stack import ROOT, Stack

@@ -19,7 +19,7 @@ import psutil
 import pytest
 import requests
 
-from benchmarks.instruments.ports import claim_port_offset
+from benchmarks.instruments.running import claim_port_offset
 from deploy.launch import is_alive
 from deploy.stack import Stack
 from deploy.supervision import Supervision

@@ -19,7 +19,7 @@ import pytest
 import requests
 import yaml
 
-from benchmarks.instruments.ports import claim_port_offset
+from benchmarks.instruments.running import claim_port_offset
 from catalog.display import make_console
 from deploy import images
 from deploy.programs import BUILDAH, MMDEBSTRAP

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import requests
 
-from benchmarks.instruments.ports import claim_port_offset
+from benchmarks.instruments.running import claim_port_offset
 from deploy import launch
 from deploy import stack as stacks
 from deploy.stack import Stack

@@ -12,7 +12,7 @@ from http.client import HTTPConnection
 
 import pytest
 
-from benchmarks.instruments.ports import claim_port_offset
+from benchmarks.instruments.running import claim_port_offset
 from deploy import programs, tls
 from deploy.stack import DOOR, GATEWAY, Stack, is_taken
 from tests.certificates import make_certificate

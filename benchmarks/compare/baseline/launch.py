@@ -8,6 +8,7 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,8 @@ import requests
 import yaml
 
 import catalog
-from benchmarks.instruments.ports import claim_port_offset
-from benchmarks.instruments.running import (
-    START_S,
-    Running,
-    read_map,
-    run_program,
-    wait_until_ready,
-)
+from benchmarks.instruments import running
+from benchmarks.instruments.running import START_S, Running
 from catalog import Model, TranslationSection
 from contract.tasks import TRANSLATION
 from deploy import programs
@@ -50,8 +45,8 @@ _GATEWAY = "benchmarks.compare.baseline.gateway:create_app"
 @contextmanager
 def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
     """Starts the baseline for a map's languages and devices. Raises StackError if it cannot."""
-    offset = claim_port_offset()
-    routes = read_map(map_path).routes
+    offset = running.claim_port_offset()
+    routes = running.read_map(map_path).routes
     placed = {language: model.devices[0] for (_, language), model in routes.items()}
     lay_out(run, placed, model, offset)
     url, folder = f"http://127.0.0.1:{DOOR + offset}", run / "torchserve"
@@ -74,17 +69,20 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
         leaders, logs = {}, {}
         for name, command in _list_commands(run, offset).items():
             log = run / "logs" / f"{name}.log"
-            program = run_program(command, log, folder=folder, environment=environment)
+            program = running.run_program(
+                command, log, folder=folder, environment=environment
+            )
             leaders[name] = logs[log] = stack.enter_context(program)
-        wait_until_ready(lambda: management.names() is not None, "TorchServe", logs)
+        wait_until = partial(running.wait_until, limit_s=START_S, leaders=logs)
+        wait_until(lambda: management.names() is not None, "TorchServe answers")
         section = TranslationSection(
             batch_size=BATCH_SIZE, max_batch_delay=BATCH_DELAY_MS
         )
         for language, device in placed.items():
             wanted = Model(language, TRANSLATION, (language,), (device,), section)
             management.register(Desired(wanted, "1.0"))
-        wait_until_ready(are_ready, "a model", logs)
-        wait_until_ready(is_open, "the gateway", logs)
+        wait_until(are_ready, "the models are ready")
+        wait_until(is_open, "nginx and the gateway answer")
         yield Running(url, leaders)
 
 

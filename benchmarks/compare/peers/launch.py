@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,13 +17,8 @@ from pathlib import Path
 import requests
 
 from benchmarks.compare.peers.translator import PeerOptions
-from benchmarks.instruments.running import (
-    Running,
-    merge,
-    read_map,
-    run_program,
-    wait_until_ready,
-)
+from benchmarks.instruments import running
+from benchmarks.instruments.running import Running
 from catalog import checkpoint
 from contract.languages import LANGUAGES
 from deploy.stack import ROOT, StackError
@@ -64,8 +58,8 @@ PEERS = {
 
 def choose(map_path: Path, model: Path) -> PeerOptions:
     """The model and the batches of a map. Raises StackError for what peers cannot run."""
-    models = read_map(map_path, model)
-    served, settings = merge(models), models.translation
+    models = running.read_map(map_path, model)
+    served, settings = running.merge(models), models.translation
     if settings.engine == "transformers" or served.is_on_gpu:
         raise StackError(
             "The peers serve CTranslate2 on the CPU: their environments have neither "
@@ -106,8 +100,11 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
         variables = {"PYTHONPATH": str(ROOT), "TMPDIR": temporary, "HOME": temporary}
         environment = {**variables, **peer.environment}
-        with run_program(command, log, folder=run, environment=environment) as leader:
-            wait_until_ready(translates, peer.name, {log: leader})
+        with running.run_program(
+            command, log, folder=run, environment=environment
+        ) as leader:
+            goal = f"{peer.name} translates"
+            running.wait_until(translates, goal, running.START_S, {log: leader})
             yield Running(url, {peer.name: leader})
 
 
@@ -120,7 +117,6 @@ def find_free_port() -> int:
 #: Our own versions, which hold for the peers' environments wherever they need the same.
 _CONSTRAINTS = ROOT / "constraints.txt"
 _INSTALL_S = 900
-_TAIL_LINES = 20
 
 
 def prepare_environment(requirements: Path, directory: Path) -> Path:
@@ -132,20 +128,13 @@ def prepare_environment(requirements: Path, directory: Path) -> Path:
     if mark.exists() and mark.read_text("utf-8") == digest:
         return python
     ours = (sys.executable, "-m")
-    _run([*ours, "venv", "--clear", "--without-pip", str(directory)])
-    _run(
-        [
-            *(*ours, "pip", "--python", str(python), "install", "--quiet"),
-            *("--disable-pip-version-check", "--constraint", str(_CONSTRAINTS)),
-            *("--requirement", str(requirements)),
-        ]
+    venv = (*ours, "venv", "--clear", "--without-pip", str(directory))
+    pip = (
+        *(*ours, "pip", "--python", str(python), "install", "--quiet"),
+        *("--disable-pip-version-check", "--constraint", str(_CONSTRAINTS)),
+        *("--requirement", str(requirements)),
     )
+    for command in (venv, pip):
+        running.run_command(command, _INSTALL_S)
     mark.write_text(digest, "utf-8")
     return python
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_S)
-    if done.returncode != 0:
-        lines = f"{done.stdout}{done.stderr}".splitlines()
-        raise StackError("\n".join([" ".join(command), *lines[-_TAIL_LINES:]]))

@@ -123,9 +123,7 @@ def test_what_a_peer_cannot_run_is_said(tmp_path, monkeypatch, gpus, engine):
 def test_a_peer_that_does_not_come_up_shows_the_end_of_its_log(options, tmp_path):
     broken = Peer("nothing")
     with (
-        pytest.raises(
-            StackError, match=r"(?s)nothing does not come up:.*serve_nothing"
-        ),
+        pytest.raises(StackError, match=r"(?s)nothing translates.*serve_nothing"),
         launch.serve(broken, Path(sys.executable), tmp_path / "run", options),
     ):
         pass

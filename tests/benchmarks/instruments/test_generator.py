@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from functools import partial
 
 import pytest
 
@@ -69,24 +68,6 @@ def test_a_closed_loop_asks_again_after_each_answer(server: Server):
     assert len(replies) == len(server.asked) > 2
     counts = Counter(reply.status for reply in replies)
     assert counts == {"429": 1, "200": len(replies) - 1}
-
-
-@pytest.mark.parametrize(
-    ("statuses", "is_enough"),
-    [([401] * 40, True), ([401] * 19, False), ([429] * 40, False)],
-    ids=["refused", "answered at last", "busy"],
-)
-def test_a_load_that_is_refused_from_the_start_ends(server, statuses, is_enough):
-    server.statuses = [*statuses]
-    target, arrivals = Target(server.url, REQUESTS), [0.0] * 40
-    ask = partial(ask_at, target, arrivals, Manner(connections=1))
-    if is_enough:
-        with pytest.raises(ValueError, match=r"refused with 401\. .* a key"):
-            ask()
-        with pytest.raises(ValueError, match="401"):
-            ask_again(target, Manner(), clients=1, seconds=60)
-    else:
-        assert len(ask()) == 40
 
 
 def test_a_server_that_hangs_up_resets_and_one_that_is_not_there_refuses(listening):
@@ -152,7 +133,7 @@ def test_arrivals_are_a_poisson_process_and_alike_for_a_seed():
 def test_an_open_loop_sends_a_request_per_arrival_and_counts_statuses(server: Server):
     server.statuses = [429, 503]
     target = Target(server.url, REQUESTS)
-    load = measure_open(target, rate=100, seconds=0.5, connections=4)
+    load = measure_open(target, rate=100, seconds=0.5)
     assert load.answers == len(server.asked) == len(draw_arrivals(100, 0.5, 0))
     assert {body["number"] for _, body in server.asked} == {0, 1, 2}
     assert (load.loop, load.errors) == ("open", 2)

@@ -1,4 +1,4 @@
-"""The end of what a measurement has started."""
+"""The end of what a measurement has started, and the stacks that it cannot ask."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import signal
 import pytest
 
 from benchmarks.instruments import running
+from benchmarks.instruments.generator import Request
+from benchmarks.instruments.running import Running
+from deploy.stack import StackError
+from tests.benchmarks.conftest import Server
 
 
 def test_a_second_interrupt_leaves_no_stack_behind(tmp_path, monkeypatch):
@@ -30,3 +34,12 @@ def test_a_second_interrupt_leaves_no_stack_behind(tmp_path, monkeypatch):
         signal.signal(signal.SIGINT, heeded)
     assert done == ["down"]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_stack_that_wants_a_key_is_not_asked_again(server: Server):
+    server.statuses = [401]
+    stack = Running(server.url, {}, headers={"X-Any": "1"})
+    with pytest.raises(StackError, match=r"with 401\. .* wants a key"):
+        stack.aim([Request(b"{}")])
+    assert len(server.asked) == 1
+    assert stack.aim([Request(b"{}")]).headers == stack.headers

@@ -10,7 +10,6 @@ import requests
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.instruments.running import start_gateway, write_map
 from benchmarks.measure import gateway
 from benchmarks.measure.gateway import SHAPES, count_samples
 from deploy.stack import ROOT
@@ -38,8 +37,7 @@ def test_a_shape_is_about_as_long_as_it_is_to_be():
 
 @pytest.mark.slow
 def test_a_real_gateway_answers_every_shape(tmp_path: Path):
-    map_path = write_map(tmp_path / "map.json", {}, ["fr"], device="cpu")
-    with start_gateway(tmp_path / "run", map_path) as running:
+    with gateway.start(tmp_path, {}) as running:
         costs = []
         for shape in SHAPES:
             costs.append(gateway.measure(running, shape, 10_000))
@@ -51,7 +49,7 @@ def test_a_real_gateway_answers_every_shape(tmp_path: Path):
         assert (texts.hostile, forms.hostile >= 8) == (3, True)
         assert len(gateway.describe(costs, texts, forms).table.rows) == len(SHAPES)
         assert requests.get(f"{running.url}/healthz", timeout=60).ok
-    assert "Traceback" not in (tmp_path / "run/gateway.log").read_text()
+    assert "Traceback" not in (tmp_path / "gateway.log").read_text()
 
 
 SITE = "/usr/lib/python3.11/site-packages"
