@@ -25,8 +25,6 @@ CONFIGURATION = SchemathesisConfig.from_dict(
         "seed": 1,
         # Without a socket nobody unpacks an answer.
         "headers": {"Accept-Encoding": "identity"},
-        # A request in a millisecond is a 504, as it should be.
-        "parameters": {"header.X-Timeout-Ms": "30000"},
         "checks": {
             # More is read than is described: `EN` and `en-GB` are `en`, and unknown fields
             # are ignored.
@@ -149,6 +147,8 @@ def test_any_request_is_answered_as_described(stack, mode):
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def ask(case: Case[Any]) -> None:
+            # A request in a millisecond is a 504, as it should be.
+            case.headers.pop("X-Timeout-Ms", None)
             case.call_and_validate()
 
         ask()
