@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import math
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -40,9 +41,9 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 #: The encodings of old files, and the languages that are written in them. In 1,730 files of 3
-#: to 40 texts in 33 languages, `charset-normalizer` finds 76 % (79 % among these encodings),
-#: `chardet` 97 % among these, and all among those of the file's language. Where it finds none,
-#: the first that fits is taken, so those come first that fit the fewest files.
+#: to 40 texts in 33 languages, `charset-normalizer` finds 76 % of those down to KOI8-U,
+#: `chardet` 97 %, and all among those of the language that is named. It finds 98 and 99 % of
+#: the others in 600 files with 1 to 40 lines of names from CLDR.
 _LANGUAGES = {
     "cp932": "ja",
     "cp949": "ko",
@@ -61,7 +62,17 @@ _LANGUAGES = {
     "cp874": "th",
     "koi8-r": "ru",
     "koi8-u": "be uk",
+    "euc_jis_2004": "ja",
+    "iso8859-2": "bs cs hr hu pl ro sk sl sq",
+    "iso8859-5": "be bg mk ru sr uk",
+    "iso8859-6": "ar",
+    "iso8859-7": "el",
+    "iso8859-9": "tr",
+    "cp866": "be ru uk",
 }
+#: Where `chardet` is not this sure, or finds none, the encoding is the first in which the file
+#: has the fewest characters: only short Japanese and Chinese files are so.
+_LEAST_CONFIDENCE = 0.02
 #: A byte that is no text, among characters.
 _STRAY = re.compile("[\udc80-\udcff]")
 _STRAYS = "surrogateescape"
@@ -185,23 +196,25 @@ def _guess(path: Path, language: str | None) -> str:
                 left -= len(line)
     own = [name for name, known in _LANGUAGES.items() if language in known.split()]
     names, sample = own or [*_LANGUAGES], b"".join(lines)
-    found = chardet.detect(
+    likely = min(names, key=lambda name: _count(sample, name))
+    found, *_ = chardet.detect_all(
         sample,
+        ignore_threshold=True,
         include_encodings=names,
-        no_match_encoding=next((n for n in names if _fits(sample, n)), names[0]),
+        no_match_encoding=likely,
         compat_names=False,
     )
     if not found["encoding"]:
         raise DamagedDocument("The file is no text in any encoding that is known")
-    return found["encoding"]
+    return found["encoding"] if found["confidence"] > _LEAST_CONFIDENCE else likely
 
 
-def _fits(sample: bytes, name: str) -> bool:
+def _count(sample: bytes, name: str) -> float:
+    """The characters of a sample in an encoding, endless where it does not fit."""
     try:
-        codecs.getincrementaldecoder(name)().decode(sample)
+        return len(codecs.getincrementaldecoder(name)().decode(sample))
     except UnicodeDecodeError:
-        return False
-    return True
+        return math.inf
 
 
 def _survey(path: Path, encoding: Encoding) -> _Survey:
