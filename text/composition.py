@@ -96,8 +96,7 @@ def identify(identifier: Identifier, text: str, wanted: TranslationRequest) -> G
     """The language of a text, whose tags and arguments say nothing of it."""
     if wanted.tags:
         text = markup_runs.strip(text[:_LOOKED_AT])
-    shown = messages.strip(text) if "{" in text else text
-    return identifier.identify(shown, wanted.languages)
+    return identifier.identify(messages.strip(text), wanted.languages)
 
 
 class TranslationPlan:

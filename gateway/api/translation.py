@@ -19,6 +19,7 @@ from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from gateway.http.request import read_fields, read_json, request, speaks_libretranslate
 from gateway.openapi import TRANSLATING, USING_GLOSSARIES, BodySchema, Operation, choose
 from gateway.schemas import (
+    IdentificationBody,
     TranslationBody,
     limit_identification,
     limit_translation,
@@ -66,6 +67,7 @@ class Identified(TypedDict):
     """The likely languages, best first; of each text, if they came as a list."""
 
     languages: list[Candidate] | list[list[Candidate]]
+    warnings: NotRequired[list[str]]
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
@@ -137,7 +139,8 @@ def _make_identification(services: Services) -> Blueprint:
         has_limit=True,
     )
     def identify() -> Identified:
-        given, languages = parse_identification(read_json(request), limits)
+        fields = read_json(request)
+        given, languages = parse_identification(fields, limits)
         texts, call = list_texts(given), request.open_call()
         ranked: list[list[Candidate]] = [
             [
@@ -146,7 +149,12 @@ def _make_identification(services: Services) -> Blueprint:
             ]
             for guesses in service.identify(texts, call, languages)
         ]
-        return {"languages": ranked if isinstance(given, list) else ranked[0]}
+        answer: Identified = {
+            "languages": ranked if isinstance(given, list) else ranked[0]
+        }
+        if warnings := warn_of_unknown(IdentificationBody, fields):
+            answer["warnings"] = warnings
+        return answer
 
     return blueprint
 

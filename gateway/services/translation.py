@@ -38,6 +38,7 @@ from text.composition import (
 )
 from text.document import Document, TextFormat
 from text.langid import UNDETERMINED, Guess, Identifier, weigh_identification
+from text.messages import strip
 from text.options import AUTO, TranslationRequest
 from text.terms import Choice
 
@@ -112,7 +113,7 @@ class TranslationService:
         """The likely languages of each text, best first, all of `languages` if there are any.
         Raises what `LoopQueue.take_turns` raises."""
         turns = self.identifying.take_turns(texts, call, weigh_identification)
-        return [self.identifier.rank(text, languages) for text in turns]
+        return [self.identifier.rank(strip(text), languages) for text in turns]
 
     def read_source(self, tag: str, field: str, wording: Wording) -> str | None:
         """The language or variant that a tag names, or None if it is to be identified. Raises
