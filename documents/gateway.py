@@ -169,7 +169,7 @@ class DocumentTranslator:
         retries = _Retries(self.pace)
 
         def may_divide() -> bool:
-            return retries.is_too_much and _count_pieces(texts, options) > 1
+            return retries.is_too_much and len(_divide(texts, options)) > 1
 
         def may_retry(attempt: Attempt) -> bool:
             return retries.count(attempt) and not may_divide()
@@ -209,28 +209,21 @@ class DocumentTranslator:
         self, texts: Sequence[str], options: TranslationOptions
     ) -> list[str]:
         """The translations of texts by their halves, or that of one by its sentences."""
-        if len(texts) > 1:
-            return self._translate_halves(texts, options)
-        pieces = divide(texts[0], options.source, options.format, 1)
-        try:
-            found = self._translate_halves([piece.text for piece in pieces], options)
-        except TranslationRefused as error:
-            raise TranslationRefused(error.problem, 0) from error
+        pieces, found = _divide(texts, options), list[str]()
+        middle = len(pieces) // 2
+        for half in (pieces[:middle], pieces[middle:]):
+            try:
+                found += self.translate([piece.text for piece in half], options)
+            except TranslationRefused as error:
+                index = None if error.index is None else len(found) + error.index
+                place = 0 if len(texts) == 1 else index
+                raise TranslationRefused(error.problem, place) from error
         joined = map(TextPiece, found, [piece.gap for piece in pieces])
         return list(join(joined, options.source, options.target))
 
-    def _translate_halves(
-        self, texts: Sequence[str], options: TranslationOptions
-    ) -> list[str]:
-        middle = len(texts) // 2
-        first = self.translate(texts[:middle], options)
-        try:
-            return first + self.translate(texts[middle:], options)
-        except TranslationRefused as error:
-            index = None if error.index is None else middle + error.index
-            raise TranslationRefused(error.problem, index) from error
 
-
-def _count_pieces(texts: Sequence[str], options: TranslationOptions) -> int:
-    is_one = len(texts) == 1
-    return len(divide(texts[0], options.source, options.format, 1) if is_one else texts)
+def _divide(texts: Sequence[str], options: TranslationOptions) -> list[TextPiece]:
+    """Several texts, or the sentences of one."""
+    if len(texts) > 1:
+        return [*map(TextPiece, texts)]
+    return divide(texts[0], options.source, options.format, 1)

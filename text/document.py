@@ -158,10 +158,7 @@ def _quote(format: TextFormat, quoting: Quoting) -> TextFormat:
 
 def parse(source: str, tags: Tags | None) -> list[Run]:
     """The runs of a text. What is no markup is translated, and counted."""
-    if tags is None:
-        return [Run(source)]
-    parse_markup = markup_runs.parse_xml if tags.is_xml else markup_runs.parse_html
-    return parse_markup(source, tags)
+    return markup_runs.parse_markup(source, tags) if tags else [Run(source)]
 
 
 def find_kept(

@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from contract.markup import INLINE, VOID, Token, scan, take_element, unescape
 from text.errors import NotWellFormed
-from text.options import HTML_TAGS, Tags
+from text.options import Tags
 from text.placeholders import Placeholder, Role
 
 #: A tag for those who only look at a text: `>` in quoted values ends it as well.
@@ -35,32 +35,37 @@ class Run:
     is_markup: bool = False
 
 
-def parse_html(source: str, tags: Tags = HTML_TAGS) -> list[Run]:
-    """The runs of an HTML document or fragment, in order.
+def parse_markup(source: str, tags: Tags) -> list[Run]:
+    """The runs of an HTML or XML document or fragment, in order. Which elements of XML are part
+    of a sentence, the document's own outline tells.
 
-    Text is unescaped; `escape_html` reverses that. Nothing is refused: like a browser, the
-    reader keeps bad HTML as markup or takes it for text.
+    Text is unescaped; `escape_html` and `escape_xml` reverse that. Nothing is refused: like a
+    browser, the reader keeps bad markup or takes it for text. Call `check_xml` first where
+    XML is expected.
     """
-    inline = INLINE.union(tags.inline).difference(tags.splitting)
+    tokens = list(scan(source, is_xml=tags.is_xml))
+    inline = _find_inline(tokens, tags)
     builder = RunBuilder()
-    tokens = scan(source)
-    for token in tokens:
-        is_ignored = token.is_start and token.name in tags.ignored
-        is_kept = token.is_kept or is_ignored
-        is_empty = token.name in VOID or (is_ignored and token.is_empty)
-        raw = take_element(token, tokens) if is_kept and not is_empty else token.raw
+    rest = iter(enumerate(tokens))
+    for index, token in rest:
         if token.is_text:
-            builder.add_text(unescape(raw))
-        elif token.name not in inline:
-            builder.add_markup(raw)
-        elif is_kept:
-            builder.add_placeholder(raw, Role.WORD)
-        elif is_empty:
-            builder.add_placeholder(raw, Role.LOOSE)
+            _add_text(builder, token.raw, tags)
+            continue
+        is_ignored = token.is_start and token.name in tags.ignored
+        is_void = token.name in VOID and not tags.is_xml
+        is_empty = is_void or (token.is_empty and (tags.is_xml or is_ignored))
+        raw, role = token.raw, Role.OPENING if token.is_start else Role.CLOSING
+        if is_empty or not token.name:
+            role = Role.LOOSE
+        if token.is_kept or is_ignored:
+            role = Role.WORD
+            if not is_empty:
+                others = (other for _, other in rest)
+                raw = take_element(token, others, is_xml=tags.is_xml)
+        if index in inline:
+            builder.add_placeholder(raw, role)
         else:
-            builder.add_placeholder(
-                raw, Role.OPENING if token.is_start else Role.CLOSING
-            )
+            builder.add_markup(raw)
     return builder.finish()
 
 
@@ -151,38 +156,11 @@ def _refuse_entity(name: str, *_: object) -> None:
     raise NotWellFormed(f"it declares the entity {name[:40]!r}, expected none")
 
 
-def parse_xml(source: str, tags: Tags) -> list[Run]:
-    """The runs of an XML document or fragment, in order. Which elements are part of a
-    sentence, the document's own outline tells.
-
-    Text is unescaped; `escape_xml` reverses that. Nothing is refused; call `check_xml` first
-    where XML is expected.
-    """
-    tokens = list(scan(source, is_xml=True))
-    inline = _find_inline(tokens, tags)
-    builder = RunBuilder()
-    rest = iter(enumerate(tokens))
-    for index, token in rest:
-        if token.is_text:
-            _add_text(builder, token.raw)
-            continue
-        raw, role = token.raw, Role.OPENING if token.is_start else Role.CLOSING
-        if not token.name or token.is_empty:
-            role = Role.LOOSE
-        if token.is_start and (token.is_kept or token.name in tags.ignored):
-            role = Role.WORD
-            if not token.is_empty:
-                others = (other for _, other in rest)
-                raw = take_element(token, others, is_xml=True)
-        if index in inline:
-            builder.add_placeholder(raw, role)
-        else:
-            builder.add_markup(raw)
-    return builder.finish()
-
-
-def _add_text(builder: RunBuilder, raw: str) -> None:
-    """An entity that only the document knows is preserved."""
+def _add_text(builder: RunBuilder, raw: str, tags: Tags) -> None:
+    """An entity that only a document of XML knows is preserved."""
+    if not tags.is_xml:
+        builder.add_text(unescape(raw))
+        return
     start = 0
     for found in _REFERENCE.finditer(raw):
         builder.add_text(raw[start : found.start()])
@@ -204,7 +182,10 @@ class _Element:
 
 
 def _find_inline(tokens: list[Token], tags: Tags) -> set[int]:
-    """The places of the tags that do not end a sentence: those beside text."""
+    """The places of the tags that do not end a sentence: in XML those beside text."""
+    if not tags.is_xml:
+        inline = INLINE.union(tags.inline).difference(tags.splitting)
+        return {index for index, token in enumerate(tokens) if token.name in inline}
     found: set[int] = set()
     opened, names = [_Element()], Counter[str]()
     for index, token in enumerate(tokens):

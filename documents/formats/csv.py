@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from documents.errors import DamagedDocument, DocumentTooLarge
 from documents.formats.encoding import MAX_LINE, Encoding, stream_lines
-from documents.formats.format import Edit, is_prose, make_stream_format, split_edges
+from documents.formats.format import Edit, Parts, is_prose, make_format, split_edges
 
 _DELIMITERS = ",;\t|"
 #: No text has it, so a row is one cell.
@@ -161,7 +161,7 @@ def _make_writer(
     return write
 
 
-def _find_rows(path: Path, encoding: Encoding) -> Iterator[tuple[str, Iterable[Edit]]]:
+def _find_rows(path: Path, encoding: Encoding) -> Parts:
     """Each row with its edits, one of which is in memory at a time."""
     dialect = find_dialect(path, encoding)
     lines = stream_lines(path, encoding)
@@ -171,5 +171,5 @@ def _find_rows(path: Path, encoding: Encoding) -> Iterator[tuple[str, Iterable[E
         yield row, found
 
 
-COMMAS = make_stream_format((".csv",), "text/csv", "text", _find_rows)
-TABS = make_stream_format((".tsv",), "text/tab-separated-values", "text", _find_rows)
+COMMAS = make_format((".csv",), "text/csv", "text", _find_rows)
+TABS = make_format((".tsv",), "text/tab-separated-values", "text", _find_rows)

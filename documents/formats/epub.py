@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Mapping
 from urllib.parse import unquote
 
+from contract.markup import INLINE, VOID
 from documents.errors import DamagedDocument, EncryptedDocument
 from documents.formats.blocks import ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
@@ -18,23 +19,16 @@ _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 #: They only hide fonts; a reader needs no key.
 _FONT_METHODS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-_SPANS = frozenset(
-    """a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q s small span
-    strike strong sub sup time tt u var""".split()
-)
 _ATOMS = frozenset(
     """audio br button canvas code img input kbd map math meter noscript object output picture
     progress samp script select style svg template textarea video wbr""".split()
 )
 _KEPT = frozenset("head pre hr".split())
-_VOID = frozenset(
-    "area base br col embed hr img input link meta source track wbr".split()
-)
 _RUBY = {
     **dict.fromkeys(("ruby", "rb"), ElementRole.CLEAR),
     **dict.fromkeys(("rt", "rp", "rtc"), ElementRole.STALE),
 }
-_INLINE = _SPANS | _ATOMS | _RUBY.keys()
+_INLINE = INLINE | _ATOMS | _RUBY.keys()
 
 
 class _Chapters:
@@ -81,7 +75,7 @@ class _Chapters:
         self._flow.finish()
         for element in wrapper[0].iter():
             namespace, _, name = name_of(element).rpartition(":")
-            if namespace == "h" and name not in _VOID and not len(element):
+            if namespace == "h" and name not in VOID and not len(element):
                 element.text = element.text or ""
         return _mark(wrapper[0], language)
 

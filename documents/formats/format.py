@@ -87,40 +87,23 @@ class Edit:
 
 #: Finds the places of a document, in order.
 FindEdits = Callable[[str], Iterable[Edit]]
-#: Finds the parts of a file, each with its edits.
-FindParts = Callable[[Path, Encoding], Iterator[tuple[str, Iterable[Edit]]]]
+#: The parts of a file, each with its edits.
+Parts = Iterator[tuple[str, Iterable[Edit]]]
+#: Finds them.
+FindParts = Callable[[Path, Encoding], Parts]
 
 
-def make_format(
-    suffixes: tuple[str, ...],
-    media_type: str,
-    markup: Markup,
-    find_edits: FindEdits,
-    *,
-    declaration: re.Pattern[bytes] | None = None,
-    has_numbers: bool = False,
-    max_bytes: int = MAX_BYTES,
-) -> Format:
-    """The format of documents that are read as a whole.
+def read_whole(find_edits: FindEdits, max_bytes: int = MAX_BYTES) -> FindParts:
+    """Finds the only part of a file that is read as a whole."""
 
-    `declaration` finds a file's encoding. With `has_numbers`, characters that it lacks are
-    written as in HTML.
-    """
-
-    def find_parts(
-        path: Path, encoding: Encoding
-    ) -> Iterator[tuple[str, Iterable[Edit]]]:
+    def find_parts(path: Path, encoding: Encoding) -> Parts:
         content = read_text(path, encoding, max_bytes=max_bytes)
         yield content, find_edits(content)
 
-    return make_stream_format(
-        *(suffixes, media_type, markup, find_parts),
-        declaration=declaration,
-        has_numbers=has_numbers,
-    )
+    return find_parts
 
 
-def make_stream_format(
+def make_format(
     suffixes: tuple[str, ...],
     media_type: str,
     markup: Markup,
@@ -129,7 +112,11 @@ def make_stream_format(
     declaration: re.Pattern[bytes] | None = None,
     has_numbers: bool = False,
 ) -> Format:
-    """The format of documents that are read part by part."""
+    """The format of text files.
+
+    `declaration` finds a file's encoding. With `has_numbers`, characters that it lacks are
+    written as in HTML.
+    """
 
     def find(path: Path, context: DocumentContext) -> Encoding:
         return find_encoding(

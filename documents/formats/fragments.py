@@ -10,14 +10,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import chain, groupby, starmap
 from typing import TypeAlias
-from xml.sax.saxutils import escape
 
 from lxml import etree
 
 from documents.errors import LostMarkup
+from documents.formats import inline
 from documents.formats.format import has_letter
+from documents.formats.inline import InlinePiece, PieceRole
 
 _MICROSOFT = "http://schemas.openxmlformats.org"
 _STRICT = "http://purl.oclc.org/ooxml"
@@ -90,8 +91,6 @@ Element: TypeAlias = etree._Element
 _ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|[^\s@]+@[^\s@]+\.\w+", re.I
 )
-#: The most elements of a fragment that a message names.
-_MOST_SHOWN = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,49 +182,44 @@ def has_text(parts: Sequence[Part]) -> bool:
 
 def list_texts(parts: Sequence[Part]) -> Iterator[str]:
     """All pieces of text, in order."""
-    return (part for part in _walk(parts) if isinstance(part, str))
+    return (part for part, _ in _walk(parts) if isinstance(part, str))
 
 
 def list_spans(parts: Sequence[Part]) -> list[Span]:
     """All spans, those in others first. An element that moves costs all that is in it: each is
     emptied in this order, and filled where it is written."""
-    return [part for part in _walk(parts) if isinstance(part, Span)][::-1]
+    walked = _walk(parts)
+    return [part for part, is_end in walked if is_end and isinstance(part, Span)]
 
 
-def _walk(parts: Sequence[Part]) -> Iterator[Part]:
-    """All parts, also of spans, in order. What is deep costs no more than what is long."""
-    waiting = [iter(parts)]
+def _walk(parts: Sequence[Part]) -> Iterator[tuple[Part, bool]]:
+    """All parts, also of spans, in order, and each span again at its end, which is told. What
+    is deep costs no more than what is long."""
+    waiting, opened = [iter(parts)], list[Span]()
     while waiting:
         part = next(waiting[-1], None)
-        if part is None:
-            waiting.pop()
-            continue
-        yield part
+        if part is not None:
+            yield part, False
         if isinstance(part, Span):
+            opened.append(part)
             waiting.append(iter(part.parts))
+        elif part is None:
+            waiting.pop()
+            if opened:
+                yield opened.pop(), True
+
+
+def _describe_part(part: Part, is_end: bool) -> InlinePiece:
+    if isinstance(part, str):
+        return InlinePiece(part)
+    if isinstance(part, Atom):
+        return InlinePiece("", PieceRole.ALONE)
+    return InlinePiece("", PieceRole.CLOSING if is_end else PieceRole.OPENING)
 
 
 def write_fragment(parts: Sequence[Part]) -> str:
     """The fragment of a sentence. Elements have numbers from 1, in order."""
-    numbers = {part: n for n, part in enumerate(_list_marks(parts), 1)}
-    return _write(parts, numbers)
-
-
-def _write(parts: Sequence[Part], numbers: dict[Atom | Span, int]) -> str:
-    written = []
-    for part in parts:
-        if isinstance(part, str):
-            written.append(escape(part))
-        elif isinstance(part, Atom):
-            written.append(f'<x id="{numbers[part]}"/>')
-        else:
-            inner = _write(part.parts, numbers)
-            written.append(f'<g id="{numbers[part]}">{inner}</g>')
-    return "".join(written)
-
-
-def _list_marks(parts: Sequence[Part]) -> Iterator[Atom | Span]:
-    return (part for part in _walk(parts) if not isinstance(part, str))
+    return inline.write_fragment([*starmap(_describe_part, _walk(parts))])
 
 
 def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
@@ -234,65 +228,38 @@ def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
     Raises LostMarkup unless each element of the original is there once, and containers
     are where they were in each other.
     """
-    marks = dict(enumerate(_list_marks(parts), 1))
-    try:
-        root = etree.fromstring(f"<t>{fragment}</t>".encode(), make_parser())
-    except (etree.XMLSyntaxError, ValueError) as error:
-        message = "A translation is not a well-formed fragment of XML"
-        raise LostMarkup(message) from error
-    found: list[int] = []
-    read = _read(root, marks, found)
-    if sorted(found) != sorted(marks):
-        raise LostMarkup(
-            f"A translation has the elements {_show(found)}, and its text has "
-            f"{_show(marks)}: each must be there once"
-        )
+    walked = [*_walk(parts)]
+    opened: list[list[Part]] = [[]]
+    pieces = [*starmap(_describe_part, walked)]
+    for found in inline.split_fragment(fragment, pieces):
+        if isinstance(found, str):
+            opened[-1] += [found] if found else []
+            continue
+        part, is_end = walked[found]
+        if not isinstance(part, Span):
+            opened[-1].append(part)
+        elif is_end:
+            inner = opened.pop()
+            opened[-1].append(part.fill(inner))
+        else:
+            opened.append([])
+    (read,) = opened
     if _place_containers(read) != _place_containers(parts):
         raise LostMarkup("A translation moves a link into or out of another element")
-    return read
-
-
-def _show(numbers: Iterable[int]) -> str:
-    shown = sorted(numbers)
-    return f"{shown[:_MOST_SHOWN]}{'…' if len(shown) > _MOST_SHOWN else ''}"
-
-
-def _read(
-    element: Element, marks: dict[int, Atom | Span], found: list[int]
-) -> list[Part]:
-    read: list[Part] = [element.text] if element.text else []
-    for child in element:
-        said = child.get("id") or ""
-        number = int(said) if said.isascii() and said.isdigit() else 0
-        mark, is_empty = marks.get(number), len(child) == 0 and not child.text
-        found.append(number)
-        if child.tag == "g" and isinstance(mark, Span):
-            inner = _read(child, marks, found)
-            read.append(mark.fill(inner))
-        elif child.tag == "x" and isinstance(mark, Atom) and is_empty:
-            read.append(mark)
-        else:
-            raise LostMarkup(
-                f"A translation has an element {number} that is not its text's"
-            )
-        if child.tail:
-            read.append(child.tail)
     return read
 
 
 def _place_containers(parts: Sequence[Part]) -> set[tuple[int, int]]:
     """Each container with the one that it is in."""
     placed: set[tuple[int, int]] = set()
-
-    def place(parts: Sequence[Part], owner: int) -> None:
-        for part in parts:
-            if isinstance(part, Span):
-                inner = id(part.shell) if part.is_container else owner
-                if part.is_container:
-                    placed.add((inner, owner))
-                place(part.parts, inner)
-
-    place(parts, 0)
+    owners = [0]
+    for part, is_end in _walk(parts):
+        if isinstance(part, Span) and part.is_container:
+            if is_end:
+                owners.pop()
+            else:
+                placed.add((id(part.shell), owners[-1]))
+                owners.append(id(part.shell))
     return placed
 
 

@@ -18,7 +18,13 @@ from babel.plural import to_gettext
 
 from contract.languages import normalize_language, normalize_variant
 from documents.errors import DamagedDocument
-from documents.formats.format import Edit, is_prose, make_format, split_edges
+from documents.formats.format import (
+    Edit,
+    is_prose,
+    make_format,
+    read_whole,
+    split_edges,
+)
 
 _DECLARATION = re.compile(rb"Content-Type:[^\n\"]*charset=([\w.:-]+)", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
@@ -318,6 +324,6 @@ FORMAT = make_format(
     (".po", ".pot"),
     "text/x-gettext-translation",
     "text",
-    find_edits,
+    read_whole(find_edits),
     declaration=_DECLARATION,
 )

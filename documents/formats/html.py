@@ -16,6 +16,7 @@ from documents.formats.format import (
     has_letter,
     make_format,
     name_language,
+    read_whole,
     split_edges,
 )
 from documents.formats.inline import InlinePiece, PieceRole
@@ -195,7 +196,7 @@ FORMAT = make_format(
     (".html", ".htm"),
     "text/html",
     "xml",
-    find_edits,
+    read_whole(find_edits),
     declaration=_DECLARATION,
     has_numbers=True,
 )

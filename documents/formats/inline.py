@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -18,6 +18,8 @@ from documents.formats.format import has_letter
 
 _CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ELEMENT = re.compile(r'<g id="(\d+)">|<x id="(\d+)" ?/>|(</g>)|<')
+#: The most elements that a message names.
+_MOST_SHOWN = 50
 
 
 class PieceRole(Enum):
@@ -65,7 +67,17 @@ def read_fragment(
     fragment: str, pieces: Sequence[InlinePiece], escape_text: Callable[[str], str]
 ) -> str:
     """A translated fragment with the markup of `pieces`; `escape_text` writes the document's
-    text. Raises LostMarkup unless every element is there once, and well formed."""
+    text. Raises what `split_fragment` raises."""
+    return "".join(
+        escape_text(found) if isinstance(found, str) else pieces[found].raw
+        for found in split_fragment(fragment, pieces)
+    )
+
+
+def split_fragment(fragment: str, pieces: Sequence[InlinePiece]) -> Iterator[str | int]:
+    """The texts of a translated fragment without their escapes, and the places in `pieces` of
+    the markup between them. Raises LostMarkup unless every element is there once, and well
+    formed."""
     partners = _find_partners(pieces)
     starts = (
         index
@@ -74,9 +86,9 @@ def read_fragment(
     )
     left = {str(number): index for number, index in enumerate(starts, 1)}
     opened: list[int] = []
-    written, place = [], 0
+    fragment, place = _CONTROLS.sub("", fragment), 0
     for found in _ELEMENT.finditer(fragment):
-        written.append(escape_text(unescape(fragment[place : found.start()])))
+        yield unescape(fragment[place : found.start()])
         if found[3]:
             if not opened:
                 raise _report("has an end without a beginning")
@@ -86,12 +98,13 @@ def read_fragment(
             if index < 0 or (index in partners) is not bool(found[1]):
                 raise _report(f"has an element too many, {found[0]!r}")
             opened += [index] if found[1] else []
-        written.append(pieces[index].raw)
+        yield index
         place = found.end()
     if left or opened:
-        numbers = ", ".join(left) or "its last one's end"
-        raise _report(f"lacks an element: {numbers}")
-    return "".join([*written, escape_text(unescape(fragment[place:]))])
+        numbers = ", ".join([*left][:_MOST_SHOWN]) or "its last one's end"
+        more = "…" if len(left) > _MOST_SHOWN else ""
+        raise _report(f"lacks an element: {numbers}{more}")
+    yield unescape(fragment[place:])
 
 
 def escape(text: str) -> str:

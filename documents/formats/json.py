@@ -17,6 +17,7 @@ from documents.formats.format import (
     is_prose,
     make_format,
     name_language,
+    read_whole,
     split_edges,
 )
 
@@ -124,7 +125,6 @@ def _refuse(content: str, place: int, expected: str) -> DamagedDocument:
     return DamagedDocument(f"No JSON at {_where(content, place)}: expected {expected}")
 
 
-FORMAT = make_format((".json",), "application/json", "text", find_edits)
-ARB = make_format(
-    (".arb",), "application/json", "text", partial(find_edits, is_arb=True)
-)
+FORMAT = make_format((".json",), "application/json", "text", read_whole(find_edits))
+_FIND_MESSAGES = read_whole(partial(find_edits, is_arb=True))
+ARB = make_format((".arb",), "application/json", "text", _FIND_MESSAGES)

@@ -24,7 +24,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from documents.errors import DocumentTooLarge
 from documents.formats import inline
-from documents.formats.format import Edit, has_letter, make_format
+from documents.formats.format import Edit, has_letter, make_format, read_whole
 from documents.formats.inline import InlinePiece, PieceRole
 from documents.formats.text import join
 
@@ -387,6 +387,5 @@ def _escape(text: str, special: set[str]) -> str:
     return "".join(f"\\{c}" if c in special else c for c in text)
 
 
-FORMAT = make_format(
-    (".md", ".markdown"), "text/markdown", "xml", find_edits, max_bytes=_MAX_BYTES
-)
+_FIND_PARTS = read_whole(find_edits, max_bytes=_MAX_BYTES)
+FORMAT = make_format((".md", ".markdown"), "text/markdown", "xml", _FIND_PARTS)

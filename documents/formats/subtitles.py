@@ -13,7 +13,7 @@ from operator import add
 from contract.markup import unescape
 from documents.errors import DamagedDocument
 from documents.formats import inline
-from documents.formats.format import Edit, make_format
+from documents.formats.format import Edit, make_format, read_whole
 from documents.formats.inline import InlinePiece, PieceRole
 from documents.formats.text import join
 
@@ -178,7 +178,6 @@ def _goes_on(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
     )
 
 
-SUBRIP = make_format(
-    (".srt",), "application/x-subrip", "xml", _Dialect(is_webvtt=False).find_edits
-)
-WEBVTT = make_format((".vtt",), "text/vtt", "xml", _Dialect(is_webvtt=True).find_edits)
+_FIND_SUBRIP, _FIND_WEBVTT = (read_whole(_Dialect(x).find_edits) for x in (False, True))
+SUBRIP = make_format((".srt",), "application/x-subrip", "xml", _FIND_SUBRIP)
+WEBVTT = make_format((".vtt",), "text/vtt", "xml", _FIND_WEBVTT)

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from documents.formats.encoding import Encoding, stream_lines
-from documents.formats.format import Edit, has_letter, make_stream_format, split_edges
+from documents.formats.format import Edit, Parts, has_letter, make_format, split_edges
 
 #: The widths at which people break lines, in characters.
 _LEAST_WIDTH, _MOST_WIDTH = 40, 100
@@ -83,9 +83,7 @@ def _make_edit(start: int, text: str, lines: Sequence[str], width: int) -> Edit:
     return Edit(start, start + len(inner), (text,), write)
 
 
-def _find_blocks(
-    path: Path, encoding: Encoding
-) -> Iterator[tuple[str, Iterable[Edit]]]:
+def _find_blocks(path: Path, encoding: Encoding) -> Parts:
     """The lines between empty lines, and each empty line."""
     block: list[str] = []
     left = _MAX_CHARACTERS
@@ -98,4 +96,4 @@ def _find_blocks(
     yield "".join(block), _find_edits(block)
 
 
-FORMAT = make_stream_format((".txt", ".text"), "text/plain", "text", _find_blocks)
+FORMAT = make_format((".txt", ".text"), "text/plain", "text", _find_blocks)

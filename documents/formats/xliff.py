@@ -13,7 +13,13 @@ from contract.languages import normalize_variant
 from contract.markup import ATTRIBUTE, Token, scan, take_element, unescape
 from documents.errors import DamagedDocument, RefusedContent
 from documents.formats import inline
-from documents.formats.format import Edit, make_format, name_language, split_edges
+from documents.formats.format import (
+    Edit,
+    make_format,
+    name_language,
+    read_whole,
+    split_edges,
+)
 from documents.formats.inline import InlinePiece, PieceRole
 
 _DECLARATION = re.compile(rb"""^<\?xml[^>]+encoding=["']([\w.:-]+)""")
@@ -243,7 +249,7 @@ FORMAT = make_format(
     (".xliff", ".xlf"),
     "application/xliff+xml",
     "xml",
-    find_edits,
+    read_whole(find_edits),
     declaration=_DECLARATION,
     has_numbers=True,
 )

@@ -12,7 +12,7 @@ from contract.markup import scan
 from tests.text.test_document import prepared, read
 from text import markup_runs
 from text.errors import NotWellFormed
-from text.markup_runs import check_xml, escape_html, escape_xml, parse_html, parse_xml
+from text.markup_runs import check_xml, escape_html, escape_xml, parse_markup
 from text.options import HTML_TAGS, Splitting, Tags
 from text.placeholders import fill
 
@@ -43,16 +43,14 @@ XML_TAGS = Tags(is_xml=True, ignored=("ig",), inline=("b",))
 
 
 def put_together(source: str, tags: Tags = HTML_TAGS) -> str:
-    parse, escape = (
-        (parse_xml, escape_xml) if tags.is_xml else (parse_html, escape_html)
-    )
+    escape = escape_xml if tags.is_xml else escape_html
     return "".join(
         run.text
         if run.is_markup
         else fill(
             run.text, run.placeholders, [p.shown for p in run.placeholders], escape
         )
-        for run in parse(source, tags)
+        for run in parse_markup(source, tags)
     )
 
 
@@ -66,7 +64,7 @@ def test_the_runs_of_a_page_are_the_page(page, document):
 @given(st.lists(HTML_PIECES | TORN | st.text(max_size=3)).map("".join))
 def test_the_reader_refuses_nothing_and_loses_nothing(source):
     assert "".join(token.raw for token in scan(source)) == source
-    parse_html(source)
+    parse_markup(source, HTML_TAGS)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +80,12 @@ def test_the_reader_refuses_nothing_and_loses_nothing(source):
     ],
 )
 def test_what_is_no_proper_html_is_read_as_a_browser_reads_it(source, markup):
-    runs = parse_html(source)
+    runs = parse_markup(source, HTML_TAGS)
     assert "".join(run.text for run in runs if run.is_markup) == markup
 
 
 def test_characters_are_unescaped():
-    (run,) = parse_html(f"a &#{'9' * 5000}; b")
+    (run,) = parse_markup(f"a &#{'9' * 5000}; b", HTML_TAGS)
     assert run.text == "a \ufffd b"
     assert put_together("5&nbsp;o'clock") == "5&nbsp;o'clock"
 
@@ -107,7 +105,7 @@ def test_characters_are_unescaped():
     ],
 )
 def test_text_is_told_from_markup(source, texts):
-    found = [run.text for run in parse_html(source) if not run.is_markup]
+    found = [run.text for run in parse_markup(source, HTML_TAGS) if not run.is_markup]
     assert [text for text in found if text.strip()] == texts
 
 
@@ -121,7 +119,7 @@ def test_text_is_told_from_markup(source, texts):
     ],
 )
 def test_inline_elements_are_placeholders_in_their_sentence(source, shown):
-    (run,) = parse_html(source)
+    (run,) = parse_markup(source, HTML_TAGS)
     assert [p.shown for p in run.placeholders] == shown
 
 
@@ -143,7 +141,7 @@ def list_runs(source: str, **tags: tuple[str, ...]) -> list[tuple[str, list[str]
     """Each text with the tags in it."""
     return [
         (run.text, [p.shown for p in run.placeholders])
-        for run in parse_html(source, Tags(**tags))  # type: ignore[arg-type]
+        for run in parse_markup(source, Tags(**tags))  # type: ignore[arg-type]
         if not run.is_markup
     ]
 

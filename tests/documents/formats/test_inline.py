@@ -65,8 +65,10 @@ def test_elements_may_move():
         ('<g id="1"><x id="2"/>', "lacks an element: its last one's end"),
         (FRAGMENT + "</g>", "an end without a beginning"),
         (FRAGMENT + "<b>", "element too many, '<'"),
+        ("</t><t>", "element too many, '<'"),
+        ('<x id="1">text</x>', "element too many"),
     ],
-    ids="none one doubled invented changed open closed foreign".split(),
+    ids="none one doubled invented changed open closed foreign frame filled".split(),
 )
 def test_a_translation_with_other_elements_is_an_error(fragment, fault):
     with pytest.raises(LostMarkup, match=fault):

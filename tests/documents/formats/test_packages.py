@@ -265,7 +265,7 @@ def fail() -> Iterator[str]:
     [
         ((), LostMarkup, "more texts"),
         (("a", "b"), LostMarkup, "fewer texts"),
-        (("a <",), LostMarkup, "well-formed"),
+        (("a <",), LostMarkup, "too many"),
         (("a" * 20_000,), DocumentTooLarge, "more than 8 times"),
         (fail(), KeyboardInterrupt, "^$"),
     ],
