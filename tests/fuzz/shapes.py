@@ -4,18 +4,21 @@ whose author knows what a reader or writer takes far more than their size for.
 
 from __future__ import annotations
 
-import io
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
 from documents.formats import SUFFIXES
-from tests.documents.formats.packing import pack_docx, pack_pptx, pack_xlsx, unpack
+from tests.documents.formats.packing import (
+    pack,
+    pack_docx,
+    pack_pptx,
+    pack_xlsx,
+    unpack,
+)
 from tests.documents.formats.paragraphs import BOLD, CONTROL, LINK, RUBY, TWICE
 from tests.documents.formats.paragraphs import field as word_field
 from tests.documents.formats.paragraphs import run as word_run
@@ -52,23 +55,20 @@ _BODY = (
 )
 
 
-def _pack(ending: str) -> Callable[[Path], Path]:
-    """Pack the document of a format that is a zip file."""
-    kinds = {".odt": "text", ".odp": "presentation", ".ods": "spreadsheet"}
-    packers: dict[str, Callable[[Path], Path]] = {
-        ".docx": lambda folder: pack_docx(folder, _PARAGRAPH),
-        ".pptx": lambda folder: pack_pptx(folder, _SHAPE),
-        ".xlsx": lambda folder: pack_xlsx(
-            folder,
-            "<si><t>Hello you</t></si><si><r><t>Press </t></r><r><t>Go</t></r></si>",
-            '<c t="n"><v>1</v></c><c t="inlineStr"><is><t> a b</t></is></c>',
-            '<tableColumn name="A head"/>',
-        ),
-        ".epub": lambda folder: pack_epub(folder, _CHAPTER),
-    }
-    return packers.get(ending) or (
-        lambda folder: pack_odf(folder, _BODY, kinds[ending])
-    )
+#: The documents of formats that are zip files.
+_PACKED = {
+    ".docx": pack_docx(_PARAGRAPH),
+    ".pptx": pack_pptx(_SHAPE),
+    ".xlsx": pack_xlsx(
+        "<si><t>Hello you</t></si><si><r><t>Press </t></r><r><t>Go</t></r></si>",
+        '<c t="n"><v>1</v></c><c t="inlineStr"><is><t> a b</t></is></c>',
+        '<tableColumn name="A head"/>',
+    ),
+    ".epub": pack_epub(_CHAPTER),
+    ".odt": pack_odf(_BODY, "text"),
+    ".odp": pack_odf(_BODY, "presentation"),
+    ".ods": pack_odf(_BODY, "spreadsheet"),
+}
 
 
 def make_seed(ending: str) -> dict[str, bytes]:
@@ -76,19 +76,12 @@ def make_seed(ending: str) -> dict[str, bytes]:
     text = _TEXTS / f"seed{ending}"
     if text.is_file():
         return {WHOLE: text.read_bytes()}
-    with TemporaryDirectory() as folder:
-        return unpack(_pack(ending)(Path(folder)))
+    return unpack(_PACKED[ending])
 
 
 def pack_parts(parts: Mapping[str, bytes]) -> bytes:
     """The document of these parts, a zip file unless there is only one."""
-    if WHOLE in parts:
-        return parts[WHOLE]
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as opened:
-        for name, content in parts.items():
-            opened.writestr(name, content)
-    return out.getvalue()
+    return parts[WHOLE] if WHOLE in parts else pack(parts)
 
 
 #: Endings of formats; others of the same format are left out.

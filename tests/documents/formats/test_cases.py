@@ -10,11 +10,9 @@ import pytest
 import yaml
 
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
-from documents.formats import find_format
 from documents.formats.format import LOST_READINGS, DocumentContext
 from documents.formats.subtitles import divide
 from tests.documents.formats.packing import pack_docx, pack_pptx, unpack
-from tests.documents.formats.packing import translate as change_all
 from tests.documents.formats.paragraphs import CASES, SHAPES
 from tests.documents.formats.test_epub import AROUND, pack_epub
 from tests.documents.formats.test_opendocument import pack_odf
@@ -39,12 +37,12 @@ def list_cases(kind: str) -> list[Any]:
 
 
 DEEP = [*(f'<g id="{n}">a' for n in range(1, 99)), "</g>" * 98]
-#: Functions that put a paragraph into a document, with the texts around it.
-PACKERS: dict[str, tuple[Callable[[Path, str], Path], list[str]]] = {
-    "a.docx": (pack_docx, []),
-    "a.pptx": (lambda folder, inner: pack_pptx(folder, f"<a:p>{inner}</a:p>"), []),
-    "a.odt": (lambda folder, inner: pack_odf(folder, f"<text:p>{inner}</text:p>"), []),
-    "a.epub": (pack_epub, AROUND),
+#: Functions that put a paragraph into a document.
+PACKERS: dict[str, Callable[[str], bytes]] = {
+    "a.docx": pack_docx,
+    "a.pptx": lambda inner: pack_pptx(f"<a:p>{inner}</a:p>"),
+    "a.odt": lambda inner: pack_odf(f"<text:p>{inner}</text:p>"),
+    "a.epub": pack_epub,
 }
 PARAGRAPHS = {
     "a.docx": list(CASES.values()),
@@ -62,20 +60,13 @@ PARAGRAPHS["a.epub"].append(["<i>a" * 99 + "</i>" * 99, ["a" + "".join(DEEP)]])
         for case in cases
     ],
 )
-def test_a_paragraph_is_one_text(tmp_path: Path, name, paragraph, texts):
-    pack, around = PACKERS[name]
-    form, source, expected = (
-        find_format(name),
-        pack(tmp_path, paragraph),
-        around + texts,
-    )
-    assert list(form.read(source, DocumentContext("de"))) == expected
-    written = change_all(form, source, shout)
-    assert list(form.read(written, DocumentContext("de"))) == [
-        shout(text) for text in expected
-    ]
+def test_a_paragraph_is_one_text(name, paragraph, texts):
+    source = PACKERS[name](paragraph)
+    expected = [*(AROUND if name == "a.epub" else ()), *texts]
+    assert read(name, source) == expected
+    assert read(name, translate(name, source, shout)) == [*map(shout, expected)]
     language = "en" if name == "a.epub" else "ar"
-    assert unpack(change_all(form, source, str, language)) == unpack(source)
+    assert unpack(translate(name, source, keep, language)) == unpack(source)
 
 
 @pytest.mark.parametrize(("name", "document", "texts"), list_cases("texts"))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from lxml import etree
 
 from documents.errors import DamagedDocument, EncryptedDocument
-from documents.formats.epub import FORMAT
-from documents.formats.format import DocumentContext
-from tests.documents.formats.packing import pack, translate, unpack
-from tests.documents.formats.translating import shout
+from tests.documents.formats.packing import pack, unpack
+from tests.documents.formats.translating import keep, read, shout, translate
 
 CONTAINER = (
     '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
@@ -33,7 +29,7 @@ DOCTYPE = (
 CHAPTER = "OPS/text/a b.xhtml"
 
 
-def pack_epub(folder: Path, body: str, attributes: str = "", **more: str) -> Path:
+def pack_epub(body: str, attributes: str = "", **more: str) -> bytes:
     html = f'<html xmlns="http://www.w3.org/1999/xhtml"{attributes}>'
     members = {
         "mimetype": "application/epub+zip",
@@ -43,17 +39,17 @@ def pack_epub(folder: Path, body: str, attributes: str = "", **more: str) -> Pat
         CHAPTER: f"{DOCTYPE}{html}<head><title>It</title></head>\n<body>{body}</body></html>\n",
         "OPS/a.css": "p { }",
     }
-    return pack(folder / "a.epub", members | more)
+    return pack(members | more)
 
 
 AROUND = ["The book", "Chapter one", "It"]
 
 
-def test_only_the_texts_of_a_chapter_change(tmp_path: Path):
+def test_only_the_texts_of_a_chapter_change():
     body = '<p>a <b id="x">b</b><br /></p>\n<div><!-- c --><img src="d"/></div><p></p>'
-    source = pack_epub(tmp_path, body)
+    source = pack_epub(body)
     before = unpack(source)[CHAPTER].decode()
-    after = unpack(translate(FORMAT, source, shout))[CHAPTER].decode()
+    after = unpack(translate("a.epub", source, shout))[CHAPTER].decode()
     expected = (
         before.replace(">It<", ">IT<").replace(">a <", ">A <").replace(">b<", ">B<")
     )
@@ -66,9 +62,9 @@ def test_only_the_texts_of_a_chapter_change(tmp_path: Path):
     ("target", "attributes"),
     [("en", ' lang="en-GB"'), ("fr", ' lang="fr"'), ("he", ' lang="he" dir="rtl"')],
 )
-def test_a_book_says_its_language(tmp_path: Path, target: str, attributes: str):
-    source = pack_epub(tmp_path, "<p>12</p>", ' lang="en-GB"')
-    written = unpack(translate(FORMAT, source, str, target))
+def test_a_book_says_its_language(target: str, attributes: str):
+    source = pack_epub("<p>12</p>", ' lang="en-GB"')
+    written = unpack(translate("a.epub", source, keep, target))
     said = "en-GB" if target == "en" else target
     assert f"<dc:language>{said}</dc:language>" in written["OPS/a.opf"].decode()
     assert f'xhtml"{attributes}>' in written[CHAPTER].decode()
@@ -81,12 +77,9 @@ ENC = (
 HIDDEN = "META-INF/encryption.xml"
 
 
-def test_hidden_fonts_do_not_protect_a_book(tmp_path: Path):
+def test_hidden_fonts_do_not_protect_a_book():
     fonts = {HIDDEN: ENC.format("http://www.idpf.org/2008/embedding")}
-    assert (
-        list(FORMAT.read(pack_epub(tmp_path, "", **fonts), DocumentContext("de")))
-        == AROUND
-    )
+    assert read("a.epub", pack_epub("", **fonts)) == AROUND
 
 
 AES = "http://www.w3.org/2001/04/xmlenc#aes256-cbc"
@@ -109,6 +102,6 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("more", "error", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_is_not_translated_is_told(tmp_path, more, error, said):
+def test_what_is_not_translated_is_told(more, error, said):
     with pytest.raises(error, match=said):
-        list(FORMAT.read(pack_epub(tmp_path, "", **more), DocumentContext("de")))
+        read("a.epub", pack_epub("", **more))

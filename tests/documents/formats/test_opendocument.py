@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from documents.errors import DamagedDocument, EncryptedDocument
-from documents.formats.format import DocumentContext
-from documents.formats.opendocument import FORMATS
-from tests.documents.formats.packing import pack, translate, unpack
+from tests.documents.formats.packing import pack, unpack
+from tests.documents.formats.translating import read, shout, translate
 
-ODT, ODS, ODP = FORMATS
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 LOEXT = "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0"
 MANIFEST = f'<m:manifest xmlns:m="{OASIS}:manifest:1.0">{{}}</m:manifest>'
@@ -30,7 +26,7 @@ STYLES = "".join(
 )
 
 
-def pack_odf(folder: Path, body: str, kind: str = "text", **more: str) -> Path:
+def pack_odf(body: str, kind: str = "text", **more: str) -> bytes:
     content = (
         f"<office:document-content {DECLARED}><office:automatic-styles>{STYLES}"
         f"</office:automatic-styles><office:body>{body}</office:body>"
@@ -41,7 +37,7 @@ def pack_odf(folder: Path, body: str, kind: str = "text", **more: str) -> Path:
         "content.xml": content,
         "META-INF/manifest.xml": MANIFEST.format(""),
     }
-    return pack(folder / "a.odf", members | more)
+    return pack(members | more)
 
 
 def span(style: str, text: str) -> str:
@@ -54,19 +50,19 @@ NOTE = (
 )
 
 
-def test_words_change_places_and_keep_their_formats(tmp_path: Path):
+def test_words_change_places_and_keep_their_formats():
     inner = f"See {span('bold', 'the page')}<text:tab/>or <text:a>it</text:a>."
-    source = pack_odf(tmp_path, f"<text:p>{inner}</text:p>")
+    source = pack_odf(f"<text:p>{inner}</text:p>")
     new = '<g id="3">Das</g> oder<x id="2"/> <g id="1">die Seite</g>'
-    written = unpack(translate(ODT, source, lambda _: new))["content.xml"].decode()
+    written = unpack(translate("a.odt", source, lambda _: new))["content.xml"].decode()
     bold = span("bold", "die Seite")
     expected = f"<text:p><text:a>Das</text:a> oder<text:tab/> {bold}</text:p>"
     assert expected in written
 
 
-def test_deleted_texts_are_not_read(tmp_path: Path):
+def test_deleted_texts_are_not_read():
     body = "<text:tracked-changes><text:p>old</text:p></text:tracked-changes>"
-    assert list(ODT.read(pack_odf(tmp_path, body), DocumentContext("de"))) == []
+    assert read("a.odt", pack_odf(body)) == []
 
 
 @pytest.mark.parametrize(
@@ -79,10 +75,9 @@ def test_deleted_texts_are_not_read(tmp_path: Path):
     ],
     ids=["text", "no type", "date", "formula"],
 )
-def test_cells_with_results_stay(tmp_path: Path, attributes: str, texts: list[str]):
+def test_cells_with_results_stay(attributes: str, texts: list[str]):
     cell = f"<table:table-cell {attributes}><text:p>Hello</text:p></table:table-cell>"
-    source = pack_odf(tmp_path, cell, "spreadsheet")
-    assert list(ODS.read(source, DocumentContext("de"))) == texts
+    assert read("a.ods", pack_odf(cell, "spreadsheet")) == texts
 
 
 ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
@@ -96,14 +91,14 @@ ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
     ],
     ids=["encrypted", "kind"],
 )
-def test_what_is_not_translated_is_told(tmp_path, more, error, said):
+def test_what_is_not_translated_is_told(more, error, said):
     with pytest.raises(error, match=said):
-        list(ODT.read(pack_odf(tmp_path, "", **more), DocumentContext("de")))
+        read("a.odt", pack_odf("", **more))
 
 
-def test_macros_stay_as_they_are(tmp_path: Path):
+def test_macros_stay_as_they_are():
     macros = {"Basic/Standard/a.xml": "<a/>", "Scripts/python/a.py": "print(1)"}
-    source = pack_odf(tmp_path, "<text:p>Hello</text:p>", **macros)
-    written = unpack(translate(ODT, source, str.upper))
+    source = pack_odf("<text:p>Hello</text:p>", **macros)
+    written = unpack(translate("a.odt", source, shout))
     assert b"HELLO" in written["content.xml"]
     assert {name: written[name].decode() for name in macros} == macros
