@@ -67,21 +67,13 @@ class TranslationHandler(TaskHandler[Sentence]):
         items = self.engine.tokenizer.tokenize(items)
         errors = [self._find_length_error(item) for item in items]
         fitting = [i for i, error in zip(items, errors, strict=True) if not error]
-        answers, statistics = self.batcher.translate(fitting, deadline=deadline)
+        answers, counts = self.batcher.translate(fitting, deadline=deadline)
         answered = iter(answers)
         results = [
             error or self._answer(item, next(answered))
             for item, error in zip(items, errors, strict=True)
         ]
-        counts = {
-            "BabelgateTokens": statistics.tokens,
-            "BabelgatePaddingTokens": statistics.padding_tokens,
-            "BabelgateDeduplicatedRows": statistics.deduplicated,
-            "BabelgateRedecodedRows": statistics.redecoded,
-            "BabelgateUntranslatedRows": statistics.untranslated,
-            "BabelgateHalvedPacks": statistics.halved,
-        }
-        return Outcome(results, counts)
+        return Outcome(results, {f"Babelgate{name}": n for name, n in counts.items()})
 
     def _check_languages(self, source: str, target: str) -> None:
         if source not in self.sources:

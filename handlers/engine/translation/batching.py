@@ -7,7 +7,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, repeat
 
 from handlers.engine.errors import OutOfMemory, TooLate, run_in_halves
@@ -24,24 +24,6 @@ Answer = Translation | OutOfMemory | TooLate
 
 #: The beam for which a pack's tokens are counted: wider ones make it smaller.
 _USUAL_BEAMS = 2
-
-
-@dataclass(frozen=True)
-class BatchStatistics:
-    """The counts of a batch, both attempts of a sentence included."""
-
-    #: In the texts, padding not counted.
-    tokens: int
-    #: To make the texts of a pack equally long.
-    padding_tokens: int
-    #: Sentences that were answered with another one's translation.
-    deduplicated: int
-    #: Sentences that were translated a second time because the first had a fault.
-    redecoded: int
-    #: Sentences whose second translation is a copy, too.
-    untranslated: int
-    #: Packs that did not fit into memory and were halved.
-    halved: int
 
 
 class Batcher:
@@ -62,10 +44,11 @@ class Batcher:
 
     def translate(
         self, sentences: Sequence[Sentence], *, deadline: float = math.inf
-    ) -> tuple[list[Answer], BatchStatistics]:
-        """One answer per sentence, in order. Packs whose turn comes after `deadline`, in
-        seconds of the monotonic clock, are not translated. Raises DeviceFault, and what
-        the engine raises beside OutOfMemory."""
+    ) -> tuple[list[Answer], dict[str, int]]:
+        """One answer per sentence, in order, and the counts of the batch, both attempts of a
+        sentence included. Packs whose turn comes after `deadline`, in seconds of the
+        monotonic clock, are not translated. Raises DeviceFault, and what the engine
+        raises beside OutOfMemory."""
         unique = self._engine.tokenizer.tokenize(list(dict.fromkeys(sentences)))
         packs = self._pack(unique)
         answers, halved = self._run(packs, deadline)
@@ -77,14 +60,17 @@ class Batcher:
         packs += second_packs
         lengths = [[len(sentence.tokens) for sentence in pack] for pack in packs]
         tokens = sum(map(sum, lengths))
-        return [answers[sentence] for sentence in sentences], BatchStatistics(
-            tokens=tokens,
-            padding_tokens=sum(len(pack) * max(pack) for pack in lengths) - tokens,
-            deduplicated=len(sentences) - len(unique),
-            redecoded=len(second),
-            untranslated=sum(map(_is_untranslated, answers.values())),
-            halved=halved + second_halved,
-        )
+        return [answers[sentence] for sentence in sentences], {
+            # In the texts, without what makes those of a pack equally long.
+            "Tokens": tokens,
+            "PaddingTokens": sum(len(pack) * max(pack) for pack in lengths) - tokens,
+            # Answered with another one's translation.
+            "DeduplicatedRows": len(sentences) - len(unique),
+            "RedecodedRows": len(second),
+            # Their second translation is a copy, too.
+            "UntranslatedRows": sum(map(_is_untranslated, answers.values())),
+            "HalvedPacks": halved + second_halved,
+        }
 
     def _pack(self, sentences: Sequence[Sentence]) -> list[list[Sentence]]:
         """Packs of sentences with the same decoding."""

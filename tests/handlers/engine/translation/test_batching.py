@@ -51,9 +51,9 @@ def test_answers_come_back_in_order(max_tokens: int, translators: int):
 def test_without_a_budget_a_batch_runs_as_it_came():
     engine = FakeEngine()
     sentences = words(1, 9, 2)
-    _, statistics = Batcher(engine, max_tokens=0).translate(sentences)
+    _, counts = Batcher(engine, max_tokens=0).translate(sentences)
     assert engine.batches == [[s.text for s in sentences]]
-    assert (statistics.tokens, statistics.padding_tokens) == (18, 15)
+    assert (counts["Tokens"], counts["PaddingTokens"]) == (18, 15)
 
 
 def test_translators_work_at_the_same_time():
@@ -75,12 +75,12 @@ def test_translators_work_at_the_same_time():
 def test_equal_sentences_are_translated_once():
     engine = FakeEngine()
     hello, bye = sentence("Hello"), sentence("Bye")
-    answers, statistics = Batcher(engine, max_tokens=4096).translate(
+    answers, counts = Batcher(engine, max_tokens=4096).translate(
         [hello, bye, hello, hello]
     )
     assert texts(answers) == translated([hello, bye, hello, hello])
     assert engine.batches == [["Hello", "Bye"]]
-    assert statistics.deduplicated == 2
+    assert counts["DeduplicatedRows"] == 2
 
 
 def test_each_decoding_has_its_own_packs():
@@ -127,12 +127,12 @@ def test_packs_after_the_deadline_are_not_translated():
 def test_a_faulty_answer_is_searched_for_again(text: str, said: str, fault: Fault):
     engine = FakeEngine(says={text: said})
     rows = [sentence("Yes"), sentence(text), sentence("No")]
-    answers, statistics = Batcher(engine, max_tokens=4096).translate(rows)
+    answers, counts = Batcher(engine, max_tokens=4096).translate(rows)
     assert texts(answers) == translated(rows)
     assert all(isinstance(a, Translation) and a.fault is None for a in answers)
     assert engine.batches[1:] == [[text]]
     assert engine.decodings[1] == Decoding(4, 0, 3, 1.3)
-    assert statistics.redecoded == 1
+    assert counts["RedecodedRows"] == 1
     engine.says_carefully = {text: said}
     (answer,), _ = Batcher(engine, max_tokens=4096).translate([rows[1]])
     assert answer == Translation(said, -0.1, fault=fault)
@@ -148,12 +148,12 @@ def test_a_copy_is_searched_for_without_what_was_copied():
         says_carefully={text: "wo ist mein Bus jetzt", copy: copy, other: "my bus?"},
     )
     rows = [*map(sentence, (text, copy, "The dog")), Sentence(other, "de", "en")]
-    answers, statistics = Batcher(engine, max_tokens=4096).translate(rows)
+    answers, counts = Batcher(engine, max_tokens=4096).translate(rows)
     assert texts(answers) == ["wo ist mein Bus jetzt", copy, "[de] The dog", "my bus?"]
     assert [a.fault for a in answers if isinstance(a, Translation)] == [
         *(None, Fault.UNTRANSLATED, None, None)
     ]
-    assert (statistics.redecoded, statistics.untranslated) == (4, 1)
+    assert (counts["RedecodedRows"], counts["UntranslatedRows"]) == (4, 1)
     forbidden = {
         tuple(batch): [" ".join(tokens) for tokens in decoding.forbidden]
         for batch, decoding in zip(engine.batches, engine.decodings, strict=True)
@@ -216,11 +216,11 @@ def test_a_second_search_that_does_not_fit_leaves_the_first_answer():
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(translators: int):
     engine = FakeEngine(memory=24, translators=translators)
     sentences = words(*[3] * 64)
-    answers, statistics = Batcher(engine, max_tokens=4096).translate(sentences)
+    answers, counts = Batcher(engine, max_tokens=4096).translate(sentences)
     assert texts(answers) == translated(sentences)
     assert [len(b) for b in engine.batches if len(b) * 3 <= 24] == [8] * 8
     too_large = [b for b in engine.batches if len(b) * 3 > 24]
-    assert statistics.halved == len(too_large)
+    assert counts["HalvedPacks"] == len(too_large)
 
 
 def test_an_engine_that_loses_a_row_is_noticed():
@@ -235,10 +235,10 @@ def test_an_engine_that_loses_a_row_is_noticed():
 def test_the_statistics_count_what_the_model_read():
     engine = FakeEngine(says={"T1 W W": LOOP})
     rows = [*words(1, 3), *words(1)]
-    _, statistics = Batcher(engine, max_tokens=4096).translate(rows)
+    _, counts = Batcher(engine, max_tokens=4096).translate(rows)
     # 3 and 5 tokens in one pack, the 5 a second time.
-    assert (statistics.tokens, statistics.padding_tokens) == (13, 2)
-    assert (statistics.deduplicated, statistics.redecoded) == (1, 1)
+    assert (counts["Tokens"], counts["PaddingTokens"]) == (13, 2)
+    assert (counts["DeduplicatedRows"], counts["RedecodedRows"]) == (1, 1)
 
 
 #: Packs hold every row once, keep to their budget, and leave no translator idle.
