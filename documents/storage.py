@@ -84,21 +84,15 @@ class Gone(Exception):
 
 
 @dataclass(frozen=True)
-class DiskLimits:
-    """The most bytes of all documents, and of one caller's; so much of the disk stays free."""
-
-    of_all: int = sys.maxsize
-    of_one: int = sys.maxsize
-    reserve: int = 0
-
-
-@dataclass(frozen=True)
 class DocumentLimits:
-    """The most unfinished documents, the most of one caller, and the bytes of all."""
+    """The most unfinished documents, and the most of one caller; the most bytes of all
+    documents, and of one caller's. So much of the disk stays free."""
 
     waiting: int
     of_one: int
-    room: DiskLimits = DiskLimits()
+    bytes_of_all: int = sys.maxsize
+    bytes_of_one: int = sys.maxsize
+    reserve_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -207,21 +201,20 @@ class DocumentBudget:
         self._folder = folder
         self._sizes = folder / "sizes"
 
-    def reserve(self, mark: Sequence[str], size: int, room: DiskLimits) -> None:
+    def reserve(self, mark: Sequence[str], size: int, limits: DocumentLimits) -> None:
         """Keeps room for an upload of `size` bytes. Raises NoRoom and OSError; then `settle`
         takes it back."""
         self._sizes.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.set(mark, size)
-        if shutil.disk_usage(self._folder).free - _COPIES * size < room.reserve:
-            raise NoRoom(room.of_all, is_own=False)
+        free = shutil.disk_usage(self._folder).free - _COPIES * size
         own, total = self._add_up(mark[1])
-        if own > room.of_one or total > room.of_all:
+        if own > limits.bytes_of_one or total > limits.bytes_of_all:
             self._remove_strays()
             own, total = self._add_up(mark[1])
-        if own > room.of_one:
-            raise NoRoom(room.of_one, is_own=True)
-        if total > room.of_all:
-            raise NoRoom(room.of_all, is_own=False)
+        if own > limits.bytes_of_one:
+            raise NoRoom(limits.bytes_of_one, is_own=True)
+        if total > limits.bytes_of_all or free < limits.reserve_bytes:
+            raise NoRoom(limits.bytes_of_all, is_own=False)
 
     def set(self, mark: Sequence[str], size: int) -> None:
         """Says how large an upload is. Raises OSError."""
@@ -384,7 +377,7 @@ class DocumentStorage:
                 raise TooManyWaiting(limits.of_one, is_own=True)
             if len(jobs) > limits.waiting:
                 raise TooManyWaiting(limits.waiting, is_own=False)
-            self.budget.reserve(job, size, limits.room)
+            self.budget.reserve(job, size, limits)
             return Reservation(self, job)
         except BaseException:
             self.finish(job)

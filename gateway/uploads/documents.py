@@ -22,7 +22,6 @@ from contract.documents import find_documents
 from documents.errors import UnknownFormat
 from documents.storage import (
     NOBODY,
-    DiskLimits,
     DocumentFolder,
     DocumentLimits,
     DocumentStorage,
@@ -102,13 +101,12 @@ class Documents:
 
     def __init__(self, settings: Settings) -> None:
         self._storage = DocumentStorage(find_documents(settings.documents))
-        room = DiskLimits(
+        self._limits = DocumentLimits(
+            settings.documents_waiting,
+            settings.documents_of_one,
             settings.documents_kept_bytes,
             settings.documents_kept_bytes_of_one,
             settings.disk_reserve_bytes,
-        )
-        self._limits = DocumentLimits(
-            settings.documents_waiting, settings.documents_of_one, room
         )
         self._most_bytes = settings.document_bytes
         self._too_large = f"A document may have {self._most_bytes} bytes."

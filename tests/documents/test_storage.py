@@ -17,7 +17,6 @@ from contract import durable
 from contract.documents import find_documents, read_secret
 from documents.storage import (
     NOBODY,
-    DiskLimits,
     DocumentFolder,
     DocumentLimits,
     DocumentStorage,
@@ -72,16 +71,15 @@ def test_waiting_documents_are_bounded(storage, limits, is_own):
 
 
 @pytest.mark.parametrize(
-    ("room", "is_own", "size"),
+    ("limits", "is_own", "size"),
     [
-        (DiskLimits(of_all=4 * MIB), False, MIB),
-        (DiskLimits(of_one=4 * MIB), True, MIB),
-        (DiskLimits(of_one=4 * MIB), True, 1),
+        (DocumentLimits(99, 99, bytes_of_all=4 * MIB), False, MIB),
+        (DocumentLimits(99, 99, bytes_of_one=4 * MIB), True, MIB),
+        (DocumentLimits(99, 99, bytes_of_one=4 * MIB), True, 1),
     ],
     ids=["of all", "of one", "of many small ones"],
 )
-def test_the_bytes_of_documents_are_bounded(storage, room, is_own, size):
-    limits = DocumentLimits(99, 99, room)
+def test_the_bytes_of_documents_are_bounded(storage, limits, is_own, size):
     # A small document counts 64 KiB, and others twice.
     count = 2 if size == MIB else 64
     places = [storage.reserve(KEY, KEY, limits, size) for _ in range(count)]
@@ -97,7 +95,7 @@ def test_the_bytes_of_documents_are_bounded(storage, room, is_own, size):
 
 def test_a_document_counts_what_it_takes(storage):
     """Twice its bytes until it is done, what is in its folder then, and nothing afterwards."""
-    limits = DocumentLimits(9, 9, DiskLimits(of_one=4 * MIB))
+    limits = DocumentLimits(9, 9, bytes_of_one=4 * MIB)
     place = storage.reserve(KEY, KEY, limits, MIB)
     place.path.write_bytes(bytes(MIB // 2))
     document = place.accept(make_order(place.job))
@@ -114,12 +112,12 @@ def test_a_document_counts_what_it_takes(storage):
 
 def test_a_part_of_the_disk_stays_free(storage):
     with pytest.raises(NoRoom):
-        storage.reserve(KEY, KEY, DocumentLimits(9, 9, DiskLimits(reserve=1 << 60)), 1)
+        storage.reserve(KEY, KEY, DocumentLimits(9, 9, reserve_bytes=1 << 60), 1)
     assert measure(storage) == 0
 
 
 def test_what_a_killed_program_has_left_makes_room(storage):
-    limits = DocumentLimits(9, 9, DiskLimits(of_one=2 * MIB))
+    limits = DocumentLimits(9, 9, bytes_of_one=2 * MIB)
     lost = storage.reserve(KEY, KEY, limits, MIB)
     shutil.rmtree(lost.path.parent)
     with pytest.raises(NoRoom):
