@@ -87,7 +87,9 @@ class Identifier:
         weigh = self._weigh_words if is_short else self._weigh
         return [
             Guess(language, round(share, 4))
-            for language, share in sorted(weigh(text, possible), key=_by_share)
+            for language, share in sorted(
+                weigh(text, possible), key=lambda found: (-found[1], found[0])
+            )
         ]
 
     def identify(self, text: str, languages: Collection[str] = ()) -> Guess:
@@ -166,11 +168,6 @@ LIBRARIES: Mapping[str, Callable[[frozenset[str]], Rank]] = {
     "py3langid": _rank_with_py3langid,
     "lingua": _rank_with_lingua,
 }
-
-
-def _by_share(found: tuple[str, float]) -> tuple[float, str]:
-    language, share = found
-    return -share, language
 
 
 @cache

@@ -40,27 +40,18 @@ def test_a_lost_mark_comes_back_in_the_targets_form(target, translated, expected
         pytest.param("Who?", "en", "¿Quién", "es", "¿Quién?", id="opened before"),
         pytest.param("Where?", "en", "どこですか。", "ja", "どこですか？", id="か。"),
         pytest.param("Go to {0}!", "en", "去{0}", "zh", "去{0}！", id="a placeholder"),
+        ("Save", "en", "Enregistrez.", "fr", "Enregistrez"),
+        ("Where is it", "en", "¿Dónde está?", "es", "Dónde está"),
+        ("Save the file", "en", "保存文件。", "zh", "保存文件"),
+        ("at 8:15", "en", "um 8.15 Uhr.", "de", "um 8.15 Uhr"),
+        ("Go now", "en", "Đi đi.", "vi", "Đi đi"),
+        ("the “best”", "en", "le « meilleur ».", "fr", "le « meilleur »"),
     ],
 )
 def test_what_the_text_says_at_its_end_the_translation_says(
     text, source, translated, target, expected
 ):
     assert mend(text, translated, source, target) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "translated", "target", "expected"),
-    [
-        ("Save the file", "Enregistrez le fichier.", "fr", "Enregistrez le fichier"),
-        ("Where is it", "¿Dónde está?", "es", "Dónde está"),
-        ("Save the file", "保存文件。", "zh", "保存文件"),
-        ("at 8:15", "um 8.15 Uhr.", "de", "um 8.15 Uhr"),
-        ("Go now", "Đi đi.", "vi", "Đi đi"),
-        ("the “best”", "le « meilleur ».", "fr", "le « meilleur »"),
-    ],
-)
-def test_a_text_without_a_mark_gets_none(text, translated, target, expected):
-    assert mend(text, translated, "en", target) == expected
 
 
 @pytest.mark.parametrize(
