@@ -41,6 +41,8 @@ KNOBS = (
     *("batch_size", "max_batch_delay", "max_batch_tokens", "max_batch_frames"),
     "threads",
 )
+#: All keys of which several values may be tried.
+TRIED = ("device", *KNOBS)
 #: Successive halving (Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured
 #: briefly, the best third of them twice as long, and so on.
 _ETA = 3
@@ -49,44 +51,6 @@ _FIRST_SHARE = 0.6
 _INTERRUPTED = 130
 #: With fewer requests the 99th percentile is the slowest one, and a matter of chance.
 _LEAST_REQUESTS = 100
-
-
-@dataclass(frozen=True)
-class Combination:
-    """One configuration of a stack."""
-
-    task: str
-    model: str
-    #: All of the map where none is named.
-    languages: tuple[str, ...]
-    #: A value for the map's `cuda_id`; the map's own where it is None.
-    device: str | tuple[str, ...] | None
-    #: Keys and values of the task's section of the map.
-    settings: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The difference to the map as it ships, which names it."""
-        usual = {"task": TRANSLATION, "model": _find_model(self.task), "device": None}
-        pairs = [*((key, getattr(self, key)) for key in usual), *self.settings]
-        told = [f"{k}={value}" for k, value in pairs if usual.get(k, self) != value]
-        return " ".join(told) or "as it ships"
-
-    def write_map(self, path: Path) -> Path:
-        """Write the map for `make up CONFIG=…`. Raises ValueError if it makes no map."""
-        running.write_map(
-            path,
-            {"model": self.model, **dict(self.settings)},
-            self.languages,
-            device=self.device,
-            task=self.task,
-        )
-        running.read_map(path)
-        return path
-
-
-def _find_model(task: str) -> str:
-    return str(SECTIONS[task].model_fields["model"].default)
 
 
 def _make_list(value: Any) -> Any:
@@ -132,17 +96,39 @@ class ModelEntry(driver.PlanEntry):
             check(SECTIONS[task], {key: value})
         return values
 
-    def combine(self) -> Iterator[Combination]:
-        """Every combination of the values."""
-        values = {key: getattr(self, key) for key in KNOBS if getattr(self, key)}
-        knobs = ([(key, value) for value in of_key] for key, of_key in values.items())
-        for device, *settings in itertools.product(self.device or (None,), *knobs):
-            yield self.make(device, *settings)
+    def combine(self) -> Iterator[ModelEntry]:
+        """The model with one value of each key, in every combination."""
+        tried = [key for key in TRIED if getattr(self, key)]
+        for values in itertools.product(*(getattr(self, key) for key in tried)):
+            update = zip(tried, ((value,) for value in values), strict=True)
+            yield self.model_copy(update=dict(update))
 
-    def make(self, device: Any = None, *settings: tuple[str, Any]) -> Combination:
-        """One combination; that of the map as it ships without any values."""
-        model = self.model or _find_model(self.task)
-        return Combination(self.task, model, self.languages, device, settings)
+    @property
+    def values(self) -> dict[str, Any]:
+        """What a combination has, for the keys that have a value."""
+        model = self.model or SECTIONS[self.task].model_fields["model"].default
+        found = {key: getattr(self, key) for key in TRIED}
+        chosen = {key: values[0] for key, values in found.items() if values}
+        return {"model": str(model), **chosen}
+
+    @property
+    def name(self) -> str:
+        """A combination's difference to the map as it ships, which names it."""
+        model = SECTIONS[self.task].model_fields["model"].default
+        usual = {"task": TRANSLATION, "model": str(model)}
+        told = {"task": self.task, **self.values}.items()
+        return (
+            " ".join(f"{k}={v}" for k, v in told if usual.get(k) != v) or "as it ships"
+        )
+
+    def write_map(self, path: Path) -> Path:
+        """Write a combination's map for `make up CONFIG=…`. Raises ValueError if it makes no
+        map."""
+        settings = self.values
+        device = settings.pop("device", None)
+        running.write_map(path, settings, self.languages, device=device, task=self.task)
+        running.read_map(path)
+        return path
 
 
 class LoadEntry(driver.PlanEntry):
@@ -199,10 +185,11 @@ class TuningPlan(driver.PlanEntry):
     sla: SlaEntry
     search: SearchEntry = SearchEntry()
 
-    def combine(self) -> dict[str, Combination]:
+    def combine(self) -> dict[str, ModelEntry]:
         """Every combination by its name, the default first."""
+        default = self.models[0].model_copy(update=dict.fromkeys(TRIED, ()))
         tried = itertools.chain.from_iterable(map(ModelEntry.combine, self.models))
-        return {each.name: each for each in (self.models[0].make(), *tried)}
+        return {each.name: each for each in (default, *tried)}
 
     @property
     def fingerprint(self) -> str:

@@ -21,7 +21,7 @@ from deploy.stack import ROOT, StackError
 #: `10.77.<network>.<host>`; this machine itself has the last address.
 _PREFIX, _OURS = "10.77", 254
 _NETWORKS = range(256)
-_LIMIT_S, _LOOK_S = 20, 0.05
+_LIMIT_S = 20
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,11 @@ class Host:
         return [psutil.Process(pid) for pid in numbers if psutil.pid_exists(pid)]
 
     def kill(self) -> None:
-        """Ends all its processes at once, as if its power were cut."""
-        end(self.processes())
+        """Ends all its processes, as if its power were cut: what is killed may just have
+        started another."""
+        give_up_at = time.monotonic() + _LIMIT_S
+        while (left := self.processes()) and time.monotonic() < give_up_at:
+            end(left)
 
     def cut(self) -> None:
         """Pulls its cable out: what is sent to it, or by it, vanishes without a word."""
@@ -112,7 +115,7 @@ def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
 def end(processes: Sequence[psutil.Process]) -> None:
     """Kills processes and waits until they are gone."""
     for process in processes:
-        if process.is_running():
+        with suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(processes, timeout=_LIMIT_S)
 
@@ -143,21 +146,11 @@ def _remove(hosts: Sequence[Host]) -> None:
     known = _run("ip", "netns", "list").split()
     for host in hosts:
         if host.name in known:
-            _empty(host)
+            host.kill()
             _run("ip", "netns", "del", host.name)
     # A namespace takes its cable along, but later.
     for name in (hosts[0].bridge, *(host.name for host in hosts)):
         subprocess.run(["ip", "link", "del", name], capture_output=True)
-
-
-def _empty(host: Host) -> None:
-    """Kills until nothing is left: what is killed may just have started another."""
-    give_up_at = time.monotonic() + _LIMIT_S
-    while (left := host.processes()) and time.monotonic() < give_up_at:
-        for process in left:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        time.sleep(_LOOK_S)
 
 
 def _run(*command: str) -> str:

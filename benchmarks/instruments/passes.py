@@ -13,19 +13,14 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import catalog
 from benchmarks.report import Spread, spread
 from catalog import checkpoint
 from catalog.sections.translation import ENGINES
-from handlers.engine.translation import batching
-from handlers.engine.translation.loading import load_engine
+from handlers.engine.translation import batching, loading
 from handlers.engine.translation.m2m100 import Engine, Sentence
-
-
-class Unsupported(ValueError):
-    """A subject that does not run on a device, or in a precision."""
 
 
 class MemoryEnds(RuntimeError):
@@ -49,29 +44,18 @@ Runner = Callable[[Sequence[Sequence[Any]]], Pass]
 _runners: list[Runner] = []
 
 
-class Subject(Protocol):
-    """The subject of a measurement. It is sent to the process that measures it."""
-
-    @property
-    def label(self) -> tuple[str, ...]:
-        """The first cells of its rows, which tell it from others."""
-
-    @property
-    def device(self) -> str:
-        """`cpu` or `cuda`."""
-
-    def prepare(self, cache: Path) -> Path:
-        """The directory that is loaded. Raises Unsupported."""
-
-    def load(self, directory: Path) -> Runner:
-        """With what `prepare` gave."""
-
-
 @dataclass(frozen=True)
 class PassPlan:
-    """The plan of measuring one subject."""
+    """The plan of measuring one subject, which is sent to the process that measures it."""
 
-    subject: Subject
+    #: The first cells of its rows, which tell it from others.
+    label: tuple[str, ...]
+    #: `cpu` or `cuda`.
+    device: str
+    #: Finds the directory that is loaded, and may convert it into a cache. Raises
+    #: ValueError if the subject does not run on the device, or in its precision.
+    prepare: Callable[[Path], Path]
+    load: Callable[[Path], Runner]
     batches: tuple[int, ...]
     #: At least as many as the largest batch has.
     items: tuple[Any, ...]
@@ -120,16 +104,15 @@ def measure_apart(
 ) -> Iterator[Measurement | SkippedSubject]:
     """A measurement per batch size until memory ends, from a process that ends afterwards;
     another process converts the model. What fails, or a process that dies, is skipped."""
-    subject = plan.subject
     try:
         with _spawn() as pool:
-            directory = pool.submit(subject.prepare, cache).result()
+            directory = pool.submit(plan.prepare, cache).result()
         with _spawn() as pool:
-            pool.submit(_load, subject, directory).result()
+            pool.submit(_load, plan, directory).result()
             for batch in plan.batches:
                 yield pool.submit(measure, plan, batch).result()
     except (OSError, RuntimeError, ValueError) as error:
-        yield SkippedSubject(subject.label, str(error))
+        yield SkippedSubject(plan.label, str(error))
 
 
 @contextmanager
@@ -146,8 +129,8 @@ def _spawn() -> Iterator[ProcessPoolExecutor]:
         pool.shutdown()
 
 
-def _load(subject: Subject, directory: Path) -> None:
-    _runners[:] = [subject.load(directory)]
+def _load(plan: PassPlan, directory: Path) -> None:
+    _runners[:] = [plan.load(directory)]
 
 
 def measure(plan: PassPlan, batch: int) -> Measurement:
@@ -158,12 +141,12 @@ def measure(plan: PassPlan, batch: int) -> Measurement:
     except MemoryEnds as error:
         raise MemoryEnds(f"memory ends before batches of {batch}: {error}") from error
     memory_mb, gpu_memory_mb = _read_peak_mb(), None
-    if plan.subject.device != "cpu":
+    if plan.device != "cpu":
         import torch
 
         free, total = torch.cuda.mem_get_info()
         gpu_memory_mb = (total - free) / 1e6
-    found = summarize(plan.subject.label, plan.divide(batch), done)
+    found = summarize(plan.label, plan.divide(batch), done)
     return replace(found, memory_mb=memory_mb, gpu_memory_mb=gpu_memory_mb)
 
 
@@ -218,49 +201,40 @@ RANDOM = "418M"
 _TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
 
 
-@dataclass(frozen=True)
-class EngineSubject:
-    """A model and how it runs; its items are sentences."""
+def prepare_engine(
+    model: Path, cache: Path, *, engine: str, compute_type: str, device: str
+) -> Path:
+    """The directory that an engine loads, converted into `cache` if necessary. Raises
+    ValueError if it does not run there, or in this precision."""
+    if engine not in ENGINES:
+        raise ValueError(f"there is no engine {engine!r}")
+    if engine == "transformers" and compute_type not in _TRANSFORMERS_TYPES:
+        raise ValueError(f"Transformers has no {compute_type}")
+    if engine != "ctranslate2":
+        return model
+    import ctranslate2
 
-    model: Path
-    engine: str
-    compute_type: str
-    device: str = "cpu"
+    from handlers.engine.translation.conversion import convert
 
-    @property
-    def label(self) -> tuple[str, ...]:
-        return self.engine, self.compute_type
+    if compute_type not in ctranslate2.get_supported_compute_types(device):
+        raise ValueError(f"CTranslate2 has no {compute_type} on this {device}")
+    return convert(model, cache / "ctranslate2", compute_type)
 
-    def prepare(self, cache: Path) -> Path:
-        """The directory to load, converted into `cache` if necessary. Raises Unsupported."""
-        if self.engine not in ENGINES:
-            raise Unsupported(f"there is no engine {self.engine!r}")
-        kind = self.compute_type
-        if self.engine == "transformers" and kind not in _TRANSFORMERS_TYPES:
-            raise Unsupported(f"Transformers has no {kind}")
-        if self.engine != "ctranslate2":
-            return self.model
-        import ctranslate2
 
-        from handlers.engine.translation.conversion import convert
+def load_engine(name: str, compute_type: str, device: str, directory: Path) -> Runner:
+    """Load an engine on all its translators; its items are sentences."""
+    engine = loading.load_engine(
+        name, directory, device=device, compute_type=compute_type
+    )
+    tokenize = engine.tokenizer.tokenize
 
-        if kind not in ctranslate2.get_supported_compute_types(self.device):
-            raise Unsupported(f"CTranslate2 has no {kind} on this {self.device}")
-        return convert(self.model, cache / "ctranslate2", kind)
+    def run(batches: Sequence[Sequence[Sentence]]) -> Pass:
+        """Time the batches. Tokens are counted afterwards."""
+        seconds = translate(engine, batches)
+        tokens = (len(s.tokens) for one in batches for s in tokenize(one))
+        return Pass(seconds, sum(tokens))
 
-    def load(self, directory: Path) -> Runner:
-        """Load the engine on all its translators, with what `prepare` gave."""
-        device, kind = self.device, self.compute_type
-        engine = load_engine(self.engine, directory, device=device, compute_type=kind)
-        tokenize = engine.tokenizer.tokenize
-
-        def run(batches: Sequence[Sequence[Sentence]]) -> Pass:
-            """Time the batches. Tokens are counted afterwards."""
-            seconds = translate(engine, batches)
-            tokens = (len(s.tokens) for one in batches for s in tokenize(one))
-            return Pass(seconds, sum(tokens))
-
-        return run
+    return run
 
 
 def find_model(name: str) -> Path:

@@ -12,7 +12,6 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count as count_up
 from itertools import islice, product
@@ -70,10 +69,20 @@ def measure_engines(
     directory, items = passes.find_model(model), draw(max(sentences, *sizes))
     pairs = product(driver.read_words(engines), driver.read_words(compute_types))
     return _measure_all(
-        passes.PassPlan(subject, sizes, items, sentences, repetitions, limit_s)
-        for subject in (
-            passes.EngineSubject(directory, *pair, device) for pair in pairs
+        passes.PassPlan(
+            (engine, kind),
+            device,
+            partial(
+                passes.prepare_engine,
+                directory,
+                engine=engine,
+                compute_type=kind,
+                device=device,
+            ),
+            partial(passes.load_engine, engine, kind, device),
+            *(sizes, items, sentences, repetitions, limit_s),
         )
+        for engine, kind in pairs
     )
 
 
@@ -111,7 +120,11 @@ def study(
             models.append(running.read_map(path).models[0])
     return _measure_all(
         passes.PassPlan(
-            TaskSubject(one), sizes, items, _PASS_ITEMS, repetitions, limit_s
+            one.devices[:1],
+            "cuda" if one.is_on_gpu else catalog.CPU,
+            partial(checkpoint.prepare, one),
+            partial(load_handler, one),
+            *(sizes, items, _PASS_ITEMS, repetitions, limit_s),
         )
         for one in models
     )
@@ -120,7 +133,7 @@ def study(
 def _measure_all(plans: Iterable[passes.PassPlan]) -> report.Findings:
     results: list[passes.Measurement | passes.SkippedSubject] = []
     for plan in plans:
-        driver.say(" ".join(plan.subject.label))
+        driver.say(" ".join(plan.label))
         results += passes.measure_apart(plan, checkpoint.default_cache())
     return describe(results)
 
@@ -152,32 +165,13 @@ def describe(
     )
 
 
-@dataclass(frozen=True)
-class TaskSubject:
-    """A model of the map on one of its devices; its items are bodies of requests."""
-
-    model: catalog.Model
-
-    @property
-    def label(self) -> tuple[str, ...]:
-        return (self.model.devices[0],)
-
-    @property
-    def device(self) -> str:
-        return "cuda" if self.model.is_on_gpu else catalog.CPU
-
-    def prepare(self, cache: Path) -> Path:
-        try:
-            return checkpoint.prepare(self.model, cache)
-        except ValueError as error:
-            raise passes.Unsupported(str(error)) from error
-
-    def load(self, directory: Path) -> passes.Runner:
-        handler = base.find_handler(self.model.task)()
-        index = int(self.model.devices[0]) if self.model.is_on_gpu else 0
-        options = describe_handler(self.model, directory)
-        handler.start(base.ModelConfig(directory, self.device, index, options))
-        return partial(run_handler, handler)
+def load_handler(model: catalog.Model, directory: Path) -> passes.Runner:
+    """Load a model of the map on its first device; its items are bodies of requests."""
+    handler = base.find_handler(model.task)()
+    options = describe_handler(model, directory)
+    place = ("cuda", int(model.devices[0])) if model.is_on_gpu else (catalog.CPU, 0)
+    handler.start(base.ModelConfig(directory, *place, options))
+    return partial(run_handler, handler)
 
 
 def run_handler(
@@ -239,8 +233,9 @@ def _run_bare(
 ) -> Mapping[str, float]:
     """Measure the engine without the first chunk, as below."""
     model = models.route(TRANSLATION, _TARGET)
-    subject = passes.EngineSubject(Path(), model.settings.engine, model.compute_type)
-    translate = subject.load(checkpoint.prepare(model, checkpoint.default_cache()))
+    directory = checkpoint.prepare(model, checkpoint.default_cache())
+    kinds = (model.settings.engine, model.compute_type, catalog.CPU)
+    translate = passes.load_engine(*kinds, directory)
     starts = range(0, len(sentences), chunk)
     first, *rest = [sentences[n : n + chunk] for n in starts]
     translate([first])

@@ -408,55 +408,46 @@ class LanguageOutcome:
 def summarize(scenario: Scenario, tallies: Sequence[Tally]) -> list[LanguageOutcome]:
     """Return all languages together, then each one if there are several."""
     languages = report.group(tallies, lambda tally: tally.part.language)
-    answered = sum(len(tally.latencies_s) * tally.weight for tally in tallies)
     seconds = sum(t.seconds * t.span for t in next(iter(languages.values())))
-    gateways_hour = scenario.gateways.processes * scenario.price.gateway_hour
-    gateways_cost = gateways_hour * seconds / HOUR_S / (answered or math.inf)
-    named = {"all": tallies, **(languages if len(languages) > 1 else {})}
-    return [
-        _summarize(scenario, name, own, seconds=seconds, gateways_cost=gateways_cost)
-        for name, own in named.items()
-    ]
-
-
-def _summarize(
-    scenario: Scenario,
-    name: str,
-    tallies: Sequence[Tally],
-    *,
-    seconds: float,
-    gateways_cost: float,
-) -> LanguageOutcome:
-    """Return the figures of some languages over the seconds of the whole."""
-
-    def add(read: Callable[[Tally], float]) -> float:
-        return float(sum(read(tally) * tally.weight for tally in tallies))
-
-    answered = add(lambda tally: len(tally.latencies_s))
-    refused, late = add(lambda tally: tally.refused), add(lambda tally: tally.late)
-    batches, ended = add(lambda tally: tally.batches), answered + refused + late
-    works_s = add(lambda t: t.seconds * t.part.replicas) * scenario.replica.workers
-    held_s = sum(tally.part.held * tally.seconds * tally.span for tally in tallies)
-    languages = report.group(tallies, lambda tally: tally.part.language).values()
     price, gpus = scenario.price, scenario.replica.gpus
-    cost = held_s / HOUR_S * (gpus * price.gpu_hour + price.replica_hour)
-    return LanguageOutcome(
-        load="",
-        language=name,
-        requests_per_s=answered / seconds,
-        latencies=report.summarize_latencies(
-            np.concatenate([np.frombuffer(t.latencies_s) for t in tallies]).tolist(),
-            [tally.weight for tally in tallies for _ in tally.latencies_s],
-        ),
-        mean_batch=add(lambda tally: tally.rows) / batches if batches else None,
-        refused=refused / ended if ended else 0.0,
-        late=late / ended if ended else 0.0,
-        replicas=held_s / seconds,
-        most_replicas=sum(max(t.part.held for t in own) for own in languages),
-        utilisation=add(lambda tally: tally.busy_s) / works_s if works_s else None,
-        gpu_hours=held_s / HOUR_S * gpus,
-        cost_per_million=(cost / answered + gateways_cost) * 1e6 if answered else None,
-    )
+    replica_hour = gpus * price.gpu_hour + price.replica_hour
+    gateways_hour = scenario.gateways.processes * price.gateway_hour
+
+    def describe(name: str, own: Sequence[Tally]) -> LanguageOutcome:
+        def add(read: Callable[[Tally], float], some: Sequence[Tally] = own) -> float:
+            return float(sum(read(tally) * tally.weight for tally in some))
+
+        answered, of_all = (
+            add(lambda t: len(t.latencies_s), s) for s in (own, tallies)
+        )
+        refused, late = add(lambda tally: tally.refused), add(lambda tally: tally.late)
+        batches, ended = add(lambda tally: tally.batches), answered + refused + late
+        works_s = add(lambda t: t.seconds * t.part.replicas) * scenario.replica.workers
+        held_s = sum(tally.part.held * tally.seconds * tally.span for tally in own)
+        held = report.group(own, lambda tally: tally.part.language).values()
+        # The gateways' cost is shared by all answers.
+        cost = held_s / HOUR_S * replica_hour / (answered or math.inf)
+        cost += gateways_hour * seconds / HOUR_S / (of_all or math.inf)
+        return LanguageOutcome(
+            load="",
+            language=name,
+            requests_per_s=answered / seconds,
+            latencies=report.summarize_latencies(
+                np.concatenate([np.frombuffer(t.latencies_s) for t in own]).tolist(),
+                [tally.weight for tally in own for _ in tally.latencies_s],
+            ),
+            mean_batch=add(lambda tally: tally.rows) / batches if batches else None,
+            refused=refused / ended if ended else 0.0,
+            late=late / ended if ended else 0.0,
+            replicas=held_s / seconds,
+            most_replicas=sum(max(t.part.held for t in some) for some in held),
+            utilisation=add(lambda tally: tally.busy_s) / works_s if works_s else None,
+            gpu_hours=held_s / HOUR_S * gpus,
+            cost_per_million=cost * 1e6 if answered else None,
+        )
+
+    named = {"all": tallies, **(languages if len(languages) > 1 else {})}
+    return [describe(name, own) for name, own in named.items()]
 
 
 @dataclass(frozen=True)

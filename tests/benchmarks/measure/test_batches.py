@@ -28,27 +28,24 @@ from handlers.base import Outcome, TaskError
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True)
-class Small:
-    """Runs batches of at most four, a second each."""
+def keep(folder: Path) -> Path:
+    return folder
 
-    label: tuple[str, ...] = ("cpu",)
-    device: str = "cpu"
 
-    def prepare(self, cache: Path) -> Path:
-        return cache
+def load(_: Path) -> passes.Runner:
+    return run_small
 
-    def load(self, directory: Path) -> passes.Runner:
-        return self.run
 
-    def run(self, batches: Any) -> Pass:
-        if any(len(batch) > 4 for batch in batches):
-            raise MemoryEnds("they are run in halves")
-        return Pass(1.0, 40)
+def run_small(batches: Any) -> Pass:
+    """Run batches of at most four, a second each."""
+    if any(len(batch) > 4 for batch in batches):
+        raise MemoryEnds("they are run in halves")
+    return Pass(1.0, 40)
 
 
 def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
-    plan = PassPlan(Small(), (1, 4, 8, 16), tuple(range(16)), 4, 1, limit_s=60)
+    sizes, items = (1, 4, 8, 16), tuple(range(16))
+    plan = PassPlan(("cpu",), "cpu", keep, load, sizes, items, 4, 1, limit_s=60)
     *measured, last = measure_apart(plan, tmp_path)
     assert [m.batch for m in measured if isinstance(m, Measurement)] == [1, 4]
     assert isinstance(last, SkippedSubject)
