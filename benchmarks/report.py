@@ -45,13 +45,6 @@ class Latencies:
     mean_ms: float | None = None
 
 
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """The smallest value that `share` of the values do not exceed; None without values."""
-    if not values:
-        return None
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
-
-
 def summarize_latencies(
     seconds: Sequence[float], weights: Sequence[float] | None = None
 ) -> Latencies:

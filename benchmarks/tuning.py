@@ -22,12 +22,12 @@ from requests import RequestException
 from benchmarks import driver, report
 from benchmarks.instruments import running
 from benchmarks.instruments.load import (
+    CLOSED,
     OPEN,
     LoadFigures,
     WorkerFigures,
     describe_workers,
-    measure_closed,
-    measure_open,
+    measure,
     read_counters,
 )
 from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
@@ -105,7 +105,7 @@ class ModelEntry(driver.PlanEntry):
 
     @property
     def values(self) -> dict[str, Any]:
-        """What a combination has, for the keys that have a value."""
+        """The value of each key that has one, in a combination."""
         model = self.model or SECTIONS[self.task].model_fields["model"].default
         found = {key: getattr(self, key) for key in TRIED}
         chosen = {key: values[0] for key, values in found.items() if values}
@@ -383,10 +383,9 @@ class TuningRun:
         aimed = stack.aim(requests)
 
         def ask(level: float, seconds: float) -> LoadFigures:
-            if load.clients:
-                return measure_closed(aimed, clients=int(level), seconds=seconds)
-            seconds = max(seconds, _LEAST_REQUESTS / level)
-            return measure_open(aimed, rate=level, seconds=seconds)
+            least_s = 0 if load.clients else _LEAST_REQUESTS / level
+            loop, seconds = CLOSED if load.clients else OPEN, max(seconds, least_s)
+            return measure(aimed, loop, level, seconds=seconds)[0]
 
         def passes(number: int) -> bool:
             unit = "clients" if load.clients else "requests/s"

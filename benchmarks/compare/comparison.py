@@ -22,8 +22,9 @@ from benchmarks.instruments.load import (
     CLIENT,
     LOAD_COLUMNS,
     LoadFigures,
-    measure_closed,
+    measure_levels,
     split_by_level,
+    summarize,
 )
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
 from catalog import checkpoint
@@ -81,12 +82,12 @@ def _start_with(start: running.Start, **settings: Any) -> TakeTurn:
             if status != "200":
                 raise StackError(f"{name} has come up, but answers {status}.")
             cold_start_s = time.perf_counter() - began
-            most = max(workload.clients)
-            measure_closed(asked, clients=most, seconds=workload.warm_s)
-            loads = [
-                measure_closed(asked, clients=clients, seconds=workload.seconds)
-                for clients in workload.clients
-            ]
+            loads = measure_levels(
+                asked,
+                workload.clients,
+                seconds=workload.seconds,
+                warm_s=workload.warm_s,
+            )
         return [replace(load, cold_start_s=cold_start_s) for load in loads]
 
     return take_turn
@@ -119,16 +120,12 @@ def _run_engine(
         if time.perf_counter() - began >= workload.seconds:
             break
     elapsed_s = time.perf_counter() - began
-    load = LoadFigures(
-        loop="engine",
-        level=0,
-        seconds=elapsed_s,
+    load = replace(
+        summarize("engine", 0, elapsed_s, ()),
         answers=count,
         requests_per_s=count / elapsed_s,
-        errors=0,
         # A batch's time would tell nothing about one of its sentences.
         latencies=report.summarize_latencies(took_s if size == 1 else ()),
-        statuses={},
     )
     return [replace(load, level=clients) for clients in workload.clients]
 

@@ -22,7 +22,7 @@ import requests
 
 from benchmarks.instruments import running
 from benchmarks.instruments.generator import Target, ask_within, keep_asking
-from benchmarks.instruments.namespaces import Host, end, lay_network
+from benchmarks.instruments.namespaces import Host, lay_network
 from benchmarks.report import summarize_latencies
 from catalog import Catalog
 from deploy.stack import ROOT
@@ -296,14 +296,16 @@ def suffer(
 def kill_replica(cluster: NamespaceCluster) -> None:
     """A replica ends as if it had run out of memory."""
     model = next(iter(cluster.models))
-    end([psutil.Process(cluster.list_replicas(model)[0].pid)])
+    running.kill([psutil.Process(cluster.list_replicas(model)[0].pid)])
     cluster.wait_until_whole()
 
 
 def kill_raylet(cluster: NamespaceCluster) -> None:
     """Ray ends on a host, and its supervisor starts it again."""
     host = _find_victim(cluster)
-    end([process for process in host.processes() if process.name() == "raylet"])
+    running.kill(
+        [process for process in host.processes() if process.name() == "raylet"]
+    )
     wait_until(
         lambda: all(process.name() != "ray" for process in host.processes()),
         "`ray start` ends without its raylet",

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.instruments import generator
 from benchmarks.instruments.generator import Leaders, LoadReply, Manner, Target
-from benchmarks.report import Latencies, percentile, summarize_latencies
+from benchmarks.report import Latencies, summarize_latencies
 from deploy.stack import ROOT, Stack
 
 OPEN, CLOSED = "open", "closed"
@@ -59,30 +59,39 @@ class LoadFigures:
 
 def measure_closed(target: Target, *, clients: int, seconds: float) -> LoadFigures:
     """Asks with `clients` for `seconds`. Requests that are then under way still count."""
-    ask = partial(
-        generator.ask_again, target, Manner(), clients=clients, seconds=seconds
-    )
-    return measure(ask, target, CLOSED, clients, seconds=0.0)[0]
+    return measure(target, CLOSED, clients, seconds=seconds)[0]
 
 
-def measure_open(target: Target, *, rate: float, seconds: float) -> LoadFigures:
-    """Requests arrive at random, whatever happens to the others. Times count from the
-    planned arrival: otherwise the wait for a free connection would be hidden."""
-    arrivals = generator.draw_arrivals(rate, seconds, 0)
-    manner = Manner(connections=_CONNECTIONS)
-    ask = partial(generator.ask_at, target, arrivals, manner)
-    return measure(ask, target, OPEN, rate, seconds=seconds)[0]
+def measure_levels(
+    target: Target, levels: Sequence[int], *, seconds: float, warm_s: float
+) -> list[LoadFigures]:
+    """Warm up with the most clients, then measure each number of them."""
+    measure_closed(target, clients=max(levels), seconds=warm_s)
+    return [measure_closed(target, clients=each, seconds=seconds) for each in levels]
 
 
 def measure(
-    ask: Callable[[], list[LoadReply]],
     target: Target,
     loop: str,
     level: float,
     *,
     seconds: float,
+    manner: Manner | None = None,
+    pause_s: float = 0.0,
 ) -> tuple[LoadFigures, list[LoadReply]]:
-    """The figures of a load of at least `seconds`, and its replies."""
+    """The figures of a load of at least `seconds`, and its replies.
+
+    In an open loop, requests arrive at random, whatever happens to the others. Times count
+    from the planned arrival: otherwise the wait for a free connection would be hidden. In a
+    closed loop, a client pauses after a refusal.
+    """
+    if loop == OPEN:
+        arrivals = generator.draw_arrivals(level, seconds, 0)
+        manner = manner or Manner(connections=_CONNECTIONS)
+        ask = partial(generator.ask_at, target, arrivals, manner)
+    else:
+        ask = partial(generator.ask_again, target, manner or Manner(), pause_s=pause_s)
+        ask = partial(ask, clients=int(level), seconds=seconds)
     replies, spent = measure_cpu(target.leaders, ask)
     lasted_s = max((reply.ended_s for reply in replies), default=0.0)
     figures = replace(
@@ -103,7 +112,7 @@ def summarize(
         for reply in replies
         if reply.is_good
     ]
-    lags_ms = [reply.lag_s * 1000 for reply in replies]
+    lags = summarize_latencies([reply.lag_s for reply in replies])
     return LoadFigures(
         loop=loop,
         level=level,
@@ -113,7 +122,7 @@ def summarize(
         errors=len(replies) - len(good),
         latencies=summarize_latencies(good),
         statuses=dict(Counter(reply.status for reply in replies)),
-        lag_p99_ms=percentile(lags_ms, 0.99) if is_open else None,
+        lag_p99_ms=lags.p99_ms if is_open else None,
     )
 
 
@@ -135,16 +144,6 @@ def split_by_level(
 
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class ProcessUsage:
-    """The proportional set size, in megabytes, and the rest that a program's processes hold
-    together."""
-
-    pss_mb: float
-    files: int
-    threads: int
 
 
 _TORCHSERVE, _WORKERS = "torchserve", "workers"
@@ -200,28 +199,30 @@ def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
 def measure_memory(leaders: Leaders) -> dict[str, float]:
     """Megabytes of each program; memory shared by several processes counts once."""
     return {
-        program: _measure_holding(family).pss_mb
+        program: _measure_holding(family)["MB"]
         for program, family in _find_families(leaders).items()
     }
 
 
-def measure_holdings(leaders: Leaders) -> dict[str, ProcessUsage]:
-    """Measure the memory of each program, and of supervisord, which started them."""
+def measure_holdings(leaders: Leaders) -> dict[str, dict[str, float]]:
+    """Measure what the processes of each program hold together, by unit, and what supervisord
+    holds, which started them."""
     families = _find_families(leaders)
     supervisors = {leader.parent() for leader in leaders.values()} - {None}
     families["supervisord"] = [process for process in supervisors if process]
     return {program: _measure_holding(family) for program, family in families.items()}
 
 
-def _measure_holding(family: Iterable[psutil.Process]) -> ProcessUsage:
-    """Measure a process; nothing if it ends meanwhile."""
+def _measure_holding(family: Iterable[psutil.Process]) -> dict[str, float]:
+    """Megabytes of the proportional set size, files and threads. A process that ends meanwhile
+    has nothing."""
     pss = files = threads = 0
     for process in family:
         with suppress(psutil.Error):
             pss += process.memory_full_info().pss
             files += process.num_fds()
             threads += process.num_threads()
-    return ProcessUsage(pss / 1e6, files, threads)
+    return {"MB": pss / 1e6, "files": files, "threads": threads}
 
 
 def divide(seconds: Mapping[str, float], answers: int) -> dict[str, float]:

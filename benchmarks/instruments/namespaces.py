@@ -10,12 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psutil
 
-from benchmarks.instruments.running import run_command
+from benchmarks.instruments import running
 from deploy.stack import ROOT, StackError
 
 #: `10.77.<network>.<host>`; this machine itself has the last address.
@@ -54,7 +54,7 @@ class Host:
         started another."""
         give_up_at = time.monotonic() + _LIMIT_S
         while (left := self.processes()) and time.monotonic() < give_up_at:
-            end(left)
+            running.kill(left)
 
     def cut(self) -> None:
         """Pulls its cable out: what is sent to it, or by it, vanishes without a word."""
@@ -112,14 +112,6 @@ def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
             raise StackError(complaint)
 
 
-def end(processes: Sequence[psutil.Process]) -> None:
-    """Kills processes and waits until they are gone."""
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(processes, timeout=_LIMIT_S)
-
-
 def _add_bridge() -> int:
     """The number of the first network that is free."""
     for number in _NETWORKS:
@@ -154,7 +146,7 @@ def _remove(hosts: Sequence[Host]) -> None:
 
 
 def _run(*command: str) -> str:
-    return run_command(command, _LIMIT_S)
+    return running.run_command(command, _LIMIT_S)
 
 
 if __name__ == "__main__":

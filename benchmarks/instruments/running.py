@@ -165,11 +165,15 @@ def _end(leader: psutil.Popen) -> None:
         leader.terminate()
     with suppress(psutil.TimeoutExpired):
         leader.wait(_STOP_S)
-    left = {leader, *family, *_find_session(leader.pid)}
-    for process in left:
+    kill({leader, *family, *_find_session(leader.pid)})
+
+
+def kill(processes: Collection[psutil.Process]) -> None:
+    """Kills processes and waits until they are gone."""
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(left, timeout=_STOP_S)
+    psutil.wait_procs(processes, timeout=_STOP_S)
 
 
 def _find_session(number: int) -> list[psutil.Process]:

@@ -20,13 +20,7 @@ from typing import Any
 
 import catalog
 from benchmarks import driver, report
-from benchmarks.instruments import passes, running
-from benchmarks.instruments.workload import (
-    MeasuredTask,
-    draw,
-    draw_requests,
-    write_document,
-)
+from benchmarks.instruments import passes, running, workload
 from catalog import checkpoint, describe_handler
 from clients.bulk import Remarks
 from clients.files import TABLES, find_sources
@@ -66,7 +60,7 @@ def measure_engines(
     Each engine in each precision runs in its own process.
     """
     sizes = tuple(sorted(driver.read_numbers(batches)))
-    directory, items = passes.find_model(model), draw(max(sentences, *sizes))
+    directory, items = passes.find_model(model), workload.draw(max(sentences, *sizes))
     pairs = product(driver.read_words(engines), driver.read_words(compute_types))
     return _measure_all(
         passes.PassPlan(
@@ -88,7 +82,7 @@ def measure_engines(
 
 def study(
     *,
-    task: MeasuredTask,
+    task: workload.MeasuredTask,
     model: str,
     devices: str,
     batches: str,
@@ -104,7 +98,7 @@ def study(
     is the smallest batch with nine tenths of the best throughput.
     """
     sizes = tuple(sorted(driver.read_numbers(batches)))
-    requests = draw_requests(
+    requests = workload.draw_requests(
         task,
         max(_PASS_ITEMS, *sizes),
         targets=[language],
@@ -220,7 +214,9 @@ def draw_plain(count: int, phrases: int) -> list[Sentence]:
     found: dict[str, None] = {}
     seeds = count_up()
     while len(found) < count:
-        lines = write_document(_SOURCE, _DRAWN_BYTES, seed=next(seeds)).splitlines()
+        lines = workload.write_document(
+            _SOURCE, _DRAWN_BYTES, seed=next(seeds)
+        ).splitlines()
         plain = [line.rstrip(".!?") for line in lines]
         plain = [line for line in plain if _PLAIN.fullmatch(line)]
         grouped = zip(*[iter(plain)] * phrases, strict=False)

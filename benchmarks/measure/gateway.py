@@ -233,11 +233,9 @@ def compare_batching(*, clients: str, rounds: int, seconds: float) -> report.Fin
             running.write_map(path, settings, device="cpu", task=CLASSIFICATION)
             with running.start_embedded(run, path) as stack:
                 target = stack.aim(draw_requests(CLASSIFICATION, _IMAGES))
-                load.measure_closed(target, clients=size, seconds=_WARM_S)
-                return [
-                    load.measure_closed(target, clients=number, seconds=seconds)
-                    for number in levels
-                ]
+                return load.measure_levels(
+                    target, levels, seconds=seconds, warm_s=_WARM_S
+                )
 
     ways = {way: partial(measure, size) for way, size in _SIZES.items()}
     loads = load.split_by_level(take_turns(ways, rounds))
@@ -422,7 +420,8 @@ def describe(
 ) -> report.Findings:
     """A row per shape, and which promises are kept."""
     wait_ms = max((*texts.health_ms, *texts.sentence_ms), default=0.0)
-    health_ms = report.percentile(forms.health_ms, 0.99) or 0.0
+    health_s = [ms / 1000 for ms in forms.health_ms]
+    health_ms = report.summarize_latencies(health_s).p99_ms or 0.0
     sentence_ms = max(forms.sentence_ms, default=0.0)
     promises = (
         ("CPU of a text against half of it", max(c.ratio for c in costs), RATIO),

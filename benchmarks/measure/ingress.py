@@ -116,8 +116,9 @@ class _Bench:
                 with self._serve(cluster, map_path) as gateway:
                     target = gateway.aim(_write_requests())
                     asking = count * _CLIENTS_EACH
-                    measure_closed(target, clients=asking, seconds=_WARM_S)
-                    found = measure_closed(target, clients=asking, seconds=self.seconds)
+                    (found,) = load.measure_levels(
+                        target, [asking], seconds=self.seconds, warm_s=_WARM_S
+                    )
                 alone = alone or found.requests_per_s
                 share = found.requests_per_s / count / alone if alone else None
                 name = f"{count} machines"

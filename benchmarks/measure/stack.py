@@ -22,16 +22,9 @@ from av.video.frame import VideoFrame
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks import driver, report
+from benchmarks.instruments import load
 from benchmarks.instruments.keeping import keep
-from benchmarks.instruments.load import (
-    LOAD_COLUMNS,
-    LoadFigures,
-    deal_cores,
-    divide,
-    measure_closed,
-    measure_cpu,
-    measure_open,
-)
+from benchmarks.instruments.load import CLOSED, LOAD_COLUMNS, OPEN, LoadFigures
 from benchmarks.instruments.running import Running, find_running
 from benchmarks.instruments.workload import (
     REQUESTS,
@@ -88,15 +81,14 @@ def answer(
     loop, requests arrive at random, whatever happens to the others, and their time counts
     from the planned arrival.
     """
-    planned = driver.read_rates(rates)
+    levels = [(OPEN, rate) for rate in driver.read_rates(rates)]
+    if clients:
+        levels = [(CLOSED, n) for n in driver.read_numbers(clients)] + levels
     asked = find_running(run_dir).aim(draw_requests(task, REQUESTS))
     loads: list[LoadFigures] = []
-    for number in driver.read_numbers(clients) if clients else []:
-        driver.say(f"{number} clients")
-        loads.append(measure_closed(asked, clients=number, seconds=seconds))
-    for rate in planned:
-        driver.say(f"{rate:g} arrivals/s")
-        loads.append(measure_open(asked, rate=rate, seconds=seconds))
+    for loop, level in levels:
+        driver.say(f"{loop} loop, {level:g}")
+        loads.append(load.measure(asked, loop, level, seconds=seconds)[0])
     times = ("p50 ms", "p95 ms", "p99 ms")
     charts = [report.plot(loads, "requests/s", ms, line="loop") for ms in times]
     return report.Findings(report.tabulate(loads), {"loads": loads}, charts=charts)
@@ -147,15 +139,15 @@ def measure_fairness(
     done: list[str] = []
 
     def ask_alone(_: int) -> LoadFigures:
-        return measure_closed(asked, clients=1, seconds=seconds)
+        return load.measure_closed(asked, clients=1, seconds=seconds)
 
     def ask_beside(number: int) -> LoadFigures:
         with _upload(running.url, content) as job:
             _wait(job, _BEGIN_S, lambda progress: bool(progress["texts_done"]))
-            load = ask_alone(number)
+            figures = ask_alone(number)
             progress = _ask("GET", job)
         done.append(f"{progress['texts_done']} of {progress['texts']}")
-        return load
+        return figures
 
     ways = {"beside a document": ask_beside, "alone": ask_alone}
     loads = {"": driver.take_turns(ways, rounds)}
@@ -270,7 +262,7 @@ def measure_captioning(
     wanted = {word: read_size(word) for word in driver.read_words(sizes)}
     cache = checkpoint.default_cache() / "benchmarks"
     turns = {}
-    with deal_cores(running.leaders) if apart else nullcontext():
+    with load.deal_cores(running.leaders) if apart else nullcontext():
         for name, size in wanted.items():
             driver.say(f"{name}: drawing")
             path = find_video(cache, frames, width=size.width, height=size.height)
@@ -302,13 +294,13 @@ def _caption_all(
     def caption(mode: Mode, _: int) -> CaptionTurn:
         reading = VideoOptions() if mode in _FULL_SIZE else scaled
         sending = Sending(mode=mode, memory_limit_bytes=_MEMORY_LIMIT_BYTES)
-        (captions, summary), cpu_s = measure_cpu(
+        (captions, summary), cpu_s = load.measure_cpu(
             running.leaders, lambda: caption_video(path, server, reading, sending)
         )
         return CaptionTurn(
             summary.answered / summary.seconds,
             sum(map(str.__eq__, captions, truth)) / len(truth),
-            divide(cpu_s, summary.answered),
+            load.divide(cpu_s, summary.answered),
         )
 
     retries = RetryPolicy(timeout_s=_ANSWER_S)

@@ -183,15 +183,12 @@ class Bench:
         happens to the others."""
         manner = generator.ask_within(self.limit_ms, addresses=_ADDRESSES)
         loop, level, seconds = CLOSED, float(clients), self.peak_s
-        ask = partial(generator.ask_again, clients=clients, pause_s=_PAUSE_S)
-        ask = partial(ask, self.target, manner, seconds=seconds)
         if rate:
             loop, level, seconds = OPEN, rate, self.seconds
-            arrivals = generator.draw_arrivals(rate, seconds, seed=0)
-            ask = partial(generator.ask_at, self.target, arrivals, manner)
         driver.say(f"{loop} loop, {level:.0f}, within {self.limit_ms} ms")
         before = self._count_rows()
-        figures, replies = load.measure(ask, self.target, loop, level, seconds=seconds)
+        ask = partial(load.measure, self.target, loop, level, seconds=seconds)
+        figures, replies = ask(manner=manner, pause_s=_PAUSE_S)
         step = summarize(replies, self.limit_ms, seconds, figures)
         probes = self._settle()
         rows = self._count_rows() - before - probes
@@ -229,7 +226,7 @@ def summarize(
     figures: LoadFigures,
 ) -> LoadStep:
     """Describe the replies to a load that took `seconds` beyond its usual figures."""
-    refusals = [r.latency_s * 1000 for r in replies if r.status == REFUSED]
+    refused_s = [reply.latency_s for reply in replies if reply.status == REFUSED]
     answered = [reply for reply in replies if reply.is_good]
     good = [reply for reply in answered if reply.latency_s * 1000 <= limit_ms]
     sent = [reply for reply in replies if reply.status != generator.UNSENT]
@@ -239,7 +236,7 @@ def summarize(
         offered_per_s=len(sent) / max(seconds, sent_s),
         good_per_s=sum(reply.ended_s <= seconds for reply in good) / seconds,
         late=len(answered) - len(good),
-        refusal_p99_ms=report.percentile(refusals, 0.99),
+        refusal_p99_ms=report.summarize_latencies(refused_s).p99_ms,
         figures=figures,
     )
 
@@ -303,12 +300,12 @@ def find_refusal_cost(loads: Sequence[LoadFigures]) -> dict[str, float]:
         (count, one.answers - count, one.seconds)
         for count, one in zip(refused, loads, strict=True)
     ]
-    costs = {}
-    for program in sorted(set(loads[0].cpu_ms) - {CLIENT}):
-        spent_ms = [one.cpu_ms.get(program, 0.0) * one.answers for one in loads]
-        solution, *_ = np.linalg.lstsq(np.array(counts, float), np.array(spent_ms))
-        costs[program] = float(solution[0])
-    return costs
+    programs = sorted(set(loads[0].cpu_ms) - {CLIENT})
+    spent_ms = [
+        [one.cpu_ms.get(name, 0.0) * one.answers for name in programs] for one in loads
+    ]
+    solution, *_ = np.linalg.lstsq(np.array(counts, float), np.array(spent_ms))
+    return dict(zip(programs, solution[0].tolist(), strict=True))
 
 
 _RUN = stacks.ROOT / "run/soak/run"
@@ -421,7 +418,7 @@ class Diary:
     surprises: Counter[str] = field(default_factory=Counter)
     answers: int = 0
     _began: float = field(default_factory=time.monotonic)
-    _recent_ms: list[float] = field(default_factory=list)
+    _recent_s: list[float] = field(default_factory=list)
 
     def keep(self, reply: generator.LoadReply) -> None:
         piece = self.pieces[reply.number % len(self.pieces)]
@@ -429,24 +426,22 @@ class Diary:
         if reply.status != piece.status:
             self.surprises[f"{piece.kind}: {reply.status}"] += 1
         elif piece.kind == SENTENCE:
-            self._recent_ms.append(reply.latency_s * 1000)
+            self._recent_s.append(reply.latency_s)
 
     def look(self) -> None:
         """Note the state of the stack."""
-        recent, self._recent_ms = self._recent_ms, []
+        recent, self._recent_s = report.summarize_latencies(self._recent_s), []
         minutes = (time.monotonic() - self._began) / 60
         values: dict[tuple[str, str], float | None] = {
-            ("p50", "ms"): report.percentile(recent, 0.5),
-            ("p95", "ms"): report.percentile(recent, 0.95),
+            ("p50", "ms"): recent.p50_ms,
+            ("p95", "ms"): recent.p95_ms,
         }
         # A program that is being started again is seen the next time.
         with suppress(psutil.Error, OSError, ValueError, KeyError):
             stack = stacks.read(_RUN)
             holdings = load.measure_holdings(load.find_leaders(stack)) if stack else {}
             for program, held in holdings.items():
-                values[program, "MB"] = held.pss_mb
-                values[program, "files"] = held.files
-                values[program, "threads"] = held.threads
+                values |= {(program, unit): value for unit, value in held.items()}
         for key, value in values.items():
             if value is not None:
                 self.series.setdefault(key, []).append((minutes, value))

@@ -68,10 +68,7 @@ class Corpus:
     def held_out(self, count: int, seed: int = 1) -> list[TextPair]:
         """Pairs of items that training never draws."""
         rng = random.Random(seed)
-        pairs: list[TextPair] = []
-        while len(pairs) < count:
-            pairs.append(self.draw(rng, held_out=True))
-        return pairs
+        return [self.draw(rng, held_out=True) for _ in range(count)]
 
     def finite(self) -> list[TextPair]:
         """Every phrase without slots and every name, in all 182 directions."""

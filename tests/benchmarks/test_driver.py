@@ -148,9 +148,8 @@ def test_the_tables_of_the_page_are_those_of_the_figures():
 
 
 def test_figures_are_found_and_shown():
-    values = range(100, 0, -1)
-    for share, expected in ((0.0, 1), (0.5, 50), (0.95, 95), (0.951, 96), (1.0, 100)):
-        assert report.percentile(values, share) == expected
+    found = report.summarize_latencies([n / 1000 for n in range(100, 0, -1)])
+    assert found == report.Latencies(50, 95, 99, 90, pytest.approx(50.5))
     assert report.summarize_latencies([]) == report.Latencies(None, None, None)
     assert report.find_ratio([4, None, 9], [2, 5, 0]) == Spread(2, 2, 2)
     assert report.find_ratio([None], [1]) is None

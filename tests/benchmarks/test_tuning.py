@@ -64,16 +64,16 @@ class Stacks:
             raise StackError(self.fault)
         yield SimpleNamespace(aim=lambda requests: requests, metrics_url="")
 
-    def measure(self, _: Any, *, rate: float, seconds: float, **__: Any) -> LoadFigures:
+    def measure(self, _: Any, loop: str, rate: float, *, seconds: float) -> Any:
         self.asked.append((rate, seconds))
-        return make_load(rate, self.tried[-1]["max_batch_delay"] + rate)
+        return make_load(rate, self.tried[-1]["max_batch_delay"] + rate), []
 
 
 @pytest.fixture
 def stacks(monkeypatch: pytest.MonkeyPatch) -> Stacks:
     made = Stacks()
     monkeypatch.setattr("benchmarks.instruments.running.start", made.start)
-    monkeypatch.setattr(tuning, "measure_open", made.measure)
+    monkeypatch.setattr(tuning, "measure", made.measure)
     monkeypatch.setattr(tuning, "draw_requests", lambda *_, **__: [])
     monkeypatch.setattr(tuning, "read_counters", lambda url: Counter())
     return made

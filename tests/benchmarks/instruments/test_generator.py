@@ -28,7 +28,7 @@ from benchmarks.instruments.generator import (
     draw_arrivals,
     read_status,
 )
-from benchmarks.instruments.load import measure_open, summarize
+from benchmarks.instruments.load import measure, summarize
 from tests.benchmarks.conftest import Server
 from tests.e2e.real_stack import wait_until
 
@@ -133,7 +133,7 @@ def test_arrivals_are_a_poisson_process_and_alike_for_a_seed():
 def test_an_open_loop_sends_a_request_per_arrival_and_counts_statuses(server: Server):
     server.statuses = [429, 503]
     target = Target(server.url, REQUESTS)
-    load = measure_open(target, rate=100, seconds=0.5)
+    load, _ = measure(target, "open", 100, seconds=0.5)
     assert load.answers == len(server.asked) == len(draw_arrivals(100, 0.5, 0))
     assert {body["number"] for _, body in server.asked} == {0, 1, 2}
     assert (load.loop, load.errors) == ("open", 2)
