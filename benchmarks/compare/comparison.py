@@ -11,21 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 import catalog
 from benchmarks import driver, report
 from benchmarks.compare.baseline import launch
 from benchmarks.compare.peers.launch import PEERS
 from benchmarks.driver import say
-from benchmarks.instruments import passes, running
+from benchmarks.instruments import load, passes, running
 from benchmarks.instruments.generator import ask_once
-from benchmarks.instruments.load import (
-    CLIENT,
-    LOAD_COLUMNS,
-    LoadFigures,
-    measure_levels,
-    split_by_level,
-    summarize,
-)
+from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
 from catalog import checkpoint
 from contract.tasks import TRANSLATION
@@ -78,17 +73,17 @@ def _start_with(start: running.Start, **settings: Any) -> TakeTurn:
         with start(workload.folder / name, map_path, workload.model) as stack:
             paths = [stack.paths.get(one.target, "/") for one in workload.sentences]
             asked = stack.aim(list(map(write_request, workload.sentences, paths)))
+            cold_start_s = time.perf_counter() - began
             status = ask_once(asked).status
             if status != "200":
                 raise StackError(f"{name} has come up, but answers {status}.")
-            cold_start_s = time.perf_counter() - began
-            loads = measure_levels(
+            loads = load.measure_levels(
                 asked,
                 workload.clients,
                 seconds=workload.seconds,
                 warm_s=workload.warm_s,
             )
-        return [replace(load, cold_start_s=cold_start_s) for load in loads]
+        return [replace(one, cold_start_s=cold_start_s) for one in loads]
 
     return take_turn
 
@@ -120,14 +115,14 @@ def _run_engine(
         if time.perf_counter() - began >= workload.seconds:
             break
     elapsed_s = time.perf_counter() - began
-    load = replace(
-        summarize("engine", 0, elapsed_s, ()),
+    figures = replace(
+        load.summarize("engine", 0, elapsed_s, ()),
         answers=count,
         requests_per_s=count / elapsed_s,
         # A batch's time would tell nothing about one of its sentences.
         latencies=report.summarize_latencies(took_s if size == 1 else ()),
     )
-    return [replace(load, level=clients) for clients in workload.clients]
+    return [replace(figures, level=clients) for clients in workload.clients]
 
 
 def _read_differences(name: str) -> dict[str, Any]:
@@ -162,23 +157,15 @@ OTHERS: Mapping[str, TakeTurn] = {
 }
 #: Our stack with two settings, to compare with each other.
 PAIRS: Mapping[str, Mapping[str, TakeTurn]] = {
-    "packing": {
-        "packed": _start_with(running.start),
-        "unpacked": _start_with(running.start, max_batch_tokens=0),
-    },
-    "vocabulary": {
-        "listed": _start_with(running.start, vocabulary="language"),
-        "all-pieces": _start_with(running.start, vocabulary="all"),
-    },
-    "placement": {
-        "by-device": _start_with(running.start, placement="device"),
-        "by-language": _start_with(running.start, placement="language"),
-    },
+    pair: {name: _start_with(running.start, **some) for name, some in ways.items()}
+    for pair, ways in yaml.safe_load(driver.QUESTIONS.read_text("utf-8"))[
+        "pairs"
+    ].items()
 }
 
 RATE, P99 = "requests/s", "p99 ms"
 CPU, MEMORY = "CPU ms", "memory MB"
-FIGURES = (*LOAD_COLUMNS, CPU, MEMORY, "cold start s")
+FIGURES = (*load.LOAD_COLUMNS, CPU, MEMORY, "cold start s")
 #: The cells that `flatten` gives of a load, with sums over its programs.
 Cells = Mapping[str, Any]
 
@@ -231,7 +218,7 @@ def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> report.Fin
     ours over the best peer."""
     loads = {
         level: {way: list(map(_add_up, some)) for way, some in ways.items()}
-        for level, ways in split_by_level(turns).items()
+        for level, ways in load.split_by_level(turns).items()
     }
     found = report.compare_turns(loads, FIGURES, case="clients")
     leads = [
@@ -248,11 +235,11 @@ def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> report.Fin
     )
 
 
-def _add_up(load: LoadFigures) -> Cells:
+def _add_up(figures: LoadFigures) -> Cells:
     """Add the cost of all programs but the client; None if none was counted."""
-    cpu_ms = sum(ms for name, ms in load.cpu_ms.items() if name != CLIENT)
-    memory_mb = sum(load.memory_mb.values())
-    return report.flatten(load) | {CPU: cpu_ms or None, MEMORY: memory_mb or None}
+    cpu_ms = sum(ms for name, ms in figures.cpu_ms.items() if name != load.CLIENT)
+    memory_mb = sum(figures.memory_mb.values())
+    return report.flatten(figures) | {CPU: cpu_ms or None, MEMORY: memory_mb or None}
 
 
 def _find_best(

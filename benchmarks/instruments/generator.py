@@ -155,12 +155,6 @@ class TimedSocket(socket.socket):
         self.sent_at = time.monotonic()
         super().sendall(data, flags)
 
-    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
-        """Notes when what it reads has arrived."""
-        data, ancillary, *_ = self.recvmsg(bufsize, _SPACE, flags)
-        self._note(ancillary, len(data))
-        return data
-
     def recv_into(self, buffer: Buffer, nbytes: int = 0, flags: int = 0) -> int:
         """Notes when what it reads has arrived."""
         place = memoryview(buffer)
@@ -209,6 +203,7 @@ class Generator:
         #: By file descriptor, the one that has waited longest first.
         self._waiting: OrderedDict[int, _Connection] = OrderedDict()
         self._due: list[float] = []
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._number = 0
 
     def run(
@@ -316,7 +311,8 @@ class Generator:
     def _read(self, connection: _Connection, fault: str = RESET) -> None:
         """Reads an answer, perhaps before all has been sent, or ends with the fault."""
         try:
-            received = connection.socket.recv(_READ_BYTES)
+            count = connection.socket.recv_into(self._buffer)
+            received = bytes(self._buffer[:count])
         except BlockingIOError:
             return
         except OSError as error:

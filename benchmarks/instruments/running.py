@@ -35,7 +35,7 @@ from ray_backend.nodes import LOOPBACK
 from torchserve_backend.management import ManagementError, read_key
 
 START_S = 900
-_STOP_S, _LOOK_S = 180, 0.1
+_STOP_S, _KILL_S, _LOOK_S = 180, 20, 0.1
 _TAIL_LINES = 20
 #: The offsets of stacks' ports, below the ports that Linux gives to clients.
 _OFFSETS = range(1000, 20_000, 500)
@@ -173,7 +173,7 @@ def kill(processes: Collection[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(processes, timeout=_STOP_S)
+    psutil.wait_procs(processes, timeout=_KILL_S)
 
 
 def _find_session(number: int) -> list[psutil.Process]:

@@ -12,14 +12,9 @@ from typing import Annotated, Any
 import typer
 from PIL import Image
 
+from models.shapes_recipe import samples
 from models.shapes_recipe.learners import LEARNERS, SHIPPED, ShapesTrainer
-from models.shapes_recipe.samples import (
-    Sample,
-    ShapesTask,
-    draw_clip,
-    held_out,
-    held_out_at,
-)
+from models.shapes_recipe.samples import ShapesTask
 from models.shapes_recipe.scenes import CLEAR_ANGLE, COLOURS, SHAPES, SIZES, is_clear
 from models.training import Machine, Work, read_facts, write_facts
 
@@ -65,12 +60,12 @@ def evaluate(
     """Evaluate the three models and write their card."""
     learners = {task: LEARNERS[task].load(out / task) for task in ShapesTask}
     measured = {
-        task: learner.measure(list(held_out(task, items)))
+        task: learner.measure(list(samples.held_out(task, items)))
         for task, learner in learners.items()
     }
     right = {task: statistics.mean(each.values()) for task, each in measured.items()}
-    clip = draw_clip(_CLIP_SEED, _CLIP_FRAMES, width=480, height=270)
-    frames = [Sample(scene, frame) for scene, frame in clip]
+    clip = samples.draw_clip(_CLIP_SEED, _CLIP_FRAMES, width=480, height=270)
+    frames = [samples.Sample(scene, frame) for scene, frame in clip]
     clear = [sample for sample in frames if is_clear(sample.scene)]
     captioner = learners[ShapesTask.CAPTIONING]
     by_label = measured[ShapesTask.DETECTION]
@@ -85,7 +80,7 @@ def evaluate(
 
     def judge_sizes(task: ShapesTask) -> Iterator[float]:
         for width, height in _FRAME_SIZES:
-            drawn = held_out_at(task, _SIZED_ITEMS, width=width, height=height)
+            drawn = samples.held_out_at(task, _SIZED_ITEMS, width=width, height=height)
             yield learners[task].judge(list(drawn))
 
     text = _CARD.format(
@@ -130,9 +125,9 @@ def draw(
     """Write held-out images, or the frames of a film, as PNG files."""
     out.mkdir(parents=True, exist_ok=True)
     frames = (
-        (frame for _, frame in draw_clip(0, count, width=480, height=270))
+        (frame for _, frame in samples.draw_clip(0, count, width=480, height=270))
         if clip
-        else (sample.picture for sample in held_out(task, count))
+        else (sample.picture for sample in samples.held_out(task, count))
     )
     for number, frame in enumerate(frames):
         Image.fromarray(frame).save(out / f"{number:04}.png")

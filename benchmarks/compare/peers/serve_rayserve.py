@@ -14,11 +14,7 @@ from ray import serve
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from benchmarks.compare.peers.translator import (
-    PeerOptions,
-    PeerTranslator,
-    read_options,
-)
+from benchmarks.compare.peers import translator
 from handlers.engine.translation.m2m100 import Sentence
 
 #: Requests that the replica is given at the same time: with Ray's 5 no batch could fill.
@@ -32,8 +28,8 @@ _NODE = "127.0.0.2"
 class PeerReplica:
     """Answers `POST /`."""
 
-    def __init__(self, options: PeerOptions) -> None:
-        self._translator = PeerTranslator(options)
+    def __init__(self, options: translator.PeerOptions) -> None:
+        self._translator = translator.PeerTranslator(options)
         self.translate.set_max_batch_size(options.batch_size)
         self.translate.set_batch_wait_timeout_s(options.wait_s)
 
@@ -53,7 +49,7 @@ class PeerReplica:
 
 def main() -> None:
     """Serves until it is told to end."""
-    options = read_options()
+    options = translator.read_options()
     ray.init(
         include_dashboard=False,
         object_store_memory=_OBJECT_STORE_BYTES,

@@ -9,30 +9,17 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
 
-from benchmarks.instruments.generator import (
-    Generator,
-    LoadReply,
-    Manner,
-    Request,
-    Target,
-    TimedSocket,
-    ask_again,
-    ask_at,
-    ask_once,
-    ask_within,
-    draw_arrivals,
-    read_status,
-)
+from benchmarks.instruments import generator
 from benchmarks.instruments.load import measure, summarize
 from tests.benchmarks.conftest import Server
 from tests.e2e.real_stack import wait_until
 
-REQUESTS = [Request(b'{"number": %d}' % number) for number in range(3)]
+REQUESTS = [generator.Request(b'{"number": %d}' % number) for number in range(3)]
 HEAD = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n"
 
 
@@ -43,28 +30,28 @@ def listening() -> Iterator[socket.socket]:
         yield opened
 
 
-def aim(listening: socket.socket) -> Target:
-    return Target(f"http://127.0.0.1:{listening.getsockname()[1]}", REQUESTS)
+def aim(listening: socket.socket) -> generator.Target:
+    return generator.Target(f"http://127.0.0.1:{listening.getsockname()[1]}", REQUESTS)
 
 
 def test_an_open_loop_does_not_wait_for_answers(listening: socket.socket):
-    replies = ask_at(aim(listening), [0.0] * 50, ask_within(1))
+    replies = generator.ask_at(aim(listening), [0.0] * 50, generator.ask_within(1))
     assert Counter(reply.status for reply in replies) == {"timeout": 50}
     spread_s = max(r.ended_s for r in replies) - min(r.ended_s for r in replies)
     assert spread_s < 1, "each waited for the one before it"
 
 
 def test_a_bound_on_connections_makes_requests_wait(listening: socket.socket):
-    manner = Manner(patience_s=0.1, connections=1)
-    replies = ask_at(aim(listening), [0.0, 0.0], manner)
+    manner = generator.Manner(patience_s=0.1, connections=1)
+    replies = generator.ask_at(aim(listening), [0.0, 0.0], manner)
     assert [reply.status for reply in replies] == ["timeout"] * 2
     assert replies[1].lag_s >= 0.1
 
 
 def test_a_closed_loop_asks_again_after_each_answer(server: Server):
     server.statuses = [429]
-    target, manner = Target(server.url, REQUESTS), ask_within(5000)
-    replies = ask_again(target, manner, clients=2, seconds=0.3, pause_s=0.01)
+    target, manner = generator.Target(server.url, REQUESTS), generator.ask_within(5000)
+    replies = generator.ask_again(target, manner, clients=2, seconds=0.3, pause_s=0.01)
     assert len(replies) == len(server.asked) > 2
     counts = Counter(reply.status for reply in replies)
     assert counts == {"429": 1, "200": len(replies) - 1}
@@ -77,20 +64,23 @@ def test_a_server_that_hangs_up_resets_and_one_that_is_not_there_refuses(listeni
 
     thread = threading.Thread(target=hang_up)
     thread.start()
-    assert ask_once(aim(listening)).status == "reset"
+    assert generator.ask_once(aim(listening)).status == "reset"
     thread.join()
-    assert ask_once(Target("http://127.0.0.1:9", REQUESTS)).status == "refused"
+    assert (
+        generator.ask_once(generator.Target("http://127.0.0.1:9", REQUESTS)).status
+        == "refused"
+    )
 
 
 def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(
     listening, monkeypatch
 ):
-    replies: list[LoadReply] = []
+    replies: list[generator.LoadReply] = []
     now_s = 0.0
-    monkeypatch.setattr(Generator, "_now", lambda _: now_s)
+    monkeypatch.setattr(generator.Generator, "_now", lambda _: now_s)
     accepted: list[socket.socket] = []
 
-    def keep(reply: LoadReply) -> None:
+    def keep(reply: generator.LoadReply) -> None:
         nonlocal now_s
         replies.append(reply)
         if accepted:
@@ -107,23 +97,27 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(
 
         thread = threading.Thread(target=serve)
         thread.start()
-        Generator(aim(listening), ask_within(5000)).run([0.0, 0.0], keep)
+        generator.Generator(aim(listening), generator.ask_within(5000)).run(
+            [0.0, 0.0], keep
+        )
         thread.join()
     assert [reply.status for reply in replies] == ["429", "429"]
     assert all(reply.ended_s < 60 for reply in replies)
 
 
 def test_an_answer_has_a_status_when_it_is_complete():
-    assert read_status(HEAD + b"{") == read_status(HEAD[:-2]) == ""
-    assert read_status(HEAD.lower() + b"{}") == "429"
-    assert read_status(b"HTTP/1.1 200 OK\r\n\r\n2\r\n{}\r\n0\r\n\r\n") == "200"
+    assert generator.read_status(HEAD + b"{") == generator.read_status(HEAD[:-2]) == ""
+    assert generator.read_status(HEAD.lower() + b"{}") == "429"
+    assert (
+        generator.read_status(b"HTTP/1.1 200 OK\r\n\r\n2\r\n{}\r\n0\r\n\r\n") == "200"
+    )
 
 
 def test_arrivals_are_a_poisson_process_and_alike_for_a_seed():
     rate, seconds = 50.0, 200.0
-    assert draw_arrivals(rate, 10, 1) == draw_arrivals(rate, 10, 1)
-    assert draw_arrivals(rate, 10, 1) != draw_arrivals(rate, 10, 2)
-    times = draw_arrivals(rate, seconds, 0)
+    assert generator.draw_arrivals(rate, 10, 1) == generator.draw_arrivals(rate, 10, 1)
+    assert generator.draw_arrivals(rate, 10, 1) != generator.draw_arrivals(rate, 10, 2)
+    times = generator.draw_arrivals(rate, seconds, 0)
     assert abs(len(times) - rate * seconds) < 4 * math.sqrt(rate * seconds)
     gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
     # An even schedule would have no deviation.
@@ -132,9 +126,11 @@ def test_arrivals_are_a_poisson_process_and_alike_for_a_seed():
 
 def test_an_open_loop_sends_a_request_per_arrival_and_counts_statuses(server: Server):
     server.statuses = [429, 503]
-    target = Target(server.url, REQUESTS)
+    target = generator.Target(server.url, REQUESTS)
     load, _ = measure(target, "open", 100, seconds=0.5)
-    assert load.answers == len(server.asked) == len(draw_arrivals(100, 0.5, 0))
+    assert (
+        load.answers == len(server.asked) == len(generator.draw_arrivals(100, 0.5, 0))
+    )
     assert {body["number"] for _, body in server.asked} == {0, 1, 2}
     assert (load.loop, load.errors) == ("open", 2)
     assert load.statuses == {"200": load.answers - 2, "429": 1, "503": 1}
@@ -142,9 +138,9 @@ def test_an_open_loop_sends_a_request_per_arrival_and_counts_statuses(server: Se
 
 def test_errors_have_no_part_in_latencies_and_lateness_only_in_an_open_loop():
     replies = [
-        LoadReply(0, "200", 1.0, latency_s=1.0, lag_s=0.5),
-        LoadReply(1, "429", 1.0, latency_s=0.001, lag_s=0.5),
-        LoadReply(2, "timeout", 60.0, latency_s=60.0, lag_s=0.5),
+        generator.LoadReply(0, "200", 1.0, latency_s=1.0, lag_s=0.5),
+        generator.LoadReply(1, "429", 1.0, latency_s=0.001, lag_s=0.5),
+        generator.LoadReply(2, "timeout", 60.0, latency_s=60.0, lag_s=0.5),
     ]
     opened, closed = (summarize(loop, 3, 2.0, replies) for loop in ("open", "closed"))
     assert (opened.errors, opened.requests_per_s, opened.lag_p99_ms) == (2, 0.5, 500)
@@ -152,20 +148,12 @@ def test_errors_have_no_part_in_latencies_and_lateness_only_in_an_open_loop():
     assert closed.latencies.p50_ms == 500
 
 
-def read_into(client: TimedSocket) -> bytes:
-    place = bytearray(9)
-    return bytes(place[: client.recv_into(place)])
+def test_an_answer_arrives_before_it_is_read_and_the_end_is_no_arrival(listening):
+    def read(client: generator.TimedSocket) -> bytes:
+        place = bytearray(9)
+        return bytes(place[: client.recv_into(place)])
 
-
-READS: dict[str, Callable[[TimedSocket], bytes]] = {
-    "recv": lambda client: client.recv(9),
-    "recv_into": read_into,
-}
-
-
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_an_answer_arrives_before_it_is_read_and_the_end_is_no_arrival(read, listening):
-    with TimedSocket() as client:
+    with generator.TimedSocket() as client:
         client.connect(listening.getsockname())
         server, _ = listening.accept()
 

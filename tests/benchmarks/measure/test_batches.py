@@ -14,14 +14,6 @@ from typer.testing import CliRunner
 from benchmarks.__main__ import app
 from benchmarks.instruments import passes
 from benchmarks.instruments.echo import write_model
-from benchmarks.instruments.passes import (
-    Measurement,
-    MemoryEnds,
-    Pass,
-    PassPlan,
-    SkippedSubject,
-    measure_apart,
-)
 from benchmarks.measure.batches import describe, run_handler
 from handlers.base import Outcome, TaskError
 
@@ -36,19 +28,19 @@ def load(_: Path) -> passes.Runner:
     return run_small
 
 
-def run_small(batches: Any) -> Pass:
+def run_small(batches: Any) -> passes.Pass:
     """Run batches of at most four, a second each."""
     if any(len(batch) > 4 for batch in batches):
-        raise MemoryEnds("they are run in halves")
-    return Pass(1.0, 40)
+        raise passes.MemoryEnds("they are run in halves")
+    return passes.Pass(1.0, 40)
 
 
 def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
     sizes, items = (1, 4, 8, 16), tuple(range(16))
-    plan = PassPlan(("cpu",), "cpu", keep, load, sizes, items, 4, 1, limit_s=60)
-    *measured, last = measure_apart(plan, tmp_path)
-    assert [m.batch for m in measured if isinstance(m, Measurement)] == [1, 4]
-    assert isinstance(last, SkippedSubject)
+    plan = passes.PassPlan(("cpu",), "cpu", keep, load, sizes, items, 4, 1, limit_s=60)
+    *measured, last = passes.measure_apart(plan, tmp_path)
+    assert [m.batch for m in measured if isinstance(m, passes.Measurement)] == [1, 4]
+    assert isinstance(last, passes.SkippedSubject)
     assert last.reason == "memory ends before batches of 8: they are run in halves"
 
 
@@ -56,7 +48,7 @@ def test_the_knee_is_the_smallest_batch_with_nine_tenths_of_the_best():
     rates = {"cpu": {1: 10, 8: 85, 16: 91, 64: 100}, "0": {1: 5, 2: 9}}
     found = describe(
         [
-            passes.summarize((label,), [(0,) * batch], [Pass(batch / rate, 1)])
+            passes.summarize((label,), [(0,) * batch], [passes.Pass(batch / rate, 1)])
             for label, known in rates.items()
             for batch, rate in known.items()
         ]
@@ -103,8 +95,8 @@ class Handler:
 @pytest.mark.parametrize(
     ("handler", "error"),
     [
-        (Handler({}, halved=1), MemoryEnds),
-        (Handler(TaskError(HTTPStatus.OK, "out-of-memory", "")), MemoryEnds),
+        (Handler({}, halved=1), passes.MemoryEnds),
+        (Handler(TaskError(HTTPStatus.OK, "out-of-memory", "")), passes.MemoryEnds),
         (Handler(TaskError(HTTPStatus.OK, "internal", "")), RuntimeError),
     ],
     ids=["halved", "a row alone", "another error"],

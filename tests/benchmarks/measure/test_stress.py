@@ -12,21 +12,6 @@ from benchmarks.instruments.generator import LoadReply, Target
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import draw, write_request
 from benchmarks.measure import stress
-from benchmarks.measure.stress import (
-    LARGE,
-    SHARES,
-    SMALL,
-    Bench,
-    Diary,
-    ask_badly,
-    choose,
-    describe,
-    draw_medley,
-    find_refusal_cost,
-    find_trend,
-    repeat,
-    summarize,
-)
 from tests.benchmarks.conftest import Server
 
 REPLIES = [
@@ -39,7 +24,7 @@ REPLIES = [
 SOME_REQUESTS = [write_request(sentence) for sentence in draw(5)]
 LOAD = load.summarize("open", 10.0, 2.1, REPLIES)
 STEP = replace(
-    summarize(REPLIES, 500, 2.0, LOAD), times=4.0, share=0.5, late_rows_share=0.2
+    stress.summarize(REPLIES, 500, 2.0, LOAD), times=4.0, share=0.5, late_rows_share=0.2
 )
 
 
@@ -60,14 +45,14 @@ def test_what_a_refusal_costs_is_found_among_what_answers_cost():
             (950, 900, 23 / 95),
         )
     ]
-    assert find_refusal_cost(loads) == pytest.approx({"nginx": 0.2})
-    assert find_refusal_cost(loads[:1]) == {}
+    assert stress.find_refusal_cost(loads) == pytest.approx({"nginx": 0.2})
+    assert stress.find_refusal_cost(loads[:1]) == {}
 
 
 def test_a_server_is_pressed_at_multiples_of_its_peak(server, monkeypatch):
     monkeypatch.setattr(stress, "_LOOK_S", 0)
     target = Target(server.url, SOME_REQUESTS)
-    bench = Bench(Running(server.url, {}), target, 2000, [0.5], 1.0, [2], 0.3)
+    bench = stress.Bench(Running(server.url, {}), target, 2000, [0.5], 1.0, [2], 0.3)
     first, last, loaded = bench.press(None)
     assert (first.times, last.times, loaded.times) == (0, 0, 0.5)
     assert loaded.figures.level == pytest.approx(0.5 * first.good_per_s)
@@ -81,7 +66,7 @@ def test_a_server_that_answers_nothing_has_no_peak(server, monkeypatch):
     monkeypatch.setattr(stress, "_LOOK_S", 0)
     server.statuses = [503] * 1000
     target = Target(server.url, SOME_REQUESTS)
-    bench = Bench(Running(server.url, {}), target, 500, [1], 0.1, [1], 0.1)
+    bench = stress.Bench(Running(server.url, {}), target, 500, [1], 0.1, [1], 0.1)
     with pytest.raises(ValueError, match="no request is answered within 500 ms"):
         bench.press(None)
 
@@ -89,14 +74,14 @@ def test_a_server_that_answers_nothing_has_no_peak(server, monkeypatch):
 def test_every_missed_promise_is_named():
     """At ten times the capacity the phrasebook promises no share of the peak."""
     steps = [replace(STEP, refusal_p99_ms=250.0), replace(STEP, times=0)]
-    assert len(describe(steps, SMALL).remarks) == 5
-    assert len(describe([replace(STEP, times=10.0)], SMALL).remarks) == 3
-    assert len(describe([replace(STEP, times=10.0)], LARGE).remarks) == 4
+    assert len(stress.describe(steps, stress.SMALL).remarks) == 5
+    assert len(stress.describe([replace(STEP, times=10.0)], stress.SMALL).remarks) == 3
+    assert len(stress.describe([replace(STEP, times=10.0)], stress.LARGE).remarks) == 4
 
 
 def test_an_unknown_server_is_refused():
     with pytest.raises(ValueError, match="expected some of litserve"):
-        choose(["nobody"])
+        stress.choose(["nobody"])
 
 
 MINUTES = range(100)
@@ -113,16 +98,16 @@ MINUTES = range(100)
     ],
 )
 def test_what_grows_is_not_flat(values: list[float], is_flat: bool):
-    trend = find_trend("gateway", "ms", list(enumerate(values)))
+    trend = stress.find_trend("gateway", "ms", list(enumerate(values)))
     assert trend
     assert trend.is_flat == is_flat
-    assert find_trend("gateway", "ms", [(0.0, 1.0)] * 5) is None
+    assert stress.find_trend("gateway", "ms", [(0.0, 1.0)] * 5) is None
 
 
 def test_what_is_not_as_expected_is_counted():
-    pieces = draw_medley(200)
-    assert {piece.kind for piece in pieces} == set(SHARES)
-    diary = Diary(pieces)
+    pieces = stress.draw_medley(200)
+    assert {piece.kind for piece in pieces} == set(stress.SHARES)
+    diary = stress.Diary(pieces)
     for number, piece in enumerate(pieces):
         diary.keep(LoadReply(number, piece.status, 1.0, 0.1, 0.0))
     assert (diary.answers, diary.surprises) == (200, {})
@@ -132,8 +117,8 @@ def test_what_is_not_as_expected_is_counted():
 
 def test_slow_clients_and_those_who_leave_come_beside_the_load(server: Server):
     asked = threading.Event()
-    pieces = draw_medley(5)
-    with repeat(lambda: ask_badly(server.url, pieces), 0.01):
+    pieces = stress.draw_medley(5)
+    with stress.repeat(lambda: stress.ask_badly(server.url, pieces), 0.01):
         while len(server.asked) < 3:
             asked.wait(0.05)
     assert all(body["tgt_lang"] for _, body in server.asked)

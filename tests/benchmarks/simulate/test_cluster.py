@@ -12,15 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from benchmarks.__main__ import app
-from benchmarks.simulate.cluster import (
-    LanguageOutcome,
-    LanguagePart,
-    Planner,
-    Tally,
-    read_measured,
-    run,
-    summarize,
-)
+from benchmarks.simulate import cluster
 from benchmarks.simulate.scenario import HOUR_S, DayEntry, Scenario
 
 LONG = {"seconds": 200, "settle_s": 20}
@@ -50,11 +42,11 @@ def make(**parts: Any) -> Scenario:
     return Scenario.model_validate({"replica": replica, "stretch": stretch, **parts})
 
 
-def simulate(scenario: Scenario) -> LanguageOutcome:
-    return run(scenario, 1)[0]
+def simulate(scenario: Scenario) -> cluster.LanguageOutcome:
+    return cluster.run(scenario, 1)[0]
 
 
-def wait_ms(outcome: LanguageOutcome, service_ms: float) -> float:
+def wait_ms(outcome: cluster.LanguageOutcome, service_ms: float) -> float:
     assert outcome.latencies.mean_ms
     return outcome.latencies.mean_ms - service_ms
 
@@ -144,7 +136,9 @@ def test_rows_that_come_too_late_are_counted():
 
 def test_the_seed_decides_alone():
     scenario = make(traffic={"requests_per_s": 80, "tokens_spread": 0.5})
-    assert run(scenario, 1) == run(scenario, 1) != run(scenario, 2)
+    assert (
+        cluster.run(scenario, 1) == cluster.run(scenario, 1) != cluster.run(scenario, 2)
+    )
 
 
 def test_alike_traffic_needs_the_same_replicas_all_day():
@@ -157,7 +151,7 @@ def test_alike_traffic_needs_the_same_replicas_all_day():
         day=DAY,
         price=PRICE,
     )
-    (outcome,) = run(scenario, 1)
+    (outcome,) = cluster.run(scenario, 1)
     assert outcome.replicas == pytest.approx(outcome.most_replicas)
     assert outcome.gpu_hours == pytest.approx(outcome.most_replicas * 24 * 0.5)
     assert outcome.requests_per_s == pytest.approx(400, rel=0.03)
@@ -179,7 +173,7 @@ def test_replicas_follow_the_wave_with_serves_delays():
         day={**DAY, "moments": 24},
     )
     assert scenario.day
-    planner = Planner(scenario, scenario.day)
+    planner = cluster.Planner(scenario, scenario.day)
     parts = [part for hour in range(24) for part in planner.plan(hour)[1]]
     ready = [part.factor * part.replicas for part in parts]
     held = [part.held for part in parts]
@@ -191,8 +185,10 @@ def test_replicas_follow_the_wave_with_serves_delays():
     assert all(paid >= some for paid, some in zip(held, ready, strict=True))
 
 
-def make_tally(language: str, times: list[float], factor: float) -> Tally:
-    tally = Tally(LanguagePart(language, 1, 1, 1, 1, factor), seconds=10)
+def make_tally(language: str, times: list[float], factor: float) -> cluster.Tally:
+    tally = cluster.Tally(
+        cluster.LanguagePart(language, 1, 1, 1, 1, factor), seconds=10
+    )
     tally.latencies_s.extend(times)
     return tally
 
@@ -200,7 +196,7 @@ def make_tally(language: str, times: list[float], factor: float) -> Tally:
 def test_a_requests_weight_is_what_it_stands_for():
     scenario = make(traffic={"requests_per_s": 1}, day=DayEntry(moments=1))
     tallies = [make_tally("fr", [1, 1], 1), make_tally("ja", [3], 8)]
-    whole, french, _ = summarize(scenario, tallies)
+    whole, french, _ = cluster.summarize(scenario, tallies)
     assert whole.requests_per_s == pytest.approx(1)
     assert whole.latencies.mean_ms == pytest.approx(2600)
     assert whole.latencies.p50_ms == 3000
@@ -281,6 +277,6 @@ def test_loads_of_a_cluster_say_their_machines_and_batches(tmp_path: Path):
     entries = [{"load": FULL, "batch_fill": 3.9}, {"load": FULL, "machines": 2}]
     path = tmp_path / "ingress.json"
     path.write_text(json.dumps({"results": entries}), "utf-8")
-    one, two = read_measured(path)
+    one, two = cluster.read_measured(path)
     assert (one.mean_batch, one.replicas) == (3.9, None)
     assert (two.mean_batch, two.replicas) == (None, 2)
