@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -78,6 +78,7 @@ class Schema(BaseModel):
 
 
 Model = TypeVar("Model", bound=BaseModel)
+Answer = TypeVar("Answer", bound=Mapping[str, Any])
 PairsHook = Callable[[list[tuple[str, Any]]], Any]
 
 
@@ -295,6 +296,14 @@ def _find_unknown(
 def warn_of_unknown(schema: type[BaseModel], content: Mapping[str, Any]) -> list[str]:
     """A warning for each field that is ignored, or for the first of many."""
     return [f"{n}: {fault}" for n, fault in _find_unknown(schema, content).items()]
+
+
+def note_unknown(
+    answer: Answer, schema: type[BaseModel], content: Mapping[str, Any]
+) -> Answer:
+    """The answer, with such `warnings` if there are any."""
+    warnings = warn_of_unknown(schema, content)
+    return cast(Answer, {**answer, "warnings": warnings}) if warnings else answer
 
 
 def _validate(schema: type[Model], content: Mapping[str, Any]) -> Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NotRequired
 
 from flask import Blueprint, Response, after_this_request
 from pydantic import Field, RootModel
@@ -59,6 +60,7 @@ class GlossaryInfo(TypedDict):
     name: str
     created_at: str
     dictionaries: list[DictionaryInfo]
+    warnings: NotRequired[list[str]]
 
 
 class GlossaryList(TypedDict):
@@ -83,7 +85,10 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         reading = read_upload(glossaries, OurGlossary.__name__, _translate)
         for draft in reading.drafts:
             _check_languages(draft, service)
-        return _show(store(glossaries, reading, "/glossaries"))
+        shown = _show(store(glossaries, reading, "/glossaries"))
+        if reading.warnings:
+            shown["warnings"] = [*reading.warnings]
+        return shown
 
     @blueprint.get("/glossaries")
     @describe("All glossaries")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NotRequired, cast
 
 from flask import Blueprint
 from typing_extensions import TypedDict
@@ -10,14 +10,21 @@ from typing_extensions import TypedDict
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION, PATHS
 from gateway.api import Services
 from gateway.http.bodies import UploadBlueprint
+from gateway.http.request import request
 from gateway.openapi import LOOKING, Operation
-from gateway.schemas import ClassificationParameters, DetectionParameters
+from gateway.schemas import (
+    ClassificationParameters,
+    DetectionParameters,
+    Schema,
+    note_unknown,
+)
 
 
 class Captions(TypedDict):
     """One for each image and frame, in order."""
 
     captions: list[str]
+    warnings: NotRequired[list[str]]
 
 
 class Label(TypedDict):
@@ -31,6 +38,7 @@ class Labels(TypedDict):
     """The best first."""
 
     labels: list[Label]
+    warnings: NotRequired[list[str]]
 
 
 class Box(TypedDict):
@@ -56,6 +64,7 @@ class Objects(TypedDict):
     objects: list[Found]
     width: int
     height: int
+    warnings: NotRequired[list[str]]
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
@@ -81,7 +90,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
             if len(found) != row.frames:
                 raise ValueError(f"{len(found)} captions of {row.frames} frames")
             captions += found
-        return {"captions": captions}
+        return note_unknown(Captions(captions=captions), Schema, request.args)
 
     @classification.post(PATHS[CLASSIFICATION])
     @Operation(
@@ -94,7 +103,8 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     )
     def classify() -> Labels:
         (row,) = answer(CLASSIFICATION, ClassificationParameters, is_single=True)
-        return cast(Labels, row.content)
+        found = cast(Labels, row.content)
+        return note_unknown(found, ClassificationParameters, request.args)
 
     @detection.post(PATHS[DETECTION])
     @Operation(
@@ -107,6 +117,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     )
     def detect_objects() -> Objects:
         (row,) = answer(DETECTION, DetectionParameters, is_single=True)
-        return cast(Objects, row.content)
+        found = cast(Objects, row.content)
+        return note_unknown(found, DetectionParameters, request.args)
 
     return [*blueprints]

@@ -24,6 +24,7 @@ from gateway.schemas import (
     limit_identification,
     limit_translation,
     list_texts,
+    note_unknown,
     parse_identification,
     parse_translation,
     warn_of_unknown,
@@ -149,12 +150,8 @@ def _make_identification(services: Services) -> Blueprint:
             ]
             for guesses in service.identify(texts, call, languages)
         ]
-        answer: Identified = {
-            "languages": ranked if isinstance(given, list) else ranked[0]
-        }
-        if warnings := warn_of_unknown(IdentificationBody, fields):
-            answer["warnings"] = warnings
-        return answer
+        found = ranked if isinstance(given, list) else ranked[0]
+        return note_unknown(Identified(languages=found), IdentificationBody, fields)
 
     return blueprint
 

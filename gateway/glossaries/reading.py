@@ -30,7 +30,7 @@ from contract.languages import normalize_variant
 from contract.validation import list_faults
 from gateway.errors import MalformedRequest
 from gateway.glossaries.glossary import DictionaryDraft
-from gateway.schemas import Lower, Text, read_object, write_schema
+from gateway.schemas import Lower, Text, read_object, warn_of_unknown, write_schema
 from text.entries import (
     CONTROLS,
     MOST_TERM_BYTES,
@@ -150,6 +150,8 @@ class GlossaryContent:
 
     name: str | None
     drafts: tuple[DictionaryDraft, ...]
+    #: About fields that are unknown.
+    warnings: tuple[str, ...] = ()
 
 
 class GlossaryFault(Exception):
@@ -165,14 +167,16 @@ def read(upload: GlossaryUpload) -> GlossaryContent:
     """Raises GlossaryFault."""
     schema = SCHEMAS[upload.schema]
     try:
-        fields = schema.model_validate(_read_fields(upload))
+        content = _read_fields(upload)
+        fields = schema.model_validate(content)
     except MalformedRequest as error:
         raise GlossaryFault("body", "", error.detail) from error
     except ValidationError as error:
         raise _find_fault(schema, error) from error
     given = fields.model_dump()
     pairs = given.get("dictionaries", [given])
-    return GlossaryContent(given.get("name"), tuple(map(_read_draft, pairs)))
+    drafts, warnings = map(_read_draft, pairs), warn_of_unknown(schema, content)
+    return GlossaryContent(given.get("name"), tuple(drafts), tuple(warnings))
 
 
 def _find_fault(schema: type[BaseModel], error: ValidationError) -> GlossaryFault:
@@ -277,14 +281,14 @@ def read_answer(answer: bytes) -> GlossaryContent:
         DictionaryDraft(source, target, entries.read(size), count)
         for source, target, count, size in content["drafts"]
     ]
-    return GlossaryContent(content["name"], tuple(drafts))
+    return GlossaryContent(content["name"], tuple(drafts), tuple(content["warnings"]))
 
 
 def answer(upload: bytes) -> Iterable[bytes]:
     """Write the process's result."""
-    head, _, body = upload.partition(b"\n")
+    asked, _, body = upload.partition(b"\n")
     try:
-        schema, media, query = json.loads(head)
+        schema, media, query = json.loads(asked)
         found = read(GlossaryUpload(schema, media, query, body))
     except GlossaryFault as fault:
         return [json.dumps({"fault": fault.args}).encode()]
@@ -292,7 +296,8 @@ def answer(upload: bytes) -> Iterable[bytes]:
         [draft.source, draft.target, draft.entry_count, len(draft.entries)]
         for draft in found.drafts
     ]
-    line = json.dumps({"name": found.name, "drafts": drafts}).encode() + b"\n"
+    head = {"name": found.name, "drafts": drafts, "warnings": found.warnings}
+    line = json.dumps(head).encode() + b"\n"
     return [line, *(draft.entries for draft in found.drafts)]
 
 
