@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from clients.bulk import FileJob, run_job
 from clients.captions import (
@@ -24,11 +23,13 @@ from clients.console import (
     NewNames,
     NoQuotes,
     SourceLanguage,
+    console,
+    show_errors,
     show_progress,
     show_remarks,
 )
 from clients.documents import DocumentJob
-from clients.errors import ClientError, ServerError
+from clients.errors import ServerError
 from clients.files import DOCUMENTS, TABLES, VIDEOS, find_sources, plan_translations
 from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
@@ -37,9 +38,6 @@ from clients.translations import TranslationJob, TranslationOptions, Translator
 from contract import variables
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-#: Results go to files; what is said goes past a pipe.
-console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
-
 
 Url = Annotated[str, typer.Option(help="Where the stack is.")]
 Key = Annotated[
@@ -169,8 +167,7 @@ def caption(
                 plan=plan,
                 captioner=Captioner(server, reading, sending),
                 is_overwrite=overwrite,
-            ),
-            "frames",
+            )
         )
 
 
@@ -219,7 +216,7 @@ def translate(
             requests_in_flight=requests_in_flight,
             is_overwrite=overwrite,
         )
-        _run(job, "texts")
+        _run(job)
 
 
 @app.command()
@@ -259,22 +256,18 @@ def document(
             documents_at_once=documents_at_once,
             is_overwrite=overwrite,
         )
-        _run(job, "documents")
+        _run(job)
 
 
-def _run(job: FileJob, unit: str) -> None:
+def _run(job: FileJob) -> None:
     try:
-        with show_progress(console, unit) as report:
-            counts, remarks = run_job(job, report)
-    except (KeyboardInterrupt, ServerError) as error:
+        with show_progress(job.unit) as report:
+            remarks = run_job(job, report)
+    except (KeyboardInterrupt, ServerError):
         if job.plan.journal.exists():
             console.print(f"Stopped, the same command goes on ({job.plan.journal}).")
-        if isinstance(error, ServerError):
-            raise
-        raise typer.Exit(130) from error
-    show_remarks(console, remarks)
-    if console.is_terminal:
-        console.print(f"{counts.answered} {unit} in {counts.seconds:.1f} s")
+        raise
+    show_remarks(remarks)
     if remarks.errors:
         raise typer.Exit(1)
 
@@ -284,14 +277,11 @@ def _connect(
     url: str, patience: RetryPolicy, connections: int, key: str, *, cacert: str
 ) -> Iterator[ApiClient]:
     """A client of the stack. Errors of the block are shown and end the command."""
-    try:
-        with ApiClient(url, patience, connections, key, cacert=cacert) as server:
-            yield server
-    except ClientError as error:
-        console.print(str(error), style="red")
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as error:
-        raise typer.Exit(130) from error
+    with (
+        show_errors(),
+        ApiClient(url, patience, connections, key, cacert=cacert) as server,
+    ):
+        yield server
 
 
 if __name__ == "__main__":

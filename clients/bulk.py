@@ -69,9 +69,9 @@ class Done:
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts of a run, without earlier ones."""
+    """The counts of a pipeline."""
 
-    #: Frames, texts or documents.
+    #: Frames or texts.
     answered: int
     requests: int
     seconds: float
@@ -328,6 +328,8 @@ class FileJob(ABC):
     #: Files that are there are replaced, and so is another job's journal.
     is_overwrite: bool = False
 
+    #: What it counts.
+    unit: ClassVar[str]
     #: Reads a line of the journal.
     events: ClassVar[TypeAdapter[Any]]
 
@@ -340,7 +342,7 @@ class FileJob(ABC):
         """Describe what the answers depend on beside the files."""
 
     @abstractmethod
-    def run(self, report: Report, journal: Journal) -> Counts:
+    def run(self, report: Report, journal: Journal) -> object:
         """Does what the journal does not have. Raises ClientError."""
 
     @abstractmethod
@@ -348,7 +350,7 @@ class FileJob(ABC):
         """Writes the result whose last source this is; may be called again."""
 
 
-def run_job(job: FileJob, report: Report) -> tuple[Counts, Remarks]:
+def run_job(job: FileJob, report: Report) -> Remarks:
     """Does what is missing, writes all files. Returns a sentence for each file that is broken
     and for what a file has lost. Raises ClientError, keeps the journal."""
     existing = job.plan.find_existing()
@@ -373,11 +375,11 @@ def run_job(job: FileJob, report: Report) -> tuple[Counts, Remarks]:
                 remarks[event.source] = job.publish(journal, event.source)
             report(event, share)
 
-        counts = job.run(write, journal)
+        job.run(write, journal)
         journal.remove()
         broken = [error for _, error in sorted(journal.errors.items())]
         said = [each for _, each in sorted(remarks.items())]
         errors = [*broken, *(line for each in said for line in each.errors)]
         warnings = [line for each in said for line in each.warnings]
         written = [path for each in said for path in each.written]
-        return counts, Remarks(errors, warnings, written)
+        return Remarks(errors, warnings, written)

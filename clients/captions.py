@@ -240,6 +240,7 @@ class CaptionJob(bulk.FileJob):
     plan: CaptionPlan
     captioner: Captioner
 
+    unit: ClassVar[str] = "frames"
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(CaptionAnswer | VideoEnd)
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""The options and the progress bar that the commands for many files share."""
+"""The options, the progress bar and the errors of the commands for many files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from clients.bulk import Event, Remarks, Report
+from clients.errors import ClientError
+
+#: Results go to files; what is said goes past a pipe.
+console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 SourceLanguage = Annotated[
     str | None,
@@ -45,8 +49,9 @@ EveryFrame = Annotated[
 
 
 @contextmanager
-def show_progress(console: Console, unit: str) -> Iterator[Report]:
-    """A bar that moves with each answer; nothing if this is not a terminal."""
+def show_progress(unit: str) -> Iterator[Report]:
+    """A bar that moves with each answer, and the count at the end; nothing if this is not a
+    terminal."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn()),
         *(TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()),
@@ -67,9 +72,11 @@ def show_progress(console: Console, unit: str) -> Iterator[Report]:
             )
 
         yield report
+    if console.is_terminal:
+        console.print(f"{count} {unit} in {time.monotonic() - began:.1f} s")
 
 
-def show_remarks(console: Console, remarks: Remarks) -> None:
+def show_remarks(remarks: Remarks) -> None:
     """Shows remarks on files, what is wrong in red, and names what was written."""
     for path in remarks.written:
         console.print(f"{path} is written.")
@@ -77,3 +84,17 @@ def show_remarks(console: Console, remarks: Remarks) -> None:
         console.print(warning, style="yellow")
     for error in remarks.errors:
         console.print(error, style="red")
+
+
+@contextmanager
+def show_errors(*others: type[Exception], stopped: str = "") -> Iterator[None]:
+    """Shows an error, and ends the command with 1; with 130 after Ctrl-C, which `stopped`
+    explains."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        console.print(stopped, end="\n" if stopped else "")
+        raise typer.Exit(130) from error
+    except (ClientError, *others) as error:
+        console.print(str(error), style="red")
+        raise typer.Exit(1) from error

@@ -5,7 +5,6 @@ several at a time.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from mmap import ACCESS_READ, mmap
@@ -85,6 +84,7 @@ class DocumentJob(bulk.FileJob):
     #: The warnings of translations that are there.
     warnings: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
+    unit: ClassVar[str] = "documents"
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(DocumentUpload | DocumentEnd)
 
     def describe(self) -> bulk.Origin:
@@ -98,8 +98,7 @@ class DocumentJob(bulk.FileJob):
     def check(self) -> None:
         Translator(self.server, self.wanted).check()
 
-    def run(self, report: bulk.Report, journal: bulk.Journal) -> bulk.Counts:
-        began = time.perf_counter()
+    def run(self, report: bulk.Report, journal: bulk.Journal) -> None:
         self._remember(journal)
         ended = journal.done.ended
         missing = [n for n in range(len(self.sources)) if n not in ended]
@@ -120,7 +119,6 @@ class DocumentJob(bulk.FileJob):
                 # A stopped run's uploads need no second one then.
                 if isinstance(item, tuple) and isinstance(item[0], DocumentUpload):
                     journal.append(item[0])
-        return bulk.Counts(len(missing), 0, time.perf_counter() - began)
 
     def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         """Deletes the document on the stack: it is here, and the journal knows."""

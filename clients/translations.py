@@ -236,6 +236,7 @@ class TranslationJob(bulk.FileJob):
     translator: Translator
     requests_in_flight: int = 16
 
+    unit: ClassVar[str] = "texts"
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(TranslationAnswer | bulk.End)
 
     def describe(self) -> bulk.Origin:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import catalog
 from catalog import CPU, Catalog, CatalogError, Model, checkpoint
@@ -20,10 +17,12 @@ from clients.console import (
     NewNames,
     NoQuotes,
     SourceLanguage,
+    console,
+    show_errors,
     show_progress,
     show_remarks,
 )
-from clients.errors import ClientError, InputError
+from clients.errors import InputError
 from clients.frames import Every, VideoOptions
 from clients.tables import name_columns
 from contract import variables
@@ -39,8 +38,6 @@ from ray_backend.deployment import has_gpus
 from text.errors import LanguageNotServed
 from text.options import AUTO, TAGS, TranslationRequest, read_source, read_target
 
-#: Results go to files; what is said goes past a pipe.
-console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 _warn = partial(console.print, style="yellow")
 
 
@@ -121,7 +118,7 @@ def command(
 ) -> None:
     """Translate or caption files in bulk, with the map's models and without a stack. To
     continue a run that was stopped, repeat the command."""
-    with _explaining_errors():
+    with show_errors(CatalogError, LanguageNotServed, ModelError, stopped=STOPPED):
         models = catalog.load(
             catalog.ROOT / variables.MAP.read(),
             gpus=None,
@@ -136,7 +133,6 @@ def command(
                 reading=VideoOptions(Every.parse(every)),
                 is_full_size=full_size,
                 model=models.tasks[CAPTIONING],
-                cache=checkpoint.default_cache(),
             )
         else:
             request = read_request(models, target, language, kind or "text")
@@ -146,13 +142,12 @@ def command(
                 columns=name_columns(column or (), into or (), request.target),
                 has_quotes=not no_quotes,
                 model=models.route(TRANSLATION, request.model_target),
-                cache=checkpoint.default_cache(),
             )
         sources = find(source, job.kind)
         job.check(sources)
         cluster = None if address is None else find_cluster(address)
         if cluster is None:
-            checkpoint.prepare(job.model, job.cache)
+            checkpoint.prepare(job.model, checkpoint.default_cache())
         elif job.model.is_on_gpu and not has_gpus(cluster.machines):
             _warn("The cluster has no GPU: the model runs on the CPU.")
             job.model = replace(job.model, devices=(CPU,))  # as `deploy` does
@@ -162,18 +157,16 @@ def command(
             pool = fitting
         with (
             connect(pool, _warn, cluster) as executor,
-            show_progress(console, job.unit) as report,
+            show_progress(job.unit) as report,
         ):
             totals = run(
                 *(job, sources, executor.run),
                 report=report,
-                say=partial(show_remarks, console),
+                say=show_remarks,
                 is_overwrite=overwrite,
             )
         if totals.skipped:
             console.print(f"{totals.skipped} results were there already")
-        if console.is_terminal:
-            console.print(f"{totals.count} {job.unit}")
         if totals.failed:
             raise typer.Exit(1)
 
@@ -225,15 +218,3 @@ def _read_format(models: Catalog, kind: str | None) -> SubtitleFormat:
             f"--format {kind}: expected {', '.join(SubtitleFormat)} for captions"
         )
     return SubtitleFormat(kind or SubtitleFormat.JSONL)
-
-
-@contextmanager
-def _explaining_errors() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        console.print(STOPPED)
-        raise typer.Exit(130) from error
-    except (ClientError, CatalogError, LanguageNotServed, ModelError) as error:
-        console.print(str(error), style="red")
-        raise typer.Exit(1) from error

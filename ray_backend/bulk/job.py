@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -42,19 +43,18 @@ from text.errors import SentenceRefused, TextError
 from text.langid import Identifier
 from text.options import TranslationRequest
 
-#: Chunks whose results are written at once: an object store takes its time for each.
-_WRITTEN_AT_ONCE = 16
 _OPTIONS, _FAILED = f"{KEPT}/options.json", f"{KEPT}/failed"
 #: A part of a file, or several small files. A worker sorts and packs the sentences of one.
 MOST_TEXTS, MOST_CHARACTERS, _MOST_FILES = 4096, 1 << 20, 256
-#: Small files are read at once, so that an object store is not waited for.
-_READ_AT_ONCE, _SMALL_BYTES = 16, 1 << 20
+#: Small files are read at once, and results written: an object store takes its time for each.
+_AT_ONCE, _SMALL_BYTES = 16, 1 << 20
 _DEADLY_TEXT = TextReply(None, error="each worker that translated this text has ended")
 _DEADLY_VIDEO = "each worker that captioned this video has ended"
 _ANSWERS = TypeAdapter(TranslationAnswer)
 #: While one batch is in the model, the next one is read.
 _SENDING = captions.Sending(requests_in_flight=2)
 
+Item, Outcome = TypeVar("Item"), TypeVar("Outcome")
 #: A loaded model: an answer for each text, or for each video.
 Answerer = Callable[[Sequence[Any]], Sequence[Any]]
 #: The captions of a video and its end; or the machine that does not see the file.
@@ -124,7 +124,6 @@ class _Job:
 
     store: Store
     model: Model
-    cache: Path
 
 
 @dataclass(kw_only=True)
@@ -168,7 +167,7 @@ class BulkTranslation(_Job):
 
     def load(self) -> Callable[[], Answerer]:
         """The function that loads the model. It goes to every worker."""
-        return partial(load_translator, self.model, self.cache, self.request)
+        return partial(load_translator, self.model, self.request)
 
     def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
         """Read the files in parts, which depend on each file alone, so that another run
@@ -249,16 +248,12 @@ class BulkTranslation(_Job):
 
     def _split_all(self, sources: Sequence[Source]) -> Iterator[FilePart]:
         """The parts of all files in order. Small files are read several at once."""
-        waiting: deque[Callable[[], Iterable[FilePart]]] = deque()
-        with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
-            for source in sources:
-                split = partial(self._split, source)
-                is_small = source.size_bytes <= _SMALL_BYTES
-                waiting.append(pool.submit(list, split()).result if is_small else split)
-                if len(waiting) > _READ_AT_ONCE:
-                    yield from waiting.popleft()()
-            for take in waiting:
-                yield from take()
+
+        def split(source: Source) -> Iterable[FilePart]:
+            parts = self._split(source)
+            return [*parts] if source.size_bytes <= _SMALL_BYTES else parts
+
+        return chain.from_iterable(_map_at_once(split, sources))
 
     def _split(self, source: Source) -> Iterator[FilePart]:
         """The parts of a file, at least one."""
@@ -305,9 +300,9 @@ class LocalModel:
         return captions
 
 
-def load_translator(model: Model, cache: Path, request: TranslationRequest) -> Answerer:
+def load_translator(model: Model, request: TranslationRequest) -> Answerer:
     """Loads a model, in the process that is to run it."""
-    handler = load_handler(model, cache)
+    handler = load_handler(model, checkpoint.default_cache())
     if not isinstance(handler, TranslationHandler):
         raise TypeError(f"{model.name} translates no texts")
     identifier = Identifier(handler.sources)
@@ -367,7 +362,7 @@ class BulkCaptioning(_Job):
 
     def load(self) -> Callable[[], Answerer]:
         options = self.reading, self.is_full_size
-        return partial(load_captioner, self.model, self.cache, *options)
+        return partial(load_captioner, self.model, *options)
 
     def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
         """Only names: a video is read where it is captioned."""
@@ -396,11 +391,9 @@ class BulkCaptioning(_Job):
         yield PartWritten(0, part, count, Remarks(errors), len(errors))
 
 
-def load_captioner(
-    model: Model, cache: Path, reading: VideoOptions, is_full_size: bool
-) -> Answerer:
+def load_captioner(model: Model, reading: VideoOptions, is_full_size: bool) -> Answerer:
     """Loads a model, in the process that is to run it."""
-    local = LocalModel(load_handler(model, cache))
+    local = LocalModel(load_handler(model, checkpoint.default_cache()))
     found = None if is_full_size else checkpoint.find_input_size(model)
     size = FrameSize(found.height, found.width) if found else None
     captioner = captions.Captioner(local, replace(reading, size=size), _SENDING)
@@ -435,8 +428,6 @@ class RunTotals:
 
     #: Results that were there before.
     skipped: int
-    #: Texts or frames.
-    count: int = 0
     #: Texts without a result, and files without one.
     failed: int = 0
 
@@ -469,7 +460,6 @@ def run(
         for written in _write_all(job, chunks, check):
             behind += written.part.share * written.part.source.size_bytes
             report(written, min(1.0, behind / whole))
-            totals.count += written.count
             totals.failed += written.failed
             say(written.remarks)
         check()
@@ -532,21 +522,26 @@ def _write_all(
 ) -> Iterator[PartWritten]:
     """Writes several chunks at once. `check` raises OutputError if another run writes there."""
 
-    def write(chunk: Chunk, answers: Sequence[Any]) -> list[PartWritten]:
+    def write(answered: tuple[Chunk, Sequence[Any]]) -> list[PartWritten]:
         check()
-        reports = [*job.write(chunk, answers)]
+        reports = [*job.write(*answered)]
         if any(report.failed for report in reports):
             with job.store.create(_FAILED):
                 pass
         return reports
 
-    written: deque[Future[list[PartWritten]]] = deque()
-    with ThreadPoolExecutor(_WRITTEN_AT_ONCE) as pool:
-        for chunk, answers in chunks:
-            written.append(pool.submit(write, chunk, answers))
-            while written and (
-                written[0].done() or len(written) > 2 * _WRITTEN_AT_ONCE
-            ):
-                yield from written.popleft().result()
-        for future in written:
-            yield from future.result()
+    return chain.from_iterable(_map_at_once(write, chunks))
+
+
+def _map_at_once(
+    function: Callable[[Item], Outcome], items: Iterable[Item]
+) -> Iterator[Outcome]:
+    """What `function` returns for each item, in order, with several calls at once."""
+    waiting: deque[Future[Outcome]] = deque()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            while waiting and (waiting[0].done() or len(waiting) > _AT_ONCE):
+                yield waiting.popleft().result()
+        for future in waiting:
+            yield future.result()

@@ -31,7 +31,7 @@ def run(
         if len(kept) == stop_after:
             raise Stop
 
-    return run_job(job, report)[1], events
+    return run_job(job, report), events
 
 
 def read_files(job: FileJob) -> dict[str, bytes]:

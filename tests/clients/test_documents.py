@@ -160,7 +160,7 @@ def test_a_document_that_the_stack_loses_is_told(stack, server, folder):
         if isinstance(event, DocumentUpload):
             stack.documents.clear()
 
-    _, outcome = run_job(make_job(server, ["in/a.docx"], "out/"), report)
+    outcome = run_job(make_job(server, ["in/a.docx"], "out/"), report)
     assert outcome.errors == ["in/a.docx: 404 There is no such document."]
 
 

@@ -9,16 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import (
-    AnswerEvent,
-    Counts,
-    End,
-    FileJob,
-    Journal,
-    Remarks,
-    Report,
-    run_job,
-)
+from clients.bulk import AnswerEvent, End, FileJob, Journal, Remarks, Report, run_job
 from clients.errors import ClientError
 from clients.files import OutputPlan, Source, write_whole
 from tests.durability.running import Diary
@@ -39,6 +30,7 @@ class Said(AnswerEvent):
 class SayJob(FileJob):
     diary: Diary
 
+    unit: ClassVar[str] = "texts"
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(Said | End)
 
     def check(self) -> None:
@@ -47,7 +39,7 @@ class SayJob(FileJob):
     def describe(self) -> Mapping[str, Any]:
         return {}
 
-    def run(self, report: Report, journal: Journal) -> Counts:
+    def run(self, report: Report, journal: Journal) -> None:
         for number, texts in enumerate(TEXTS):
             if number in journal.done.ended:
                 continue
@@ -56,7 +48,6 @@ class SayJob(FileJob):
                 report(Said(number, text.upper()), 0)
                 self.diary.tell("kept", text)
             report(End(number), 0)
-        return Counts(0, 0, 0)
 
     def publish(self, journal: Journal, ended: int) -> Remarks:
         with write_whole(self.plan.find_file(ended)) as file:

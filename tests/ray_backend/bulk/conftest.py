@@ -16,6 +16,7 @@ import pytest
 import ray
 
 from catalog import Model, TranslationSection
+from clients.bulk import Event
 from clients.tables import name_columns
 from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
 from ray_backend.bulk.executor import BulkWorker, RayExecutor, WorkerPool
@@ -129,6 +130,8 @@ class Bench:
     handler: Shouting = field(default_factory=Shouting)
     errors: list[str] = field(default_factory=list)
     shares: list[float] = field(default_factory=list)
+    #: The texts or frames of the last run.
+    count: int = 0
     most_texts: int = 4
 
     def write(self, name: str, content: str | bytes) -> Path:
@@ -156,7 +159,6 @@ class Bench:
             has_quotes=True,
             request=REQUEST,
             model=MODEL,
-            cache=self.results / "cache",
             most_texts=self.most_texts,
         )
 
@@ -186,10 +188,15 @@ class Bench:
                 if number == stop_after:
                     raise Stop
 
+        def report(event: Event, share: float) -> None:
+            self.count += event.size
+            self.shares.append(share)
+
+        self.count = 0
         found = find(source or self.locate_sources(), job.kind)
         return run(
             *(job, found, execute),
-            report=lambda _, share: self.shares.append(share),
+            report=report,
             say=lambda remarks: self.errors.extend(remarks.errors),
             is_overwrite=is_overwrite,
         )
