@@ -20,6 +20,7 @@ from clients.captions import (
 from clients.console import (
     ColumnNames,
     EveryFrame,
+    FullSize,
     NewNames,
     NoQuotes,
     SourceLanguage,
@@ -131,13 +132,7 @@ def caption(
             help="Frames per request. auto: 32, fewer where they are over 8 MiB."
         ),
     ] = "auto",
-    full_size: Annotated[
-        bool,
-        typer.Option(
-            "--full-size",
-            help="Send frames as they are, not scaled to what the model takes.",
-        ),
-    ] = False,
+    full_size: FullSize = False,
     requests_in_flight: RequestsInFlight = 8,
     attempts: Attempts = 10,
     timeout_s: TimeoutS = 120,
@@ -165,7 +160,8 @@ def caption(
             CaptionJob(
                 sources=found,
                 plan=plan,
-                captioner=Captioner(server, reading, sending),
+                url=server.url,
+                captioner=Captioner(server.caption, reading, sending),
                 is_overwrite=overwrite,
             )
         )

@@ -195,22 +195,6 @@ class Journal:
                 self.errors[event.source] = event.error
 
 
-def walk(
-    sources: Sequence[Source],
-    done: Done,
-    read: Callable[[int, Source], Iterator[tuple[Item, float]]],
-) -> Iterator[tuple[Item, float]]:
-    """Yield the items that `read` finds in each file that is not done, with the share of
-    all files' bytes before it instead of the share of its own file."""
-    total = sum(source.size_bytes for source in sources) or 1
-    behind = 0
-    for number, source in enumerate(sources):
-        if number not in done.ended:
-            for item, part in read(number, source):
-                yield item, (behind + part * source.size_bytes) / total
-        behind += source.size_bytes
-
-
 def pack(
     items: Iterable[Item],
     measure: Callable[[Item], tuple[int, int]],
@@ -242,17 +226,18 @@ class Pipeline(Generic[Question]):
 
     def __init__(
         self,
-        events: Iterator[tuple[Question | End, float]],
+        read: Callable[[int, threading.Event], Iterator[tuple[Question | End, float]]],
         ask: Callable[[Question], AnswerEvent],
         in_flight: int,
-        stopping: threading.Event,
     ) -> None:
-        self._events = events
+        """`read` finds what to ask in the file of this number until that is stopped, with the
+        share of the file before it."""
+        self._find = read
         self._ask = ask
         self._reading, self._asking = threading.Lock(), threading.Semaphore(in_flight)
         # Half of the slots are for those that wait for a slow one before them or to be sent.
         self._slots = threading.Semaphore(2 * in_flight)
-        self._stopping = stopping
+        self._stopping = threading.Event()
         self._ordered: SimpleQueue[tuple[Future[Event], float] | None] = SimpleQueue()
         # Daemons: a run that stops does not wait for answers.
         self._threads = [
@@ -260,9 +245,11 @@ class Pipeline(Generic[Question]):
             for _ in range(2 * in_flight)
         ]
 
-    def follow(self, report: Report) -> Counts:
-        """Reports all answers and ends. Raises what reading, asking and `report` raise."""
+    def follow(self, sources: Sequence[Source], done: Done, report: Report) -> Counts:
+        """Reports all answers and ends of the files that are not done. Raises what reading,
+        asking and `report` raise."""
         began = time.perf_counter()
+        self._events = self._read_all(sources, done)
         answered = requests = 0
         for thread in self._threads:
             thread.start()
@@ -281,6 +268,18 @@ class Pipeline(Generic[Question]):
             with self._reading:  # nobody reads any more
                 pass
         return Counts(answered, requests, time.perf_counter() - began)
+
+    def _read_all(
+        self, sources: Sequence[Source], done: Done
+    ) -> Iterator[tuple[Question | End, float]]:
+        """What to ask, each with the share of all files' bytes before it."""
+        total = sum(source.size_bytes for source in sources) or 1
+        behind = 0
+        for number, source in enumerate(sources):
+            if number not in done.ended:
+                for event, part in self._find(number, self._stopping):
+                    yield event, (behind + part * source.size_bytes) / total
+            behind += source.size_bytes
 
     def _work(self) -> None:
         while self._slots.acquire() and self._run_next():

@@ -8,13 +8,13 @@ import html
 import json
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import TypeAdapter
 
@@ -31,23 +31,14 @@ from clients.files import (
     write_whole,
 )
 from clients.frames import Batch, Prebatch, VideoOptions, pack_frames
-from clients.server import ApiClient
+from clients.server import ApiClient, Body
 
 if TYPE_CHECKING:
     from clients.decoding import FrameReader
 
 
-class CaptionModel(Protocol):
-    """A model that captions frames."""
-
-    @property
-    def url(self) -> str:
-        """The URL of the model; empty in this process."""
-
-    def caption(
-        self, body: Sequence[bytes | memoryview], frames: int, /
-    ) -> Sequence[str]:
-        """The caption of each frame of an array. Raises ServerError."""
+#: Returns the caption of each frame of an array of so many frames. Raises ServerError.
+CaptionFrames = Callable[[Body, int], Sequence[str]]
 
 
 class Mode(StrEnum):
@@ -101,7 +92,7 @@ def caption_video(
         elif isinstance(event, bulk.End) and event.error:
             raise VideoError(event.error)
 
-    captioner = Captioner(server, reading, sending)
+    captioner = Captioner(server.caption, reading, sending)
     return captions, captioner.run(find_sources([str(path)], VIDEOS), report)
 
 
@@ -119,7 +110,7 @@ def check_decoder() -> None:
 class Captioner:
     """Sends videos to a model, which is a server's unless it is in this process."""
 
-    server: CaptionModel
+    caption: CaptionFrames
     reading: VideoOptions
     sending: Sending
 
@@ -134,24 +125,22 @@ class Captioner:
         `report` raises."""
         from clients.decoding import FrameReader  # an extra
 
-        done, stopping = done or bulk.Done(), threading.Event()
+        done = done or bulk.Done()
 
         def read(
-            number: int, video: Source
+            number: int, stopping: threading.Event
         ) -> Iterator[tuple[Batch | bulk.End, float]]:
-            """Batches and the end, each with the share of the video before it."""
-            reader = FrameReader(video, self.reading, stopping)
+            reader = FrameReader(videos[number], self.reading, stopping)
             for batch in self._pack(number, reader, done.answered.get(number, 0)):
                 length_s = max(reader.length_s, reader.end_s)
                 yield batch, batch.times_s[-1] / length_s
             yield VideoEnd(number, reader.error, round(reader.end_s, 3)), 1.0
 
-        events = bulk.walk(videos, done, read)
-        in_flight = self.sending.requests_in_flight
-        return bulk.Pipeline(events, self._ask, in_flight, stopping).follow(report)
+        pipeline = bulk.Pipeline(read, self._ask, self.sending.requests_in_flight)
+        return pipeline.follow(videos, done, report)
 
     def _ask(self, batch: Batch) -> CaptionAnswer:
-        captions = self.server.caption(batch.body, len(batch.frames))
+        captions = self.caption(batch.body, len(batch.frames))
         return CaptionAnswer(batch.video, batch.frames, batch.times_s, tuple(captions))
 
     def _pack(self, number: int, reader: FrameReader, skip: int) -> Iterator[Batch]:
@@ -238,6 +227,7 @@ class CaptionJob(bulk.FileJob):
     """Videos, and who captions them."""
 
     plan: CaptionPlan
+    url: str
     captioner: Captioner
 
     unit: ClassVar[str] = "frames"
@@ -249,7 +239,7 @@ class CaptionJob(bulk.FileJob):
     def describe(self) -> bulk.Origin:
         reading = self.captioner.reading
         return {
-            "url": self.captioner.server.url,
+            "url": self.url,
             "every": asdict(reading.every),
             "size": asdict(reading.size) if reading.size else None,
         }

@@ -46,6 +46,13 @@ EveryFrame = Annotated[
         "--every", help="Take each N-th frame (10), or one each so often (1s, 0.5s)."
     ),
 ]
+FullSize = Annotated[
+    bool,
+    typer.Option(
+        "--full-size",
+        help="Take frames as they are, not scaled to what the model takes.",
+    ),
+]
 
 
 @contextmanager

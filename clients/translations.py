@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from clients import bulk
 from clients.errors import InputError, ServerError
-from clients.files import Source, write_whole
+from clients.files import write_whole
 from clients.server import ApiClient, ApiRequest
 from clients.tables import Cell, TextReply, TextTable
 from contract.tasks import PATHS, TRANSLATION
@@ -251,10 +251,9 @@ class TranslationJob(bulk.FileJob):
 
     def run(self, report: bulk.Report, journal: bulk.Journal) -> bulk.Counts:
         done = journal.done
-        stopping = threading.Event()
 
         def read(
-            number: int, _: Source
+            number: int, stopping: threading.Event
         ) -> Iterator[tuple[_Question | bulk.End, float]]:
             table = self.tables[number]
             answered = done.answered.get(number, 0)
@@ -263,9 +262,8 @@ class TranslationJob(bulk.FileJob):
                 yield (number, packed), table.share
             yield bulk.End(number, table.error), 1.0
 
-        events = bulk.walk(self.sources, done, read)
-        pipeline = bulk.Pipeline(events, self._ask, self.requests_in_flight, stopping)
-        return pipeline.follow(report)
+        pipeline = bulk.Pipeline(read, self._ask, self.requests_in_flight)
+        return pipeline.follow(self.sources, done, report)
 
     def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         def list_answers() -> Iterator[TranslationAnswer]:

@@ -52,7 +52,10 @@ def make_job(
     return CaptionJob(
         sources=videos,
         plan=plan_captions(videos, output, kind),
-        captioner=Captioner(server, VideoOptions(Every.parse(every), size), sending),
+        url=server.url,
+        captioner=Captioner(
+            server.caption, VideoOptions(Every.parse(every), size), sending
+        ),
         is_overwrite=is_overwrite,
     )
 

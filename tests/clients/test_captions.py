@@ -39,7 +39,7 @@ def run(
 ) -> tuple[Counts, list[tuple[Event, float]]]:
     """Counts, and what was reported."""
     events: list[tuple[Event, float]] = []
-    captioner = Captioner(server, READING, sending or Sending())
+    captioner = Captioner(server.caption, READING, sending or Sending())
     videos = find_sources([str(path) for path in paths], VIDEOS)
     summary = captioner.run(videos, lambda *event: events.append(event), done or Done())
     return summary, events
@@ -107,7 +107,7 @@ def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
     monkeypatch.setattr("clients.captions.pack_frames", count)
     fake.is_open.clear()
     sending = Sending(Mode.STREAM_SINGLE, requests_in_flight=3)
-    captioner = Captioner(server, READING, sending)
+    captioner = Captioner(server.caption, READING, sending)
     captioner.run(
         find_sources([str(clip)], VIDEOS), lambda *event: events.append(event)
     )
@@ -146,7 +146,7 @@ def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
 def test_a_refusal_ends_it_and_what_came_before_is_there(fake, server, clip):
     fake.will("answer", "answer", "invalid")
     events: list[tuple[Event, float]] = []
-    captioner = Captioner(server, READING, Sending(requests_in_flight=1))
+    captioner = Captioner(server.caption, READING, Sending(requests_in_flight=1))
     with pytest.raises(ServerError, match="422 Expected uint8"):
         captioner.run(
             find_sources([str(clip)], VIDEOS), lambda *event: events.append(event)
@@ -158,7 +158,7 @@ def test_whoever_reports_may_end_it(fake, server, clip):
     def report(*_):
         raise KeyboardInterrupt
 
-    captioner = Captioner(server, READING, Sending(Mode.STREAM_SINGLE))
+    captioner = Captioner(server.caption, READING, Sending(Mode.STREAM_SINGLE))
     with pytest.raises(KeyboardInterrupt):
         captioner.run(find_sources([str(clip)], VIDEOS), report)
     assert len(fake.arrays) < 100
