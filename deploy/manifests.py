@@ -4,7 +4,6 @@ gateway, and what Ray is to serve.
 
 from __future__ import annotations
 
-import hashlib
 import textwrap
 from pathlib import Path
 
@@ -12,13 +11,13 @@ import yaml
 
 import catalog
 from deploy.stack import ROOT, StackError
-from ray_backend.config import make_config
+from ray_backend.deployment import read_key, write_config
 from ray_backend.nodes import PORTS
 
 OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
 MAP, SERVE = "map.json", "serve.yaml"
 #: The address for requests on each of Ray's pods. A pod has its own address for it.
-_INGRESS = {"host": "0.0.0.0", "port": PORTS.ingress}
+_INGRESS = f"http://0.0.0.0:{PORTS.ingress}"
 _HEAD = """\
 # Written by `python -m deploy manifests`.
 apiVersion: ray.io/v1
@@ -32,23 +31,13 @@ spec:
 
 def write(overlay: Path, map_path: Path, key_file: Path, *, has_gpus: bool) -> None:
     """Write both files for the gateway's key. Raises CatalogError if the map cannot be used,
-    and StackError if a file cannot."""
+    DeploymentError if the key cannot, and StackError if a file cannot be written."""
     models = catalog.load(map_path, is_cluster=True)
+    key = read_key(key_file)
+    config = write_config(models, key=key, has_gpus=has_gpus, ingress=_INGRESS)
+    served = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     try:
-        digest = _digest(key_file)
-        config = make_config(models, key_digest=digest, has_gpus=has_gpus)
-        config |= {"http_options": _INGRESS}
-        served = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
         (overlay / MAP).write_text(models.frozen, "utf-8")
         (overlay / SERVE).write_text(_HEAD + textwrap.indent(served, "    "), "utf-8")
     except OSError as error:
         raise StackError(f"{error.filename}: {error.strerror}") from error
-
-
-def _digest(key_file: Path) -> str:
-    key = key_file.read_text("utf-8").strip()
-    if not key:
-        raise StackError(
-            f"{key_file}: expected the gateway's key, found an empty file."
-        )
-    return hashlib.sha256(key.encode()).hexdigest()

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import catalog
 from catalog import Catalog
 from catalog.display import load_catalog
 from contract import durable
-from deploy.stack import Stack, StackError
+from deploy.stack import Backend, Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend import deployment, nodes
 from ray_backend.deployment import Dashboard, DashboardError
@@ -65,7 +64,7 @@ class TorchServe:
     def bring_up(self, *, timeout_s: float) -> None:
         """Has what has been started run what the map says, and waits until it does."""
         with self._console.status("Waiting for TorchServe …"):
-            wait_for_torchserve(Supervision(self._stack), self._management)
+            wait_for(Supervision(self._stack), "torchserve", self._management.names)
         mend(self._desired, self._management, self._console)
         torchserve_display.show_progress(
             self._desired, self._management, self._console, timeout_s=timeout_s
@@ -76,17 +75,6 @@ class TorchServe:
         stack = self._stack
         models = load_catalog(stack.frozen_map, stack.model, self._console)
         return torchserve_display.show_states(models, self._management, self._console)
-
-
-def wait_for_torchserve(supervision: Supervision, management: Management) -> None:
-    """Returns when TorchServe answers. Raises TimeoutError if it does not start."""
-    for _ in attempts():
-        with suppress(ManagementError):
-            management.names()
-            return
-        if supervision.states()["torchserve"] == "FATAL":
-            break
-    raise TimeoutError("TorchServe did not start.")
 
 
 def mend(desired: Sequence[Desired], management: Management, console: Console) -> None:
@@ -129,7 +117,7 @@ class Cluster:
     def bring_up(self, *, timeout_s: float) -> None:
         node = self._stack.node
         with self._console.status("Waiting for Ray …"):
-            wait_for_ray(Supervision(self._stack), self._dashboard, node.address)
+            wait_for(Supervision(self._stack), "ray", self.find_machine)
         if node.head:
             return
         config = deployment.plan(
@@ -148,6 +136,12 @@ class Cluster:
         # A machine that has joined without a gateway knows no map.
         models = self._load(stack.frozen_map) if stack.is_door else None
         return deployment.show_states(models, self._dashboard, self._console)
+
+    def find_machine(self) -> None:
+        """Raises DashboardError if this machine is no part of the cluster."""
+        address = self._stack.node.address
+        if all(each.node_ip != address for each in self._dashboard.list_machines()):
+            raise DashboardError("the cluster does not know this machine")
 
     def _load(self, path: Path) -> Catalog:
         return catalog.load(path, model=self._stack.model, is_cluster=True)
@@ -187,20 +181,21 @@ def find_address(head: str) -> str:
         raise StackError(f"There is no way to {head}: {error.strerror}.") from error
 
 
-def wait_for_ray(supervision: Supervision, dashboard: Dashboard, address: str) -> None:
-    """Returns when this machine is part of the cluster. Raises TimeoutError if it does not
-    become that."""
+def wait_for(
+    supervision: Supervision, program: Backend, ask: Callable[[], object]
+) -> None:
+    """Returns when a program answers. Raises TimeoutError if it does not start."""
     said = ""
     for _ in attempts():
         try:
-            if any(each.node_ip == address for each in dashboard.list_machines()):
-                return
-            said = "the cluster does not know this machine"
-        except DashboardError as error:
+            ask()
+            return
+        except (DashboardError, ManagementError) as error:
             said = str(error)
-        if supervision.states()["ray"] == "FATAL":
+        if supervision.states()[program] == "FATAL":
             break
-    raise TimeoutError(f"Ray did not start: {said}")
+    name = {"ray": "Ray", "torchserve": "TorchServe"}[program]
+    raise TimeoutError(f"{name} did not start: {said}")
 
 
 def attempts() -> Iterator[None]:

@@ -216,11 +216,16 @@ def write_config(
 def read_key(path: Path) -> str:
     """The key that the gateway sends to replicas. Raises DeploymentError."""
     try:
-        return path.read_text("ascii").strip()
+        key = path.read_text("ascii").strip()
     except (OSError, ValueError) as error:
         raise DeploymentError(
             f"The gateway's key cannot be read from {path}: {error}"
         ) from error
+    if not key:
+        raise DeploymentError(
+            f"{path}: expected the gateway's key, found an empty file."
+        )
+    return key
 
 
 def compare(config: Mapping[str, Any], found: Mapping[str, Application]) -> list[str]:
@@ -264,7 +269,6 @@ def explain_unplaced(
 ) -> list[str]:
     """A line for each model with replicas that no machine takes: what one needs, what the
     machines have, and which of them have as many of its replicas as they may."""
-    have = "; ".join(map(describe_machine, machines))
     lines = []
     for name, model in ((name, each.model) for name, each in found.items()):
         if not model.unplaced:
@@ -275,9 +279,15 @@ def explain_unplaced(
         why = f" max_replicas_per_machine is {most}, and as many are on {', '.join(full)}."
         lines.append(
             f"{name}: {model.unplaced} of {model.wanted} replicas cannot be placed. "
-            f"Each needs {describe_resources(model.needs)}; {have}.{why if full else ''}"
+            f"{explain_needs(model.needs, machines)}{why if full else ''}"
         )
     return lines
+
+
+def explain_needs(needs: Mapping[str, float], machines: Sequence[Machine]) -> str:
+    """What each replica or worker needs, and what the machines have."""
+    have = "; ".join(map(describe_machine, machines))
+    return f"Each needs {describe_resources(needs)}; {have}."
 
 
 def explain_failed(found: Mapping[str, Application]) -> list[str]:

@@ -127,10 +127,11 @@ def read_address(text: str) -> str:
     return str(address)
 
 
-def read_head(text: str) -> str:
-    """The address and port of a head; the port may be left out. Raises ValueError."""
+def read_head(text: str, *, is_shared: bool = True) -> str:
+    """The address and port of a head, which other machines reach if it `is_shared`; the port
+    may be left out. Raises ValueError."""
     host, _, port = text.partition(":")
-    if read_address(host) == LOOPBACK:
+    if read_address(host) == LOOPBACK and is_shared:
         raise ValueError(
             f"a head at {LOOPBACK} is for one machine: start it with an address that "
             "others can reach"

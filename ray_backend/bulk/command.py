@@ -14,6 +14,7 @@ from clients.captions import SubtitleFormat
 from clients.console import (
     ColumnNames,
     EveryFrame,
+    FullSize,
     NewNames,
     NoQuotes,
     SourceLanguage,
@@ -77,13 +78,7 @@ def command(
     ] = None,
     no_quotes: NoQuotes = False,
     every: EveryFrame = "1",
-    full_size: Annotated[
-        bool,
-        typer.Option(
-            "--full-size",
-            help="Take frames as they are, not scaled to what the model takes.",
-        ),
-    ] = False,
+    full_size: FullSize = False,
     workers: Annotated[
         int | None,
         typer.Option(

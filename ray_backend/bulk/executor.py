@@ -21,14 +21,8 @@ import psutil
 from catalog import ROOT
 from clients.errors import ClientError, InputError
 from contract import variables
-from ray_backend.deployment import (
-    Dashboard,
-    DashboardError,
-    Machine,
-    describe_machine,
-    describe_resources,
-)
-from ray_backend.nodes import LOOPBACK, PORTS, Node, read_address
+from ray_backend.deployment import Dashboard, DashboardError, Machine, explain_needs
+from ray_backend.nodes import LOOPBACK, PORTS, Node, read_head
 
 if TYPE_CHECKING:
     from ray_backend.bulk.job import Answerer, Chunk
@@ -57,16 +51,16 @@ _CHUNKS_AT_ONCE = 2
 _MOST_DEATHS, _MOST_DEATHS_ALONE = 2, 5
 #: The number of times that each worker may end while it loads the model.
 _MOST_FAILED_LOADS = 10
-#: Without a cluster everything stays on the loopback interface, behind a token of its own.
+#: Without a cluster everything stays on the loopback interface, behind a token of its own,
+#: the same for each Ray of a process, which reads it once.
 _ALONE = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_enable_worker_prestart": "false",
     "RAY_prestart_worker_first_driver": "0",
 }
-#: The same for each Ray of a process, which reads it once.
-_TOKEN = secrets.token_hex(32)
 
 
 @dataclass(frozen=True)
@@ -87,11 +81,6 @@ class WorkerPool:
             needs[f"accelerator_type:{self.accelerator}"] = _TRACE
         return needs
 
-    def explain(self, machines: Sequence[Machine]) -> str:
-        """Explain the needs of a worker, and the machines."""
-        have = "; ".join(map(describe_machine, machines))
-        return f"Each needs {describe_resources(self.needs)}; {have}."
-
 
 @dataclass(frozen=True)
 class RayCluster:
@@ -110,9 +99,8 @@ class RayCluster:
 def find_cluster(head: str) -> RayCluster:
     """Asks the dashboard, because Ray would wait for minutes. Raises ClientError if it does not
     answer, does not know the token in `BABELGATE_RAY_TOKEN_FILE`, or lacks this machine."""
-    host, _, port = head.partition(":")
     try:
-        node = Node(read_address(host), ROOT, f"{host}:{int(port or PORTS.gcs)}")
+        node = Node(LOOPBACK, ROOT, read_head(head, is_shared=False))
     except ValueError as error:
         raise InputError(
             f"--address {head}: expected a head such as 10.0.0.1:{PORTS.gcs}"
@@ -148,7 +136,8 @@ def fit(pool: WorkerPool, machines: Sequence[Machine]) -> WorkerPool:
         for machine in machines
     )
     if places == 0:
-        raise InputError(f"no machine can take a worker. {pool.explain(machines)}")
+        said = explain_needs(pool.needs, machines)
+        raise InputError(f"no machine can take a worker. {said}")
     return replace(pool, size=min(pool.size, places))
 
 
@@ -305,7 +294,8 @@ class RayExecutor:
         else:
             if not any(call.is_placed for call in self._calls.values()):
                 kind = "room"
-                reason = f"other work has taken it. {self.pool.explain(free)}"
+                needs = explain_needs(self.pool.needs, free)
+                reason = f"other work has taken it. {needs}"
         self.note_stall(kind, reason, time.monotonic())
 
     def note_stall(self, kind: str, reason: str, now_s: float) -> None:
@@ -366,7 +356,7 @@ def connect(
                     f"{tempfile.gettempdir()}: too long for the sockets that Ray makes "
                     f"there; give a folder of at most {_LONGEST_FOLDER} bytes in TMPDIR"
                 )
-            os.environ.update(_ALONE, RAY_AUTH_TOKEN=_TOKEN)
+            os.environ |= _ALONE
             folder = tempfile.TemporaryDirectory(
                 prefix="bulk-", ignore_cleanup_errors=True
             )

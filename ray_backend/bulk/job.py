@@ -280,10 +280,9 @@ def _name_part(source: Source, number: int) -> str:
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model of this process, as a captioner asks it as well. Safe to share among threads."""
+    """A model of this process. Safe to share among threads."""
 
     handler: TaskHandler[Any]
-    url: str = ""
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, *bodies: bytes) -> list[Result]:
@@ -396,7 +395,8 @@ def load_captioner(model: Model, reading: VideoOptions, is_full_size: bool) -> A
     local = LocalModel(load_handler(model, checkpoint.default_cache()))
     found = None if is_full_size else checkpoint.find_input_size(model)
     size = FrameSize(found.height, found.width) if found else None
-    captioner = captions.Captioner(local, replace(reading, size=size), _SENDING)
+    reading = replace(reading, size=size)
+    captioner = captions.Captioner(local.caption, reading, _SENDING)
     return lambda sources: [caption_source(captioner, source) for source in sources]
 
 

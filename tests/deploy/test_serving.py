@@ -7,6 +7,7 @@ import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -20,8 +21,6 @@ from ray_backend.nodes import PORTS
 from tests.torchserve_backend.fakes import FakeManagement, runs, want
 from torchserve_backend.management import ManagementError
 
-MACHINE = Machine(node_ip="10.0.0.2", state="ALIVE")
-
 
 class FakeSupervision(Supervision):
     """Says how Ray and TorchServe are."""
@@ -31,24 +30,6 @@ class FakeSupervision(Supervision):
 
     def states(self) -> dict[str, str]:
         return dict.fromkeys(("ray", "torchserve"), self.state)
-
-
-class FakeDashboard(Dashboard):
-    """Says which machines there are, look by look; the last one stays."""
-
-    def __init__(self, *looks: tuple[Machine, ...] | Exception) -> None:
-        self.looks = list(looks)
-
-    def list_machines(self) -> tuple[Machine, ...]:
-        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
-        if isinstance(look, Exception):
-            raise look
-        return look
-
-
-@pytest.fixture
-def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
 
 
 def make_stack(folder: Path, offset: int = 0, **more: Any) -> Stack:
@@ -123,24 +104,22 @@ def test_the_counters_of_one_machine_are_all_that_there_are(
     assert environment.get("BABELGATE_METRICS_URL") == expected
 
 
-@pytest.mark.usefixtures("_hurried")
-def test_ray_is_waited_for_until_this_machine_is_there():
-    dashboard = FakeDashboard(DashboardError("away"), (), (MACHINE,))
-    serving.wait_for_ray(FakeSupervision(), dashboard, "10.0.0.2")
-    assert dashboard.looks == [(MACHINE,)]
+def test_a_program_is_waited_for_until_it_answers_or_was_given_up(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    looks: Any = [DashboardError("away"), ManagementError("not yet"), None]
+    ask = Mock(side_effect=looks)
+    serving.wait_for(FakeSupervision("STARTING"), "torchserve", ask)
+    assert ask.call_count == 3
+    with pytest.raises(TimeoutError, match="Ray did not start: away"):
+        serving.wait_for(FakeSupervision("FATAL"), "ray", Mock(side_effect=looks))
 
 
-@pytest.mark.usefixtures("_hurried")
-@pytest.mark.parametrize(
-    ("look", "said"),
-    [
-        pytest.param(DashboardError("no token"), "no token", id="no dashboard"),
-        pytest.param((), "does not know this machine", id="not among them"),
-    ],
-)
-def test_a_ray_that_does_not_start_says_why(look, said):
-    with pytest.raises(TimeoutError, match=f"Ray did not start: .*{said}"):
-        serving.wait_for_ray(FakeSupervision("FATAL"), FakeDashboard(look), "10.0.0.2")
+def test_a_machine_looks_for_itself_in_the_cluster(tmp_path: Path, monkeypatch):
+    machines = [Machine(node_ip="10.0.0.2", state="ALIVE")]
+    monkeypatch.setattr(Dashboard, "list_machines", lambda _: machines)
+    make_cluster(make_stack(tmp_path, address="10.0.0.2")).find_machine()
+    with pytest.raises(DashboardError, match="does not know this machine"):
+        make_cluster(make_stack(tmp_path, address="10.0.0.3")).find_machine()
 
 
 @pytest.mark.parametrize(
@@ -188,25 +167,6 @@ def test_a_stack_on_ray_asks_for_rays_ports(tmp_path: Path, monkeypatch):
     make_stack(tmp_path, 1000, address="10.0.0.2", is_door=False).check_ports()
     assert {(port + 1000, "10.0.0.2") for port in PORTS.fixed} < {*asked}
     assert (8777, "10.0.0.2") not in asked
-
-
-class SlowManagement(FakeManagement):
-    """Answers from the third time."""
-
-    def names(self) -> list[str]:
-        self.calls.append("names")
-        if len(self.calls) < 3:
-            raise ManagementError("not yet")
-        return []
-
-
-@pytest.mark.usefixtures("_hurried")
-def test_torchserve_is_waited_for_until_it_answers_or_was_given_up():
-    management = SlowManagement()
-    serving.wait_for_torchserve(FakeSupervision("STARTING"), management)
-    assert len(management.calls) == 3
-    with pytest.raises(TimeoutError, match="TorchServe did not start"):
-        serving.wait_for_torchserve(FakeSupervision("FATAL"), SlowManagement())
 
 
 def test_the_difference_is_mended_and_what_goes_is_named():

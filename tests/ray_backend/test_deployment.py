@@ -263,6 +263,9 @@ def test_serve_listens_where_the_gateway_asks(ingress: str, host: str, port: int
     assert "secret" not in str(config)
 
 
-def test_a_missing_key_is_told(tmp_path: Path):
+def test_a_missing_and_an_empty_key_are_told(tmp_path: Path):
     with pytest.raises(DeploymentError, match="cannot be read"):
+        deployment.read_key(tmp_path / "key")
+    (tmp_path / "key").write_text("\n")
+    with pytest.raises(DeploymentError, match="found an empty file"):
         deployment.read_key(tmp_path / "key")

@@ -48,16 +48,6 @@ from tests.ray_backend.bulk.conftest import (
 FUTURE_S = 2**33
 
 
-def test_files_of_any_size_are_translated(bench):
-    texts = fill(bench)
-    totals = bench.run()
-    check(bench, texts)
-    assert (totals.skipped, bench.count, totals.failed) == (0, 21, 0)
-    assert bench.shares == sorted(bench.shares)
-    assert bench.shares[-1] == pytest.approx(1.0)
-    assert max(map(len, bench.handler.batches)) == bench.most_texts
-
-
 def test_errors_of_an_unfinished_run_still_count(bench):
     bench.most_texts = 2
     bench.write("a.txt", "one\nbad two\n")
@@ -263,7 +253,7 @@ def make_job(
 
 
 def make_answerer(reader: Reader, job: BulkCaptioning) -> Answerer:
-    captioner = Captioner(LocalModel(reader), job.reading, Sending())
+    captioner = Captioner(LocalModel(reader).caption, job.reading, Sending())
 
     def answer(sources: Sequence[Source]) -> Sequence[VideoAnswer]:
         if reader.deadly & {source.path.name for source in sources}:

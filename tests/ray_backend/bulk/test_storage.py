@@ -100,9 +100,14 @@ def test_a_run_that_was_killed_goes_on_where_it_was(any_bench, stop_after):
     assert any_bench.count == 21 - done
 
 
-def test_a_repeated_run_does_nothing(any_bench):
+def test_files_of_any_size_are_translated_once(any_bench):
     texts = fill(any_bench)
-    any_bench.run()
+    totals = any_bench.run()
+    check(any_bench, texts)
+    assert (totals.skipped, any_bench.count, totals.failed) == (0, 21, 0)
+    assert any_bench.shares == sorted(any_bench.shares)
+    assert any_bench.shares[-1] == pytest.approx(1.0)
+    assert max(map(len, any_bench.handler.batches)) == any_bench.most_texts
     any_bench.handler.batches.clear()
     totals = any_bench.run()
     check(any_bench, texts)
