@@ -30,7 +30,7 @@ from clients.console import (
     show_remarks,
 )
 from clients.documents import DocumentJob
-from clients.errors import ServerError
+from clients.errors import ClientError, ServerError
 from clients.files import DOCUMENTS, TABLES, VIDEOS, find_sources, plan_translations
 from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
@@ -274,7 +274,7 @@ def _connect(
 ) -> Iterator[ApiClient]:
     """A client of the stack. Errors of the block are shown and end the command."""
     with (
-        show_errors(),
+        show_errors(ClientError),
         ApiClient(url, patience, connections, key, cacert=cacert) as server,
     ):
         yield server

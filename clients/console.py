@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from clients.bulk import Event, Remarks, Report
-from clients.errors import ClientError
 
 #: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
@@ -94,14 +93,14 @@ def show_remarks(remarks: Remarks) -> None:
 
 
 @contextmanager
-def show_errors(*others: type[Exception], stopped: str = "") -> Iterator[None]:
-    """Shows an error, and ends the command with 1; with 130 after Ctrl-C, which `stopped`
-    explains."""
+def show_errors(*errors: type[Exception], stopped: str = "") -> Iterator[None]:
+    """Shows an error of these types, and ends the command with 1; with 130 after Ctrl-C, which
+    `stopped` explains."""
     try:
         yield
     except KeyboardInterrupt as error:
         console.print(stopped, end="\n" if stopped else "")
         raise typer.Exit(130) from error
-    except (ClientError, *others) as error:
+    except errors as error:
         console.print(str(error), style="red")
         raise typer.Exit(1) from error

@@ -23,7 +23,7 @@ from clients.console import (
     show_progress,
     show_remarks,
 )
-from clients.errors import InputError
+from clients.errors import ClientError, InputError
 from clients.frames import Every, VideoOptions
 from clients.tables import name_columns
 from contract import variables
@@ -113,7 +113,8 @@ def command(
 ) -> None:
     """Translate or caption files in bulk, with the map's models and without a stack. To
     continue a run that was stopped, repeat the command."""
-    with show_errors(CatalogError, LanguageNotServed, ModelError, stopped=STOPPED):
+    errors = ClientError, CatalogError, LanguageNotServed, ModelError
+    with show_errors(*errors, stopped=STOPPED):
         models = catalog.load(
             catalog.ROOT / variables.MAP.read(),
             gpus=None,

@@ -54,7 +54,8 @@ _ANSWERS = TypeAdapter(TranslationAnswer)
 #: While one batch is in the model, the next one is read.
 _SENDING = captions.Sending(requests_in_flight=2)
 
-Item, Outcome = TypeVar("Item"), TypeVar("Outcome")
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 #: A loaded model: an answer for each text, or for each video.
 Answerer = Callable[[Sequence[Any]], Sequence[Any]]
 #: The captions of a video and its end; or the machine that does not see the file.
@@ -534,10 +535,10 @@ def _write_all(
 
 
 def _map_at_once(
-    function: Callable[[Item], Outcome], items: Iterable[Item]
-) -> Iterator[Outcome]:
+    function: Callable[[Item], Found], items: Iterable[Item]
+) -> Iterator[Found]:
     """What `function` returns for each item, in order, with several calls at once."""
-    waiting: deque[Future[Outcome]] = deque()
+    waiting: deque[Future[Found]] = deque()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for item in items:
             waiting.append(pool.submit(function, item))
