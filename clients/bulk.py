@@ -272,7 +272,7 @@ class Pipeline(Generic[Question]):
     def _read_all(
         self, sources: Sequence[Source], done: Done
     ) -> Iterator[tuple[Question | End, float]]:
-        """What to ask, each with the share of all files' bytes before it."""
+        """Yield what to ask, each with the share of all files' bytes before it."""
         total = sum(source.size_bytes for source in sources) or 1
         behind = 0
         for number, source in enumerate(sources):
@@ -327,7 +327,7 @@ class FileJob(ABC):
     #: Files that are there are replaced, and so is another job's journal.
     is_overwrite: bool = False
 
-    #: What it counts.
+    #: The things that it counts.
     unit: ClassVar[str]
     #: Reads a line of the journal.
     events: ClassVar[TypeAdapter[Any]]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from clients.decoding import FrameReader
 
 
-#: Returns the caption of each frame of an array of so many frames. Raises ServerError.
+#: Returns the captions of an array with this number of frames. Raises ServerError.
 CaptionFrames = Callable[[Body, int], Sequence[str]]
 
 

@@ -285,7 +285,7 @@ def explain_unplaced(
 
 
 def explain_needs(needs: Mapping[str, float], machines: Sequence[Machine]) -> str:
-    """What each replica or worker needs, and what the machines have."""
+    """Explain the needs of each replica or worker, and what the machines have."""
     have = "; ".join(map(describe_machine, machines))
     return f"Each needs {describe_resources(needs)}; {have}."
 

@@ -537,7 +537,7 @@ def _write_all(
 def _map_at_once(
     function: Callable[[Item], Found], items: Iterable[Item]
 ) -> Iterator[Found]:
-    """What `function` returns for each item, in order, with several calls at once."""
+    """Yield what `function` returns for each item, in order; calls run several at once."""
     waiting: deque[Future[Found]] = deque()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for item in items:
