@@ -50,10 +50,8 @@ def _read_settings() -> DocumentSettings:
         *(variables.DOCUMENTS, variables.GATEWAY_BIND),
         *(variables.DOCUMENTS_KEPT_S, variables.DOCUMENTS_AT_ONCE),
     )
-    given = {variable.name: variable.read() for variable in shared}
-    return DocumentSettings.model_validate(
-        given | {variables.DOCUMENTS.name: given[variables.DOCUMENTS.name] or None}
-    )
+    given = {variable.name: variable.read() or None for variable in shared}
+    return DocumentSettings.model_validate(given)
 
 
 def main() -> None:

@@ -36,16 +36,16 @@ FORMATS: tuple[Format, ...] = (
     *opendocument.FORMATS,
     epub.FORMAT,
 )
+_BY_SUFFIX = {suffix: each for each in FORMATS for suffix in each.suffixes}
 #: All endings of names, with their dots, in the order of the formats.
-SUFFIXES = tuple(suffix for each in FORMATS for suffix in each.suffixes)
+SUFFIXES = tuple(_BY_SUFFIX)
 
 
 def find_format(name: str) -> Format:
     """The format of a file by its name. Raises UnknownFormat, which names all endings."""
     ending = PurePath(name).suffix.lower()
-    for each in FORMATS:
-        if ending in each.suffixes:
-            return each
+    if ending in _BY_SUFFIX:
+        return _BY_SUFFIX[ending]
     known = ", ".join(SUFFIXES)
     shown = f"in {ending[:20]!r}" if ending else "without an ending"
     raise UnknownFormat(f"The file's name ends {shown}; expected one of {known}")
