@@ -118,8 +118,7 @@ _METADATA = ElementNames(
 
 
 def _plan(package: Package) -> Mapping[str, ElementNames]:
-    if package.read_start("mimetype").strip() != _MEDIA_TYPE:
-        raise DamagedDocument(f"Not what its name says: no mimetype {_MEDIA_TYPE}")
+    package.check_type(_MEDIA_TYPE)
     _check_encryption(package)
     texts = _Chapters()
     chapters = ElementNames(

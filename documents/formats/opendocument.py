@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from documents.errors import DamagedDocument, EncryptedDocument
+from documents.errors import EncryptedDocument
 from documents.formats.blocks import TITLE, Attributes, ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
 from documents.formats.format import Format
@@ -15,6 +15,7 @@ from documents.formats.fragments import (
     Slot,
     attribute,
     describe,
+    find,
     name_of,
     shorten,
 )
@@ -121,7 +122,10 @@ def _is_skipped(name: str, attributes: Attributes) -> bool:
 
 def _make_format(suffix: str, kind: str) -> Format:
     def plan(package: Package) -> Mapping[str, ElementNames]:
-        _check(package, kind)
+        package.check_type(_MEDIA_TYPE + kind)
+        for entry in package.list_elements(_MANIFEST, "manifest:file-entry"):
+            if find(entry, "manifest:encryption-data") is not None:
+                raise EncryptedDocument
         vocabularies = {"meta.xml": TITLE}
         for member in package.members:
             folder, _, name = member.filename.rpartition("/")
@@ -137,15 +141,6 @@ def _make_format(suffix: str, kind: str) -> Format:
         return vocabularies
 
     return make_package_format(suffix, _MEDIA_TYPE + kind, plan)
-
-
-def _check(package: Package, kind: str) -> None:
-    expected = _MEDIA_TYPE + kind
-    if package.read_start("mimetype") != expected:
-        raise DamagedDocument(f"Not what its name says: its mimetype is not {expected}")
-    for entry in package.list_elements(_MANIFEST, "manifest:file-entry"):
-        if any(name_of(child) == "manifest:encryption-data" for child in entry):
-            raise EncryptedDocument
 
 
 FORMATS = (

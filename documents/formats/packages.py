@@ -83,12 +83,13 @@ class Package:
         """Whether there is a member with this name."""
         return name in self.zip_file.NameToInfo
 
-    def read_start(self, name: str) -> str:
-        """The first hundred bytes of a member as text; empty if it is missing."""
-        if not self.has(name):
-            return ""
-        with self._unpack(name) as part:
-            return part.read(100).decode("ascii", "replace")
+    def check_type(self, expected: str) -> None:
+        """Raises DamagedDocument unless the member `mimetype` has this media type."""
+        if self.has("mimetype"):
+            with self._unpack("mimetype") as part:
+                if part.read(100).strip() == expected.encode():
+                    return
+        raise DamagedDocument(f"Not what its name says: no mimetype {expected}")
 
     def list_elements(self, name: str, wanted: str) -> Iterator[Element]:
         """The outermost elements with a short name in a member. A member that is missing

@@ -133,14 +133,6 @@ def test_the_readings_of_words_are_lost_with_a_warning():
     assert new.decode() == "<p>Das <b>Buch</b></p>"
 
 
-def test_a_page_may_begin_as_xml_and_have_control_characters():
-    page = (
-        b'<?xml version="1.0" encoding="utf-8"?>\n<html><p>a \x01b\x0bc\x7f</p></html>'
-    )
-    assert read("a.html", page) == ["a bc\x7f"]
-    assert translate("a.html", page, keep) == page
-
-
 def test_short_rows_of_markdown_do_not_fill_the_memory():
     """Half a kilobyte becomes 65,000 cells: one such table may be, and not hundreds."""
     rows = "|" + "a|" * 256 + "\n|" + "-|" * 256 + "\n" + "|b\n" * 256 + "\n"

@@ -6,15 +6,10 @@ import tracemalloc
 
 import pytest
 
-from documents.errors import DamagedDocument, DocumentTooLarge
+from documents.errors import DocumentTooLarge
 from documents.formats import csv
 from documents.formats.format import DocumentContext
 from tests.documents.formats.translating import read
-
-
-def test_a_quote_that_does_not_end_is_an_error():
-    with pytest.raises(DamagedDocument, match="row 2 does not end"):
-        read("a.csv", b'a,b\n1,"open\nand more\n')
 
 
 def test_a_row_that_does_not_end_is_an_error(monkeypatch):

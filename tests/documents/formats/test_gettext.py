@@ -93,27 +93,6 @@ def test_a_long_text_is_broken_where_its_source_is():
     assert max(map(len, added)) <= 79
 
 
-@pytest.mark.parametrize(
-    ("header", "new"),
-    [
-        (r"Language: fr", r"Language: de\n"),
-        (r"X: y", r"X: y\n" + '"\n"' + r"Language: de\n"),
-        (
-            r"X: \"" + '"\n"' + r"Language: fr\n",
-            r"X: \"Language: fr\n" + '"\n"' + r"Language: de\n",
-        ),
-        (
-            r"Lang" + '"\n"' + r"uage: fr\nX: y\n",
-            r"Language: de\n" + '"\n"' + r"X: y\n",
-        ),
-    ],
-    ids=["no end", "added to no end", "inside of a line", "a name on two lines"],
-)
-def test_a_line_of_the_header_may_be_anywhere(header, new):
-    written = translate("a.po", f'msgid ""\nmsgstr "{header}"\n'.encode(), keep)
-    assert written.startswith(f'msgid ""\nmsgstr ""\n"{new}"\n"Plural-Forms'.encode())
-
-
 @pytest.mark.parametrize("plural", ["n%0", "1/0", "n", "n+", "n*" * 600 + "1"])
 def test_plural_forms_that_cannot_be_worked_out_are_those_of_the_language(plural):
     header = HEADER.format("de", PLURALS.format(2, plural))
