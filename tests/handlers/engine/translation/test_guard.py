@@ -64,17 +64,14 @@ RIGHT: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(
-    ("text", "translated", "target", "fault"), FAULTS.values(), ids=FAULTS.keys()
+    ("text", "translated", "target", "fault"),
+    [*FAULTS.values(), *((*right, None) for right in RIGHT.values())],
+    ids=[*FAULTS, *RIGHT],
 )
-def test_a_fault_is_found(text: str, translated: str, target: str, fault: Fault):
+def test_a_fault_is_found_and_a_right_translation_has_none(
+    text: str, translated: str, target: str, fault: Fault | None
+):
     assert find_fault(text, translated, "en", target) is fault
-
-
-@pytest.mark.parametrize(
-    ("text", "translated", "target"), RIGHT.values(), ids=RIGHT.keys()
-)
-def test_a_right_translation_has_no_fault(text: str, translated: str, target: str):
-    assert find_fault(text, translated, "en", target) is None
 
 
 @pytest.mark.slow
