@@ -22,6 +22,7 @@ from rich.table import Table
 
 from benchmarks import report
 from benchmarks.report import Findings
+from clients.errors import ClientError
 from deploy.stack import ROOT, StackError
 
 QUESTIONS = Path(__file__).with_name("questions.yaml")
@@ -165,7 +166,7 @@ def _ask(name: str, answer: Answer, options: dict[str, Any]) -> None:
             if plot:
                 report.draw_charts(findings.charts, plot)
             has_failed |= findings.has_failed
-    except (StackError, ValueError, SubprocessError) as error:
+    except (StackError, ClientError, ValueError, SubprocessError) as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(1) from error
     if has_failed:

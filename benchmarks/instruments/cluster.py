@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -282,15 +283,16 @@ def suffer(
     cluster: NamespaceCluster, target: Target, happen: ClusterFault, name: str = ""
 ) -> FaultOutcome:
     """Lets a fault happen under load. Raises StackError if the cluster does not heal."""
-    with keep_asking(target, ask_within(LIMIT_MS)) as asked:
+    with keep_asking(target, ask_within(LIMIT_MS)) as replies:
         time.sleep(_BEFORE_S)
         began = time.monotonic()
         happen(cluster)
         healed_s = time.monotonic() - began
         time.sleep(_AFTER_S)
-    latencies = [one.latency_s - one.lag_s for one in asked.replies]
+    latencies = [one.latency_s - one.lag_s for one in replies]
+    failed = Counter(one.status for one in replies if not one.is_good)
     p50_ms, slowest_s = summarize_latencies(latencies).p50_ms, max(latencies, default=0)
-    return FaultOutcome(name, len(latencies), asked.failed, p50_ms, slowest_s, healed_s)
+    return FaultOutcome(name, len(latencies), failed, p50_ms, slowest_s, healed_s)
 
 
 def kill_replica(cluster: NamespaceCluster) -> None:

@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -368,35 +368,24 @@ _PAUSE_S = 0.05
 _JOIN_S = 60.0
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The answers that the clients got, complete once they have stopped."""
-
-    replies: list[LoadReply] = field(default_factory=list)
-
-    @property
-    def failed(self) -> Mapping[str, int]:
-        """The number of requests not answered with 200, by what they got."""
-        return Counter(one.status for one in self.replies if not one.is_good)
-
-
 @contextmanager
 def keep_asking(
     target: Target, manner: Manner, *, clients: int = 16
-) -> Iterator[Asked]:
-    """`clients` of them ask during the block, each with a pause after its answer."""
-    asked = Asked()
+) -> Iterator[list[LoadReply]]:
+    """`clients` of them ask during the block, each with a pause after its answer. The list is
+    complete once they have stopped."""
+    replies: list[LoadReply] = []
     stop = threading.Event()
 
     def keep(reply: LoadReply) -> float | None:
-        asked.replies.append(reply)
+        replies.append(reply)
         return None if stop.is_set() else reply.ended_s + _PAUSE_S
 
     run, arguments = Generator(target, manner).run, ([0.0] * clients, keep)
     thread = threading.Thread(target=run, args=arguments, daemon=True)
     thread.start()
     try:
-        yield asked
+        yield replies
     finally:
         stop.set()
         thread.join(_JOIN_S)

@@ -294,15 +294,12 @@ def _measure(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode()) - len('""')
 
 
-def _read_shapes() -> Iterator[TextShape]:
-    formats = yaml.safe_load(Path(__file__).with_name("hostile.yaml").read_text())
-    for kind, shapes in formats.items():
-        for name, shape in shapes.items():
-            parts = {"unit": shape} if isinstance(shape, str) else shape
-            yield TextShape(name=name, format=kind, **parts)
-
-
-SHAPES = tuple(_read_shapes())
+_LISTED = yaml.safe_load(Path(__file__).with_name("hostile.yaml").read_text("utf-8"))
+SHAPES = tuple(
+    TextShape(name, **(it if isinstance(it, dict) else {"unit": it}), format=kind)
+    for kind, shapes in _LISTED.items()
+    for name, it in shapes.items()
+)
 
 
 def aim(url: str) -> list[Target]:
