@@ -206,14 +206,16 @@ class DocumentBudget:
         takes it back."""
         self._sizes.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.set(mark, size)
-        free = shutil.disk_usage(self._folder).free - _COPIES * size
+        free = shutil.disk_usage(self._folder).free
+        if free - _COPIES * size < limits.reserve_bytes:
+            raise NoRoom(limits.bytes_of_all, is_own=False)
         own, total = self._add_up(mark[1])
         if own > limits.bytes_of_one or total > limits.bytes_of_all:
             self._remove_strays()
             own, total = self._add_up(mark[1])
         if own > limits.bytes_of_one:
             raise NoRoom(limits.bytes_of_one, is_own=True)
-        if total > limits.bytes_of_all or free < limits.reserve_bytes:
+        if total > limits.bytes_of_all:
             raise NoRoom(limits.bytes_of_all, is_own=False)
 
     def set(self, mark: Sequence[str], size: int) -> None:

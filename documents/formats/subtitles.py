@@ -178,6 +178,7 @@ def _goes_on(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
     )
 
 
-_FIND_SUBRIP, _FIND_WEBVTT = (read_whole(_Dialect(x).find_edits) for x in (False, True))
+_FIND_SUBRIP = read_whole(_Dialect(is_webvtt=False).find_edits)
+_FIND_WEBVTT = read_whole(_Dialect(is_webvtt=True).find_edits)
 SUBRIP = make_format((".srt",), "application/x-subrip", "xml", _FIND_SUBRIP)
 WEBVTT = make_format((".vtt",), "text/vtt", "xml", _FIND_WEBVTT)
