@@ -111,25 +111,3 @@ CASES = {
 }
 
 SHAPE_LINK = '<a:rPr lang="en-US"><a:hlinkClick r:id="r1"/></a:rPr>'
-SHAPES = {
-    "one run": (shape("Hello"), ["Hello"]),
-    "bold": (
-        shape("Press ") + shape("Go", '<a:rPr b="1"/>'),
-        ['Press <g id="1">Go</g>'],
-    ),
-    "a language and a spelling mark": (
-        shape("Hel", '<a:rPr lang="en-US" dirty="0"/>')
-        + shape("lo", '<a:rPr err="1"/>'),
-        ["Hello"],
-    ),
-    "a link": (shape("See ") + shape("it", SHAPE_LINK), ['See <g id="1">it</g>']),
-    "a break": (shape("one") + "<a:br/>" + shape("two"), ['one<x id="1"/>two']),
-    "a number of a slide": (
-        shape("Slide ")
-        + '<a:fld type="slidenum"><a:t>7</a:t></a:fld>'
-        + shape(" of all"),
-        ['Slide <x id="1"/> of all'],
-    ),
-    "properties around": ("<a:pPr/>" + shape("Hello") + "<a:endParaRPr/>", ["Hello"]),
-    "numbers": (shape("12"), []),
-}

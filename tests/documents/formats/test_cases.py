@@ -13,7 +13,7 @@ from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
 from documents.formats.format import LOST_READINGS, DocumentContext
 from documents.formats.subtitles import divide
 from tests.documents.formats.packing import pack_docx, pack_pptx, unpack
-from tests.documents.formats.paragraphs import CASES, SHAPES
+from tests.documents.formats.paragraphs import CASES
 from tests.documents.formats.test_epub import AROUND, pack_epub
 from tests.documents.formats.test_opendocument import pack_odf
 from tests.documents.formats.translating import keep, read, shout, translate
@@ -46,7 +46,6 @@ PACKERS: dict[str, Callable[[str], bytes]] = {
 }
 PARAGRAPHS = {
     "a.docx": list(CASES.values()),
-    "a.pptx": list(SHAPES.values()),
     **{g["name"]: g["paragraphs"] for g in GROUPS if "paragraphs" in g},
 }
 PARAGRAPHS["a.epub"].append(["<i>a" * 99 + "</i>" * 99, ["a" + "".join(DEEP)]])

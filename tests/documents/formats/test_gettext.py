@@ -30,16 +30,6 @@ def make(entry: str, language: str = "de") -> bytes:
     return (HEADER.format(language, "") + entry).encode()
 
 
-def test_a_catalog_in_another_language_is_translated_anew():
-    entries = '\n#, fuzzy, c-format\nmsgid "a b"\nmsgstr "x"\n'
-    entries += '\n#, fuzzy\nmsgid "c d"\nmsgstr "y"\n'
-    new = translate("a.po", make(entries, "fr"), shout).decode()
-    expected = '\n#, c-format\nmsgid "a b"\nmsgstr "A B"\n\nmsgid "c d"\nmsgstr "C D"\n'
-    assert new.endswith(expected)
-    assert '"Language: de\\n"' in new
-    assert '"Plural-Forms: nplurals=2; plural=(n != 1);\\n"' in new
-
-
 @pytest.mark.parametrize(
     ("target", "forms"),
     [
@@ -58,14 +48,6 @@ def test_a_language_gets_its_plural_forms(target, forms):
         f'msgstr[{n}] "{form}"' for n, form in enumerate(forms)
     ]
     assert f"nplurals={len(forms)};" in new
-
-
-def test_the_header_of_the_language_says_how_many_forms():
-    plural = PLURALS.format(1, 0)
-    content = HEADER.format("de", plural) + FILES.format("", "")
-    new = translate("a.po", content.encode(), shout).decode()
-    assert new.startswith(HEADER.format("de", plural))
-    assert new.endswith('\nmsgstr[0] "%D FILES"\n')
 
 
 @pytest.mark.parametrize("target", LANGUAGES)
