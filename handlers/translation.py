@@ -73,7 +73,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             error or self._answer(item, next(answered))
             for item, error in zip(items, errors, strict=True)
         ]
-        return Outcome(results, {f"Babelgate{name}": n for name, n in counts.items()})
+        return Outcome(results, counts)
 
     def _check_languages(self, source: str, target: str) -> None:
         if source not in self.sources:

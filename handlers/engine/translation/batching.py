@@ -62,14 +62,15 @@ class Batcher:
         tokens = sum(map(sum, lengths))
         return [answers[sentence] for sentence in sentences], {
             # In the texts, without what makes those of a pack equally long.
-            "Tokens": tokens,
-            "PaddingTokens": sum(len(pack) * max(pack) for pack in lengths) - tokens,
+            "BabelgateTokens": tokens,
+            "BabelgatePaddingTokens": sum(len(pack) * max(pack) for pack in lengths)
+            - tokens,
             # Answered with another one's translation.
-            "DeduplicatedRows": len(sentences) - len(unique),
-            "RedecodedRows": len(second),
+            "BabelgateDeduplicatedRows": len(sentences) - len(unique),
+            "BabelgateRedecodedRows": len(second),
             # Their second translation is a copy, too.
-            "UntranslatedRows": sum(map(_is_untranslated, answers.values())),
-            "HalvedPacks": halved + second_halved,
+            "BabelgateUntranslatedRows": sum(map(_is_untranslated, answers.values())),
+            "BabelgateHalvedPacks": halved + second_halved,
         }
 
     def _pack(self, sentences: Sequence[Sentence]) -> list[list[Sentence]]:

@@ -53,7 +53,7 @@ def test_without_a_budget_a_batch_runs_as_it_came():
     sentences = words(1, 9, 2)
     _, counts = Batcher(engine, max_tokens=0).translate(sentences)
     assert engine.batches == [[s.text for s in sentences]]
-    assert (counts["Tokens"], counts["PaddingTokens"]) == (18, 15)
+    assert (counts["BabelgateTokens"], counts["BabelgatePaddingTokens"]) == (18, 15)
 
 
 def test_translators_work_at_the_same_time():
@@ -80,7 +80,7 @@ def test_equal_sentences_are_translated_once():
     )
     assert texts(answers) == translated([hello, bye, hello, hello])
     assert engine.batches == [["Hello", "Bye"]]
-    assert counts["DeduplicatedRows"] == 2
+    assert counts["BabelgateDeduplicatedRows"] == 2
 
 
 def test_each_decoding_has_its_own_packs():
@@ -132,7 +132,7 @@ def test_a_faulty_answer_is_searched_for_again(text: str, said: str, fault: Faul
     assert all(isinstance(a, Translation) and a.fault is None for a in answers)
     assert engine.batches[1:] == [[text]]
     assert engine.decodings[1] == Decoding(4, 0, 3, 1.3)
-    assert counts["RedecodedRows"] == 1
+    assert counts["BabelgateRedecodedRows"] == 1
     engine.says_carefully = {text: said}
     (answer,), _ = Batcher(engine, max_tokens=4096).translate([rows[1]])
     assert answer == Translation(said, -0.1, fault=fault)
@@ -153,7 +153,10 @@ def test_a_copy_is_searched_for_without_what_was_copied():
     assert [a.fault for a in answers if isinstance(a, Translation)] == [
         *(None, Fault.UNTRANSLATED, None, None)
     ]
-    assert (counts["RedecodedRows"], counts["UntranslatedRows"]) == (4, 1)
+    assert (counts["BabelgateRedecodedRows"], counts["BabelgateUntranslatedRows"]) == (
+        4,
+        1,
+    )
     forbidden = {
         tuple(batch): [" ".join(tokens) for tokens in decoding.forbidden]
         for batch, decoding in zip(engine.batches, engine.decodings, strict=True)
@@ -220,7 +223,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(translators: int):
     assert texts(answers) == translated(sentences)
     assert [len(b) for b in engine.batches if len(b) * 3 <= 24] == [8] * 8
     too_large = [b for b in engine.batches if len(b) * 3 > 24]
-    assert counts["HalvedPacks"] == len(too_large)
+    assert counts["BabelgateHalvedPacks"] == len(too_large)
 
 
 def test_an_engine_that_loses_a_row_is_noticed():
@@ -237,8 +240,11 @@ def test_the_statistics_count_what_the_model_read():
     rows = [*words(1, 3), *words(1)]
     _, counts = Batcher(engine, max_tokens=4096).translate(rows)
     # 3 and 5 tokens in one pack, the 5 a second time.
-    assert (counts["Tokens"], counts["PaddingTokens"]) == (13, 2)
-    assert (counts["DeduplicatedRows"], counts["RedecodedRows"]) == (1, 1)
+    assert (counts["BabelgateTokens"], counts["BabelgatePaddingTokens"]) == (13, 2)
+    assert (counts["BabelgateDeduplicatedRows"], counts["BabelgateRedecodedRows"]) == (
+        1,
+        1,
+    )
 
 
 #: Packs hold every row once, keep to their budget, and leave no translator idle.
