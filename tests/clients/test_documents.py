@@ -57,6 +57,7 @@ def list_files(folder: Path) -> list[str]:
 
 
 def test_documents_are_uploaded_downloaded_and_deleted(stack, server, folder):
+    stack.polls = 9  # so that the second is there before the first is done
     outcome, events = run(make_job(server, ["in"], "out"))
     assert outcome.errors == outcome.warnings == []
     assert list_files(folder / "out") == [
