@@ -129,6 +129,7 @@ def command(
                 reading=VideoOptions(Every.parse(every)),
                 is_full_size=full_size,
                 model=models.tasks[CAPTIONING],
+                cache=checkpoint.default_cache(),
             )
         else:
             request = read_request(models, target, language, kind or "text")
@@ -138,12 +139,13 @@ def command(
                 columns=name_columns(column or (), into or (), request.target),
                 has_quotes=not no_quotes,
                 model=models.route(TRANSLATION, request.model_target),
+                cache=checkpoint.default_cache(),
             )
         sources = find(source, job.kind)
         job.check(sources)
         cluster = None if address is None else find_cluster(address)
         if cluster is None:
-            checkpoint.prepare(job.model, checkpoint.default_cache())
+            checkpoint.prepare(job.model, job.cache)
         elif job.model.is_on_gpu and not has_gpus(cluster.machines):
             _warn("The cluster has no GPU: the model runs on the CPU.")
             job.model = replace(job.model, devices=(CPU,))  # as `deploy` does

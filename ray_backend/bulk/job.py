@@ -125,6 +125,7 @@ class _Job:
 
     store: Store
     model: Model
+    cache: Path
 
 
 @dataclass(kw_only=True)
@@ -168,7 +169,7 @@ class BulkTranslation(_Job):
 
     def load(self) -> Callable[[], Answerer]:
         """The function that loads the model. It goes to every worker."""
-        return partial(load_translator, self.model, self.request)
+        return partial(load_translator, self.model, self.cache, self.request)
 
     def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
         """Read the files in parts, which depend on each file alone, so that another run
@@ -300,9 +301,9 @@ class LocalModel:
         return captions
 
 
-def load_translator(model: Model, request: TranslationRequest) -> Answerer:
+def load_translator(model: Model, cache: Path, request: TranslationRequest) -> Answerer:
     """Loads a model, in the process that is to run it."""
-    handler = load_handler(model, checkpoint.default_cache())
+    handler = load_handler(model, cache)
     if not isinstance(handler, TranslationHandler):
         raise TypeError(f"{model.name} translates no texts")
     identifier = Identifier(handler.sources)
@@ -362,7 +363,7 @@ class BulkCaptioning(_Job):
 
     def load(self) -> Callable[[], Answerer]:
         options = self.reading, self.is_full_size
-        return partial(load_captioner, self.model, *options)
+        return partial(load_captioner, self.model, self.cache, *options)
 
     def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
         """Only names: a video is read where it is captioned."""
@@ -391,9 +392,11 @@ class BulkCaptioning(_Job):
         yield PartWritten(0, part, count, Remarks(errors), len(errors))
 
 
-def load_captioner(model: Model, reading: VideoOptions, is_full_size: bool) -> Answerer:
+def load_captioner(
+    model: Model, cache: Path, reading: VideoOptions, is_full_size: bool
+) -> Answerer:
     """Loads a model, in the process that is to run it."""
-    local = LocalModel(load_handler(model, checkpoint.default_cache()))
+    local = LocalModel(load_handler(model, cache))
     found = None if is_full_size else checkpoint.find_input_size(model)
     size = FrameSize(found.height, found.width) if found else None
     reading = replace(reading, size=size)

@@ -159,6 +159,7 @@ class Bench:
             has_quotes=True,
             request=REQUEST,
             model=MODEL,
+            cache=self.results / "cache",
             most_texts=self.most_texts,
         )
 

@@ -249,6 +249,7 @@ def make_job(
         is_full_size=True,
         format=format,
         model=MODEL,
+        cache=Path(),
     )
 
 
