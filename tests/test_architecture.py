@@ -96,21 +96,21 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 47_400,
-    "lines of tests": 45_200,
-    "modules": 275,
+    "lines of source": 47_000,
+    "lines of tests": 44_900,
+    "modules": 274,
     "words of documentation": 39_500,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:7244 catalog:1143 clients:3223 contract:1338 deploy:2746 documents:6594
-    gateway:12954 handlers:2789 models:2330 ray_backend:2765 tests/*.py:2835
-    tests/benchmarks:1907 tests/catalog:950 tests/chaos:1073 tests/clients:2430
-    tests/cluster:452 tests/contract:709 tests/deploy:2396 tests/documents:4107
-    tests/durability:1002 tests/e2e:4986 tests/fuzz:420 tests/gateway:10756
-    tests/handlers:3253 tests/models:752 tests/page:1325 tests/ray_backend:2723
-    tests/text:1865 tests/torchserve_backend:907 tests/upgrade:329 text:3463
+    benchmarks:6942 catalog:1143 clients:3225 contract:1344 deploy:2730 documents:6561
+    gateway:12988 handlers:2768 models:2322 ray_backend:2744 tests/*.py:2836
+    tests/benchmarks:1859 tests/catalog:950 tests/chaos:1073 tests/clients:2434
+    tests/cluster:451 tests/contract:709 tests/deploy:2356 tests/documents:3924
+    tests/durability:993 tests/e2e:4992 tests/fuzz:413 tests/gateway:10760
+    tests/handlers:3248 tests/models:752 tests/page:1325 tests/ray_backend:2729
+    tests/text:1839 tests/torchserve_backend:907 tests/upgrade:329 text:3437
     torchserve_backend:785
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
