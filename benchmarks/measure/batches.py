@@ -265,6 +265,7 @@ def _run_bulk(folder: Path, models: catalog.Catalog, chunk: int) -> Mapping[str,
             has_quotes=True,
             request=read_request(models, _TARGET, _SOURCE, "text"),
             model=models.route(TRANSLATION, _TARGET),
+            cache=checkpoint.default_cache(),
             most_texts=chunk,
         )
         sources = find_sources([str(folder)], TABLES)
