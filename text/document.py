@@ -453,15 +453,9 @@ class _RunScanner:
         return _mark_capitals(pieces, text, placeholders, self.language)
 
     def _find_kept(self, text: str, kept: Sequence[Placeholder]) -> list[Placeholder]:
-        """Add what is found between the places that a message keeps."""
-        if not kept:
-            return find_kept(text, self.job.is_protected, self.terms)
-        found, start = list(kept), 0
-        for end, after in (*((p.start, p.end) for p in kept), (len(text), 0)):
-            gap = find_kept(text[start:end], self.job.is_protected, self.terms)
-            found += [placeholder.moved(-start) for placeholder in gap]
-            start = after
-        return sorted(found, key=lambda placeholder: placeholder.start)
+        """Add what is found around the places that a message keeps."""
+        blank = fill(text, kept, ["\n" * len(place.shown) for place in kept])
+        return merge_tags(kept, find_kept(blank, self.job.is_protected, self.terms))
 
     def _scan_message(
         self, message: IcuMessage, around: tuple[str, ...]

@@ -50,7 +50,8 @@ _UNITS = """
 #: address only after a slash or the like.
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
 _URL_CHARACTER = (
-    rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_CJK}]|(?<=[/=_{_CJK}-])[{_CJK}])"
+    rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_CJK}]|(?<=[/=_{_CJK}-])[{_CJK}]"
+    r"|\{[\w.]++\})"
 )
 #: The ending of a version: `2.0.0-rc.1`.
 _PRERELEASE = r"(?:-(?:alpha|beta|dev|pre|preview|rc|snapshot)(?:\.?\d++)?+)?+"
@@ -65,10 +66,10 @@ _KINDS = {
     "code": r"```.+?```|``[^`\n]++``|`[^`\n]++`",
     "url": rf"(?:(?:https?|ftps?|file)://|(?<![{_WORD}.@/-])www\.){_URL_CHARACTER}++",
     "email": rf"(?<![{_WORD}.+%-])[{_WORD}.+%-]++@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
-    "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|[$%]\{[^{}\n]++\}"
-    r"|\{[\w.:#!$\[\] ,-]*+\}",
-    # Numbered tags, as programs have in their messages: `<0>here</0>`. Others are HTML's.
-    "tag": r"</?+\d{1,3}+>|<\d{1,3}+ ?/>",
+    "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|[$%#]\{[^{}\n]++\}"
+    r"|\{[\w.:#!$%+\[\] ,-]*+(?:(?<=:)[^\s{}]++)?+\}",
+    # Tags without attributes, as programs have in their messages: `<0>here</0>`, `<b>{n}</b>`.
+    "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)>|<(?:\d{1,3}+|[a-zA-Z][\w-]*+) ?/>",
     # Messages and values of other libraries: `$t(key)`, `@:key`.
     "reference": r"\$t\([^()\n]++\)"
     rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",

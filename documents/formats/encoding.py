@@ -172,11 +172,11 @@ def _read_declaration(
 
 
 def _find_wide(head: bytes) -> str | None:
-    """UTF-16 without a mark, by its spaces and ends of lines. Other text has no zeros."""
+    """UTF-16 without a mark, by its spaces, tags and ends of lines. Other text has no zeros."""
     if b"\0" not in head:
         return None
     counts = {
-        name: sum(map(head.decode(name, "replace").count, " \r\n"))
+        name: sum(map(head.decode(name, "replace").count, " <\r\n"))
         for name in ("utf-16-le", "utf-16-be")
     }
     best = max(counts, key=counts.__getitem__)

@@ -7,7 +7,9 @@ Open XML have other namespaces.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, groupby, starmap
@@ -225,10 +227,10 @@ def write_fragment(parts: Sequence[Part]) -> str:
 def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
     """The parts of a translation, with the atoms and shells of the original's parts.
 
-    Raises LostMarkup unless each element of the original is there once, and containers
-    are where they were in each other.
+    Raises LostMarkup unless each element of the original is there, and containers once and
+    where they were in each other.
     """
-    walked = [*_walk(parts)]
+    walked, seen = [*_walk(parts)], set[int]()
     opened: list[list[Part]] = [[]]
     pieces = [*starmap(_describe_part, walked)]
     for found in inline.split_fragment(fragment, pieces):
@@ -237,7 +239,8 @@ def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
             continue
         part, is_end = walked[found]
         if not isinstance(part, Span):
-            opened[-1].append(part)
+            opened[-1].append(deepcopy(part) if found in seen else part)
+            seen.add(found)
         elif is_end:
             inner = opened.pop()
             opened[-1].append(part.fill(inner))
@@ -249,16 +252,16 @@ def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
     return read
 
 
-def _place_containers(parts: Sequence[Part]) -> set[tuple[int, int]]:
+def _place_containers(parts: Sequence[Part]) -> Counter[tuple[int, int]]:
     """Each container with the one that it is in."""
-    placed: set[tuple[int, int]] = set()
+    placed = Counter[tuple[int, int]]()
     owners = [0]
     for part, is_end in _walk(parts):
         if isinstance(part, Span) and part.is_container:
             if is_end:
                 owners.pop()
             else:
-                placed.add((id(part.shell), owners[-1]))
+                placed[id(part.shell), owners[-1]] += 1
                 owners.append(id(part.shell))
     return placed
 

@@ -76,15 +76,16 @@ def read_fragment(
 
 def split_fragment(fragment: str, pieces: Sequence[InlinePiece]) -> Iterator[str | int]:
     """The texts of a translated fragment without their escapes, and the places in `pieces` of
-    the markup between them. Raises LostMarkup unless every element is there once, and well
-    formed."""
+    the markup between them. Raises LostMarkup unless every element is there, and well formed.
+    The arms of a message may repeat some."""
     partners = _find_partners(pieces)
     starts = (
         index
         for index, piece in enumerate(pieces)
         if piece.role is not PieceRole.TEXT and partners.get(index, index) >= index
     )
-    left = {str(number): index for number, index in enumerate(starts, 1)}
+    places = {str(number): index for number, index in enumerate(starts, 1)}
+    left = dict.fromkeys(places)
     opened: list[int] = []
     fragment, place = _CONTROLS.sub("", fragment), 0
     for found in _ELEMENT.finditer(fragment):
@@ -94,7 +95,10 @@ def split_fragment(fragment: str, pieces: Sequence[InlinePiece]) -> Iterator[str
                 raise _report("has an end without a beginning")
             index = partners[opened.pop()]
         else:
-            index = left.pop(found[1] or found[2] or "", -1)
+            number = found[1] or found[2] or ""
+            can_be_here = number in left or "{" in fragment
+            index = places.get(number, -1) if can_be_here else -1
+            left.pop(number, None)
             if index < 0 or (index in partners) is not bool(found[1]):
                 raise _report(f"has an element too many, {found[0]!r}")
             opened += [index] if found[1] else []

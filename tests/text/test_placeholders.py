@@ -46,8 +46,15 @@ from text.placeholders import (
             ["ISO 9001:2015", "ISO/IEC 27001", "RFC 9110"],
         ),
         ("{{count}} items of %{size} or {$n}", ["{{count}}", "%{size}", "{$n}"]),
-        ("Click <0>here</0><1/> or <b>there</b>", ["<0>", "</0>", "<1/>"]),
-        ("a <2> b, c</3>, d < e > f, <0>", []),
+        (
+            "Click <0>here</0><1/> or <b>there</b>",
+            ["<0>", "</0>", "<1/>", "<b>", "</b>"],
+        ),
+        ("a <2> b, c</3>, d < e > f, <0>, g<h>, <i j>k</i>", []),
+        (
+            "#{a} {b!r:>10} {c:.1%} {d: e} https://f.g/{h}?i={j}.",
+            ["#{a}", "{b!r:>10}", "{c:.1%}", "{d: e}", "https://f.g/{h}?i={j}"],
+        ),
         (
             "See $t(a.key, {n: 1}) @:b.c. @.lower:d @:(e f) @:(g)",
             ["$t(a.key, {n: 1})", "@:b.c", "@.lower:d", "@:(g)"],

@@ -53,6 +53,14 @@ def test_a_link_does_not_move_into_another():
     parts: list[Part] = [Span(LINK, ["a"], True), Span(object(), ["b"], True)]
     with pytest.raises(LostMarkup, match="moves a link"):
         read_fragment('<g id="1">a<g id="2">b</g></g>', parts)
+    with pytest.raises(LostMarkup, match="moves a link"):
+        read_fragment('{<g id="1">a</g>} {<g id="1">a</g>} <g id="2">b</g>', parts)
+
+
+def test_an_image_is_copied_into_the_arms_of_a_message():
+    one, two = read_fragment('<x id="1"/>{<x id="1"/>', [IMAGE, "a"])[::2]
+    assert one is IMAGE
+    assert two is not IMAGE
 
 
 def test_a_message_does_not_name_all_elements():

@@ -49,9 +49,19 @@ def test_a_fragment_has_an_element_for_each_piece_of_markup(pieces, fragment):
     assert read_fragment(fragment, pieces, str) == raw
 
 
-def test_elements_may_move():
-    moved = '<x id="2" /><g id="1">deux</g> &gt; 1'
-    assert read_fragment(moved, SENTENCE, str.upper) == "![](i)**DEUX** > 1"
+@pytest.mark.parametrize(
+    ("moved", "raw"),
+    [
+        ('<x id="2" /><g id="1">deux</g> &gt; 1', "![](i)**DEUX** > 1"),
+        (
+            '{n, plural, few {<g id="1">a</g>} other {<g id="1">b</g>}}<x id="2"/>',
+            "{N, PLURAL, FEW {**A**} OTHER {**B**}}![](i)",
+        ),
+    ],
+    ids=["sentence", "message"],
+)
+def test_elements_may_move_and_are_in_several_arms_of_a_message(moved, raw):
+    assert read_fragment(moved, SENTENCE, str.upper) == raw
 
 
 @pytest.mark.parametrize(
