@@ -73,6 +73,8 @@ _LANGUAGES = {
 #: Where `chardet` is not this sure, or finds none, the encoding is the first in which the file
 #: has the fewest characters: only short Japanese and Chinese files are so.
 _LEAST_CONFIDENCE = 0.02
+#: A file with this many characters of UTF-8 and nothing else is in no other encoding.
+_SURE_CHARACTERS = 4
 #: A byte that is no text, among characters.
 _STRAY = re.compile("[\udc80-\udcff]")
 _STRAYS = "surrogateescape"
@@ -134,7 +136,13 @@ def find_encoding(
     mark = next(filter(head.startswith, _MARKS), b"")
     encoding = Encoding(_MARKS.get(mark, "utf-8"), mark)
     declared = None if mark else _read_declaration(head, declaration)
-    survey = _survey(path, declared or encoding)
+    survey = _survey(path, encoding)
+    if declared and declared != encoding:
+        if survey.strays or survey.known < _SURE_CHARACTERS:
+            survey = _survey(path, declared)
+        else:
+            warn(f"The file says {declared.title}, and is UTF-8: read as that.")
+            declared = None
     if declared and survey.strays <= survey.known:
         encoding = declared
     elif not mark:

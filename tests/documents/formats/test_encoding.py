@@ -38,9 +38,11 @@ LABELLED = re.compile(rb"coding=(?P<label>[\w-]+)")
         (b"coding=U32", Encoding()),
         (b"\xef\xbb\xbfcoding=latin1", Encoding("utf-8", codecs.BOM_UTF8)),
         ("coding=ascii äö".encode(), Encoding()),
+        ("coding=latin1 äöüß".encode(), Encoding()),
+        ("coding=latin1 ä".encode(), Encoding("iso8859-1")),
     ],
     ids="""none mark little big said template unknown rot13 undefined punycode utf-7
-        wrongly-said alias both not-ascii""".split(),
+        wrongly-said alias both not-ascii contrary too-short""".split(),
 )
 def test_the_first_bytes_tell_the_encoding(head, found, tmp_path):
     path = tmp_path / "a"
