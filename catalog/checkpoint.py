@@ -20,12 +20,15 @@ from handlers.engine.directories import (
     ModelError,
     check_directory,
     read_input_size,
+    read_object,
     read_settings,
 )
 
 #: The files in which a tokenizer lists its languages, and one of them as it stands there.
 _TOKEN_FILES = ("tokenizer_config.json", "special_tokens_map.json")
 _TOKEN = re.compile('"__([a-z]{2,3})__"')
+#: The key that says which list of languages a tokenizer has, and the only one that is served.
+_CODES, _M2M100 = "language_codes", "m2m100"
 
 
 def default_cache() -> Path:
@@ -74,7 +77,12 @@ def list_languages(directory: Path) -> Sequence[str]:
 
 def check_languages(model: Model, directory: Path) -> None:
     """Raises ModelError if the map serves a language that the model in the directory does not
-    know: it would answer all the same."""
+    know: it would answer all the same. So would one whose language tokens have another order
+    than M2M100's."""
+    file = directory / _TOKEN_FILES[0]
+    codes = read_object(file).get(_CODES, _M2M100) if file.is_file() else _M2M100
+    if codes != _M2M100:
+        raise ModelError(f"{file}: {_CODES} is {codes!r}, expected {_M2M100!r}")
     known = list_languages(directory)
     if unknown := [code for code in model.languages if code not in known]:
         raise ModelError(

@@ -83,8 +83,9 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """Name the known word that an unknown one is nearest to; empty if none is near."""
     from difflib import get_close_matches  # nothing but a mistake needs it
 
-    nearest = get_close_matches(name[:_LONGEST_NAME], known, n=1)
-    return f", did you mean {nearest[0]}?" if nearest else ""
+    names = {each.lower(): each for each in known}
+    nearest = get_close_matches(name[:_LONGEST_NAME].lower(), names, n=1)
+    return f", did you mean {names[nearest[0]]}?" if nearest else ""
 
 
 def _bounds(schema: Mapping[str, Any]) -> str:

@@ -111,10 +111,8 @@ def to_sentence_case(text: str, language: str) -> str:
         return text
     dotted = text.translate(_TURKISH_SMALL) if language in _TURKISH else text
     small = dotted.lower()
-    rest = small[len(dotted[: letter.end()].lower()) :]
-    if language == "en":
-        rest = _ENGLISH_I.sub("I", rest)
-    return text[: letter.end()] + rest
+    written = text[: letter.end()] + small[len(dotted[: letter.end()].lower()) :]
+    return _ENGLISH_I.sub("I", written) if language == "en" else written
 
 
 def to_capitals(text: str, language: str) -> str:

@@ -172,7 +172,10 @@ def read(upload: GlossaryUpload) -> GlossaryContent:
     except MalformedRequest as error:
         raise GlossaryFault("body", "", error.detail) from error
     except ValidationError as error:
-        raise _find_fault(schema, error) from error
+        fault = _find_fault(schema, error)
+        more = warn_of_unknown(schema, content) if schema is OurGlossary else ()
+        told = "; ".join((fault.message, *more))
+        raise GlossaryFault(fault.kind, fault.field, told) from error
     given = fields.model_dump()
     pairs = given.get("dictionaries", [given])
     drafts, warnings = map(_read_draft, pairs), warn_of_unknown(schema, content)

@@ -37,7 +37,14 @@ from ray_backend.bulk.job import BulkCaptioning, BulkJob, BulkTranslation, run
 from ray_backend.bulk.storage import find, open_store
 from ray_backend.deployment import has_gpus
 from text.errors import LanguageNotServed
-from text.options import AUTO, TAGS, TranslationRequest, read_source, read_target
+from text.options import (
+    AUTO,
+    TAGS,
+    TranslationRequest,
+    read_candidates,
+    read_source,
+    read_target,
+)
 
 _warn = partial(console.print, style="yellow")
 
@@ -176,8 +183,10 @@ def read_request(
     if kind not in TAGS:
         expected = " or ".join(f'"{each}"' for each in TAGS)
         raise InputError(f"format: found a string, expected {expected}")
+    several = source.split(",") if source and "," in source else ()
     return TranslationRequest(
-        source=read_source(source or AUTO, models.languages),
+        source=read_source(AUTO if several else source or AUTO, models.languages),
+        languages=read_candidates(several, checkpoint.find_sources(models)),
         target=read_target(target, list_variants(models.languages)),
         texts=("",),
         is_list=False,

@@ -124,6 +124,7 @@ def test_words_in_capitals_are_counted(text, language, words):
     [
         ("HELLO, HOW ARE YOU?", "en", "Hello, how are you?"),
         ("¿DÓNDE ESTÁ?", "es", "¿Dónde está?"),
+        ("HI, HI AND I", "en", "Hi, hi and I"),
         ("{0} IST DA", "de", "{0} Ist da"),
         ("IŞIK İSTANBUL'DA", "tr", "Işık istanbul'da"),
         ("ΟΣ ΟΔΟΣ ΣΑΣ", "el", "Ος οδος σας"),

@@ -144,8 +144,17 @@ def _list_words(text: str) -> list[str]:
 
 def _is_copy(original: Sequence[str], words: Sequence[str]) -> bool:
     """Whether nearly all words of a translation are those of its source."""
-    same = Counter(map(str.casefold, original)) & Counter(map(str.casefold, words))
+    same = Counter(map(_fold, original)) & Counter(map(_fold, words))
     return same.total() >= _COPIED * max(len(original), len(words), 1)
+
+
+def _fold(word: str) -> str:
+    """A word without capitals and accents."""
+    folded = word.casefold()
+    if folded.isascii():
+        return folded
+    letters = unicodedata.normalize("NFD", folded)
+    return "".join(each for each in letters if not unicodedata.combining(each))
 
 
 def _is_own(text: str, words: Sequence[str], source: str, target: str) -> bool:

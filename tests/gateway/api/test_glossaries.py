@@ -49,6 +49,7 @@ def translate(client: FlaskClient, text: Any, **fields: Any) -> TestResponse:
     [
         ({"name": None}, "name", "found null, expected a string"),
         ({"entries": {"a": " "}}, "entries", "Value for the key with the index 0"),
+        ({"name": None, "Naem": 1}, "name", "Naem: unknown field, did you mean name?"),
         ({"entries_format": "xml"}, "entries_format", 'expected "tsv" or "csv"'),
         ({"tgt_lang": "en"}, "tgt_lang", "expected another language than src_lang"),
         ({"src_lang": "xx"}, "src_lang", "'xx' is not served"),

@@ -42,6 +42,10 @@ REFUSED = {
     "--to fr --column text --from english": (
         "src_lang: 'english' is not served; expected one of fr, de"
     ),
+    "--to fr --column text --from de,xx": (
+        "languages[1]: 'xx' is not served; expected one of en, ko, zh, es, fr, ru, id, ja, "
+        "vi, de, it, hi, ar, pt"
+    ),
     "--to fr": "src/a.jsonl: name its column of texts with --column",
     "--to fr --column text --format srt": (
         'format: found a string, expected "text" or "html" or "xml"'

@@ -128,6 +128,11 @@ def test_a_text_that_is_nearly_its_own_translation(translated, fault):
     assert find_fault(text, translated, "en", "de") is fault
 
 
+def test_a_copy_has_lost_its_accents():
+    text, copy = "Die Katze schläft schön", "Die Katze schlaft scho\u0308n"
+    assert find_fault(text, copy, "de", "ru") is COPY
+
+
 def judge(pair: TextPair) -> Fault | None:
     return find_fault(
         pair.source, pair.target, pair.source_language, pair.target_language
