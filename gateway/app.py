@@ -36,12 +36,11 @@ from gateway.http.middleware import (
 from gateway.http.request import GatewayRequest
 from gateway.load_shedding import LoadShedder
 from gateway.metrics import Arrival, Figures, Telemetry
-from gateway.services.images import ImageService
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
 from gateway.settings import Settings, read_settings
 from gateway.uploads.documents import Documents
-from gateway.uploads.images import Uploads
+from gateway.uploads.images import ImageService
 from text.langid import Identifier
 from torchserve_backend.management import Management
 
@@ -190,7 +189,7 @@ def create_app(
             sources=list_variants(sources),
             glossaries=Glossaries(settings),
         ),
-        ImageService(models, Uploads(admission, settings), telemetry, settings),
+        ImageService(models, admission, telemetry, settings),
         Documents(settings),
         Figures(models, admission, telemetry, settings.metrics_url),
     )

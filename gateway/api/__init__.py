@@ -13,9 +13,9 @@ from catalog import Catalog
 from gateway.access import Access
 from gateway.backends.backend import Backend
 from gateway.metrics import Figures
-from gateway.services.images import ImageService
 from gateway.services.translation import TranslationService
 from gateway.uploads.documents import Documents
+from gateway.uploads.images import ImageService
 
 __all__ = ["Services", "list_blueprints"]
 

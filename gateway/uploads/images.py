@@ -20,6 +20,7 @@ from gevent.event import Event
 from gevent.pool import Pool
 from werkzeug.http import parse_options_header
 
+from catalog import Catalog
 from contract import npy
 from gateway.admission.control import Admission, Ticket
 from gateway.backends.backend import RowRequest
@@ -29,11 +30,15 @@ from gateway.errors import (
     DeadlineExceeded,
     InvalidImage,
     Problem,
+    TaskNotServed,
+    UnsupportedEncoding,
     UnsupportedImage,
 )
 from gateway.http.bodies import Incoming, limit
 from gateway.http.connection import LeastRate
-from gateway.http.request import Call
+from gateway.http.request import Call, request
+from gateway.metrics import Telemetry
+from gateway.schemas import Schema, parse_parameters
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
 from gateway.uploads.forms import Form, Stream, find_boundary
 
@@ -74,17 +79,45 @@ class FrameAnswer:
     content: dict[str, Any]
 
 
-class Uploads:
-    """Answers uploads. Safe to share among greenlets."""
+class ImageService:
+    """Answers the uploads of all tasks for images. Safe to share among greenlets."""
 
-    def __init__(self, admission: Admission, settings: Settings) -> None:
-        self.admission = admission
+    def __init__(
+        self,
+        catalog: Catalog,
+        admission: Admission,
+        telemetry: Telemetry,
+        settings: Settings,
+    ) -> None:
+        self.catalog, self.admission, self.telemetry = catalog, admission, telemetry
+        self.limit_s = settings.upload_timeout_s
         self.limits = UploadLimits(settings.max_upload_bytes, settings.max_image_bytes)
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
         self.rate = LeastRate(settings.body_grace_s)
 
     def answer(
+        self, task: str, parameters: type[Schema] = Schema, *, is_single: bool = False
+    ) -> list[FrameAnswer]:
+        """One answer per row of the current request; the handler gets the URL's `parameters`.
+        Raises a Problem, also where an upload that `is_single` has two images."""
+        if request.headers.get("Content-Encoding", "") not in ("", "identity"):
+            raise UnsupportedEncoding("Expected images as they are.", "identity")
+        if task not in self.catalog.tasks:
+            raise TaskNotServed(task)
+        call = request.open_call(limit_s=self.limit_s)
+        incoming = Incoming(request.stream, request.content_length, call.client)
+        answers = self.answer_upload(
+            ImageUpload(incoming, request.content_type or "", call),
+            self.catalog.tasks[task].name,
+            parameters=parse_parameters(parameters, request.args),
+            is_single=is_single,
+        )
+        frames = sum(answer.frames for answer in answers)
+        self.telemetry.frames.labels(task).inc(frames)
+        return answers
+
+    def answer_upload(
         self,
         upload: ImageUpload,
         model: str,

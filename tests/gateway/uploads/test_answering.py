@@ -24,8 +24,9 @@ from gateway.errors import (
     UnsupportedImage,
 )
 from gateway.http.bodies import Incoming
+from gateway.metrics import Telemetry
 from gateway.settings import Settings
-from gateway.uploads.images import ROWS_AT_ONCE, FrameAnswer, ImageUpload, Uploads
+from gateway.uploads.images import ROWS_AT_ONCE, FrameAnswer, ImageService, ImageUpload
 from tests.gateway.conftest import StatelessBackend, make_call
 from tests.handlers.encoding import write_npy
 
@@ -83,19 +84,21 @@ def see(_: int, row: RowRequest) -> dict[str, Any]:
     return {"seen": np.load(io.BytesIO(row.body))[:, 0, 0, 0].tolist()}
 
 
-def make_uploads(backend: FakeBackend, **given: Any) -> Uploads:
-    """Uploads to a model that takes many rows at once."""
+def make_service(backend: FakeBackend, **given: Any) -> ImageService:
+    """A service whose model takes many rows at once."""
     settings = CaptioningSection(batch_size=8)
     model = catalog.Model("captioning", "captioning", (), ("cpu",), settings)
-    return Uploads(Admission(backend, [model]), Settings(**given))
+    models = catalog.Catalog({("captioning", ""): model})
+    admission = Admission(backend, [model])
+    return ImageService(models, admission, Telemetry(), Settings(**given))
 
 
 def ask(
     backend: FakeBackend, body: Body, *, limit_s: float = 60, **options: Any
 ) -> list[FrameAnswer]:
     length = options.pop("length", None)
-    uploads = options.pop("uploads", None) or make_uploads(backend)
-    return uploads.answer(
+    service = options.pop("service", None) or make_service(backend)
+    return service.answer_upload(
         ImageUpload(Incoming(body, length), "", make_call(limit_s)),
         "captioning",
         parameters={"a": "b"},
@@ -183,13 +186,13 @@ def test_however_uploads_end_they_hold_nothing_afterwards(pause):
         raise RowProblem(REFUSAL)
 
     backend = FakeBackend(answer)
-    uploads = make_uploads(backend, **SMALL)
+    service = make_service(backend, **SMALL)
     cut_off = make_array(90)[:-1]
     for data in [make_array(90), cut_off, cut_off[:-100], b"GIF"] * 100:
         with pytest.raises((RowProblem, InvalidImage, UnsupportedImage)):
-            ask(backend, Body(data, pause), uploads=uploads)
+            ask(backend, Body(data, pause), service=service)
     image = b"\xff\xd8\xff".ljust(8 << 20)
-    assert ask(backend, Body(image, lambda: None), uploads=uploads) == [
+    assert ask(backend, Body(image, lambda: None), service=service) == [
         FrameAnswer(1, {})
     ]
 
