@@ -131,13 +131,12 @@ def test_the_steps_lead_to_the_tables_that_the_code_uses(storage, database):
         assert compare_metadata(context, METADATA) == []
 
 
-def test_keys_of_an_earlier_version_go_on(storage, database):
-    storage.list_all()
+def test_keys_of_an_earlier_version_go_on(database):
     with connect(database) as connection:
         config = Config()
         config.set_main_option("script_location", str(connections._MIGRATIONS))
         config.attributes["connection"] = connection
-        command.downgrade(config, "0002")
+        command.upgrade(config, "0002")
         connection.execute(
             sqlalchemy.text(
                 "INSERT INTO keys VALUES "

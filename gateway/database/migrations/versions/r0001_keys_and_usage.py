@@ -36,9 +36,3 @@ def upgrade() -> None:
         sa.Column("ledger", sa.String(32), primary_key=True),
         sa.Column("characters", sa.BigInteger, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Drops both tables."""
-    op.drop_table("usage")
-    op.drop_table("keys")

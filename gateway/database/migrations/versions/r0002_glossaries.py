@@ -27,9 +27,3 @@ def upgrade() -> None:
         sa.Column("entries", sa.LargeBinary, nullable=False),
         sa.UniqueConstraint("glossary_id", "source", "target"),
     )
-
-
-def downgrade() -> None:
-    """Drops both tables."""
-    op.drop_table("dictionaries")
-    op.drop_table("glossaries")

@@ -10,8 +10,3 @@ down_revision = "0002"
 def upgrade() -> None:
     """Keys that are there have the requests of a minute."""
     op.add_column("keys", sa.Column("burst", sa.BigInteger))
-
-
-def downgrade() -> None:
-    """Drops the column."""
-    op.drop_column("keys", "burst")
