@@ -176,6 +176,8 @@ def write_command(node: Node, options: str = "") -> list[str]:
     else:
         given |= {
             "port": node.place(PORTS.gcs),
+            # Or Ray would go on without one that could not start, and nobody could deploy.
+            "include-dashboard": "true",
             "dashboard-host": node.address,
             "dashboard-port": node.place(PORTS.dashboard),
             "ray-client-server-port": node.place(PORTS.client),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from ray.scripts.scripts import start
 from ray.serve._private import constants
 
+from benchmarks.instruments.running import claim_port_offset
 from deploy.stack import GATEWAY, ROOT
 from ray_backend import nodes
 from ray_backend.nodes import PORTS, REPLICAS, WORKERS, Node
@@ -82,6 +84,23 @@ def test_the_page_lists_every_port():
 def test_an_operators_options_come_last(node: Node):
     command = nodes.write_command(node, "--num-gpus=2 --labels='zone=a b'")
     assert command[-2:] == ["--num-gpus=2", "--labels=zone=a b"]
+
+
+@pytest.mark.faults
+def test_a_head_ends_whose_dashboard_cannot_start(tmp_path: Path):
+    node = Node("127.0.0.1", tmp_path, offset=claim_port_offset())
+    node.link.symlink_to(tmp_path)
+    nodes.make_secret(node.token_file)
+    (tmp_path / "ha").mkdir()
+    environment = os.environ | nodes.make_environment(node)
+    place = node.address, node.place(PORTS.dashboard)
+    try:
+        with socket.create_server(place):
+            command = nodes.write_command(node, "--num-cpus=1")
+            done = subprocess.run(command, env=environment, timeout=120)
+    finally:
+        node.link.unlink()
+    assert done.returncode == 1
 
 
 def test_paths_of_sockets_are_short_enough(node: Node):
