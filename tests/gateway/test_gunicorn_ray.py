@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
@@ -13,7 +12,7 @@ from gateway.settings import Settings
 from tests.e2e.real_stack import wait_until
 from tests.gateway.backends.fake_cluster import FakeIngress, write_key
 from tests.gateway.conftest import LANGUAGES, TASKS
-from tests.gateway.test_gunicorn import WANTED, post, serve
+from tests.gateway.test_gunicorn import WANTED, serve
 from tests.scripted_server import LIMIT_S
 
 pytestmark = pytest.mark.slow
@@ -23,7 +22,7 @@ Running = tuple[str, list[FakeIngress]]
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Gunicorn's URL, and the two addresses that it asks. The last test stops one."""
+    """Gunicorn's URL, and the two addresses that it asks."""
     folder = tmp_path_factory.mktemp("cluster")
     both = [FakeIngress(), FakeIngress()]
     variables = {
@@ -77,22 +76,3 @@ def test_what_is_not_ready_is_named_with_its_reason(running):
     wait_until(are_all_named)
     for each in ingress:
         each.state = "ready"
-
-
-def test_clients_notice_nothing_of_an_ingress_that_is_gone(running):
-    url, ingress = running
-    for _ in range(10):
-        post(url)
-    with ThreadPoolExecutor(16) as pool:
-        before = [pool.submit(ask, url) for _ in range(48)]
-        ingress[0].stop()
-        after = [pool.submit(ask, url) for _ in range(48)]
-        answers = {asked.result(LIMIT_S) for asked in before + after}
-    assert answers == {(200, '{"translated":"ko:Hello"}\n')}
-    assert ingress[0].calls
-
-
-def ask(url: str) -> tuple[int, str]:
-    """A connection stays open for as long as its answer is kept, and Gunicorn's stop waits."""
-    answer = post(url)
-    return answer.status_code, answer.text

@@ -111,25 +111,6 @@ def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(folder, monke
         charge(ledger, 1)
 
 
-def test_all_accounts_share_one_file(folder):
-    ledger = UsageLedger(folder)
-    charge(ledger, 1)
-    before = len(os.listdir("/proc/self/fd"))
-    for number in range(3000):
-        charge(ledger, 2, ApiKey(f"{number:012x}", "dog", ""))
-    assert len(os.listdir("/proc/self/fd")) == before
-    assert len(ledger.list_unsaved()) == 3001
-    assert UsageLedger(folder).read(ApiKey(f"{2999:012x}", "dog", "")).count == 2
-
-
-def test_any_number_of_processes_may_count(folder):
-    ledgers = [UsageLedger(folder) for _ in range(200)]
-    for ledger in ledgers[:100]:
-        charge(ledger, 1)
-    with pytest.raises(QuotaExceeded):
-        charge(ledgers[-1], 1)
-
-
 def test_of_several_processes_only_what_dead_ones_have_reserved_is_free(folder):
     ledger = UsageLedger(folder)
     with ledger.charge(KEY, 10):

@@ -188,21 +188,6 @@ def test_a_queue_is_bounded_and_what_is_late_or_given_up_is_not_run(slow):
     }
 
 
-def test_a_row_that_cannot_be_done_in_time_does_not_reach_the_model(slow):
-    slow.may_load.clear()
-    pair = make_model(batch_size=2, max_batch_delay=FOR_EVER_MS)
-    with serve(slow, pair) as (backend, ask):
-        late, patient = gevent.spawn(ask, "late", limit_s=0.3), gevent.spawn(ask)
-        wait_until(lambda: count_waiting(backend) == 0)  # they wait for the model
-        with pytest.raises(DeadlineExceeded):
-            late.get(timeout=LIMIT_S)
-        assert not look(backend).is_ready
-        slow.may_load.set()
-        assert patient.get(timeout=LIMIT_S)["said"] == "a"
-        assert look(backend).is_ready
-    assert slow.batches == [["a"]]
-
-
 def test_models_whose_turn_to_be_loaded_has_not_come_are_not_loaded_any_more(slow):
     slow.may_load.clear()
     with serve(slow, make_model("first"), make_model()) as (backend, ask):
@@ -240,26 +225,6 @@ def test_every_gpu_of_a_model_gets_its_workers_and_one_queue(slow):
     assert sorted(greenlet.value["index"] for greenlet in asking) == [0, 0, 2, 2]
     devices = [(config.device, config.device_index) for config in slow.loaded]
     assert sorted(devices) == [("cuda", 0)] * 2 + [("cuda", 2)] * 2
-
-
-def test_close_answers_what_it_has_taken_and_refuses_the_rest(slow):
-    with serve(slow, make_model(batch_size=1)) as (backend, ask):
-        asking = [begin(slow, ask, "a"), *(gevent.spawn(ask, n) for n in "bc")]
-        wait_until(lambda: count_waiting(backend) == 2)
-        closing = threading.Thread(target=backend.close, args=(LIMIT_S,))
-        closing.start()
-
-        def is_refused() -> bool:
-            try:
-                ask("late", limit_s=0)
-            except (NotReady, DeadlineExceeded) as problem:
-                return isinstance(problem, NotReady)
-            raise AssertionError
-
-        wait_until(is_refused)
-        slow.may_run.set()
-        gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
-        closing.join(LIMIT_S)
 
 
 @pytest.mark.parametrize("placement", ["language", "device"])

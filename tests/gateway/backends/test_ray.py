@@ -9,9 +9,8 @@ import re
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -89,16 +88,6 @@ def test_a_replica_gets_the_row_the_key_and_the_time_of_the_attempt(backend, ing
         "content-length": str(len(row.body)),
         "x-parameters": "top_k=5",
     }
-
-
-def test_one_connection_serves_many_rows(backend, ingress):
-    row = write_row(ITEM)
-    backend.predict("ko", row, deadline=time.monotonic() + 60)
-    row.cancellation.cancel()
-    for _ in range(2):
-        assert predict(backend) == TRANSLATED
-    assert len({call.port for call in ingress[0].calls}) == 1
-    assert ingress[1].calls == []
 
 
 FAULTS = ["crash", "busy", "unserved", "close", "cut", "loading", "refuse-key", "late"]
@@ -202,15 +191,6 @@ def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, c
         predict(backend)
 
 
-def test_an_address_without_connections_costs_no_deadline(
-    backend, ingress, monkeypatch
-):
-    monkeypatch.setattr("gateway.backends.http_pool._CONNECT_S", 0.05)
-    with ingress[0].cut():
-        assert predict(backend) == TRANSLATED
-    assert ingress[0].calls == []
-
-
 @pytest.fixture
 def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel counts these in seconds."""
@@ -230,12 +210,6 @@ def test_a_link_that_is_cut_during_an_answer_is_noticed(quick_probes, backend, i
         ingress[0].wait_for_calls(1)
         with ingress[0].cut():
             assert asked.result() == TRANSLATED
-
-
-def test_a_link_that_was_cut_before_the_row_is_noticed(quick_probes, backend, ingress):
-    predict(backend)
-    with ingress[0].cut():
-        assert predict(backend, timeout_s=10_000) == TRANSLATED
 
 
 def test_silence_is_borne_once_and_never_beyond_the_deadline(backend, ingress):
@@ -370,100 +344,24 @@ def test_a_model_is_ready_or_says_why_not(backend, ingress, monkeypatch, state, 
     assert re.fullmatch(reason, found.reason)
 
 
-@dataclass
-class Scene:
-    """A model with or without replicas, at a time that a test sets."""
-
-    has_replicas: bool = False
-    now_s: float = 1000.0
-    look_s: float = 2.0
-    looks: int = 0
-    replicas: ModelReplicas = field(init=False)
-
-    def look(self, *_: object) -> ModelState:
-        """It takes time where nobody answers."""
-        self.looks += 1
-        self.now_s += 0.0 if self.has_replicas else self.look_s
-        return ModelState(self.has_replicas, batch_size=1, queued_rows=0)
-
-    def wait(self) -> None:
-        """A row waits until it asks how the model is."""
-        probe = self.replicas.make_probe(30.0)
-        assert probe
-        probe.ask()
-
-    def refuse(self, rows: int = 3) -> list[bool]:
-        """Whether each of the next rows is refused."""
-        return [self._refuse_next() for _ in range(rows)]
-
-    def _refuse_next(self) -> bool:
-        try:
-            self.replicas.check()
-        except NotReady:
-            return True
-        return False
-
-
 @pytest.fixture
-def scene(
-    monkeypatch: pytest.MonkeyPatch, models: Catalog, backend: RayBackend
-) -> Scene:
-    scene = Scene()
-    scene.replicas = ModelReplicas(
-        models.route("translation", "ko"), backend._addresses
-    )
-    monkeypatch.setattr("time.monotonic", lambda: scene.now_s)
-    monkeypatch.setattr(ray, "_find_state", scene.look)
-    return scene
+def replicas(models: Catalog, backend: RayBackend) -> ModelReplicas:
+    return ModelReplicas(models.route("translation", "ko"), backend._addresses)
 
 
-def test_a_model_without_replicas_is_refused_and_one_row_tries_it(scene):
-    with pytest.raises(NotReady, match="replicas for ko do not answer") as refusal:
-        scene.wait()
-    assert int(refusal.value.headers["Retry-After"]) > 0
-    assert scene.refuse() == [True] * 3
-    for _ in range(2):
-        scene.now_s += 2.0
-        assert scene.refuse() == [False, True, True]
-
-
-@pytest.mark.parametrize(
-    "hear",
-    [
-        pytest.param(lambda scene: scene.replicas.hear(), id="an answer"),
-        pytest.param(lambda scene: scene.replicas.state, id="a look"),
-    ],
-)
-def test_a_model_that_answers_again_is_there(scene, hear: Callable[[Scene], None]):
-    with pytest.raises(NotReady):
-        scene.wait()
-    scene.now_s += 2.0
-    scene.has_replicas = True
-    hear(scene)
-    assert scene.refuse() == [False] * 3
-
-
-@pytest.mark.parametrize(("heard_ago_s", "looks"), [(1.9, 0), (2.0, 1), (1000, 1)])
-def test_a_row_waits_for_a_slow_model_that_is_there(scene, heard_ago_s, looks):
-    scene.has_replicas = True
-    scene.replicas.hear()
-    scene.now_s += heard_ago_s
-    scene.wait()
-    assert scene.looks == looks
-    assert scene.refuse() == [False] * 3
-
-
-def test_looks_that_meet_a_replica_which_has_ended_refuse_no_row(scene, monkeypatch):
+def test_looks_that_meet_a_replica_which_has_ended_refuse_no_row(replicas, monkeypatch):
     """Another one answers soon."""
-    scene.look_s = 0.0
-    monkeypatch.setattr("time.sleep", lambda _: scene.replicas.hear())
-    scene.wait()
-    assert scene.refuse() == [False] * 3
+    monkeypatch.setattr(ray, "_find_state", lambda *_: ModelState(False, 1, 0))
+    monkeypatch.setattr("time.sleep", lambda _: replicas.hear())
+    probe = replicas.make_probe(30.0)
+    assert probe
+    probe.ask()
+    replicas.check()
 
 
 @pytest.mark.parametrize(("remaining_s", "asks"), [(7.1, True), (7.0, False)])
-def test_a_row_with_little_time_does_not_spend_it_on_looks(scene, remaining_s, asks):
-    assert (scene.replicas.make_probe(remaining_s) is not None) is asks
+def test_a_row_with_little_time_does_not_spend_it_on_looks(replicas, remaining_s, asks):
+    assert (replicas.make_probe(remaining_s) is not None) is asks
 
 
 @pytest.mark.parametrize(
