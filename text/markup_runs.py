@@ -12,6 +12,7 @@ from xml.parsers import expat
 
 from contract.markup import INLINE, VOID, Token, scan, take_element, unescape
 from text.errors import NotWellFormed
+from text.messages import TRACE
 from text.options import Tags
 from text.placeholders import Placeholder, Role
 
@@ -185,7 +186,8 @@ def _find_inline(tokens: list[Token], tags: Tags) -> set[int]:
     """The places of the tags that do not end a sentence: in XML those beside text."""
     if not tags.is_xml:
         inline = INLINE.union(tags.inline).difference(tags.splitting)
-        return {index for index, token in enumerate(tokens) if token.name in inline}
+        known = {index for index, token in enumerate(tokens) if token.name in inline}
+        return known | _find_in_messages(tokens)
     found: set[int] = set()
     opened, names = [_Element()], Counter[str]()
     for index, token in enumerate(tokens):
@@ -209,6 +211,20 @@ def _find_inline(tokens: list[Token], tags: Tags) -> set[int]:
             found.discard(index)
         elif token.name in tags.inline or not (tags.finds_outline or token.is_text):
             found.add(index)
+    return found
+
+
+def _find_in_messages(tokens: list[Token]) -> set[int]:
+    """The places of all tags inside of messages, such as `{n, plural, other {a<br>b}}`."""
+    found, inside, depth = set[int](), list[int](), 0
+    for index, token in enumerate(tokens):
+        if depth and not token.is_text:
+            inside.append(index)
+        elif depth or (token.is_text and TRACE.search(token.raw)):
+            depth += token.raw.count("{") - token.raw.count("}")
+            if depth <= 0:
+                found.update(inside)
+                inside, depth = [], 0
     return found
 
 

@@ -21,7 +21,7 @@ _WITH_ARMS = ("plural", "selectordinal", "select")
 _STYLED = ("number", "date", "time", "spellout", "ordinal", "duration", "choice")
 _KINDS = "|".join((*_WITH_ARMS, *_STYLED))
 #: Only a text with an argument that has a type is read as a message.
-_TRACE = re.compile(rf"\{{\s*+{_NAME}\s*+,\s*+(?:{_KINDS})\s*+[,}}]")
+TRACE = re.compile(rf"\{{\s*+{_NAME}\s*+,\s*+(?:{_KINDS})\s*+[,}}]")
 _HEAD = re.compile(rf"\{{\s*+{_NAME}\s*+(?:\}}|,\s*+({_KINDS})\s*+(?:\}}|,))")
 _OFFSET = re.compile(r"\s*+offset\s*+:\s*+-?\d++")
 _SELECTOR = re.compile(rf"\s*+(=-?\d++|{_NAME})\s*+\{{")
@@ -92,7 +92,7 @@ class _BrokenMessage(Exception):
 def read_message(source: str, tags: Sequence[Placeholder] = ()) -> IcuMessage | None:
     """The places of a message. None for any other text, for a broken message, and for one
     with `tags` inside its syntax."""
-    if not _TRACE.search(source):
+    if not TRACE.search(source):
         return None
     try:
         message = _Reader(source).read_text(0, _SIGN)

@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 import webencodings
 
+from contract.languages import normalize_language
 from documents.errors import DamagedDocument, DocumentTooLarge
 
 #: A format that needs the whole document takes up to this many bytes.
@@ -74,7 +75,7 @@ _LANGUAGES = {
 #: has the fewest characters: only short Japanese and Chinese files are so.
 _LEAST_CONFIDENCE = 0.02
 #: A file with this many characters of UTF-8 and nothing else is in no other encoding.
-_SURE_CHARACTERS = 4
+_SURE_CHARACTERS = 3
 #: A byte that is no text, among characters.
 _STRAY = re.compile("[\udc80-\udcff]")
 _STRAYS = "surrogateescape"
@@ -202,6 +203,7 @@ def _guess(path: Path, language: str | None) -> str:
             if not line.isascii():
                 lines.append(line)
                 left -= len(line)
+    language = normalize_language(language or "")
     own = [name for name, known in _LANGUAGES.items() if language in known.split()]
     names, sample = own or [*_LANGUAGES], b"".join(lines)
     likely = min(names, key=lambda name: _count(sample, name))

@@ -196,6 +196,9 @@ def test_tags_are_inside_of_texts():
     source = "{n, plural, one {<b>a</b> file} other {# <x id='1'/> <i>more</i>}}"
     expected = "{n, plural, one {<b>A</b> FILE} other {# <x id='1'/> <i>MORE</i>}}"
     assert translate(source, tags=XML_TAGS) == expected
+    page = "<p>Two{n, plural, one {a<br>b} other {<p>c</p>}}</p><p>{n, plural,</p>"
+    expected = "<p>TWO{n, plural, one {A<br>B} other {<p>C</p>}}</p><p>{N, PLURAL,</p>"
+    assert translate(page, tags=HTML_TAGS) == expected
     broken = "{n, <b>plural</b>, other {a}}"
     assert translate(broken, tags=XML_TAGS) == "{N, <b>PLURAL</b>, OTHER {a}}"
 

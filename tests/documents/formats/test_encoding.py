@@ -110,15 +110,22 @@ def test_an_old_encoding_is_found_by_its_language_and_written_again(name, langua
 @pytest.mark.parametrize(
     ("encoding", "language"),
     [
-        *(("big5", "zh"), ("koi8-r", "ru"), ("koi8-u", "uk"), ("cp866", "ru")),
+        *(
+            ("big5", "zh"),
+            ("big5", "zh-Hant"),
+            ("koi8-r", "ru"),
+            ("koi8-u", "uk"),
+            ("cp866", "ru"),
+        ),
         *(("euc_jp", "ja"), ("iso8859-2", "pl"), ("iso8859-5", "uk")),
         *(("iso8859-6", "ar"), ("iso8859-7", "el"), ("iso8859-9", "tr")),
     ],
 )
 def test_a_language_has_several_encodings(encoding, language):
-    text = {"zh": "早安，請問火車站在哪裡？我想買一張車票。"}.get(
-        language, OLD[language][1]
+    chinese = dict.fromkeys(
+        ("zh", "zh-Hant"), "早安，請問火車站在哪裡？我想買一張車票。"
     )
+    text = chinese.get(language) or OLD[language][1]
     found = read("a.txt", text.encode(encoding), DocumentContext("en", language))
     assert found == [text]
 
