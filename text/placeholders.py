@@ -67,9 +67,9 @@ _KINDS = {
     "url": rf"(?:(?:https?|ftps?|file)://|(?<![{_WORD}.@/-])www\.){_URL_CHARACTER}++",
     "email": rf"(?<![{_WORD}.+%-])[{_WORD}.+%-]++@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
     "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|[$%#]\{[^{}\n]++\}"
-    r"|\{[\w.:#!$%+\[\] ,-]*+(?:(?<=:)[^\s{}]++)?+\}",
-    # Tags without attributes, as programs have in their messages: `<0>here</0>`, `<b>{n}</b>`.
-    "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)>|<(?:\d{1,3}+|[a-zA-Z][\w-]*+) ?/>",
+    r"|\{[\w.!$\[\]]*+:[^\s{}]++\}|\{[\w.:#!$\[\] ,-]*+\}",
+    # As programs have them in their messages: `<0>here</0>`, `<a href="x">{n}</a>`.
+    "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)(?:[ \t][^<>\n]*+)?+/?+>",
     # Messages and values of other libraries: `$t(key)`, `@:key`.
     "reference": r"\$t\([^()\n]++\)"
     rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",
@@ -134,7 +134,7 @@ def find_protected(text: str) -> list[Placeholder]:
             continue
         end = match.start() + len(found)
         role = Role.LOOSE if match.lastgroup in _LOOSE else Role.WORD
-        if match.lastgroup == "tag" and not found.endswith("/>"):
+        if match.lastgroup == "tag" and found[-2] != "/":
             has_tags = True
             role = Role.CLOSING if found[1] == "/" else Role.OPENING
         placeholders.append(Placeholder(match.start(), end, found, role))
@@ -146,7 +146,7 @@ def _drop_lone_tags(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
     opened = defaultdict[str, list[int]](list)
     lone = set[int]()
     for number, found in enumerate(placeholders):
-        name = found.shown.strip("</>")
+        name = found.shown.strip("</>").split()[0]
         if found.role is Role.OPENING:
             opened[name].append(number)
         elif found.role is Role.CLOSING and opened[name]:

@@ -47,13 +47,13 @@ from text.placeholders import (
         ),
         ("{{count}} items of %{size} or {$n}", ["{{count}}", "%{size}", "{$n}"]),
         (
-            "Click <0>here</0><1/> or <b>there</b>",
-            ["<0>", "</0>", "<1/>", "<b>", "</b>"],
+            "Click <0>here</0><1/> or <a b='{c}'>there</a><br />",
+            ["<0>", "</0>", "<1/>", "<a b='{c}'>", "</a>", "<br />"],
         ),
-        ("a <2> b, c</3>, d < e > f, <0>, g<h>, <i j>k</i>", []),
+        ("a <2> b, c</3>, d < e > f, <0>, g<h>, <i j>k", []),
         (
-            "#{a} {b!r:>10} {c:.1%} {d: e} https://f.g/{h}?i={j}.",
-            ["#{a}", "{b!r:>10}", "{c:.1%}", "{d: e}", "https://f.g/{h}?i={j}"],
+            "#{a} {b!r:>10} {c:dd/MM} {d: e} https://f.g/{h}?i={j}.",
+            ["#{a}", "{b!r:>10}", "{c:dd/MM}", "{d: e}", "https://f.g/{h}?i={j}"],
         ),
         (
             "See $t(a.key, {n: 1}) @:b.c. @.lower:d @:(e f) @:(g)",
