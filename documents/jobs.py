@@ -21,10 +21,10 @@ from documents.translation import DocumentTranslation, WorkerStopped
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks for new documents, and for those that are to be deleted.
+#: Seconds between two looks for new documents, and for what killed programs have left.
 _SCAN_S, _SWEEP_S = 0.25, 20.0
 #: Seconds between two looks at all documents, and how many are looked at in a turn.
-_WALK_S, _WALKED = 86_400.0, 50
+_WALK_S, _WALKED = 300.0, 50
 #: Seconds until a document is begun again that another program translates, or that has failed.
 _LOCKED_S, _FAILED_S = 5.0, 10.0
 #: The seconds that a stop waits for answers that are on their way.
@@ -53,7 +53,8 @@ class Jobs:
         #: The first come first; when each may begin.
         self._due_at: dict[UnfinishedDocument, float] = {}
         self._running: dict[UnfinishedDocument, Future[float]] = {}
-        self._unseen: Iterator[None] = iter(())
+        self._unseen: Iterator[str | None] = iter(())
+        self._walks_at = 0.0
 
     def stop(self) -> None:
         """Ends `run` soon. What is being translated stays unfinished."""
@@ -67,7 +68,7 @@ class Jobs:
 
     def run(self, beat: Callable[[], None] = lambda: None) -> None:
         """Looks for work until `stop`, and calls `beat` as often as it looks."""
-        pauses_s = {self._sweep: _SWEEP_S, self._walk: _WALK_S, self._scan: 0.0}
+        pauses_s = {self._sweep: _SWEEP_S, self._walk: 0.0, self._scan: 0.0}
         due_at = dict.fromkeys(pauses_s, 0.0)
         while not self._stopping.is_set():
             beat()
@@ -103,7 +104,7 @@ class Jobs:
             return True
 
     def _scan(self) -> None:
-        """Begins the documents that wait, as many as may be, and looks at a few others."""
+        """Begins the documents that wait, as many as may be."""
         now = time.monotonic()
         for job, ended in [*self._running.items()]:
             if ended.done():
@@ -116,8 +117,6 @@ class Jobs:
             if self._storage.is_complete(job):
                 self._due_at[job] = now
         self._begin(now)
-        for _ in islice(self._unseen, _WALKED):
-            pass
 
     def _begin(self, now: float) -> None:
         counts = Counter(job.caller for job in self._running)
@@ -130,11 +129,16 @@ class Jobs:
                 counts[job.caller] += 1
 
     def _sweep(self) -> None:
-        for document_id in self._storage.sweep(time.time()):
-            log.info("document %s: deleted, its time has come", document_id)
+        self._storage.sweep(time.time())
 
     def _walk(self) -> None:
-        self._unseen = self._storage.walk()
+        """Looks at a few documents, and some time after the last one at all of them again."""
+        looked = [*islice(self._unseen, _WALKED)]
+        for document_id in filter(None, looked):
+            log.info("document %s: deleted, its time has come", document_id)
+        if len(looked) < _WALKED and time.monotonic() >= self._walks_at:
+            self._walks_at = time.monotonic() + _WALK_S
+            self._unseen = self._storage.walk(time.time())
 
 
 @contextmanager

@@ -6,8 +6,6 @@ translated; what is renamed into its place is whole, however the machine ends.
     sizes/<owner>~<caller>~<id>          as large as what the document may take
     kept/<owner>/<id>/                   document.json, state.json, source, texts, journal,
                                          result
-    expiring/<quarter>/<unix seconds>~<owner>~<id>
-                                         empty; when a document is to be deleted
     aside/<digits>-<name>                what nobody can read
     trash/                               what is being deleted
 """
@@ -27,7 +25,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -41,15 +38,11 @@ log = logging.getLogger(__name__)
 NOBODY = "open"
 #: An upload that has not ended after so long has been given up, in seconds.
 _UPLOAD_S = 3600.0
-#: Lifetimes of other folders: of uploads, of documents that nobody can read, and of
-#: those being deleted.
-_KEPT_S = {"incoming": _UPLOAD_S, "aside": 7 * 86_400, "trash": 0.0}
-#: The most documents that one sweep deletes.
-_MOST_SWEPT = 1_000
+#: Lifetimes of other folders: of uploads, of documents that nobody can read, of those being
+#: deleted, and of what an earlier version has noted about deletions.
+_KEPT_S = {"incoming": _UPLOAD_S, "aside": 7 * 86_400, "trash": 0.0, "expiring": 0.0}
 _ID = re.compile(r"[0-9a-f]{32}")
 _OWNER = re.compile(rf"[0-9a-f]{{12}}|{NOBODY}")
-#: A sweep reads only the folders of the quarters of an hour that have come.
-_EXPIRING, _QUARTER_S = "expiring", 900
 #: The least that a document counts: its folder and files take room whatever is in them.
 _LEAST_BYTES = 64 << 10
 #: The translation needs about as much room as the document.
@@ -282,12 +275,7 @@ class DocumentFolder:
             return State()
 
     def write_state(self, state: State) -> None:
-        """Replaces the last one; the end survives a power cut, and no document ends that
-        would not be deleted some day. Raises Gone, and OSError."""
-        if state.is_over and state.expires_at:
-            self.check()
-            order, storage = self.order, self.folder.parents[2]
-            _add_expiry(storage, order.owner, order.id, state.expires_at)
+        """Replaces the last one; the end survives a power cut. Raises Gone, and OSError."""
         try:
             # An earlier version stops at a field that it does not know.
             unused = None if state.warnings else {"warnings"}
@@ -454,10 +442,8 @@ class DocumentStorage:
     def _find(self, *names: str) -> Path:
         return self.folder.joinpath("kept", *names)
 
-    def sweep(self, now: float) -> list[str]:
-        """Deletes what is due, and what killed programs left. Returns documents' ids."""
-        due = islice(_list_due(self.folder / _EXPIRING, now), _MOST_SWEPT)
-        deleted = [each[-1] for each in due if self._expire(*each, now=now)]
+    def sweep(self, now: float) -> None:
+        """Deletes what killed programs left."""
         old = (
             path
             for folder, kept_s in _KEPT_S.items()
@@ -472,11 +458,11 @@ class DocumentStorage:
             with self._guard(mark := self._find_mark(job)):
                 if _read_age(mark, now) > _UPLOAD_S and not self.is_complete(job):
                     self.finish(job)
-        return deleted
 
-    def walk(self) -> Iterator[None]:
-        """Looks at all documents, one for each step: they get what they have lost of their
-        mark and their time to be deleted, and what nobody can read is put aside."""
+    def walk(self, now: float) -> Iterator[str | None]:
+        """Looks at all documents, one for each step: one that is due is deleted, and its id
+        is returned; one that has lost its mark gets it back, and what nobody can read is put
+        aside."""
         kept = self.folder / "kept"
         for owner in _list_names(kept):
             if not (_OWNER.fullmatch(owner) and (kept / owner).is_dir()):
@@ -485,64 +471,24 @@ class DocumentStorage:
             with self._guard(kept / owner):
                 names = _list_names(kept / owner)
             for name in names:
-                self._check(owner, name)
-                yield
+                yield name if self._check(owner, name, now) else None
 
-    def _check(self, owner: str, name: str) -> None:
+    def _check(self, owner: str, name: str, now: float) -> bool:
+        """Returns whether a document was due."""
         with self._guard(self._find(owner, name)):
             try:
                 document = self.find(owner, name)
                 job = UnfinishedDocument(owner, document.order.caller, name)
                 is_marked = self._find_mark(job).exists()  # an end removes it last
                 state = document.read_state()
-                if state.is_over and state.expires_at:
-                    _add_expiry(self.folder, owner, name, state.expires_at)
-                elif not (is_marked or state.is_over):
+                if state.is_over and (state.expires_at or math.inf) < now:
+                    self.delete(document)
+                    return True
+                if not (is_marked or state.is_over):
                     self._mark(job)
             except Gone:
                 self.put_aside(owner, name)
-
-    def _expire(self, path: Path, owner: str, id: str, *, now: float) -> bool:
-        """Deletes a document, unless it has got more time."""
-        is_due = False
-        with self._guard(path):
-            try:
-                document = self.find(owner, id)
-                state = document.read_state()
-                job = UnfinishedDocument(owner, document.order.caller, id)
-                is_waiting = not state.is_over and self._find_mark(job).exists()
-                is_due = not is_waiting and (state.expires_at or 0) < now
-                if is_due:
-                    self.delete(document)
-            except Gone:
-                self.put_aside(owner, id)
-            path.unlink(missing_ok=True)
-        return is_due
-
-
-def _add_expiry(storage: Path, owner: str, document_id: str, expires_at: float) -> None:
-    """Has a document found when its time has come. Raises OSError."""
-    second = math.ceil(expires_at)
-    quarter = storage / _EXPIRING / str(second // _QUARTER_S)
-    quarter.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (quarter / f"{second}~{owner}~{document_id}").touch()
-
-
-def _list_due(folder: Path, now: float) -> Iterator[tuple[Path, str, str]]:
-    """The files of documents whose time has come, the longest ago first, with their owners
-    and ids. A caller that deletes a document removes its file. Raises OSError."""
-    current = now // _QUARTER_S
-    for quarter in sorted(filter(str.isdecimal, _list_names(folder)), key=int):
-        if int(quarter) > current:
-            return
-        for name in sorted(_list_names(folder / quarter)):
-            second, _, document = name.partition("~")
-            owner, _, document_id = document.partition("~")
-            if second.isdecimal() and int(second) < now:
-                yield folder / quarter / name, owner, document_id
-        if int(quarter) < current:
-            with suppress(OSError):  # it is not empty yet
-                (folder / quarter).rmdir()
+        return False
 
 
 def read_document(folder: Path) -> DocumentFolder:

@@ -173,7 +173,7 @@ def test_a_look_that_fails_keeps_no_other_from_its_turn(
             jobs.stop()
 
     jobs.run(beat)
-    assert turns[:4] == [*looks, "scanned", "scanned"]
+    assert turns[:5] == [*looks, "scanned", "_walk", "scanned"]
     assert "what a document says" not in caplog.text
 
 

@@ -17,7 +17,6 @@ from contract import durable
 from contract.documents import find_documents, read_secret
 from documents.storage import (
     NOBODY,
-    DocumentFolder,
     DocumentLimits,
     DocumentStorage,
     Gone,
@@ -213,8 +212,8 @@ def test_a_document_that_nobody_can_read_is_put_aside_once(add, storage, caplog,
         storage.find(NOBODY, bad.order.id)
     assert list_orders(storage, NOBODY) == [good.order]
     for _ in range(2):
-        assert len(list(storage.walk())) <= 2
-        assert storage.sweep(time.time()) == []
+        assert not any(storage.walk(time.time()))
+        storage.sweep(time.time())
     (aside,) = (storage.folder / "aside").iterdir()
     assert (aside / "source.lines").exists()
     assert not bad.folder.exists()
@@ -231,15 +230,14 @@ def test_strangers_among_documents_harm_nobody(add, storage):
     (kept / "lost+found").mkdir()
     (kept / NOBODY / "a file").touch()
     (kept / NOBODY / "a folder").mkdir()
-    for name in ("expiring", "incoming", "trash", "unfinished"):
+    for name in ("incoming", "trash", "unfinished"):
         (storage.folder / name).mkdir(exist_ok=True)
         (storage.folder / name / "a file").touch()
-    (storage.folder / "expiring" / "0" / "a file").touch()
     (storage.folder / "unfinished" / "a~b~c").mkdir()
-    list(storage.walk())
+    assert document.order.id in storage.walk(101.0)
     assert {path.name for path in kept.iterdir()} == {NOBODY}
-    assert storage.sweep(101.0) == [document.order.id]
-    assert storage.sweep(time.time() + DAY_S) == []
+    storage.sweep(time.time() + DAY_S)
+    assert not any((storage.folder / "incoming").iterdir())
 
 
 def test_what_may_not_be_moved_is_told_once(add, storage, caplog, monkeypatch):
@@ -254,53 +252,32 @@ def test_what_may_not_be_moved_is_told_once(add, storage, caplog, monkeypatch):
         rename(path, target)
 
     monkeypatch.setattr(durable, "rename", refuse)
-    for _ in range(3):
-        list(storage.walk())
-    assert storage.sweep(101.0) == [good.order.id]
+    deleted = [each for _ in range(3) for each in storage.walk(101.0) if each]
+    assert deleted == [good.order.id]
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-def test_a_sweep_reads_only_what_is_due(add, storage, monkeypatch):
-    documents = [add("one") for _ in range(20)]
-    for number, document in enumerate(documents):
-        document.write_state(State(status="done", expires_at=1000.0 * number + 1))
-    read: list[str] = []
-    find = DocumentStorage.find
-
-    def note(self: DocumentStorage, owner: str, document_id: str) -> DocumentFolder:
-        read.append(document_id)
-        return find(self, owner, document_id)
-
-    monkeypatch.setattr(DocumentStorage, "find", note)
-    assert storage.sweep(2500.0) == [each.order.id for each in documents[:3]]
-    assert len(read) == 3
-
-
-def test_a_walk_gives_documents_what_they_have_lost(add, storage):
-    """An older version has named no times."""
-    waiting, ended = add("one"), add("two")
-    ended.write_state(State(status="done", expires_at=100.0))
-    for name in ("unfinished", "expiring"):
-        shutil.rmtree(storage.folder / name)
-    assert storage.sweep(101.0) == []
-    list(storage.walk())
-    assert [job.id for job in storage.list_unfinished()] == [waiting.order.id]
-    assert storage.sweep(101.0) == [ended.order.id]
+def test_a_walk_gives_a_document_the_mark_that_it_has_lost(add, storage):
+    document = add("one")
+    shutil.rmtree(storage.folder / "unfinished")
+    assert not any(storage.walk(time.time()))
+    assert [job.id for job in storage.list_unfinished()] == [document.order.id]
 
 
 @pytest.mark.parametrize(
-    ("state", "is_swept"),
+    ("state", "is_due"),
     [
         (State(status="done", expires_at=200.0), False),
-        (State(status="translating"), False),
+        (State(status="done"), False),
+        (State(status="translating", expires_at=100.0), False),
         (State(status="failed", expires_at=100.0), True),
     ],
 )
-def test_a_document_that_has_got_more_time_stays(add, storage, state, is_swept):
+def test_a_document_that_is_over_is_deleted_when_it_is_due(add, storage, state, is_due):
     document = add("one")
-    document.write_state(State(status="done", expires_at=100.0))
     document.write_state(state)
-    assert bool(storage.sweep(101.0)) is is_swept
+    assert any(storage.walk(101.0)) is is_due
+    assert document.folder.exists() is not is_due
 
 
 def test_one_document_is_locked_by_one(add):

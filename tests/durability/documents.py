@@ -122,7 +122,7 @@ def act(folder: Path, diary: Diary) -> None:
 
 def check(folder: Path, diary: Diary) -> None:
     storage, now = DocumentStorage(folder), time.time()
-    list(storage.walk())
+    list(storage.walk(now))
     storage.sweep(now)
     kept = {
         piece.text.lower()

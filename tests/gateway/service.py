@@ -216,9 +216,9 @@ class Service:
         with suppress(Killed):
             jobs.translate(job)
 
-    def sweep(self) -> list[str]:
+    def walk(self) -> list[str]:
         """Deletes the documents whose time has come, and returns their ids."""
-        return self.documents.sweep(time.time() + 3600 * self.hours)
+        return [*filter(None, self.documents.walk(time.time() + 3600 * self.hours))]
 
 
 class _AtOnce(Executor):

@@ -270,7 +270,7 @@ class ServiceMachine(RuleBasedStateMachine):
         wanted = {each.id for each in kept if each.kept_h < now}
         for document in kept:
             document.is_deleted = document.kept_h < now
-        found = set(self.service.sweep())
+        found = set(self.service.walk())
         expect("a document is deleted when its time has come", found, wanted)
 
     @rule(key=KEYS)
