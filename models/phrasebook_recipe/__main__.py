@@ -15,7 +15,7 @@ from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
 from models.phrasebook_recipe import corpus, evaluation, phrasebook, training, words
 from models.phrasebook_recipe.items import LANGUAGES
-from models.training import CHECKPOINT, Machine, Work, read_facts, write_facts
+from models.training import Machine, Work, read_facts, write_facts
 
 app = typer.Typer(add_completion=False, help="Train and judge the model that ships.")
 
@@ -30,20 +30,12 @@ def train(
     ] = 60,
     work: Work = WORK,
     out: Out = phrasebook.MODEL,
-    start: Annotated[
-        Path | None, typer.Option(help="With no checkpoint yet: begin with this model.")
-    ] = None,
 ) -> None:
     """Train, or continue the last run, then export the model.
 
     Ctrl-C loses at most five minutes; the same command continues.
     """
-    is_fresh = not (work / CHECKPOINT).exists()
-    if start and is_fresh:
-        _copy(start, work, *TOKENIZER_FILES)
     trainer = _make_trainer(work, minutes)
-    if start and is_fresh:
-        trainer.load_weights(start)
     trainer.run(typer.echo)
     _export(trainer, work, out)
 
@@ -126,7 +118,6 @@ def _make_trainer(work: Path, minutes: float) -> training.PhrasebookTrainer:
 
 
 def _copy(source: Path, target: Path, *names: str) -> None:
-    target.mkdir(parents=True, exist_ok=True)
     for name in names:
         (target / name).write_bytes((source / name).read_bytes())
 

@@ -160,13 +160,6 @@ class PhrasebookTrainer(Training):
         """Writes weights (float16), configuration, and generation defaults."""
         self.model.half().save_pretrained(folder)
 
-    def load_weights(self, folder: Path) -> None:
-        """Starts from the weights of an exported model."""
-        start = M2M100ForConditionalGeneration.from_pretrained(
-            folder, dtype=torch.float32
-        )
-        self.model.load_state_dict(start.state_dict())
-
     def compare(
         self, states: torch.Tensor, labels: torch.Tensor, *, is_exact: bool
     ) -> torch.Tensor:

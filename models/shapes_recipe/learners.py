@@ -18,6 +18,7 @@ import torch
 import transformers
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
+from transformers.image_transforms import corners_to_center_format
 
 from models.shapes_recipe.rendering import FigureBox, boxes, measure_ap50
 from models.shapes_recipe.samples import Sample, ShapesTask, draw_batch, held_out
@@ -262,10 +263,9 @@ class DetectionLearner(Learner):
         height, width, _ = sample.picture.shape
         corners = torch.tensor([(b.left, b.top, b.right, b.bottom) for b in found])
         corners = corners / torch.tensor([width, height, width, height])
-        low, high = corners.clamp(0, 1).split(2, dim=1)
         return {
             "class_labels": torch.tensor([ids[box.label] for box in found]),
-            "boxes": torch.cat([(low + high) / 2, high - low], dim=1),
+            "boxes": corners_to_center_format(corners.clamp(0, 1)),
         }
 
     def find_truth(self, sample: Sample) -> list[FigureBox]:
