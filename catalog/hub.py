@@ -4,7 +4,6 @@ directory appears only when it is complete.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from handlers.engine.directories import (
     SETTINGS_FILE,
     TOKENIZER_FILES,
     WEIGHT_FILES,
+    Digests,
     ModelError,
     missing_files,
 )
@@ -112,16 +112,11 @@ def _fetch(file: RepoSibling, folder: Path, *, url: str) -> None:
             expected_size=file.size,
             displayed_filename=file.rfilename,
         )
-    if file.lfs and _digest(part) != file.lfs.sha256:
+    if file.lfs and Digests().read(part) != file.lfs.sha256:
         part.unlink()
         raise OSError(f"{file.rfilename} arrived damaged and is thrown away")
     durable.sync(part)
     durable.rename(part, folder / file.rfilename)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_name(name: str) -> None:
