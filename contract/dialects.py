@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from contract.options import BEAM_SIZE
@@ -91,7 +92,7 @@ def _read_slug(document: Document) -> str:
 
 
 def _write_both(document: Document) -> dict[str, Any]:
-    return {**_write_libretranslate(document), **document}
+    return {**LIBRETRANSLATE.write(document), **document}
 
 
 #: The field of a form whose fault has words of its own.
@@ -119,11 +120,6 @@ _LIBRETRANSLATE_WORDS = {
     **dict.fromkeys(_TOO_LONG, "Invalid request: request exceeds text limit"),
 }
 
-
-def _write_libretranslate(document: Document) -> dict[str, Any]:
-    return _write_words("error", _LIBRETRANSLATE_WORDS, document)
-
-
 _DEEPL_WORDS = {
     "invalid-key": "Forbidden",
     "quota-exceeded": "Quota Exceeded",
@@ -135,11 +131,6 @@ _DEEPL_WORDS = {
     _FILE: "Invalid file data.",
     **dict.fromkeys(_BUSY, "Too many requests"),
 }
-
-
-def _write_deepl(document: Document) -> dict[str, Any]:
-    return _write_words("message", _DEEPL_WORDS, document)
-
 
 #: All others are INVALID_ARGUMENT.
 _GOOGLE_STATUSES = {
@@ -218,7 +209,7 @@ LIBRETRANSLATE = Dialect(
     text_field="q",
     source_field="source",
     target_field="target",
-    write=_write_libretranslate,
+    write=partial(_write_words, "error", _LIBRETRANSLATE_WORDS),
     shape={"error": str, "detail?": str},
     statuses={"too-many-rows": 400, "unknown-format": 400},
     count_beams=_count_alternatives,
@@ -235,7 +226,7 @@ DEEPL = Dialect(
     text_field="text",
     source_field="source_lang",
     target_field="target_lang",
-    write=_write_deepl,
+    write=partial(_write_words, "message", _DEEPL_WORDS),
     shape={"message": str, "detail?": str},
     statuses={"quota-exceeded": 456, "unknown-format": 400, "not-done": 503},
     count_beams=_count_deepl,
