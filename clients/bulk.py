@@ -47,11 +47,6 @@ class Tick(Event):
 
 
 @dataclass(frozen=True)
-class AnswerEvent(Event):
-    """The answer to one request."""
-
-
-@dataclass(frozen=True)
 class End(Event):
     """The end of a file, or the place where it is broken."""
 
@@ -187,9 +182,8 @@ class Journal:
 
     def _note(self, event: Event, start: int) -> None:
         self._starts.setdefault(event.source, start)
-        if isinstance(event, AnswerEvent):
-            self._counts[event.source] += event.size
-        elif isinstance(event, End):
+        self._counts[event.source] += event.size
+        if isinstance(event, End):
             self._ended.add(event.source)
             if event.error:
                 self.errors[event.source] = event.error
@@ -227,7 +221,7 @@ class Pipeline(Generic[Question]):
     def __init__(
         self,
         read: Callable[[int, threading.Event], Iterator[tuple[Question | End, float]]],
-        ask: Callable[[Question], AnswerEvent],
+        ask: Callable[[Question], Event],
         in_flight: int,
     ) -> None:
         """`read` finds what to ask in the file of this number until that is stopped, with the
@@ -258,7 +252,7 @@ class Pipeline(Generic[Question]):
                 future, share = item
                 event = future.result()
                 self._slots.release()
-                if isinstance(event, AnswerEvent):
+                if not isinstance(event, End):
                     answered += event.size
                     requests += 1
                 report(event, share)

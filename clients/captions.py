@@ -61,7 +61,7 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class CaptionAnswer(bulk.AnswerEvent):
+class CaptionAnswer(bulk.Event):
     """The captions of one request."""
 
     frames: tuple[int, ...]

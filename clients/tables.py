@@ -173,13 +173,14 @@ def open_table(
         return TextFile(source, ())
     if not columns:
         raise InputError(f"{source.name}: name its column of texts with --column")
-    if suffix == ".jsonl":
-        return RecordFile(source, columns)
-    if suffix == ".parquet":
-        return _open_parquet(source, columns)
-    is_tab = suffix == ".tsv"
-    has_quotes = has_quotes or not is_tab
-    return SeparatedFile(source, columns, is_tab=is_tab, has_quotes=has_quotes)
+    match suffix:
+        case ".jsonl":
+            return RecordFile(source, columns)
+        case ".parquet":
+            return _open_parquet(source, columns)
+        case ".tsv":
+            return SeparatedFile(source, columns, ("\t",), has_quotes=has_quotes)
+    return SeparatedFile(source, columns, _SEPARATORS, has_quotes=True)
 
 
 def _open_parquet(source: Source, columns: Sequence[Column]) -> TextTable:
@@ -367,13 +368,13 @@ class SeparatedFile(LineTable):
         self,
         source: Source,
         columns: Sequence[Column],
+        separators: Sequence[str],
         *,
-        is_tab: bool,
         has_quotes: bool,
     ) -> None:
         super().__init__(source, columns)
-        self._separators = ("\t",) if is_tab else _SEPARATORS
-        self._separator = self._separators[0]
+        self._separators = separators
+        self._separator = separators[0]
         self._has_quotes = has_quotes
 
     def describe(self) -> dict[str, Any]:

@@ -209,7 +209,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class TranslationAnswer(bulk.AnswerEvent):
+class TranslationAnswer(bulk.Event):
     """The translations of one request, and those of the texts between that need none."""
 
     texts: tuple[str | None, ...]

@@ -46,19 +46,14 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeApi]:
-    with FakeApi() as fake:
-        yield fake
+def stack() -> Iterator[FakeApi]:
+    with FakeApi() as stack:
+        yield stack
 
 
 @pytest.fixture
-def stack(fake: FakeApi) -> FakeApi:
-    return fake
-
-
-@pytest.fixture
-def server(fake: FakeApi) -> Iterator[ApiClient]:
+def server(stack: FakeApi) -> Iterator[ApiClient]:
     """Gives up after three attempts."""
     patience = RetryPolicy(attempts=3, timeout_s=30)
-    with ApiClient(fake.url, patience, connections=5) as server:
+    with ApiClient(stack.url, patience, connections=5) as server:
         yield server

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.bulk import Counts, Done, End, Event
+from clients.bulk import End, Event
 from clients.captions import (
     CaptionAnswer,
     Captioner,
@@ -34,15 +34,15 @@ READING = VideoOptions(size=FrameSize(32, 64))
 def run(
     server: ApiClient,
     paths: list[Path],
-    sending: Sending | None = None,
-    done: Done | None = None,
-) -> tuple[Counts, list[tuple[Event, float]]]:
-    """Counts, and what was reported."""
-    events: list[tuple[Event, float]] = []
-    captioner = Captioner(server.caption, READING, sending or Sending())
+    sending: Sending,
+    events: list[tuple[Event, float]] | None = None,
+) -> list[tuple[Event, float]]:
+    """What was reported, which `events` have from the beginning."""
+    events = [] if events is None else events
+    captioner = Captioner(server.caption, READING, sending)
     videos = find_sources([str(path) for path in paths], VIDEOS)
-    summary = captioner.run(videos, lambda *event: events.append(event), done or Done())
-    return summary, events
+    captioner.run(videos, lambda *event: events.append(event))
+    return events
 
 
 def list_captions(events: list[tuple[Event, float]], video: int = 0) -> list[str]:
@@ -71,25 +71,25 @@ def clip(tmp_path):
         (Mode.SINGLE, [1] * 100),
     ],
 )
-def test_every_mode_captions_all_frames(fake, server, clip, mode, shapes):
+def test_every_mode_captions_all_frames(stack, server, clip, mode, shapes):
     captions, counts = caption_video(clip, server, READING, Sending(mode))
     assert captions == numbers(100)
     assert (counts.answered, counts.requests) == (100, len(shapes))
-    arrived = sorted((len(array) for array in fake.arrays), reverse=True)
+    arrived = sorted((len(array) for array in stack.arrays), reverse=True)
     assert arrived == shapes
-    assert {array.shape[1:] for array in fake.arrays} == {(32, 64, 3)}
+    assert {array.shape[1:] for array in stack.arrays} == {(32, 64, 3)}
 
 
 @pytest.mark.parametrize("mode", [Mode.STREAM_SINGLE, Mode.SINGLE])
-def test_answers_that_overtake_others_wait_for_them(fake, server, clip, mode):
-    fake.will("answer-last", "answer", "answer", "queue-full", "reset")
-    _, events = run(server, [clip], Sending(mode, requests_in_flight=4))
+def test_answers_that_overtake_others_wait_for_them(stack, server, clip, mode):
+    stack.will("answer-last", "answer", "answer", "queue-full", "reset")
+    events = run(server, [clip], Sending(mode, requests_in_flight=4))
     assert list_captions(events) == numbers(100)
     assert events[-1][0] == VideoEnd(0, end_s=10.0)
 
 
 def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
-    fake, server, clip, monkeypatch
+    stack, server, clip, monkeypatch
 ):
     ahead = packed = 0
     events: list[tuple[Event, float]] = []
@@ -100,20 +100,16 @@ def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
             packed += 1
             ahead = max(ahead, packed - len(events))
             if packed == 6:
-                fake.wait_for_requests(3)
-                fake.is_open.set()
+                stack.wait_for_requests(3)
+                stack.is_open.set()
             yield batch
 
     monkeypatch.setattr("clients.captions.pack_frames", count)
-    fake.is_open.clear()
-    sending = Sending(Mode.STREAM_SINGLE, requests_in_flight=3)
-    captioner = Captioner(server.caption, READING, sending)
-    captioner.run(
-        find_sources([str(clip)], VIDEOS), lambda *event: events.append(event)
-    )
+    stack.is_open.clear()
+    run(server, [clip], Sending(Mode.STREAM_SINGLE, requests_in_flight=3), events)
     # Two per request under way, and one that is being reported.
     assert 6 <= ahead <= 7
-    assert fake.most_at_once == 3
+    assert stack.most_at_once == 3
     assert list_captions(events) == numbers(100)
 
 
@@ -131,7 +127,7 @@ def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
     broken = write_numbers(tmp_path / "a.mp4", 100, is_streamable=True)
     broken.write_bytes(broken.read_bytes()[: broken.stat().st_size * 7 // 10])
     good = write_numbers(tmp_path / "b.mp4", 5)
-    _, events = run(server, [broken, good], Sending(mode))
+    events = run(server, [broken, good], Sending(mode))
     captions = list_captions(events)
     assert 32 < len(captions) < 100
     assert captions == numbers(len(captions))
@@ -143,25 +139,12 @@ def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
         caption_video(broken, server, READING, Sending(mode))
 
 
-def test_a_refusal_ends_it_and_what_came_before_is_there(fake, server, clip):
-    fake.will("answer", "answer", "invalid")
+def test_a_refusal_ends_it_and_what_came_before_is_there(stack, server, clip):
+    stack.will("answer", "answer", "invalid")
     events: list[tuple[Event, float]] = []
-    captioner = Captioner(server.caption, READING, Sending(requests_in_flight=1))
     with pytest.raises(ServerError, match="422 Expected uint8"):
-        captioner.run(
-            find_sources([str(clip)], VIDEOS), lambda *event: events.append(event)
-        )
+        run(server, [clip], Sending(requests_in_flight=1), events)
     assert list_captions(events) == numbers(64)
-
-
-def test_whoever_reports_may_end_it(fake, server, clip):
-    def report(*_):
-        raise KeyboardInterrupt
-
-    captioner = Captioner(server.caption, READING, Sending(Mode.STREAM_SINGLE))
-    with pytest.raises(KeyboardInterrupt):
-        captioner.run(find_sources([str(clip)], VIDEOS), report)
-    assert len(fake.arrays) < 100
 
 
 def answers(*captions: str, step_s: float = 0.5) -> list[CaptionAnswer | VideoEnd]:

@@ -28,21 +28,21 @@ def make_body(*numbers: int) -> tuple[bytes, memoryview]:
     return write_header(pixels.shape), pixels.data.cast("B")
 
 
-def test_captions_come_for_arrays_over_one_connection(fake, server):
+def test_captions_come_for_arrays_over_one_connection(stack, server):
     assert server.caption(make_body(7, 200), 2) == ["number 7", "number 200"]
     assert server.caption(make_body(1), 1) == ["number 1"]
-    assert fake.arrays[0].shape == (2, 32, 64, 3)
-    assert fake.asked[0].headers["Content-Type"] == "application/octet-stream"
-    assert len(fake.connections) == 1
+    assert stack.arrays[0].shape == (2, 32, 64, 3)
+    assert stack.asked[0].headers["Content-Type"] == "application/octet-stream"
+    assert len(stack.connections) == 1
 
 
 @pytest.mark.parametrize(
     "failure", ["unavailable", "queue-full", "retry-nonsense", "reset", "cut"]
 )
-def test_what_may_pass_is_asked_again(fake, server, failure):
-    fake.will(failure, failure)
+def test_what_may_pass_is_asked_again(stack, server, failure):
+    stack.will(failure, failure)
     assert server.caption(make_body(7), 1) == ["number 7"]
-    assert len(fake.arrays) == 3
+    assert len(stack.arrays) == 3
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_what_may_pass_is_asked_again(fake, server, failure):
         ("cut", "/caption: "),
     ],
 )
-def test_after_so_many_attempts_it_is_enough(fake, server, failure, reason):
-    fake.will(*[failure] * 3)
+def test_after_so_many_attempts_it_is_enough(stack, server, failure, reason):
+    stack.will(*[failure] * 3)
     with pytest.raises(ServerError, match=reason) as raised:
         server.caption(make_body(7), 1)
     assert str(raised.value).endswith("(attempts: 3)")
-    assert len(fake.arrays) == 3
+    assert len(stack.arrays) == 3
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_after_so_many_attempts_it_is_enough(fake, server, failure, reason):
         ("not-json", "the answer is not JSON"),
     ],
 )
-def test_what_does_not_pass_is_asked_once(fake, server, failure, reason):
-    fake.will(failure)
+def test_what_does_not_pass_is_asked_once(stack, server, failure, reason):
+    stack.will(failure)
     with pytest.raises(ServerError, match=reason):
         server.caption(make_body(7, 8), 2)
-    assert len(fake.arrays) == 1
+    assert len(stack.arrays) == 1
 
 
 @pytest.fixture
@@ -103,16 +103,16 @@ def test_only_a_trusted_certificate_is_taken(secure, monkeypatch):
         client.ask(ApiRequest("GET", "/none"))
 
 
-def test_a_fault_of_tls_ends_the_first_attempt(secure, fake, tmp_path):
+def test_a_fault_of_tls_ends_the_first_attempt(secure, stack, tmp_path):
     def refuse(_: float) -> None:
         raise AssertionError("another attempt is made")
 
-    plain = fake.url.replace("http:", "https:")
+    plain = stack.url.replace("http:", "https:")
     for url, said in {secure[0]: "not trusted: .*--cacert", plain: "no.* TLS"}.items():
         hasty = ApiClient(url, wait=lambda s: refuse(s) if s else None)
         with hasty as client, pytest.raises(ServerError, match=said):
             client.ask(ApiRequest("GET", "/none"))
-    for url, file in ((secure[0], tmp_path / "none"), (fake.url, secure[1])):
+    for url, file in ((secure[0], tmp_path / "none"), (stack.url, secure[1])):
         with pytest.raises(ServerError, match="--cacert"):
             ApiClient(url, cacert=str(file))
 
@@ -125,17 +125,17 @@ def waits(server, monkeypatch) -> list[float]:
     return found
 
 
-def test_the_server_says_when_to_come_back(fake, server, waits):
-    fake.will("unavailable-60s")
+def test_the_server_says_when_to_come_back(stack, server, waits):
+    stack.will("unavailable-60s")
     server.caption(make_body(7), 1)
     assert max(waits) == 60
 
 
 @pytest.mark.parametrize("failure", ["hang", "drip"])
-def test_an_answer_has_limited_time(fake, failure):
-    fake.will(failure)
+def test_an_answer_has_limited_time(stack, failure):
+    stack.will(failure)
     with (
-        ApiClient(fake.url, RetryPolicy(attempts=1, timeout_s=0.2)) as server,
+        ApiClient(stack.url, RetryPolicy(attempts=1, timeout_s=0.2)) as server,
         pytest.raises(ServerError, match="no answer in time"),
     ):
         server.caption(make_body(7), 1)
@@ -151,8 +151,8 @@ def test_nobody_there_is_said():
         server.find_input()
 
 
-def test_who_waits_for_another_attempt_can_be_stopped(fake, server):
-    fake.will("unavailable-60s")
+def test_who_waits_for_another_attempt_can_be_stopped(stack, server):
+    stack.will("unavailable-60s")
     ended = []
 
     def ask():
@@ -162,15 +162,15 @@ def test_who_waits_for_another_attempt_can_be_stopped(fake, server):
 
     thread = threading.Thread(target=ask)
     thread.start()
-    fake.wait_for_requests(1)
+    stack.wait_for_requests(1)
     server.stop()
     thread.join(timeout=30)
     assert ended
-    assert len(fake.arrays) == 1
+    assert len(stack.arrays) == 1
 
 
-def test_while_the_server_is_full_nobody_else_takes_the_place(fake, server, waits):
-    fake.will(*["queue-full-60s"] * 3)
+def test_while_the_server_is_full_nobody_else_takes_the_place(stack, server, waits):
+    stack.will(*["queue-full-60s"] * 3)
     with pytest.raises(ServerError, match="429"):
         server.caption(make_body(7), 1)
     del waits[:]
@@ -199,8 +199,10 @@ def test_the_model_says_what_size_it_takes(server):
         (404, {"detail": "No such route."}, "/tasks: 404 No such route"),
     ],
 )
-def test_a_server_without_captioning_is_told_apart(fake, server, status, tasks, reason):
-    fake.tasks_status, fake.tasks = status, tasks
+def test_a_server_without_captioning_is_told_apart(
+    stack, server, status, tasks, reason
+):
+    stack.tasks_status, stack.tasks = status, tasks
     with pytest.raises(ServerError, match=reason):
         server.find_input()
 
@@ -211,29 +213,29 @@ def test_what_is_no_url_is_refused(url):
         ApiClient(url)
 
 
-def test_a_server_may_be_below_a_path(fake):
+def test_a_server_may_be_below_a_path(stack):
     with (
-        ApiClient(f"{fake.url}/below/", RetryPolicy(attempts=1)) as server,
+        ApiClient(f"{stack.url}/below/", RetryPolicy(attempts=1)) as server,
         pytest.raises(ServerError, match="below/tasks: 404"),
     ):
         server.find_input()
 
 
-def test_some_faults_are_not_repeated_and_others_less_often(fake, server):
+def test_some_faults_are_not_repeated_and_others_less_often(stack, server):
     body = make_body(7)
-    fake.will("unavailable")
+    stack.will("unavailable")
     request = ApiRequest("POST", "/caption", body, final=frozenset({503}))
     with pytest.raises(ServerError, match="503 No worker is READY.$") as raised:
         server.ask(request)
     assert raised.value.status == 503
-    fake.will("queue-full", "unavailable", "unavailable")
+    stack.will("queue-full", "unavailable", "unavailable")
     with pytest.raises(ServerError, match="attempts: 2"):
         server.ask(ApiRequest("POST", "/caption", body, most_faults=1))
-    assert len(fake.arrays) == 3
+    assert len(stack.arrays) == 3
 
 
-def test_a_download_that_breaks_off_begins_again(fake, server, tmp_path):
-    fake.will("cut")
+def test_a_download_that_breaks_off_begins_again(stack, server, tmp_path):
+    stack.will("cut")
     with (tmp_path / "file").open("w+b") as file:
         file.write(b"kept, ")
         server.download(ApiRequest("POST", "/caption", make_body(7)), file)

@@ -262,6 +262,7 @@ def test_a_job_that_is_stopped_anywhere_has_the_same_result(stack, server, folde
 def test_another_job_does_not_go_on_with_the_journal(server, folder):
     with pytest.raises(Stop):
         run(make_job(server, ["data"], "out/"), 3)
+    before = Path("out.part").read_bytes()
     for options in (("de", "en"), ("fr",), ("fr", "en", "html")):
         wanted = TranslationOptions(*options)
         with pytest.raises(OutputError, match=r"out.part was begun with other options"):
@@ -271,6 +272,7 @@ def test_another_job_does_not_go_on_with_the_journal(server, folder):
     Path("data/a.txt").write_text("other")
     with pytest.raises(OutputError, match=r"\(files\)"):
         run(make_job(server, ["data"], "out/"))
+    assert Path("out.part").read_bytes() == before
 
 
 @pytest.mark.parametrize("is_gone", [False, True])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
-from clients.bulk import AnswerEvent, End, FileJob, Journal, Remarks, Report, run_job
+from clients.bulk import End, Event, FileJob, Journal, Remarks, Report, run_job
 from clients.errors import ClientError
 from clients.files import OutputPlan, Source, write_whole
 from tests.durability.running import Diary
@@ -18,7 +18,7 @@ TEXTS = (("a", "b"), ("c", "d"))
 
 
 @dataclass(frozen=True)
-class Said(AnswerEvent):
+class Said(Event):
     text: str
 
     @property
