@@ -161,23 +161,18 @@ def test_the_map_limits_what_a_row_may_ask_for(start: Start, engine: FakeEngine)
     assert engine.batches == [["Hello", "B"], ["C"]]
 
 
-def test_an_answer_that_stays_faulty_carries_a_warning(handler, engine):
-    engine.says = engine.says_carefully = {"Hello": LOOP}
-    engine.scores = {"Hello": -2.0}
-    content = ask_one(handler, body()).content
-    assert content["translated"] == LOOP
-    assert content["warnings"] == [Fault.LOOP.value, "This is a demonstration."]
-
-
-def test_a_text_that_stays_untranslated_carries_a_warning_and_is_counted(
+def test_an_answer_that_stays_faulty_carries_a_warning_and_a_copy_is_counted(
     handler, engine
 ):
     text = "where is it now"
-    engine.says = engine.says_carefully = {text: text}
+    engine.says = engine.says_carefully = {"Hello": LOOP, text: text}
+    engine.scores = {"Hello": -2.0}
     metrics = FakeMetrics()
-    (answer, _) = ask(handler, [body(text), body()], metrics=metrics)
+    loop, copy = ask(handler, [body(), body(text)], metrics=metrics)
+    assert loop.content["translated"] == LOOP
+    assert loop.content["warnings"] == [Fault.LOOP.value, "This is a demonstration."]
     warnings = [Fault.UNTRANSLATED.value]
-    assert answer.content == {"translated": text, "score": -0.1, "warnings": warnings}
+    assert copy.content == {"translated": text, "score": -0.1, "warnings": warnings}
     assert metrics.counters["BabelgateUntranslatedRows"] == 1
 
 

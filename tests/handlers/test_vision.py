@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,6 @@ BODIES = [
     write_npy(draw_frames(1, height=70, width=40, seed=3)[0]),
     write_npy(np.stack(draw_frames(1, seed=4))),
 ]
-
-Start = Callable[..., TaskHandler[Any]]
 
 
 def start(

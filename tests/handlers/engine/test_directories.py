@@ -1,4 +1,4 @@
-"""The checks of a vision model's directory before anything is loaded."""
+"""The checks of a model's directory before anything is loaded."""
 
 from __future__ import annotations
 
@@ -79,6 +79,24 @@ def test_a_file_that_is_missing_is_named(removed: str, expected: str, directory:
     (directory / removed).unlink()
     with pytest.raises(ModelError, match=expected):
         check_directory(directory, "captioning")
+
+
+def test_an_m2m100_needs_all_of_its_files(tmp_path: Path):
+    write(tmp_path, "config.json", {"model_type": "m2m_100"})
+    with pytest.raises(ModelError) as refusal:
+        check_directory(tmp_path, "translation")
+    assert str(refusal.value) == (
+        f"{tmp_path} is no model for translation: it lacks sentencepiece.bpe.model, "
+        "vocab.json, model.safetensors or model.safetensors.index.json or "
+        "pytorch_model.bin"
+    )
+    for name in ("sentencepiece.bpe.model", "vocab.json", "pytorch_model.bin"):
+        (tmp_path / name).touch()
+    check_directory(tmp_path, "translation")
+    (tmp_path / "vocab.json").unlink()
+    (tmp_path / "vocab.json").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match="it lacks vocab.json"):
+        check_directory(tmp_path, "translation")
 
 
 def test_what_is_no_directory_or_no_json_is_refused(directory: Path):

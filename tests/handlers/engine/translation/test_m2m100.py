@@ -1,11 +1,10 @@
-"""The base of every engine: the check of a model directory, its settings, the tokenizer."""
+"""The base of every engine: its settings, its tokenizer and its vocabulary."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import unicodedata
-from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
 
@@ -13,13 +12,7 @@ import pytest
 from transformers import M2M100Tokenizer
 
 from contract.languages import LANGUAGES
-from handlers.engine.directories import (
-    SETTINGS_FILE,
-    TOKENIZER_FILES,
-    Digests,
-    ModelError,
-    check_directory,
-)
+from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES, Digests
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
 from handlers.engine.translation.loading import load_engine
@@ -36,52 +29,10 @@ from handlers.engine.translation.m2m100 import (
 )
 from tests.random_m2m100 import PHRASEBOOK
 
-Change = Callable[[Path], object]
-
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     return Tokenizer(PHRASEBOOK)
-
-
-def remove(*names: str) -> Change:
-    def change(directory: Path) -> None:
-        for name in names:
-            (directory / name).unlink()
-
-    return change
-
-
-def write_config(text: str) -> Change:
-    return lambda directory: (directory / "config.json").write_text(text)
-
-
-def break_link(directory: Path) -> None:
-    (directory / "vocab.json").unlink()
-    (directory / "vocab.json").symlink_to(directory / "nowhere")
-
-
-LACKING = (
-    "it lacks sentencepiece.bpe.model, model.safetensors or "
-    "model.safetensors.index.json or pytorch_model.bin"
-)
-OTHERS: dict[str, tuple[Change, str]] = {
-    "a dead link": (break_link, "it lacks vocab.json"),
-    "two missing": (remove("sentencepiece.bpe.model", "model.safetensors"), LACKING),
-    "another": (write_config('{"model_type": "mbart"}'), "is 'mbart', expected"),
-}
-
-
-@pytest.mark.parametrize(("change", "expected"), OTHERS.values(), ids=OTHERS.keys())
-def test_a_directory_that_is_no_m2m100_is_refused_with_the_reason(
-    change, expected, model
-):
-    check_directory(model, "translation")
-    change(model)
-    with pytest.raises(ModelError) as refusal:
-        check_directory(model, "translation")
-    assert str(model) in str(refusal.value)
-    assert expected in str(refusal.value)
 
 
 def test_texts_of_all_languages_come_back_from_their_tokens(tokenizer, sentences):
