@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -28,8 +27,7 @@ from documents.storage import (
     clean_name,
     read_page,
 )
-from documents.translation import DocumentTranslation
-from tests.documents.conftest import LIMITS, list_orders
+from tests.documents.conftest import list_orders
 
 KEY = "0123456789ab"
 DAY_S = 86_400
@@ -299,31 +297,3 @@ def test_secrets_are_made_once_and_read_by_their_owner_only(run):
 def test_documents_are_in_the_run_directory_unless_told(run):
     assert find_documents(None) == find_documents(Path("")) == run / "documents"
     assert find_documents(Path("/mnt/shared")) == Path("/mnt/shared")
-
-
-@pytest.fixture
-def small_disk(tmp_path) -> Iterator[Path]:
-    """A file system with little room."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    options = ("-t", "tmpfs", "-o", "size=256k", "tmpfs")
-    subprocess.run(["mount", *options, folder], check=True)
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
-def test_a_full_disk_is_told_and_leaves_room(small_disk, asking, sandbox, stopping):
-    storage = DocumentStorage(small_disk)
-    texts = [f"A rather long text of the document, number {n}" for n in range(2000)]
-    place = storage.reserve(NOBODY, "somebody", LIMITS)
-    place.path.write_text("\n".join(texts) + "\n")
-    order = Order(place.job.id, NOBODY, "somebody", "::1", "a.lines", "de", "en")
-    document = place.accept(order)
-    DocumentTranslation(document, asking, sandbox, stopping).run(60)
-    error = document.read_state().error or {}
-    assert (error["type"], error["status"]) == ("urn:babelgate:disk-full", 507)
-    names = {path.name for path in document.folder.iterdir()}
-    assert names == {"document.json", "state.json"}
-    left = [p for p in (small_disk / "kept").rglob("*") if p.is_file()]
-    assert sum(path.stat().st_size for path in left) < 4096

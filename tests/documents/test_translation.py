@@ -1,10 +1,13 @@
-"""One document: its texts go to the gateway and come back in order, whatever happens."""
+"""One document: its texts go to the gateway and come back in order, whatever happens to the
+program, the gateway, the disk or a worker.
+"""
 
 from __future__ import annotations
 
 import errno
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import NoReturn
 
 import pytest
@@ -12,9 +15,10 @@ import pytest
 from clients.server import RetryPolicy
 from documents.formats.format import Format
 from documents.pieces import DocumentJournal, TextPiece, divide
+from documents.sandbox import LimitExceeded, Sandbox, WorkerEnded
 from documents.storage import DocumentFolder, Gone, State
 from documents.translation import DocumentTranslation, WorkerStopped
-from tests.documents.conftest import DAMAGED
+from tests.documents.conftest import DAMAGED, InProcess
 from tests.fake_api import Failure, FakeApi
 
 #: More than one request has.
@@ -22,9 +26,22 @@ MANY = [f"text {number}" for number in range(1000)]
 KEPT_S = 60.0
 
 
+class Failing(InProcess):
+    """Workers that end in turn in a step as they are told, and then as they should."""
+
+    def __init__(self, *ends: Exception, step: str = "read") -> None:
+        super().__init__()
+        self.ends, self.step = list(ends), step
+
+    def run(self, request, allowance, check):
+        if self.ends and request["step"] == self.step:
+            raise self.ends.pop(0)
+        return super().run(request, allowance, check)
+
+
 @pytest.fixture
 def run_one(asking, sandbox, stopping):
-    def run_one(document):
+    def run_one(document, sandbox=sandbox):
         DocumentTranslation(document, asking, sandbox, stopping).run(KEPT_S)
         return document.read_state()
 
@@ -210,6 +227,18 @@ def test_a_result_stays_where_a_full_disk_keeps_it_from_being_told(
     assert document.result.exists()
 
 
+def test_a_full_disk_is_told_and_leaves_room(add, run_one, monkeypatch):
+    def write(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(DocumentJournal, "append", write)
+    document = add(*MANY)
+    error = run_one(document).error
+    assert (error["type"], error["status"]) == ("urn:babelgate:disk-full", 507)
+    names = {path.name for path in document.folder.iterdir()}
+    assert names == {"document.json", "state.json"}
+
+
 def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, caplog):
     def write(*_):
         raise ValueError("what the document says")
@@ -283,3 +312,41 @@ def test_what_is_over_stays_over(add, run_one, gateway):
     gateway.asked.clear()
     assert run_one(document) == done
     assert gateway.asked == []
+
+
+@pytest.mark.parametrize(
+    ("end", "slug", "words"),
+    [
+        (LimitExceeded("memory"), "document-too-large", "more than 512 MB of memory"),
+        (LimitExceeded("bytes"), "document-too-large", "more than 32 MB in its files"),
+        (LimitExceeded("cpu"), "document-too-slow", "30 s of a processor's time"),
+        (LimitExceeded("time"), "document-too-slow", "more than 120 s,"),
+        (WorkerEnded(), "damaged-document", "have ended 3 times"),
+    ],
+    ids=["memory", "bytes", "cpu", "time", "killed"],
+)
+def test_the_reason_for_which_a_document_is_given_up_is_told(
+    add, run_one, gateway, end, slug, words
+):
+    document = add(*MANY)
+    error = run_one(document, Failing(end, end, end)).error
+    assert error["type"] == f"urn:babelgate:{slug}"
+    assert words in error["detail"]
+    assert gateway.asked == []
+    assert not document.source.exists()
+
+
+@pytest.mark.parametrize("step", ["read", "write"])
+@pytest.mark.parametrize("end", [WorkerEnded(), LimitExceeded("time")])
+def test_a_worker_that_is_killed_or_stands_still_is_replaced(add, run_one, end, step):
+    document = add(*MANY)
+    run_one(document, Failing(end, end, step=step))
+    assert read_result(document)[1] == [text.upper() for text in MANY]
+
+
+def test_a_real_worker_has_the_memory_of_a_document(add, run_one, monkeypatch):
+    large = add(*(f"Paragraph {n}.\n" for n in range(30_000)), name="a.md")
+    monkeypatch.setattr("documents.translation.MEMORY_BYTES", 8 << 20)
+    with closing(Sandbox("documents.worker")) as sandbox:
+        error = run_one(large, sandbox).error
+    assert error["type"] == "urn:babelgate:document-too-large"

@@ -190,11 +190,6 @@ def test_a_stray_byte_beside_the_texts_stays():
     )
 
 
-def test_a_character_over_two_chunks_is_read():
-    content = b"x" * ((1 << 20) - 1) + "é\n".encode()
-    assert translate("a.txt", content, keep) == content
-
-
 def test_a_declared_encoding_is_written_again():
     page = PAGE.format("windows-1252").encode("cp1252")
     new = PAGE.format("windows-1252").replace("Grüße und mehr", "GRÜSSE UND MEHR")
