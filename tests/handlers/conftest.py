@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,17 @@ from tests import random_vision
 from tests.handlers.fakes import FakeEngine, make_context, make_options
 
 Start = Callable[..., TranslationHandler]
+FindModel = Callable[[str], Path]
+
+BUILDERS: dict[str, Callable[[Path], Path]] = {
+    "blip2": random_vision.build_blip2,
+    "blip2-t5": partial(random_vision.build_blip2, language_model="t5"),
+    "resnet": random_vision.build_resnet,
+    # It brings every image to one size.
+    "rt-detr": random_vision.build_rt_detr,
+    # It keeps the proportions of images.
+    "detr": random_vision.build_detr,
+}
 
 
 @pytest.fixture
@@ -65,27 +77,6 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def blip2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return random_vision.build_blip2(tmp_path_factory.mktemp("blip2"))
-
-
-@pytest.fixture(scope="session")
-def blip2_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return random_vision.build_blip2(tmp_path_factory.mktemp("blip2-t5"), "t5")
-
-
-@pytest.fixture(scope="session")
-def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return random_vision.build_resnet(tmp_path_factory.mktemp("resnet"))
-
-
-@pytest.fixture(scope="session")
-def rt_detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector that brings every image to one size."""
-    return random_vision.build_rt_detr(tmp_path_factory.mktemp("rt-detr"))
-
-
-@pytest.fixture(scope="session")
-def detr(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector that keeps the proportions of images."""
-    return random_vision.build_detr(tmp_path_factory.mktemp("detr"))
+def find_model(tmp_path_factory: pytest.TempPathFactory) -> FindModel:
+    """Finds the directory of one of `BUILDERS`, which is built once."""
+    return cache(lambda name: BUILDERS[name](tmp_path_factory.mktemp(name)))

@@ -193,7 +193,7 @@ def test_a_row_whose_deadline_passes_in_the_batch_is_504(handler: TranslationHan
 
 # TorchServe leaves the file open.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
-def test_every_metric_of_a_batch_is_declared_and_emitted(handler, resnet, caplog):
+def test_every_metric_of_a_batch_is_declared_and_emitted(handler, find_model, caplog):
     """TorchServe drops what `metrics.yaml` does not declare, and reads the rest from one
     line each."""
     image = write_image(draw_frames(1)[0])
@@ -203,7 +203,8 @@ def test_every_metric_of_a_batch_is_declared_and_emitted(handler, resnet, caplog
     metrics.set_request_ids({0: "first", 1: "second"})
     with caplog.at_level(logging.INFO):
         ask(handler, [body("A"), body("B b")], metrics=metrics)
-        ask(start_task("classification", resnet), [b"", image], metrics=metrics)
+        classifier = start_task("classification", find_model("resnet"))
+        ask(classifier, [b"", image], metrics=metrics)
     lines = [line for line in caplog.messages if line.startswith("[METRICS]")]
     emitted = {line.removeprefix("[METRICS]").partition(".")[0] for line in lines}
     (counters,) = [

@@ -17,6 +17,7 @@ from handlers.engine.vision.decoding import Frame
 from handlers.engine.vision.engine import Image
 from handlers.images import read_frame, read_frames
 from handlers.schemas import ClassificationRow, DetectionRow
+from tests.handlers.conftest import FindModel
 from tests.handlers.encoding import write_image, write_npy
 from tests.handlers.fakes import (
     Answer,
@@ -31,7 +32,7 @@ from tests.random_vision import draw_frames
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 #: A model for each task.
-TASKS = {"captioning": "blip2", "classification": "resnet", "detection": "rt_detr"}
+TASKS = {"captioning": "blip2", "classification": "resnet", "detection": "rt-detr"}
 BODIES = [
     write_image(draw_frames(1)[0]),
     write_image(draw_frames(1, height=50, width=90, seed=1)[0], "JPEG", quality=95),
@@ -53,20 +54,8 @@ def start(
 
 
 @pytest.fixture(scope="module", params=TASKS)
-def task(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
-@pytest.fixture(scope="module")
-def directory(task: str, request: pytest.FixtureRequest) -> Path:
-    found: Path = request.getfixturevalue(TASKS[task])
-    return found
-
-
-@pytest.fixture(scope="module")
-def handler(task: str, directory: Path) -> TaskHandler[Any]:
-    return start(task, directory)
+def handler(request: pytest.FixtureRequest, find_model: FindModel) -> TaskHandler[Any]:
+    return start(request.param, find_model(TASKS[request.param]))
 
 
 def limit_memory(
@@ -171,8 +160,8 @@ ROWS = [
 
 
 @pytest.fixture(scope="module")
-def captioner(blip2: Path) -> Any:
-    return start("captioning", blip2, {"max_batch_frames": 4})
+def captioner(find_model: FindModel) -> Any:
+    return start("captioning", find_model("blip2"), {"max_batch_frames": 4})
 
 
 def write(rows: Sequence[Sequence[Frame]]) -> list[bytes]:
@@ -209,8 +198,8 @@ def test_a_frame_that_does_not_fit_costs_its_own_row(
         assert answers[i].content == expected[i].content
 
 
-def test_each_row_gets_as_many_labels_as_it_wants(resnet: Path):
-    classifier = start("classification", resnet)
+def test_each_row_gets_as_many_labels_as_it_wants(find_model: FindModel):
+    classifier = start("classification", find_model("resnet"))
     wanted = {0: {"top_k": "1"}, 2: {"top_k": "2"}, 3: {"top_k": "100"}}
     answers = ask(classifier, BODIES[:1] * 4, parameters=wanted)
     labels = [answer.content["labels"] for answer in answers]
@@ -218,8 +207,8 @@ def test_each_row_gets_as_many_labels_as_it_wants(resnet: Path):
     assert labels[0] == labels[1][:1]
 
 
-def test_objects_have_boxes_in_pixels_and_each_row_its_threshold(rt_detr: Path):
-    detector = start("detection", rt_detr)
+def test_objects_have_boxes_in_pixels_and_each_row_its_threshold(find_model: FindModel):
+    detector = start("detection", find_model("rt-detr"))
     (answer,) = ask(detector, BODIES[1:2], parameters={0: {"threshold": "0"}})
     content = answer.content
     assert (content["width"], content["height"]) == (90, 50)

@@ -24,6 +24,7 @@ from handlers.base import TaskHandler
 from handlers.captioning import CaptioningHandler
 from handlers.engine.vision.decoding import Frame
 from handlers.engine.vision.engine import VisionEngine
+from tests.handlers.conftest import FindModel
 from tests.handlers.encoding import write_npy
 from tests.handlers.fakes import ask
 from tests.handlers.test_vision import start
@@ -44,16 +45,7 @@ TOKENS, THRESHOLD = 8, 0.1
 LARGE = {"max_pixels": 100_000}
 
 
-@pytest.fixture(params=["blip2", "blip2_t5"])
-def captioner(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.getfixturevalue(request.param)
-    return found
-
-
-@pytest.fixture(params=["rt_detr", "detr"])
-def detector(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.getfixturevalue(request.param)
-    return found
+each_detector = pytest.mark.parametrize("name", ["rt-detr", "detr"])
 
 
 def answer(
@@ -80,7 +72,9 @@ def edit(directory: Path, name: str, changes: dict[str, Any]) -> None:
     path.write_text(json.dumps(content))
 
 
-def test_captions_are_those_of_transformers(captioner: Path):
+@pytest.mark.parametrize("name", ["blip2", "blip2-t5"])
+def test_captions_are_those_of_transformers(name: str, find_model: FindModel):
+    captioner = find_model(name)
     model = Blip2ForConditionalGeneration.from_pretrained(captioner).eval()
     processor = Blip2Processor(
         AutoImageProcessor.from_pretrained(captioner, backend="pil"),
@@ -97,9 +91,10 @@ def test_captions_are_those_of_transformers(captioner: Path):
     assert len(set(found)) > 3, "the model says the same of everything"
 
 
-def test_weights_have_the_precision_that_was_asked_for(blip2: Path):
+def test_weights_have_the_precision_that_was_asked_for(find_model: FindModel):
     """But for the Q-Former, of which float16 is too small."""
-    model = VisionEngine(CaptioningHandler.kind, blip2, compute_type="float16").model
+    kind, directory = CaptioningHandler.kind, find_model("blip2")
+    model = VisionEngine(kind, directory, compute_type="float16").model
     assert model.vision_model.post_layernorm.weight.dtype == torch.float16
     assert model.language_projection.weight.dtype == torch.float16
     assert model.qformer.layernorm.weight.dtype == torch.float32
@@ -111,22 +106,22 @@ def test_weights_have_the_precision_that_was_asked_for(blip2: Path):
     [
         # As an older Transformers has written it.
         ("blip2", "config.json", {"image_token_index": None}),
-        ("blip2_t5", "config.json", {"text_config": {"bos_token_id": None}}),
+        ("blip2-t5", "config.json", {"text_config": {"bos_token_id": None}}),
         ("blip2", "generation_config.json", {"do_sample": True, "temperature": 9.0}),
         ("blip2", "generation_config.json", {"max_length": 6}),
     ],
 )
 def test_what_a_model_says_of_itself_changes_no_caption(
-    model, file, changes, request, tmp_path
+    model, file, changes, find_model, tmp_path
 ):
-    usual = request.getfixturevalue(model)
+    usual = find_model(model)
     other = shutil.copytree(usual, tmp_path / "other")
     edit(other, file, changes)
     assert caption(other) == caption(usual)
 
 
-def test_the_model_says_how_it_searches(blip2: Path, tmp_path: Path):
-    other = shutil.copytree(blip2, tmp_path / "other")
+def test_the_model_says_how_it_searches(find_model: FindModel, tmp_path: Path):
+    other = shutil.copytree(find_model("blip2"), tmp_path / "other")
     edit(other, "generation_config.json", {"no_repeat_ngram_size": 1})
     found = caption(other, TOKENS)
     assert any(found)
@@ -142,7 +137,8 @@ def test_pickled_weights_are_not_read(tmp_path: Path):
         start("captioning", directory)
 
 
-def test_scores_are_those_of_transformers(resnet: Path):
+def test_scores_are_those_of_transformers(find_model: FindModel):
+    resnet = find_model("resnet")
     model = AutoModelForImageClassification.from_pretrained(resnet).eval()
     processor = AutoImageProcessor.from_pretrained(resnet, backend="pil")
     inputs = processor(FRAMES, input_data_format="channels_last", return_tensors="pt")
@@ -164,7 +160,9 @@ def detect(
     return [content["objects"] for content in contents]
 
 
-def test_objects_are_those_of_transformers(detector: Path):
+@each_detector
+def test_objects_are_those_of_transformers(name: str, find_model: FindModel):
+    detector = find_model(name)
     model = AutoModelForObjectDetection.from_pretrained(detector).eval()
     processor = AutoImageProcessor.from_pretrained(detector, backend="pil")
     for frame, found in zip(FRAMES, detect(detector, FRAMES), strict=True):
@@ -184,18 +182,20 @@ def test_objects_are_those_of_transformers(detector: Path):
         assert [thing["score"] for thing in found] == pytest.approx(scores, abs=1e-4)
 
 
-def test_boxes_are_in_pixels_of_the_image_as_it_came(rt_detr: Path):
+def test_boxes_are_in_pixels_of_the_image_as_it_came(find_model: FindModel):
     """The model sees the same of a plain image and of one twice as large."""
     small, large = (np.full((s, 2 * s, 3), (9, 99, 200), np.uint8) for s in (64, 128))
-    before, after = detect(rt_detr, [small, large])
+    before, after = detect(find_model("rt-detr"), [small, large])
     assert len(before) == len(after) > 0
     for thing, same in zip(after, before, strict=True):
         twice = {side: 2 * place for side, place in same["box"].items()}
         assert thing["box"] == pytest.approx(twice, abs=0.16)
 
 
-def test_no_box_leaves_its_image(detector: Path):
-    for frame, found in zip(FRAMES, detect(detector, FRAMES, 0.0), strict=True):
+@each_detector
+def test_no_box_leaves_its_image(name: str, find_model: FindModel):
+    objects = detect(find_model(name), FRAMES, 0.0)
+    for frame, found in zip(FRAMES, objects, strict=True):
         height, width, _ = frame.shape
         assert found
         for box in (thing["box"] for thing in found):

@@ -17,6 +17,7 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 from handlers.engine.vision.decoding import Frame
 from handlers.engine.vision.engine import VisionEngine
+from tests.handlers.conftest import FindModel
 from tests.random_vision import SIDE, draw_frames
 
 #: Sizes, some of which look like the channels of an image.
@@ -57,13 +58,9 @@ def expect(directory: Path, frame: Frame) -> torch.Tensor:
     return pixels
 
 
-@pytest.fixture(params=["blip2", "resnet", "rt_detr", "detr"])
-def directory(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.getfixturevalue(request.param)
-    return found
-
-
-def test_pixels_are_those_of_the_image_processor(directory: Path):
+@pytest.mark.parametrize("name", ["blip2", "resnet", "rt-detr", "detr"])
+def test_pixels_are_those_of_the_image_processor(name: str, find_model: FindModel):
+    directory = find_model(name)
     found = read(make(directory), FRAMES)
     for frame, pixels in zip(FRAMES, found, strict=True):
         torch.testing.assert_close(
@@ -71,8 +68,8 @@ def test_pixels_are_those_of_the_image_processor(directory: Path):
         )
 
 
-def test_pixels_are_in_the_models_precision(blip2: Path):
-    (pixels,) = read(make(blip2, "bfloat16"), FRAMES[:1])
+def test_pixels_are_in_the_models_precision(find_model: FindModel):
+    (pixels,) = read(make(find_model("blip2"), "bfloat16"), FRAMES[:1])
     assert pixels.dtype == torch.bfloat16
 
 
@@ -111,21 +108,23 @@ def test_other_processors_are_followed_as_well(save: Save, tmp_path: Path):
         )
 
 
-def test_a_frame_of_the_models_size_is_not_touched(blip2: Path):
+def test_a_frame_of_the_models_size_is_not_touched(find_model: FindModel):
+    engine = make(find_model("blip2"))
     (frame,) = draw_frames(1)
     frame.flags.writeable = False  # as one is that a request has brought
-    assert make(blip2).preprocess(frame).pixels is frame
-    assert len(read(make(blip2), [frame])) == 1
+    assert engine.preprocess(frame).pixels is frame
+    assert len(read(engine, [frame])) == 1
 
 
-def test_a_large_frame_is_kept_small_and_its_size_is_remembered(rt_detr: Path):
-    image = make(rt_detr).preprocess(np.zeros((500, 400, 3), np.uint8))
+def test_a_large_frame_is_kept_small_and_its_size_is_remembered(find_model):
+    engine = make(find_model("rt-detr"))
+    image = engine.preprocess(np.zeros((500, 400, 3), np.uint8))
     assert image.pixels.nbytes == SIDE * SIDE * 3
     assert (image.height, image.width) == (500, 400)
 
 
-def test_images_of_one_size_go_to_the_model_together(detr: Path):
-    engine = make(detr)
+def test_images_of_one_size_go_to_the_model_together(find_model: FindModel):
+    engine = make(find_model("detr"))
     sizes = [(48, 60), (60, 48), (96, 120)]
     frames = [f for h, w in sizes for f in draw_frames(1, height=h, width=w)]
     batches: list[tuple[list[int], tuple[int, ...]]] = []
