@@ -68,8 +68,8 @@ class _Status(BaseModel):
         return min(1.0, (self.texts_done or 0) / (self.texts or 1))
 
 
-#: Events with the share of their document that is done, an error, or a thread's end.
-_Told = SimpleQueue[tuple[bulk.Event, float] | Exception | None]
+#: Events with the share of their document that is done, or an error that ends the run.
+_Told = SimpleQueue[tuple[bulk.Event, float] | Exception]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,15 +100,23 @@ class DocumentJob(bulk.FileJob):
 
     def run(self, report: bulk.Report, journal: bulk.Journal) -> None:
         self._remember(journal)
-        ended = journal.done.ended
-        missing = [n for n in range(len(self.sources)) if n not in ended]
-        waiting = iter(missing)
-        shares = dict.fromkeys(ended, 1.0)
+        shares = dict.fromkeys(journal.done.ended, 1.0)
         sizes = [source.size_bytes for source in self.sources]
+        missing = {n for n in range(len(sizes)) if n not in shares}
+        waiting = iter(sorted(missing))
         told: _Told = SimpleQueue()
+        for _ in range(min(len(missing), self.documents_at_once)):
+            # Daemons: a run that stops does not wait for the stack.
+            Thread(target=self._work, args=(waiting, told), daemon=True).start()
         try:
-            for event, share in self._follow(waiting, told, len(missing)):
+            while missing:
+                item = told.get()
+                if isinstance(item, Exception):
+                    raise item
+                event, share = item
                 shares[event.source] = share
+                if isinstance(event, DocumentEnd):
+                    missing.remove(event.source)
                 behind = sum(sizes[n] * done for n, done in shares.items())
                 report(event, behind / (sum(sizes) or 1))
         finally:
@@ -142,29 +150,12 @@ class DocumentJob(bulk.FileJob):
             elif isinstance(event, DocumentEnd):
                 self.warnings[event.source] = event.warnings
 
-    def _follow(
-        self, waiting: Iterator[int], told: _Told, count: int
-    ) -> Iterator[tuple[bulk.Event, float]]:
-        count = min(count, self.documents_at_once)
-        for _ in range(count):
-            # Daemons: a run that stops does not wait for the stack.
-            Thread(target=self._work, args=(waiting, told), daemon=True).start()
-        while count:
-            item = told.get()
-            if isinstance(item, Exception):
-                raise item
-            if item is None:
-                count -= 1
-            else:
-                yield item
-
     def _work(self, waiting: Iterator[int], told: _Told) -> None:
         try:
             for number in waiting:
                 self._translate(number, told)
         except Exception as error:  # of any type: it is raised where it is waited for
             told.put(error)
-        told.put(None)
 
     def _translate(self, number: int, told: _Told) -> None:
         name = self.sources[number].name
