@@ -67,9 +67,10 @@ def handler(start: Start, engine: FakeEngine) -> TranslationHandler:
     return handler
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package", autouse=True)
 def one_thread() -> Iterator[None]:
-    """For a tiny model a second thread is only one more to wait for."""
+    """For a tiny model a second thread is only one more to wait for, and a worker of
+    pytest-xdist has one core."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -29,8 +29,6 @@ from tests.handlers.fakes import (
 )
 from tests.random_vision import draw_frames
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 #: A model for each task.
 TASKS = {"captioning": "blip2", "classification": "resnet", "detection": "rt-detr"}
 BODIES = [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from shutil import copytree
 
 import pytest
-import torch
 
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
@@ -22,7 +21,7 @@ MakeEngine = Callable[[str], Engine]
 
 
 @pytest.fixture(scope="session")
-def make_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine]:
+def make_engine(tmp_path_factory: pytest.TempPathFactory) -> MakeEngine:
     """An engine by its name: `reference`, or CTranslate2 at a precision."""
     folder = tmp_path_factory.mktemp("ctranslate2")
 
@@ -33,10 +32,7 @@ def make_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine
         converted = conversion.convert(PHRASEBOOK, folder, name)
         return CTranslate2Engine(converted, compute_type=name)
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the model is too small for two
-    yield make
-    torch.set_num_threads(threads)
+    return make
 
 
 @pytest.fixture(params=["reference", "int8"])

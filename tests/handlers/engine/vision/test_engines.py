@@ -30,8 +30,6 @@ from tests.handlers.fakes import ask
 from tests.handlers.test_vision import start
 from tests.random_vision import LABELS, build_blip2, draw_frames
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SIZES = [(64, 64), (90, 50), (50, 90), (64, 64), (3, 3), (240, 320)]
 FRAMES = [
     *(
