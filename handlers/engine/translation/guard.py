@@ -149,12 +149,8 @@ def _is_copy(original: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _fold(word: str) -> str:
-    """A word without capitals and accents."""
-    folded = word.casefold()
-    if folded.isascii():
-        return folded
-    letters = unicodedata.normalize("NFD", folded)
-    return "".join(each for each in letters if not unicodedata.combining(each))
+    """A word without capitals. Texts of macOS have their accents apart."""
+    return unicodedata.normalize("NFC", word.casefold())
 
 
 def _is_own(text: str, words: Sequence[str], source: str, target: str) -> bool:
