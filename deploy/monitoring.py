@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -36,62 +36,67 @@ def serve(run: Path, port: int) -> WSGIServer:
 
 
 class _Collector(Collector):
-    """The process groups that `deploy.launch` has recorded, and the GPUs."""
+    """The programs that `deploy.launch` has recorded, and the GPUs."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        memory = GaugeMetricFamily(
-            "babelgate_memory_bytes",
-            "Resident memory of a program's processes; shared pages count in each.",
-            labels=["program"],
-        )
-        started = GaugeMetricFamily(
-            "babelgate_start_time_seconds",
-            "Unix time at which a program was started last.",
-            labels=["program"],
-        )
-        programs: dict[int, str] = {}
+        leaders: dict[str, int] = {}
+        started: dict[str, float] = {}
         for record in self._run.glob("*.group"):
             match read_object(record):
                 case {"group": int(group), "since": float(since)}:
-                    programs[group] = record.stem
-                    started.add_metric([record.stem], since)
-        for program, size in _measure_memory(programs, self._run).items():
-            memory.add_metric([program], size)
-        used = GaugeMetricFamily(
+                    leaders[record.stem], started[record.stem] = group, since
+        yield _make_gauge(
+            "babelgate_memory_bytes",
+            "Resident memory of a program's processes; shared pages count in each.",
+            "program",
+            _measure_memory(leaders, self._run),
+        )
+        yield _make_gauge(
+            "babelgate_start_time_seconds",
+            "Unix time at which a program was started last.",
+            "program",
+            started,
+        )
+        gpus = measure_gpu_memory()
+        yield _make_gauge(
             "babelgate_gpu_memory_used_bytes",
             "Memory of a GPU that is taken, by whatever program.",
-            labels=["gpu"],
+            "gpu",
+            {index: used_bytes for index, used_bytes, _ in gpus},
         )
-        total = GaugeMetricFamily(
-            "babelgate_gpu_memory_bytes", "Memory that a GPU has.", labels=["gpu"]
+        yield _make_gauge(
+            "babelgate_gpu_memory_bytes",
+            "Memory that a GPU has.",
+            "gpu",
+            {index: total_bytes for index, _, total_bytes in gpus},
         )
-        for index, used_bytes, total_bytes in measure_gpu_memory():
-            used.add_metric([index], used_bytes)
-            total.add_metric([index], total_bytes)
-        yield from (memory, started, used, total)
 
 
-def _measure_memory(programs: Mapping[int, str], run: Path) -> dict[str, int]:
-    sizes: dict[str, int] = {}
+def _make_gauge(
+    name: str, meaning: str, label: str, values: Mapping[str, float]
+) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(name, meaning, labels=[label])
+    for shown, value in values.items():
+        gauge.add_metric([shown], value)
+    return gauge
+
+
+def _measure_memory(leaders: Mapping[str, int], run: Path) -> Counter[str]:
+    sizes: Counter[str] = Counter()
     for process in psutil.process_iter():
-        with suppress(ProcessLookupError, psutil.Error):
-            group = os.getpgid(process.pid)
-            program = programs.get(group)
-            # Ray's workers leave their program's group.
-            if program is None and launch.is_ours(process.pid, run):
-                program = launch.find_program(process.pid)
-            if program is None:
+        with suppress(psutil.Error):
+            program = launch.find_program(process, run)
+            if program is None or program not in leaders:
                 continue
             is_worker = process.name() == _REPLICA or (
                 program == _TORCHSERVE
-                and process.pid != group
+                and process.pid != leaders[program]
                 and process.name() != _JAVA
             )
-            shown = _WORKERS if is_worker else program
-            sizes[shown] = sizes.get(shown, 0) + process.memory_info().rss
+            sizes[_WORKERS if is_worker else program] += process.memory_info().rss
     return sizes
 
 

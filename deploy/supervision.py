@@ -152,7 +152,7 @@ def end(stack: Stack) -> bool:
 def end_left(stack: Stack) -> None:
     """Ends what programs have left. Ray's workers and HAProxy outlive it."""
     for record in stack.run.glob("*.group"):
-        launch.end_recorded(record)
+        launch.end_left(record.stem, stack.run)
         record.unlink()
 
 

@@ -6,7 +6,6 @@ import shutil
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import catalog
@@ -23,21 +22,14 @@ _EVERY_S = 5
 _MB = 1 << 20
 
 
-@dataclass(frozen=True)
-class Bound:
-    """The largest size of a program's log, and how many older ones are kept."""
-
-    most_bytes: int
-    kept: int
-
-
+#: The largest size of each program's log, and how many older ones are kept.
 BOUNDS = {
-    "nginx": Bound(50 * _MB, 3),
-    "gateway": Bound(20 * _MB, 3),
-    "torchserve": Bound(20 * _MB, 3),
-    "registrar": Bound(5 * _MB, 1),
-    "documents": Bound(5 * _MB, 1),
-    "ray": Bound(5 * _MB, 1),
+    "nginx": (50 * _MB, 3),
+    "gateway": (20 * _MB, 3),
+    "torchserve": (20 * _MB, 3),
+    "registrar": (5 * _MB, 1),
+    "documents": (5 * _MB, 1),
+    "ray": (5 * _MB, 1),
 }
 
 
@@ -80,22 +72,22 @@ def _keep_cluster(running: Stack) -> None:
 def rotate_forever(logs: Path) -> None:
     """Looks at all logs every few seconds; never returns."""
     while True:
-        for program, bound in BOUNDS.items():
+        for program, (most_bytes, kept) in BOUNDS.items():
             with suppress(OSError):  # missing, or a disk error, which shows elsewhere
-                rotate(logs / f"{program}.log", bound)
+                rotate(logs / f"{program}.log", most_bytes, kept)
         time.sleep(_EVERY_S)
 
 
-def rotate(path: Path, bound: Bound) -> None:
-    """Copies a log that is too large to `<name>.1` and empties it.
+def rotate(path: Path, most_bytes: int, kept: int) -> None:
+    """Copies a log that is too large to `<name>.1` and empties it; `kept` older ones stay.
 
     After renaming, nginx would have to open a new file, which its workers may not be allowed
     to do. A line that arrives in the microseconds between the two steps is lost. On a full
     disk the log is emptied without a copy. Raises OSError.
     """
-    if path.stat().st_size < bound.most_bytes:
+    if path.stat().st_size < most_bytes:
         return
-    older = [path.with_name(f"{path.name}.{i}") for i in range(1, bound.kept + 1)]
+    older = [path.with_name(f"{path.name}.{i}") for i in range(1, kept + 1)]
     for source, target in zip(older[-2::-1], older[:0:-1], strict=True):
         with suppress(FileNotFoundError):
             durable.rename(source, target)

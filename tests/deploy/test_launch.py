@@ -1,15 +1,13 @@
-"""Ending a recorded process group and nothing else, on real processes."""
+"""Ending what an earlier life of a program has left, on real processes."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -20,49 +18,39 @@ from tests.e2e.real_stack import wait_until
 from tests.programs import run
 
 WAIT_S = 10
-#: Runs as `deploy.launch` does, then waits.
-LEADER = """
-import json, sys
-from deploy.launch import describe_self
-print(json.dumps(describe_self()), flush=True)
-sys.stdin.read()
-"""
-Leader = tuple[psutil.Popen, dict[str, Any]]
-StartLeader = Callable[..., Leader]
+StartProgram = Callable[..., psutil.Popen]
 
 
 @pytest.fixture
-def start_leader() -> Iterator[StartLeader]:
-    """Starts the leader of a group, in a run directory or in none, and returns its record."""
+def start_program() -> Iterator[StartProgram]:
+    """Starts what lives until its input ends, with these variables."""
     with ExitStack() as running:
 
-        def start(run: Path | None) -> Leader:
-            mark = {"BABELGATE_RUN_DIR": str(run)} if run else {}
-            leader = running.enter_context(
+        def start(**variables: object) -> psutil.Popen:
+            given = {name: str(value) for name, value in variables.items()}
+            return running.enter_context(
                 psutil.Popen(
-                    [sys.executable, "-c", LEADER],
-                    env=os.environ | mark,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    start_new_session=True,
+                    ["/bin/cat"], env=os.environ | given, stdin=subprocess.PIPE
                 )
             )
-            return leader, json.loads(leader.stdout.readline())
 
         yield start
 
 
-def end(folder: Path, record: object) -> None:
-    """End the last life of a program, as the next one does first."""
-    path = folder / "gateway.group"
-    path.write_text(record if isinstance(record, str) else json.dumps(record))
-    launch.end_recorded(path)
-
-
-def test_what_an_earlier_life_has_left_is_ended(tmp_path, start_leader):
-    leader, record = start_leader(tmp_path)
-    end(tmp_path, record)
-    assert not launch.is_alive(leader)
+def test_what_an_earlier_life_has_left_is_ended_and_nothing_else(
+    tmp_path, start_program
+):
+    run, program = {"BABELGATE_RUN_DIR": tmp_path}, {"BABELGATE_PROGRAM": "gateway"}
+    ours = start_program(**run, **program)
+    others = [
+        start_program(**run),
+        start_program(**program),
+        start_program(**run, BABELGATE_PROGRAM="registrar"),
+        start_program(BABELGATE_RUN_DIR=tmp_path / "another", **program),
+    ]
+    launch.end_left("gateway", tmp_path)
+    assert not launch.is_alive(ours)
+    assert [each.poll() for each in others] == [None] * len(others)
 
 
 #: Its first thread ends at once, and it becomes a zombie with another one.
@@ -80,27 +68,6 @@ def test_a_process_lives_as_long_as_any_of_its_threads():
         assert launch.is_alive(process)
         process.stdin.close()
         wait_until(lambda: not launch.is_alive(process))
-
-
-@pytest.mark.parametrize(
-    ("run", "change"),
-    [
-        pytest.param("", {"boot": "another"}, id="of another boot"),
-        pytest.param("", {"start": 1}, id="whose leader had the same number"),
-        pytest.param("another", {}, id="of another run directory"),
-        pytest.param(None, {}, id="of no run directory"),
-    ],
-)
-def test_a_group_that_is_not_ours_is_left_alone(tmp_path, start_leader, run, change):
-    leader, record = start_leader(None if run is None else tmp_path / run)
-    end(tmp_path, record | change)
-    assert leader.poll() is None
-
-
-def test_a_torn_or_missing_record_ends_nothing_and_stops_nobody(tmp_path: Path):
-    launch.end_recorded(tmp_path / "nginx.group")
-    end(tmp_path, '{"boot": "')
-    end(tmp_path, '{"group": 1}')
 
 
 def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
@@ -122,7 +89,7 @@ def test_the_workers_of_a_killed_nginx_are_ended(tmp_path: Path):
         workers = master.children()
         master.kill()
     assert all(worker.is_running() for worker in workers)
-    launch.end_recorded(tmp_path / "nginx.group")
+    launch.end_left("nginx", tmp_path)
     assert not any(map(launch.is_alive, workers))
 
 

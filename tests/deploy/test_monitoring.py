@@ -114,12 +114,13 @@ def scrape(tmp_path: Path) -> Iterator[Read]:
     server.server_close()
 
 
-def test_memory_is_that_of_a_programs_whole_group(scrape: Read, tmp_path: Path):
+def test_memory_is_that_of_all_processes_of_a_program(scrape: Read, tmp_path: Path):
     with subprocess.Popen(
         ["/bin/sh", "-c", "sleep 600 & echo started; read _; kill $!"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        start_new_session=True,
+        env=os.environ
+        | {"BABELGATE_RUN_DIR": str(tmp_path), "BABELGATE_PROGRAM": "torchserve"},
     ) as program:
         assert program.stdout
         assert program.stdout.readline() == b"started\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from deploy.stack import Backend, Stack
-from deploy.watch import BOUNDS, Bound, rotate
+from deploy.watch import BOUNDS, rotate
 
 #: Appends numbered lines until its input ends.
 WRITER = """
@@ -33,9 +33,9 @@ def test_the_oldest_is_dropped(tmp_path: Path):
     log = tmp_path / "nginx.log"
     for content in ("first", "second", "third", "fourth"):
         log.write_text(content)
-        rotate(log, Bound(most_bytes=5, kept=2))
+        rotate(log, most_bytes=5, kept=2)
     log.write_text("now")
-    rotate(log, Bound(most_bytes=5, kept=2))
+    rotate(log, most_bytes=5, kept=2)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
         "nginx.log": "now",
         "nginx.log.1": "fourth",
@@ -53,7 +53,7 @@ def test_a_program_goes_on_writing_and_its_lines_are_kept(tmp_path: Path):
         for _ in range(3):
             while not log.exists() or log.stat().st_size < 500:
                 assert writer.poll() is None
-            rotate(log, Bound(most_bytes=500, kept=3))
+            rotate(log, most_bytes=500, kept=3)
         said, _ = writer.communicate()
     kept = [tmp_path / f"nginx.log.{number}" for number in (3, 2, 1)]
     lines = b"".join(path.read_bytes() for path in (*kept, log)).split()
@@ -69,6 +69,6 @@ def test_a_full_disk_keeps_the_log_small_all_the_same(tmp_path, monkeypatch):
     log = tmp_path / "nginx.log"
     log.write_bytes(bytes(600))
     monkeypatch.setattr(shutil, "copyfileobj", fill)
-    rotate(log, Bound(most_bytes=500, kept=3))
+    rotate(log, most_bytes=500, kept=3)
     assert [path.name for path in tmp_path.iterdir()] == ["nginx.log"]
     assert log.stat().st_size == 0

@@ -18,6 +18,7 @@ import requests
 from urllib3 import BaseHTTPResponse, PoolManager
 
 from benchmarks.instruments.running import claim_port_offset
+from contract import variables
 from deploy import launch
 from deploy import stack as stacks
 from deploy.stack import ROOT, Stack
@@ -155,8 +156,19 @@ def start_stack(
         yield started
     finally:
         guard.communicate(timeout=START_S)
-        assert not [pid for pid in psutil.pids() if launch.is_ours(pid, run)]
+        assert not list_ours(run)
         assert not [path for path in run.rglob("*") if path.is_socket()]
+
+
+def list_ours(run: Path) -> list[psutil.Process]:
+    """The processes of the stack in a run directory, supervisord and its own commands too."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            mark = process.environ().get(variables.RUN_DIR.name)
+            if mark == str(run) or launch.find_program(process, run):
+                found.append(process)
+    return found
 
 
 def _find(stack: Stack, word: str) -> psutil.Process:

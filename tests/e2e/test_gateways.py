@@ -14,12 +14,12 @@ import psutil
 import pytest
 import requests
 
-from deploy import launch
 from deploy.stack import DOOR, EXPORTER, GATEWAY, ROOT, Stack
 from deploy.supervision import Supervision
 from ray_backend.nodes import PORTS, REPLICAS, WORKERS
 from tests.e2e.real_stack import (
     list_listening,
+    list_ours,
     operate,
     read_metric,
     start_stack,
@@ -143,10 +143,11 @@ def test_only_what_the_page_lists_listens(machines: Machines):
     known |= {*range(PORTS.replicas, PORTS.replicas + REPLICAS)}
     known |= {*range(PORTS.workers, PORTS.workers + WORKERS)}
     for machine in machines:
+        ours = {process.pid for process in list_ours(machine.run)}
         listening = list_listening(
             connection
             for connection in psutil.net_connections("tcp")
-            if connection.pid and launch.is_ours(connection.pid, machine.run)
+            if connection.pid in ours
         )
         moved = {port - machine.port_offset for _, port in listening if port < kernels}
         assert moved

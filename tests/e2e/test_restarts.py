@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 import requests
 
 from benchmarks.instruments.running import claim_port_offset
-from deploy import launch
 from deploy import stack as stacks
 from deploy.stack import Stack
 from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
-from tests.e2e.real_stack import operate, processes, wait_until
+from tests.e2e.real_stack import list_ours, operate, processes, wait_until
 from tests.e2e.test_document_jobs import ECHO, count_done, is_done, kill_all, upload
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "de"}
@@ -181,7 +179,7 @@ def test_ids_of_documents_are_in_no_log(operator: Operator, headers: dict[str, s
 def test_what_is_forgotten_is_all_but_required_keys(operator: Operator):
     said = operator("down", "--forget")
     assert "Stopped" in said
-    assert not [pid for pid in psutil.pids() if launch.is_ours(pid, operator.run)]
+    assert not list_ours(operator.run)
     assert (operator.stack.settings, operator.stack.map) == (
         {"BABELGATE_KEYS": "required"},
         stacks.UNSAID,

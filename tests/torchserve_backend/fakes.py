@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +20,22 @@ def want(name: str, version: str = "1.0-ab", **settings: Any) -> Desired:
     return Desired(model, version)
 
 
-def runs(name: str, version: str = "1.0-ab", workers: int = 1) -> Registered:
-    """A model as TorchServe describes it, and how many of its workers are ready."""
-    return Registered(name, version, 64, 100, 1, workers, 0)
+def runs(name: str = "ko", version: str = "1.0-ab", **changes: int) -> Registered:
+    """A model as TorchServe describes it, with one worker that is ready."""
+    found = Registered(name, version, 64, 100, 1, 1, 0)
+    return replace(found, **changes)  # type: ignore[arg-type]
 
 
 class FakeManagement(Management):
     """Writes changes down. It knows what is registered, and the archives of the store with
-    their versions; `refuses` says at which changes it raises ManagementError."""
+    their versions; `refuses` says at which changes it raises ManagementError, and `looks`
+    what it raises, look by look, instead of describing a model."""
 
     def __init__(self, *found: Registered, refuses: tuple[str, ...] = ()) -> None:
         super().__init__("http://nowhere.invalid", Path("none"))
         self.found = {model.name: model for model in found}
         self.store: dict[str, str] = {}
+        self.looks: Iterator[Exception | None] = repeat(None)
         self.calls: list[str] = []
         self._refuses = refuses
 
@@ -37,6 +43,8 @@ class FakeManagement(Management):
         return list(self.found)
 
     def describe(self, name: str) -> Registered | None:
+        if error := next(self.looks):
+            raise error
         return self.found.get(name)
 
     def register(self, desired: Desired) -> None:

@@ -162,7 +162,7 @@ def test_a_torchserve_that_is_down_is_explained(map_path: Path, command: str):
 
 def test_register_gives_up_after_the_time_it_was_given(map_path, torchserve, archived):
     for name in ("ko", "fr"):
-        torchserve.found[name] = runs(name, archived[f"{name}.mar"], workers=0)
+        torchserve.found[name] = runs(name, archived[f"{name}.mar"], ready_workers=0)
     result = run("register", "--map", map_path, "--timeout-s", "-1")
     assert result.exit_code == 1
     assert "fr, ko" in result.stdout
@@ -181,7 +181,7 @@ def test_status_shows_every_language_and_exits_with_1_unless_all_are_ready(
 ):
     torchserve.found["fr"] = runs("fr")
     if workers is not None:
-        torchserve.found["ko"] = runs("ko", workers=workers)
+        torchserve.found["ko"] = runs("ko", ready_workers=workers)
     result = run("status", "--map", map_path)
     assert result.exit_code == exit_code
     (row,) = [line for line in result.stdout.splitlines() if line.startswith("ko ")]

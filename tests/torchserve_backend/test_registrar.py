@@ -1,35 +1,23 @@
-"""The actions that differences lead to, and models that count as dead."""
+"""The actions that differences lead to, models that count as dead, and the watch that heals
+them."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from itertools import chain, repeat
 
 import pytest
 
-from tests.torchserve_backend.fakes import FakeManagement, want
+from tests.torchserve_backend.fakes import FakeManagement, runs, want
 from torchserve_backend import registrar
 from torchserve_backend.archiver import Desired
 from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import Action, RegistrationStep, WorkerWatch
 
-RUNS = Registered(
-    name="ko",
-    version="1.0-ab",
-    batch_size=64,
-    max_batch_delay=100,
-    min_workers=1,
-    ready_workers=1,
-    pending_requests=0,
-)
-
-
+RUNS, EMPTY = runs(), runs(ready_workers=0)
 WANTED = want("ko")
 OURS, FOREIGN = "1.0-7f411872", "1.0"
-
-
-def runs(**changes: int | str) -> Registered:
-    return dataclasses.replace(RUNS, **changes)  # type: ignore[arg-type]
-
 
 DIFFERENCES: dict[str, tuple[Registered | None, bool, str, str]] = {
     "not there": (None, False, "register", "not registered"),
@@ -71,12 +59,9 @@ def test_each_model_is_compared_with_its_own_state_in_the_maps_order():
 
 REMOVE = "remove de: the map does not name it"
 UNNAMED: dict[str, tuple[Registered | None, list[str]]] = {
-    "ours": (runs(name="de", version=OURS), [REMOVE]),
-    "without workers": (
-        runs(name="de", version=OURS, ready_workers=0, min_workers=0),
-        [REMOVE],
-    ),
-    "somebody else's": (runs(name="de", version=FOREIGN), []),
+    "ours": (runs("de", OURS), [REMOVE]),
+    "without workers": (runs("de", OURS, ready_workers=0, min_workers=0), [REMOVE]),
+    "somebody else's": (runs("de", FOREIGN), []),
     "gone meanwhile": (None, []),
 }
 
@@ -104,17 +89,15 @@ def share(name: str, *languages: str) -> Desired:
     ids=["by device", "by language", "another device", "gone"],
 )
 def test_a_model_whose_languages_others_have_is_replaced(gone, wanted, reason):
-    removed, _ = registrar.plan([wanted], {gone: runs(name=gone, version=OURS)})
+    removed, _ = registrar.plan([wanted], {gone: runs(gone, OURS)})
     assert str(removed) == f"remove {gone}: {reason}"
-    running = {gone: runs(name=gone, version=OURS), wanted.name: RUNS}
+    running = {gone: runs(gone, OURS), wanted.name: RUNS}
     removed, *_ = registrar.plan([wanted], running)
     assert removed.reason == "the map does not name it"
 
 
 def test_a_change_removes_and_healing_does_not():
-    management = FakeManagement(
-        runs(name="de", version=OURS), runs(name="mine", version=FOREIGN)
-    )
+    management = FakeManagement(runs("de", OURS), runs("mine", FOREIGN))
     management.store = {"ko.mar": "1.0-ab"}
     for _ in range(2):
         healing = registrar.plan_healing([WANTED], management, WorkerWatch(-1))
@@ -181,22 +164,19 @@ def test_an_archive_that_is_older_than_the_map_is_named():
         registrar.apply([Action("register", "ko", "", WANTED)], management)
 
 
-class Busy(FakeManagement):
-    """It does not answer at first, and is ready at the third look."""
-
-    looks = 0
-
-    def describe(self, name: str) -> Registered | None:
-        self.looks += 1
-        if self.looks == 1:
-            raise ManagementError("no answer")
-        return runs(ready_workers=self.looks - 2)
-
-
 def test_polling_ends_when_all_are_ready_or_nobody_answers_in_time():
-    assert list(registrar.poll_ready([WANTED], Busy(), 60)) == [set(), {"ko"}]
+    def look() -> Iterator[Exception | None]:
+        yield ManagementError("no answer")
+        yield None
+        management.found["ko"] = RUNS
+        yield None
+
+    management = FakeManagement(EMPTY)
+    management.looks = look()
+    assert list(registrar.poll_ready([WANTED], management, 60)) == [set(), {"ko"}]
+    management.looks = look()
     with pytest.raises(ManagementError, match="no answer"):
-        next(registrar.poll_ready([WANTED], Busy(), -1))
+        next(registrar.poll_ready([WANTED], management, -1))
 
 
 def test_polling_names_who_is_not_ready_in_time():
@@ -205,9 +185,6 @@ def test_polling_names_who_is_not_ready_in_time():
     assert next(poll) == {"ko"}
     with pytest.raises(TimeoutError, match="not ready after .* s: fr, vi"):
         next(poll)
-
-
-EMPTY = runs(ready_workers=0)
 
 
 @pytest.mark.parametrize(
@@ -232,3 +209,40 @@ def test_a_model_is_dead_after_the_patience(seen, dead_at):
     assert {now: each for now, each in dead.items() if each} == {
         now: {"ko"} for now in dead_at
     }
+
+
+class Ended(Exception):
+    """Ends the loop that never ends."""
+
+
+def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
+    wanted = list(map(want, ("ko", "fr", "vi", "de", "it")))
+    management = FakeManagement(
+        runs("vi", batch_size=8),
+        runs("de", ready_workers=0),
+        runs("it", min_workers=0, ready_workers=0),
+        runs("pt", OURS),
+        refuses=("register ko.mar",),
+    )
+    # One look at each, and one more at French once it has been registered.
+    looks = 2 * (len(wanted) + 1)
+    management.looks = chain(repeat(None, looks), [Ended()])
+    said: list[str] = []
+    with pytest.raises(Ended):
+        registrar.heal_forever(
+            *(wanted, management, said.append), every_s=0, patience_s=-1
+        )
+    once = ["register ko.mar", "register fr.mar", "scale de 0 wait", "scale de 1"]
+    assert management.calls == [*once, *once]
+    assert said[:2] == ["register ko: not registered", "refused: register ko.mar"]
+
+
+def test_watching_survives_a_torchserve_that_is_down_and_a_full_disk():
+    def say(text: str) -> None:
+        assert text == "down"
+        raise OSError("the disk is full")
+
+    management = FakeManagement()
+    management.looks = chain(repeat(ManagementError("down"), 3), [Ended()])
+    with pytest.raises(Ended):
+        registrar.heal_forever([WANTED], management, say, every_s=0)
