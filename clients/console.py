@@ -24,7 +24,7 @@ SourceLanguage = Annotated[
 ]
 ColumnNames = Annotated[
     list[str] | None,
-    typer.Option("--column", help="The column with texts; again for each further one."),
+    typer.Option("--column", help="The column with texts; repeat it for more columns."),
 ]
 NewNames = Annotated[
     list[str] | None,
@@ -35,14 +35,13 @@ NewNames = Annotated[
 ]
 NoQuotes = Annotated[
     bool,
-    typer.Option(
-        "--no-quotes", help="In .tsv files, quotes are characters like all others."
-    ),
+    typer.Option("--no-quotes", help="In .tsv files, quotes are plain characters."),
 ]
 EveryFrame = Annotated[
     str,
     typer.Option(
-        "--every", help="Take each N-th frame (10), or one each so often (1s, 0.5s)."
+        "--every",
+        help="Take every N-th frame (10), or one in each interval (1s, 0.5s).",
     ),
 ]
 FullSize = Annotated[

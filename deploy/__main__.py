@@ -58,15 +58,17 @@ PortOffset = Annotated[
     int, typer.Option(help="Added to every port, for a second stack.")
 ]
 Tls = Annotated[
-    str, typer.Option("--tls", help="certificate.pem,key.pem: TLS on port 7777.")
+    str, typer.Option("--tls", help="Speak TLS on port 7777: certificate.pem,key.pem.")
 ]
 BackendName = Annotated[
     Backend | None,
-    typer.Option("--backend", help="What the models run on; TorchServe if not said."),
+    typer.Option(
+        "--backend", help="Run the models on this; without it, on TorchServe."
+    ),
 ]
 Address = Annotated[
     str,
-    typer.Option(help="With Ray: this machine's address, where others may join it."),
+    typer.Option(help="With Ray: the address at which other machines reach this one."),
 ]
 
 RUN = ROOT / variables.RUN_DIR.default
@@ -82,7 +84,7 @@ def up(
     backend: BackendName = None,
     address: Address = "",
     timeout_s: Annotated[
-        float, typer.Option(help="Longest wait for the models to be ready.")
+        float, typer.Option(help="Longest wait for the models, in seconds.")
     ] = 600,
 ) -> None:
     """Start what is not running yet, wait until every model is ready, show a translation."""
@@ -109,7 +111,7 @@ def join(
         bool, typer.Option("--gateway", help="Start nginx and a gateway here as well.")
     ] = False,
     timeout_s: Annotated[
-        float, typer.Option(help="Longest wait for the cluster.")
+        float, typer.Option(help="Longest wait for the cluster, in seconds.")
     ] = 600,
 ) -> None:
     """Add this machine to a cluster that `up --backend ray` has started on another one. A
@@ -128,7 +130,7 @@ def join(
 @app.command()
 def prepare(
     for_tests: Annotated[
-        bool, typer.Option("--for-tests", help="What the tests need, as well.")
+        bool, typer.Option("--for-tests", help="Install what the tests need as well.")
     ] = False,
 ) -> None:
     """Install nginx where it is missing; `up` does so too."""
@@ -152,10 +154,14 @@ def unit(
     tls_files: Tls = "",
     backend: BackendName = None,
     address: Address = "",
-    head: Annotated[str, typer.Option(help="As for `join`.")] = "",
-    is_door: Annotated[bool, typer.Option("--gateway", help="As for `join`.")] = False,
+    head: Annotated[
+        str, typer.Option(help="Join the cluster of this head, such as 10.0.0.1.")
+    ] = "",
+    is_door: Annotated[
+        bool, typer.Option("--gateway", help="With --head: nginx and a gateway too.")
+    ] = False,
     user: Annotated[
-        str, typer.Option(help="For a system service: whom it runs as.")
+        str, typer.Option(help="For a system service: the user that it runs as.")
     ] = "",
 ) -> None:
     """Print a systemd unit that starts and watches this clone's stack."""
@@ -176,7 +182,8 @@ def down(
     is_forgotten: Annotated[
         bool,
         typer.Option(
-            "--forget", help="Start with the defaults next time; required keys stay so."
+            "--forget",
+            help="Use the defaults next time; keys that are required stay required.",
         ),
     ] = False,
 ) -> None:
@@ -243,7 +250,7 @@ def monitor(
 def image(
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Make everything anew, for Debian's updates."),
+        typer.Option("--fresh", help="Build everything again, with Debian's updates."),
     ] = False,
 ) -> None:
     """Build the container image with buildah."""

@@ -66,7 +66,9 @@ def prepare(
 
 
 @app.command()
-def run(name: str) -> None:
+def run(
+    name: Annotated[str, typer.Argument(help="The program, such as gateway.")],
+) -> None:
     """Become a program, in the foreground, as supervisord would start it."""
     prepared = stack.read(_find_run())
     nginx = programs.find(programs.NGINX)

@@ -1,5 +1,5 @@
 """`python -m ray_backend`: check the map for a cluster, deploy its models, show their state;
-work through whole folders.
+translate or caption whole folders.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def deploy(
         float, typer.Option(help="Longest wait for the models to run, in seconds.")
     ] = 600,
     place_s: Annotated[
-        float, typer.Option(help="Longest search for a machine for a replica.")
+        float,
+        typer.Option(help="Longest search for a machine for a replica, in seconds."),
     ] = deployment.PLACE_S,
 ) -> None:
     """Make the cluster run what the map says. Safe to run twice."""

@@ -92,8 +92,8 @@ def register(
     patience_s: Annotated[
         float,
         typer.Option(
-            help="With --watch: seconds without a worker before a revival; a start must "
-            "not take longer."
+            help="With --watch: seconds without a worker until a model is revived; longer "
+            "than a start takes."
         ),
     ] = registrar.PATIENCE_S,
     timeout_s: Annotated[

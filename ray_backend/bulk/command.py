@@ -61,7 +61,8 @@ def command(
     results: Annotated[
         str,
         typer.Argument(
-            metavar="DST", help="The folder for the results, of either kind."
+            metavar="DST",
+            help="The folder for the results, here or in an object store.",
         ),
     ],
     *,
@@ -79,8 +80,8 @@ def command(
         str | None,
         typer.Option(
             "--format",
-            help="For texts text, html or xml, whose tags stay; for captions jsonl, srt "
-            "or vtt.",
+            help="Texts are text, html or xml, whose tags stay; captions become jsonl, "
+            "srt or vtt.",
         ),
     ] = None,
     no_quotes: NoQuotes = False,
@@ -89,7 +90,7 @@ def command(
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Processes with the model; without it, the model's of the map.", min=1
+            help="Processes with the model; without it, as many as the map says.", min=1
         ),
     ] = None,
     cpus: Annotated[
