@@ -9,6 +9,7 @@ from typing import Any, cast
 from flask import Flask, Request, Response
 from flask.globals import request_ctx
 from flask.json.provider import DefaultJSONProvider
+from flask.sessions import NullSession, SessionInterface
 from werkzeug.routing import MapAdapter, Rule
 
 import catalog
@@ -71,12 +72,24 @@ class KnownRoute(MapAdapter):
         return self._found
 
 
+class NoSessions(SessionInterface):
+    """Gives every request the same empty session: no route has one."""
+
+    _session = NullSession()
+
+    def open_session(self, app: Flask, request: Request) -> NullSession:
+        """The empty session."""
+        return self._session
+
+
 class GatewayApp(Flask):
     """Flask with requests of our own, layers around its routes, and parts to close. It has no
-    asynchronous functions, for which Flask would look at every hook of every request."""
+    sessions, no functions for the end of a request, and no asynchronous ones, for all of which
+    Flask would look at every request."""
 
     request_class = GatewayRequest
     json_provider_class = CompactJson
+    session_interface = NoSessions()
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(__name__, static_folder=None)
@@ -140,6 +153,12 @@ class GatewayApp(Flask):
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """The function itself."""
         return func
+
+    def do_teardown_request(self, exc: BaseException | None = None) -> None:
+        """Nothing."""
+
+    def do_teardown_appcontext(self, exc: BaseException | None = None) -> None:
+        """Nothing."""
 
     def _ask_layers(self, request: GatewayRequest) -> Response | None:
         for before in self._before:

@@ -8,7 +8,7 @@ import json
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, cast
 
@@ -83,7 +83,7 @@ PairsHook = Callable[[list[tuple[str, Any]]], Any]
 
 
 class TranslationBody(Schema):
-    """The body of `POST /translate`; `limit_translation` adds a stack's limits."""
+    """The body of `POST /translate`; `TranslationLimits` adds a stack's limits."""
 
     src_lang: _Code = Field(
         AUTO, description="The language of the text; without it, it is identified."
@@ -163,6 +163,20 @@ class TranslationLimits:
     max_beam_size: int
     max_alternatives: int
 
+    @cached_property
+    def schema(self) -> type[TranslationBody]:
+        """The schema of a stack's bodies."""
+        beams, others = self.max_beam_size, self.max_alternatives
+        return create_model(
+            "TranslationBody",
+            __base__=TranslationBody,
+            src_text=_limit_texts(self.max_texts),
+            beam_size=_limit(BEAM_SIZE, beams, "How many hypotheses to follow."),
+            alternatives=_limit(
+                ALTERNATIVES, others, "How many other translations to return."
+            ),
+        )
+
 
 @dataclass(frozen=True)
 class DocumentRequest:
@@ -177,7 +191,7 @@ def parse_translation(
     content: Mapping[str, Any], limits: TranslationLimits
 ) -> TranslationRequest:
     """The request in a body's JSON object. Raises InvalidRequest or UnknownLanguage."""
-    given = _validate(limit_translation(limits), content)
+    given = _validate(limits.schema, content)
     source, target = _read_languages(given, limits.targets)
     return TranslationRequest(
         source=source,
@@ -233,21 +247,6 @@ def parse_timeout_ms(header: str | None, default_s: float) -> float:
             "X-Timeout-Ms: expected a whole number of milliseconds above 0."
         )
     return min(default_s, int(header) / 1000)
-
-
-@cache
-def limit_translation(limits: TranslationLimits) -> type[TranslationBody]:
-    """The schema of a stack's bodies."""
-    beams, others = limits.max_beam_size, limits.max_alternatives
-    return create_model(
-        "TranslationBody",
-        __base__=TranslationBody,
-        src_text=_limit_texts(limits.max_texts),
-        beam_size=_limit(BEAM_SIZE, beams, "How many hypotheses to follow."),
-        alternatives=_limit(
-            ALTERNATIVES, others, "How many other translations to return."
-        ),
-    )
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from contract.languages import normalize_language, normalize_variant
@@ -59,12 +60,12 @@ class TranslationRequest:
     #: The languages that a text may be in where it is identified; any, if there are none.
     languages: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def model_source(self) -> str | None:
         """The language of `source`."""
         return normalize_language(self.source) if self.source else None
 
-    @property
+    @cached_property
     def model_target(self) -> str:
         """The language of `target`."""
         return normalize_language(self.target)

@@ -22,7 +22,6 @@ from gateway.schemas import (
     IdentificationBody,
     TranslationBody,
     limit_identification,
-    limit_translation,
     list_texts,
     note_unknown,
     parse_identification,
@@ -162,7 +161,7 @@ def _describe_body(service: TranslationService) -> BodySchema:
     sentence, tagged = "See you tomorrow", "<p>My name is <b>Anna</b>.</p>"
     marked = 'My name is <g id="1">Anna</g>.'
     return BodySchema(
-        limit_translation(bounds),
+        bounds.schema,
         bounds={"tgt_lang": {"enum": list(bounds.targets)}},
         examples={
             "a text": {"src_lang": "en", "src_text": sentence, "tgt_lang": target},

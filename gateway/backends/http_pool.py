@@ -25,7 +25,7 @@ from contract import rows
 from contract.problems import CONTENT_TYPE
 from gateway.backends.backend import Cancellation, RowRequest
 from gateway.errors import DeadlineExceeded
-from gateway.http.connection import is_readable
+from gateway.http.connection import is_readable, send_all
 
 _CONNECT_S = 2.0
 _LEAST_S = 0.001
@@ -212,7 +212,7 @@ def _send(sock: socket.socket, head: bytes, body: bytes) -> None:
     # The other end may have answered before it has read a large row.
     with suppress(BrokenPipeError, ConnectionResetError):
         if len(body) < _BLOCK_BYTES:
-            sock.sendall(head + body)
+            send_all(sock, head + body)
         else:
             sock.sendall(head)
             sock.sendall(body)

@@ -57,6 +57,8 @@ class Connection(socket.socket):  # type: ignore[misc]
     #: Bytes that were read and put back.
     _first = b""
     _silence: Silence | None = None
+    #: The timer of its waits for a request.
+    _idle: Any = None
     #: The largest read: Gunicorn reads more than it is asked for.
     _most_bytes = 1 << 20
 
@@ -68,6 +70,22 @@ class Connection(socket.socket):  # type: ignore[misc]
             yield
         finally:
             self._silence, self._most_bytes = None, Connection._most_bytes
+
+    def recv_next(self, size: int, idle_s: float) -> bytes:
+        """Like `recv`, between requests: nothing if nothing comes for `idle_s`. One timer
+        serves all of the connection's waits."""
+        if self._idle is None:
+            self._idle = get_hub().loop.timer(idle_s, idle_s)
+        self._idle.again(self._end, update=False)
+        try:
+            return self.recv(size)
+        finally:
+            self._idle.stop()
+
+    def _end(self) -> None:
+        """Has a reader find the end."""
+        with suppress(OSError):
+            self.shutdown(socket.SHUT_RD)
 
     def put_back(self, data: bytes) -> None:
         """Makes these bytes the next to be read."""
@@ -91,6 +109,14 @@ class Connection(socket.socket):  # type: ignore[misc]
             data = bytes(super().recv(size, flags))
         self._silence.count(time.monotonic() - began, len(data))
         return data
+
+
+def send_all(sock: socket.socket, data: bytes) -> None:
+    """Sends everything, mostly in one call: gevent's `sendall` first asks the system for the
+    size of its buffer."""
+    sent = sock.send(data)
+    if sent < len(data):
+        sock.sendall(memoryview(data)[sent:])
 
 
 def is_readable(sock: socket.socket) -> bool:

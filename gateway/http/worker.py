@@ -31,7 +31,7 @@ from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped
 
 from contract.dialects import find_dialect
 from contract.problems import write_problem
-from gateway.http.connection import Connection, has_gone
+from gateway.http.connection import Connection, has_gone, send_all
 from gateway.http.message import Message, WholeBody, is_head, read_message
 from gateway.redaction import describe, reduce_logs
 
@@ -143,9 +143,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         comes."""
         shedder = self.wsgi.load_shedder
         while self.alive:
-            data = b""
-            with self.timeout_ctx():
-                data = sock.recv(_READ_BYTES)
+            data = sock.recv_next(_READ_BYTES, self.cfg.keepalive)
             if not data or (shedder.is_likely and has_gone(sock)):
                 raise StopIteration
             if data.endswith(b"\r\n\r\n") and is_head(data):
@@ -160,7 +158,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             if not answer:
                 sock.put_back(data)
                 return
-            sock.sendall(answer)
+            send_all(sock, answer)
             if connection == "close":
                 raise StopIteration
 

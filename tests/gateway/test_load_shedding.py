@@ -144,7 +144,7 @@ def test_what_its_route_must_judge_gets_there(refused, refusal, data):
 def make_worker(refusal: Any) -> Any:
     return SimpleNamespace(
         alive=True,
-        timeout_ctx=lambda: gevent.Timeout(5, False),
+        cfg=SimpleNamespace(keepalive=5),
         wsgi=SimpleNamespace(load_shedder=refusal),
         _is_direct=True,
         _answer=lambda message, *_: b"served",

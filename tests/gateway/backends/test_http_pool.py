@@ -56,7 +56,7 @@ ERRORS = {
 @pytest.mark.parametrize(("error", "expected"), ERRORS.items(), ids=str)
 @pytest.mark.parametrize(
     ("when", "probe"),
-    [("sendall", None), ("recv", None), ("recv", HealthProbe(0.01, lambda: None))],
+    [("send", None), ("recv", None), ("recv", HealthProbe(0.01, lambda: None))],
     ids=["sending", "waiting", "waiting with a probe"],
 )
 def test_the_system_says_why_it_ended(
