@@ -102,7 +102,7 @@ class Ticket:
     _model: str
     _queue: ClientQueue
     _caller: Call
-    #: The announced rows that have not been sent, and their cost.
+    #: The announced rows that have not joined the queue yet, and their cost.
     _cost: float
     _rows: int
     _waiting: set[PendingRow] = field(default_factory=set)
@@ -116,14 +116,14 @@ class Ticket:
         """
         if self._is_gone:
             raise ClientGone()
-        pending = PendingRow(cost, len(row.body), self._caller.deadline)
+        announced = self._take(cost, 1)
+        pending = PendingRow(cost, len(row.body), self._caller.deadline, announced)
         self._waiting.add(pending)
         self._dispatcher.join(self._queue, pending)
         try:
             self._dispatcher.wait(pending)
         finally:
             self._waiting.discard(pending)
-        self._withdraw(cost, 1)
         return self._ask(row, pending)
 
     def leave(self) -> None:
@@ -136,8 +136,8 @@ class Ticket:
         self.close()
 
     def close(self) -> None:
-        """Withdraws all rows that were announced and not sent."""
-        self._withdraw(self._cost, self._rows)
+        """Withdraws all rows that were announced and will not come."""
+        self._dispatcher.withdraw(self._queue, *self._take(self._cost, self._rows))
 
     def _ask(self, row: RowRequest, pending: PendingRow) -> dict[str, Any]:
         counters = self._admission.counters
@@ -164,9 +164,10 @@ class Ticket:
             if number is not None:
                 counters.give_back(number)
 
-    def _withdraw(self, cost: float, rows: int) -> None:
-        """Withdraws rows. An upload may send more than it could announce."""
+    def _take(self, cost: float, rows: int) -> tuple[float, int]:
+        """What is left of these among those announced. An upload may send more than it could
+        announce."""
         cost, rows = min(cost, self._cost), min(rows, self._rows)
         self._cost -= cost
         self._rows -= rows
-        self._dispatcher.withdraw(self._queue, cost, rows)
+        return cost, rows

@@ -28,6 +28,9 @@ class PendingRow:
     cost: float
     size: int
     deadline: float
+    #: The cost and the rows of it that were announced: an upload may send more rows.
+    announced: tuple[float, int] = (0.0, 0)
+    client: ClientQueue = ClientQueue("")
     joined_at: float = 0.0
     called: Event = field(default_factory=Event)
     is_sent: bool = False
@@ -112,14 +115,15 @@ class ModelDispatcher:
         )
 
     def withdraw(self, client: ClientQueue, cost: float, rows: int) -> None:
-        """Take back rows that were announced: they were sent, or will not come."""
+        """Take back rows that were announced and will not come."""
         if cost or rows:
             self._announced.remove(client, cost, rows)
             self._publish_waiting()
 
     def join(self, client: ClientQueue, row: PendingRow) -> None:
-        """Queue a row behind those of its client."""
-        row.joined_at = time.monotonic()
+        """Queue a row behind those of its client. What was announced of it is taken back when
+        it is sent, or given up."""
+        row.client, row.joined_at = client, time.monotonic()
         self._queue.push(client, row.cost, row)
         self._send_next()
 
@@ -179,6 +183,7 @@ class ModelDispatcher:
                 row.in_hand, row.begun_s = seen.load.sent + row.cost, seen.begun_s
                 row.was_idle, row.is_sent = not seen.load.sent_rows, True
                 heard_at = seen.now if row.was_idle else seen.load.heard_at
+                self._announced.remove(row.client, *row.announced)
                 self._publish_sent(row, 1, heard_at)
                 row.called.set()
 
@@ -196,6 +201,7 @@ class ModelDispatcher:
         if row.is_sent:
             self._release(row, self._own.heard_at)
             return
+        self.withdraw(row.client, *row.announced)
         row.problem = row.problem or late()
         self._ended += 1
         if 2 * self._ended > len(self._queue):
@@ -208,8 +214,8 @@ class ModelDispatcher:
             own.sent_rows + sign,
             own.sent + sign * row.cost,
             own.sent_bytes + sign * row.size,
-            own.waiting_rows,
-            own.waiting,
+            self._announced.rows,
+            self._announced.cost,
             heard_at,
         )
         self._counters.publish(self._own)
