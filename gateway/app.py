@@ -47,8 +47,6 @@ from torchserve_backend.management import Management
 
 #: Fields of a form beside its texts.
 _OTHER_FIELDS = 100
-#: Processes that read long texts: one, so that long texts leave the CPU to other requests.
-_READERS = 1
 
 
 class CompactJson(DefaultJSONProvider):
@@ -198,7 +196,7 @@ def create_app(
     access = open_access(settings, bodies)
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
-    readers = Readers(_READERS)
+    readers = Readers()
     services = Services(
         models,
         backend,

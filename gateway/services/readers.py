@@ -1,5 +1,5 @@
 """Turns texts into documents without delaying other requests: short texts at once, long
-ones in a few processes that start when first needed.
+ones in a process that starts when first needed.
 """
 
 from __future__ import annotations
@@ -62,11 +62,12 @@ _socketpair, _sleep = (
 
 
 class Readers:
-    """Processes that read texts. Safe to share among greenlets."""
+    """The process that reads long texts, one so that they leave the CPU to other requests.
+    Safe to share among greenlets."""
 
-    def __init__(self, number: int) -> None:
-        self._free = number
-        self._idle: list[_Reader] = []
+    def __init__(self) -> None:
+        self._is_free = True
+        self._reader: _Reader | None = None
         self._waiting: list[tuple[float, int, Event]] = []
         self._arrivals = count()
         self._terms = TermCache(read_entries, lambda: _sleep(0))
@@ -93,11 +94,11 @@ class Readers:
             ) from error
 
     def close(self) -> None:
-        """Ends the idle processes."""
+        """Ends the process."""
         if self._thread is not None:  # a pool that is idle counts as false
             self._thread.kill()
-        while self._idle:
-            self._idle.pop().end()
+        if self._reader:
+            self._reader.end()
 
     def _make_terms(self, job: ReadingJob, call: Call) -> None:
         """Makes the terms that are not in the cache, in a thread: other requests go on."""
@@ -129,28 +130,25 @@ class Readers:
                 self._waiting.remove(place)
                 heapq.heapify(self._waiting)
             else:  # its turn may have come in the same moment
-                self._free += 1
+                self._is_free = True
                 self._call_next()
 
     def _call_next(self) -> None:
-        while self._free and self._waiting:
-            self._free -= 1
+        if self._is_free and self._waiting:
+            self._is_free = False
             heapq.heappop(self._waiting)[-1].set()
 
     @contextmanager
     def _take_reader(self) -> Iterator[_Reader]:
-        """An idle process. One that is not idle again afterwards is ended."""
-        reader = self._idle.pop() if self._idle else _Reader()
-        if not reader.is_ready:
-            reader.end()
-            reader = _Reader()
+        """The process, or another one if it has ended. It is ended if it is not ready again
+        afterwards."""
+        if self._reader is None or not self._reader.is_ready:
+            self._reader = _Reader()
         try:
-            yield reader
+            yield self._reader
         finally:
-            if reader.is_ready:
-                self._idle.append(reader)
-            else:
-                reader.end()
+            if not self._reader.is_ready:
+                self._reader.end()
 
 
 class _Reader:

@@ -33,8 +33,6 @@ from tests.gateway.test_metrics import read
 from tests.programs import run
 
 LIMIT_S = 60
-#: A batch that waits so long for others fails its test.
-FOR_EVER_MS = 10 * LIMIT_S * 1000
 
 Ask = Callable[..., dict[str, Any]]
 

@@ -67,7 +67,7 @@ def readers() -> Iterator[Readers]:
     for other in find_processes():  # of an application that another test has made
         other.kill()
         other.wait(PATIENT)
-    own = Readers(1)
+    own = Readers()
     yield own
     own.close()
     assert not find_processes()
@@ -120,8 +120,7 @@ def test_a_client_that_goes_ends_the_reading(readers):
         readers.read(make_job(ENDLESS, max_rows=1 << 30), call)
     assert readers.read(make_job(LONG), wait())
     (process,) = find_processes()
-    (reader,) = readers._idle
-    reader._socket.close()
+    readers._reader._socket.close()
     process.wait(PATIENT)  # it ends with its gateway
 
 

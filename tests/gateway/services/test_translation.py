@@ -92,7 +92,7 @@ def translate(
         Admission(model, MODELS.models),
         identifier,
         Telemetry(),
-        Readers(1),
+        Readers(),
         settings,
         LANGUAGES,
         Glossaries(settings),

@@ -30,7 +30,6 @@ SMALL = UploadLimits(max_upload_bytes=4000, max_image_bytes=1000)
 JPEG, PNG = b"\xff\xd8\xff\xe0 a photograph", b"\x89PNG\r\n\x1a\n a drawing"
 WEBP = b"RIFF\x10\0\0\0WEBPVP8 a picture"
 FORM = "multipart/form-data; boundary=xyz"
-BINARY = "application/octet-stream"
 
 
 def count_up(*shape: int) -> np.ndarray:
@@ -112,11 +111,9 @@ def test_what_cannot_be_taken_is_refused_before_a_byte_of_it_is_read():
 @pytest.mark.parametrize(
     ("data", "content_type", "problem", "detail"),
     [
-        (b"", "", InvalidImage, "Nothing was sent, expected a JPEG, PNG or WebP file"),
         (b"RIFF\0\0\0\0WAVE", "", UnsupportedImage, "this is none of them"),
         (save(count_up(2, 2, 3)) + b"\0", "", InvalidImage, "12 bytes for its shape"),
         (save(count_up(2, 2, 3))[:60], "", InvalidImage, "header is damaged"),
-        (save(count_up(2, 2, 3))[:-1], "", InvalidImage, "12 bytes for its shape (2,"),
         (b"\x93NUMPY\4\0", "", InvalidImage, "Found version 4 of .npy"),
         (join(), FORM, InvalidImage, "The form has no file in it"),
         (join(b""), FORM, InvalidImage, "image 0: Nothing was sent"),
@@ -131,7 +128,6 @@ def test_what_is_no_upload_is_refused(data, content_type, problem, detail):
 @pytest.mark.parametrize(
     ("data", "content_type", "detail"),
     [
-        (JPEG + b"a" * 1000, "", "The image has more than 1000 bytes"),
         (join(JPEG, JPEG + b"a" * 1000), FORM, "image 1: The image has more than 1000"),
         (save(count_up(20, 20, 3)), "", "A frame has 1200 bytes, it may have 1000."),
         (describe(UINT8 + "(9, 18, 18, 3)}"), "", "The array has 8748 bytes, it may"),

@@ -86,8 +86,8 @@ def client(models, handler, tmp_path_factory) -> Iterator[FlaskClient]:
     values = {"database_url": f"sqlite:///{folder}/db", "documents": folder}
     made: list[Readers] = []
 
-    def make_readers(number: int) -> Readers:
-        made.append(Readers(number))
+    def make_readers() -> Readers:
+        made.append(Readers())
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
