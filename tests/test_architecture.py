@@ -65,6 +65,7 @@ FORBIDDEN = {
 GATEWAY = (
     "gateway.redaction",
     "gateway.threads",
+    "gateway.circuit_breaker",
     "gateway.errors",
     "gateway.openapi",
     "gateway.schemas",

@@ -6,7 +6,6 @@ Redis.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.access.keys import ApiKey, Grant
+from gateway.circuit_breaker import CircuitBreaker
 from gateway.errors import KeysUnavailable, RateLimited
 from gateway.shared_memory import Lock, SharedTable
 
@@ -131,8 +131,7 @@ class Limiter:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self._local = SharedBuckets(folder)
         self._remote = RedisBuckets(url) if url else None
-        self._is_reachable = True
-        self._retry_at = -math.inf
+        self._breaker = CircuitBreaker(_RETRY_S)
 
     def check(self, key: ApiKey, patience_s: float = HELD_S) -> float:
         """Counts a request. Returns the seconds for which it must be held: then it is its
@@ -160,29 +159,20 @@ class Limiter:
 
     def _take(self, key: ApiKey, bucket: TokenBucket, tokens: int) -> float:
         """Take tokens and return the seconds until they are there."""
-        if self._remote and time.monotonic() >= self._retry_at:
-            if not self._is_reachable:
-                self._retry_at = time.monotonic() + _RETRY_S  # the others go on
+        if self._remote and self._breaker.let_in():
             try:
                 wait_s = self._remote.take(key.id, bucket, tokens)
-                self._note(is_reachable=True)
-                return wait_s
             except RedisGone as error:
-                self._note(is_reachable=False, error=error.__cause__)
+                if self._breaker.open():
+                    kind = type(error.__cause__).__name__
+                    log.warning("Redis is gone: this machine counts alone (%s)", kind)
+            else:
+                if self._breaker.close():
+                    log.warning("Redis answers again: all machines count together")
+                return wait_s
         try:
             return self._local.take(key.id, bucket, tokens)
         except OSError as error:
             raise KeysUnavailable(
                 "The key's requests cannot be counted now."
             ) from error
-
-    def _note(self, *, is_reachable: bool, error: object = None) -> None:
-        self._retry_at = -math.inf if is_reachable else time.monotonic() + _RETRY_S
-        if is_reachable != self._is_reachable:
-            said = (
-                "answers again"
-                if is_reachable
-                else "is gone: this machine counts alone"
-            )
-            log.warning("the limits' Redis %s (%s)", said, type(error).__name__)
-        self._is_reachable = is_reachable

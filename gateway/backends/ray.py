@@ -35,6 +35,7 @@ from gateway.backends.http_pool import (
     Slots,
     describe,
 )
+from gateway.circuit_breaker import CircuitBreaker
 from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
@@ -95,37 +96,6 @@ class NotServed(Exception):
     """An ingress knows no application for the model."""
 
 
-class CircuitBreaker:
-    """Closed while all is well. Opened, it rests; then one caller tries, while the others
-    still stay away, and so on until it is closed. Safe to share among greenlets."""
-
-    def __init__(self, rest_s: float) -> None:
-        self.rest_s = rest_s
-        #: The time at which it has rested; 0 while it is closed.
-        self.rests_until = 0.0
-
-    @property
-    def is_open(self) -> bool:
-        return self.rests_until > 0
-
-    @property
-    def is_resting(self) -> bool:
-        return time.monotonic() < self.rests_until
-
-    def open(self) -> None:
-        self.rests_until = time.monotonic() + self.rest_s
-
-    def close(self) -> None:
-        self.rests_until = 0.0
-
-    def let_one_try(self) -> bool:
-        """Whether the caller is the one that tries after a rest."""
-        may_try = self.is_open and not self.is_resting
-        if may_try:
-            self.open()
-        return may_try
-
-
 class GatewayKey:
     """The key by which replicas know the gateway; empty where there is none yet."""
 
@@ -163,13 +133,11 @@ class Address:
             try:
                 reply = self.channel.call(method, path, named, **options)
             except ConnectError:
-                if not breaker.is_open:
+                if breaker.open():
                     log.warning("%s cannot be reached; others are asked", url)
-                breaker.open()
                 raise
-            if breaker.is_open:
+            if breaker.close():
                 log.warning("%s can be reached again", url)
-                breaker.close()
             if reply.status != HTTPStatus.UNAUTHORIZED or not self.key.read_again(key):
                 return reply
 
@@ -264,7 +232,7 @@ class ModelReplicas:
 
     def check(self) -> None:
         """Raise NotReady where no replica has answered. One row tries now and then."""
-        if self._breaker.is_open and not self._breaker.let_one_try():
+        if not self._breaker.let_in():
             raise _find_none(self.model.name)
 
     def hear(self) -> None:
