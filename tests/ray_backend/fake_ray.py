@@ -1,13 +1,15 @@
-"""Ray's dashboard as a server that takes notes."""
+"""Ray's dashboard, which takes notes."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.scripted_server import ClosingServer, QuietHandler
+from requests import PreparedRequest
+from responses import RequestsMock
 
 TOKEN = "t0ken"
 MACHINES = [
@@ -43,53 +45,46 @@ def describe(
     }
 
 
-class FakeRay(ClosingServer):
-    """Answers callers who know the token."""
+class FakeRay:
+    """Answers callers who know the token. Everything that is put runs at once."""
+
+    url = "http://127.0.0.1:7801"
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.applications: dict[str, Any] = {}
         #: The bodies that were put.
         self.deployed: list[Any] = []
         #: Status and body that every request gets instead of its answer.
         self.instead: tuple[int, str] | None = None
 
+    def answer(self, request: PreparedRequest) -> tuple[int, dict[str, str], str]:
+        if request.headers["Authorization"] != f"Bearer {TOKEN}":
+            return 403, {}, "Forbidden"
+        if request.method == "PUT":
+            self._deploy(json.loads(request.body or ""))
+        content: Any = {"applications": self.applications, "proxies": {}}
+        if request.path_url.startswith("/api/v0/nodes?"):
+            content = {"data": {"result": {"result": MACHINES}}}
+        status, text = self.instead or (200, json.dumps(content))
+        return status, {}, text
 
-class _Handler(QuietHandler):
-    server: FakeRay
-
-    def do_GET(self) -> None:
-        if self.path.startswith("/api/v0/nodes?"):
-            self._answer({"data": {"result": {"result": MACHINES}}})
-        elif self.path == "/api/serve/applications/":
-            self._answer({"applications": self.server.applications, "proxies": {}})
-
-    def do_PUT(self) -> None:
-        """Everything that is put runs at once."""
-        config = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert self.path == "/api/serve/applications/"
-        self.server.deployed.append(config)
-        self.server.applications = {
-            entry["name"]: describe(
-                entry["name"], {"logging_config": config.get("logging_config"), **entry}
-            )
+    def _deploy(self, config: Any) -> None:
+        shared = {"logging_config": config.get("logging_config")}
+        self.deployed.append(config)
+        self.applications = {
+            entry["name"]: describe(entry["name"], shared | entry)
             for entry in config["applications"]
         }
-        self._answer({})
-
-    def _answer(self, content: Any) -> None:
-        status, text = self.server.instead or (200, json.dumps(content))
-        if self.headers["Authorization"] != f"Bearer {TOKEN}":
-            status, text = 403, "Forbidden"
-        self.reply(status, text.encode())
 
 
 @contextmanager
 def serve() -> Iterator[FakeRay]:
-    """One that listens."""
-    server = FakeRay()
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    """One that answers; nobody else does meanwhile."""
+    fake, url = (
+        FakeRay(),
+        re.compile(f"{FakeRay.url}/api/(v0/nodes|serve/applications/)"),
+    )
+    with RequestsMock(assert_all_requests_are_fired=False) as mock:
+        for method in ("GET", "PUT"):
+            mock.add_callback(method, url, fake.answer)
+        yield fake

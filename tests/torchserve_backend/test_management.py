@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from responses import RequestsMock
 
-from tests.scripted_server import ClosingServer, QuietHandler
 from tests.torchserve_backend.fakes import want
 from torchserve_backend.management import (
     Management,
@@ -30,38 +28,15 @@ CALLS: dict[str, Callable[[Management], object]] = {
 }
 
 
-class Server(ClosingServer):
-    """Writes requests and their keys down, and answers each with what a test has given."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.keys: list[str] = []
-        self.answers: list[tuple[int, Any]] = []
-        super().__init__(("127.0.0.1", 0), partial(_Handler, self))
-
-
-class _Handler(QuietHandler):
-    def __init__(self, fake: Server, *args: Any) -> None:
-        self.fake = fake
-        super().__init__(*args)
-
-    def do_GET(self) -> None:
-        self.fake.asked.append(f"{self.command} {self.path}")
-        self.fake.keys.append(self.headers["Authorization"].removeprefix("Bearer "))
-        status, said = self.fake.answers.pop(0)
-        self.reply(
-            status, said if isinstance(said, bytes) else json.dumps(said).encode()
-        )
-
-    do_POST = do_PUT = do_DELETE = do_GET
+URL = "http://torchserve.invalid"
+ANY = re.compile(f"{URL}/")
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    found = Server()
-    found.start()
-    yield found
-    found.stop()
+def server() -> Iterator[RequestsMock]:
+    """TorchServe, with what a test has it answer; the last answer stays."""
+    with RequestsMock() as found:
+        yield found
 
 
 @pytest.fixture
@@ -73,11 +48,18 @@ def key_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def management(server: Server, key_file: Path) -> Management:
-    return Management(server.url, key_file)
+def management(key_file: Path) -> Management:
+    return Management(URL, key_file)
 
 
-def test_a_model_is_described_if_it_is_there(server: Server, management: Management):
+def list_calls(server: RequestsMock) -> list[str]:
+    requests = [call.request for call in server.calls]
+    return [f"{each.method} {each.path_url}" for each in requests]
+
+
+def test_a_model_is_described_if_it_is_there(
+    server: RequestsMock, management: Management
+):
     workers = [{"status": "READY"}, {"status": "UNLOADING"}, {"status": "READY"}]
     described = {
         "modelVersion": "1.0-ab",
@@ -87,7 +69,8 @@ def test_a_model_is_described_if_it_is_there(server: Server, management: Managem
         "maxBatchDelay": 100,
         "jobQueueStatus": {"remainingCapacity": 4089, "pendingRequests": 7},
     }
-    server.answers = [(200, [described]), (404, {"message": "Model not found: ko"})]
+    server.get(ANY, json=[described])
+    server.get(ANY, status=404, json={"message": "Model not found: ko"})
     found = management.describe("ko")
     assert found == Registered("ko", "1.0-ab", 64, 100, 3, 2, 7)
     assert found.is_ready
@@ -100,19 +83,20 @@ def test_names_that_are_on_several_pages_are_all_listed(server, management):
     pages = [
         [{"modelName": name} for name in names[i : i + 100]] for i in (0, 100, 200)
     ]
-    server.answers = [
-        (200, {"models": pages[0], "nextPageToken": "100"}),
-        (200, {"models": pages[1], "nextPageToken": "200"}),
-        (200, {"models": pages[2]}),
-    ]
+    server.get(ANY, json={"models": pages[0], "nextPageToken": "100"})
+    server.get(ANY, json={"models": pages[1], "nextPageToken": "200"})
+    server.get(ANY, json={"models": pages[2]})
     assert management.names() == names
-    starts = [path.rpartition("=")[2] for path in server.asked]
+    starts = [call.rpartition("=")[2] for call in list_calls(server)]
     assert starts == ["0", "100", "200"]
 
 
 def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
-    there = (409, {"type": "ConflictStatusException", "message": "registered"})
-    server.answers = [(202, {}), there, (202, {}), (202, {}), (200, {})]
+    there = {"type": "ConflictStatusException", "message": "registered"}
+    server.post(ANY, status=202, json={})
+    server.post(ANY, status=409, json=there)
+    server.put(ANY, status=202, json={})
+    server.delete(ANY, json={})
     for _ in range(2):
         CALLS["register"](management)
     management.scale("ko", 2)
@@ -122,7 +106,7 @@ def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
         "POST /models?url=ko.mar&model_name=ko&batch_size=8&max_batch_delay=5"
         "&initial_workers=2&synchronous=false"
     )
-    assert server.asked == [
+    assert list_calls(server) == [
         *(registered, registered),
         "PUT /models/ko?min_worker=2&max_worker=2&synchronous=false",
         "PUT /models/ko?min_worker=2&max_worker=2&synchronous=true",
@@ -147,23 +131,25 @@ def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
 def test_a_refusal_and_an_answer_that_is_not_torchserves_are_quoted(
     server, management, status, body, quoted
 ):
-    server.answers = [(status, body)] * len(CALLS)
+    for method in ("GET", "POST", "PUT", "DELETE"):
+        server.add(method, ANY, status=status, body=body)
     for call in CALLS.values():
         with pytest.raises(ManagementError) as error:
             call(management)
         assert quoted in str(error.value)
-        assert server.url in str(error.value)
+        assert URL in str(error.value)
         assert "m-key" not in str(error.value)
 
 
 def test_the_key_is_read_again_at_every_call(server, management, key_file):
-    server.answers = [(200, {"models": []})] * 3
+    server.get(ANY, json={"models": []})
     management.names()
     key_file.write_text('{"management": {"key": "new-key"}}')
     management.names()
     key_file.unlink()  # without tokens
     management.names()
-    assert [key.strip() for key in server.keys] == ["m-key", "new-key", ""]
+    sent = [call.request.headers["Authorization"] for call in server.calls]
+    assert sent == ["Bearer m-key", "Bearer new-key", "Bearer "]
 
 
 @pytest.mark.parametrize(

@@ -51,28 +51,26 @@ def fake(token: Path) -> Iterator[FakeRay]:
         yield server
 
 
-@pytest.fixture
-def head(fake: FakeRay) -> str:
-    """Its dashboard has the port after that of the head."""
-    return f"127.0.0.1:{fake.server_port - 1}"
+HEAD = "127.0.0.1:7800"
 
 
-def test_a_cluster_is_found_with_this_machine_in_it(fake, head, token, monkeypatch):
+def test_a_cluster_is_found_with_this_machine_in_it(fake, token, monkeypatch):
     own = {"node_ip": "127.0.0.1", "state": "ALIVE", "resources_total": {"CPU": 4}}
     monkeypatch.setattr(fake_ray, "MACHINES", [*fake_ray.MACHINES, own])
-    cluster = find_cluster(head)
-    assert (cluster.head, cluster.address) == (head, "127.0.0.1")
+    cluster = find_cluster(HEAD)
+    assert (cluster.head, cluster.address) == (HEAD, "127.0.0.1")
     assert [each.node_ip for each in cluster.machines] == ["10.0.0.1", "127.0.0.1"]
     assert cluster.token_file == token
     monkeypatch.setenv(variables.RAY_DASHBOARD_URL.name, fake.url)
-    assert find_cluster("127.0.0.1").head == "127.0.0.1:7800"
+    assert find_cluster("10.0.0.9").head == "10.0.0.9:7800"
 
 
-def test_a_machine_of_no_cluster_is_told_which_are(head: str):
+@pytest.mark.usefixtures("fake")
+def test_a_machine_of_no_cluster_is_told_which_are():
     with pytest.raises(ClientError) as caught:
-        find_cluster(head)
+        find_cluster(HEAD)
     assert str(caught.value) == (
-        f"this machine is not in the cluster at {head}, whose machines are 10.0.0.1: run "
+        f"this machine is not in the cluster at {HEAD}, whose machines are 10.0.0.1: run "
         "the command on one of them"
     )
 
