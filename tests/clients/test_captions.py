@@ -37,7 +37,7 @@ def run(
     sending: Sending,
     events: list[tuple[Event, float]] | None = None,
 ) -> list[tuple[Event, float]]:
-    """What was reported, which `events` have from the beginning."""
+    """The reported events, which also go to a given list as they come."""
     events = [] if events is None else events
     captioner = Captioner(server.caption, READING, sending)
     videos = find_sources([str(path) for path in paths], VIDEOS)
