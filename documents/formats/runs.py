@@ -104,20 +104,22 @@ class Runs:
             name = name_of(child)
             if name == self.run:
                 yield from self.read_run(child)
-            elif name == self.text:
-                yield Text(child.text or "", None)
             elif name not in (self.first, self.last, *self.stale):
-                yield Atom(((child, None),))
+                yield from self.read_child(child, None)
 
-    def read_run(self, run: Element) -> Iterator[Text | Atom]:
+    def read_run(self, run: Element) -> Iterator[Text | Atom | Span]:
         """Yield the parts of a run in order."""
         style = self.make_style(run)
         for child in run:
-            name = name_of(child)
-            if name == self.text:
-                yield Text(child.text or "", style)
-            elif name != self.properties:
-                yield Atom(((child, style),))
+            if name_of(child) not in (self.properties, *self.stale):
+                yield from self.read_child(child, style)
+
+    def read_child(
+        self, child: Element, style: Style | None
+    ) -> Iterator[Text | Atom | Span]:
+        """Yield the parts of what is in a run with a style, or in none."""
+        is_text = name_of(child) == self.text
+        yield Text(child.text or "", style) if is_text else Atom(((child, style),))
 
     def make_style(self, run: Element) -> Style:
         """The style of a run."""
