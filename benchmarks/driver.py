@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from subprocess import SubprocessError
@@ -198,16 +198,29 @@ def say(doing: str) -> None:
 
 
 def take_turns(
-    ways: Mapping[str, Callable[[int], Turn]], rounds: int
+    ways: Mapping[str, Callable[[], Turn]], rounds: int
 ) -> dict[str, list[Turn]]:
-    """Return what each way did with the number of each round. In turns, what slows the
-    machine for a while slows all ways."""
+    """Return what each way did in each round. In turns, what slows the machine for a while
+    slows all ways."""
     done: dict[str, list[Turn]] = {name: [] for name in ways}
     for number in range(rounds):
         for name, take_turn in ways.items():
             say(f"round {number + 1} of {rounds}: {name}")
-            done[name].append(take_turn(number))
+            done[name].append(take_turn())
     return done
+
+
+def compare(
+    ways: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    figures: Sequence[str] = (),
+    *,
+    is_added: bool = False,
+    goal: report.FigureGoal | None = None,
+) -> Findings:
+    """Let the ways take turns, and compare the first one with the others."""
+    turns = {"": take_turns(ways, rounds)}
+    return report.compare_turns(turns, figures, is_added=is_added, goal=goal)
 
 
 def read_numbers(text: str) -> list[int]:

@@ -207,7 +207,7 @@ def answer(
     for one in running.read_map(map_path, workload.model).models:
         checkpoint.prepare(one, checkpoint.default_cache())
     ways = {
-        name: lambda _, name=name, take_turn=take_turn: take_turn(name, workload)
+        name: partial(take_turn, name, workload)
         for name, take_turn in contenders.items()
     }
     return describe(driver.take_turns(ways, rounds))

@@ -201,11 +201,10 @@ def measure_bulk(
         lines = (json.dumps({"text": sentence.text}) + "\n" for sentence in sentences)
         (folder / "sentences.jsonl").write_text("".join(lines), "utf-8")
         ways = {
-            "files in bulk": lambda _: _run_bulk(folder, models, chunk),
-            "the bare engine": lambda _: _run_bare(models, sentences, chunk),
+            "files in bulk": partial(_run_bulk, folder, models, chunk),
+            "the bare engine": partial(_run_bare, sentences, models, chunk),
         }
-        rates = {"": driver.take_turns(ways, rounds)}
-    return report.compare_turns(rates, goal=_BULK_GOAL)
+        return driver.compare(ways, rounds, goal=_BULK_GOAL)
 
 
 def draw_plain(count: int, phrases: int) -> list[Sentence]:
@@ -225,7 +224,7 @@ def draw_plain(count: int, phrases: int) -> list[Sentence]:
 
 
 def _run_bare(
-    models: catalog.Catalog, sentences: Sequence[Sentence], chunk: int
+    sentences: Sequence[Sentence], models: catalog.Catalog, chunk: int
 ) -> Mapping[str, float]:
     """Measure the engine without the first chunk, as below."""
     model = models.route(TRANSLATION, _TARGET)

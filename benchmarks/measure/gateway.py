@@ -26,7 +26,7 @@ import requests
 import yaml
 
 from benchmarks import report
-from benchmarks.driver import read_numbers, say, take_turns
+from benchmarks.driver import compare, read_numbers, say, take_turns
 from benchmarks.instruments import generator, load, running
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.running import Running
@@ -67,11 +67,12 @@ class PackageShare:
 def compare_dialects(*, clients: int, seconds: float, rounds: int) -> report.Findings:
     """The gateway's CPU per request in each API, in turns."""
     with TemporaryDirectory() as name, start(Path(name), {}) as stack:
-        targets = {
-            dialect.title: stack.aim(write_requests(dialect))
+        ask = partial(load.measure_closed, clients=clients, seconds=seconds)
+        ways = {
+            dialect.title: partial(ask, stack.aim(write_requests(dialect)))
             for dialect in (OURS, *FOREIGN)
         }
-        return _compare(targets, clients, seconds, rounds, goal=_DIALECT_GOAL)
+        return compare(ways, rounds, _CPU_COLUMNS, is_added=True, goal=_DIALECT_GOAL)
 
 
 def compare_keys(
@@ -80,14 +81,14 @@ def compare_keys(
     """The gateway's CPU per request with keys and without, in turns."""
     given = {"BABELGATE_DATABASE_URL": database_url, "BABELGATE_LIMITS_URL": limits_url}
     urls = {name: url for name, url in given.items() if url}
-    asked = list(map(write_request, draw(_SENTENCES, (_LANGUAGE,))))
+    ask = partial(load.measure_closed, clients=clients, seconds=seconds)
     with TemporaryDirectory() as name, ExitStack() as gateways:
-        targets = {}
+        ways = {}
         for keys in (OFF, REQUIRED):
             settings = {"BABELGATE_KEYS": keys, **urls}
             stack = gateways.enter_context(start(Path(name) / keys, settings))
-            targets[keys] = stack.aim(asked)
-        return _compare(targets, clients, seconds, rounds, goal=_KEY_GOAL)
+            ways[keys] = partial(ask, stack.aim(write_requests(OURS)))
+        return compare(ways, rounds, _CPU_COLUMNS, is_added=True, goal=_KEY_GOAL)
 
 
 def write_requests(dialect: Dialect) -> list[Request]:
@@ -104,23 +105,6 @@ def write_requests(dialect: Dialect) -> list[Request]:
     )
     path = dialect.translating[-1]
     return [Request(json.dumps(b, ensure_ascii=False).encode(), path) for b in bodies]
-
-
-def _compare(
-    targets: Mapping[str, Target],
-    clients: int,
-    seconds: float,
-    rounds: int,
-    *,
-    goal: report.FigureGoal,
-) -> report.Findings:
-    """Find what each target costs more than the first one."""
-
-    def take_turn(name: str, _: int) -> load.LoadFigures:
-        return load.measure_closed(targets[name], clients=clients, seconds=seconds)
-
-    loads = take_turns({name: partial(take_turn, name) for name in targets}, rounds)
-    return report.compare_turns({"": loads}, _CPU_COLUMNS, is_added=True, goal=goal)
 
 
 def profile(*, clients: int, seconds: float, flame: Path | None) -> report.Findings:
@@ -226,7 +210,7 @@ def compare_batching(*, clients: str, rounds: int, seconds: float) -> report.Fin
     model = random_model.find_classifier(cache, _SIDE_PIXELS)
     levels = read_numbers(clients)
 
-    def measure(size: int, _: int) -> list[load.LoadFigures]:
+    def measure(size: int) -> list[load.LoadFigures]:
         settings = {"model": str(model), "batch_size": size, "queue_size": 4096}
         with TemporaryDirectory() as name:
             path, run = Path(name) / "map.json", Path(name) / "run"
@@ -430,10 +414,7 @@ def describe(
     return report.Findings(
         report.tabulate(costs),
         {"costs": costs, "beside_texts": texts, "beside_forms": forms},
-        [
-            f"{name}: {report.show(it)}: {report.judge(it, limit)}"
-            for name, it, limit in promises
-        ],
+        [report.judge(*promise) for promise in promises],
     )
 
 

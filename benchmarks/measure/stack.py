@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def compare_with_lists(
     *, kilobytes: float, rounds: int, run_dir: Path
 ) -> report.Findings:
     """Texts per second of a document on the running stack, against those of lists."""
-    url = find_running(run_dir).url
+    url, size_bytes = find_running(run_dir).url, int(kilobytes * 1000)
 
     def send_list(texts: Sequence[str]) -> None:
         body = {"src_lang": _SOURCE, "tgt_lang": _TARGET, "src_text": texts}
@@ -115,17 +116,18 @@ def compare_with_lists(
             _wait(job, _END_S, lambda progress: False)
 
     def measure(
-        send: Callable[[Sequence[str]], None], number: int
+        send: Callable[[Sequence[str]], None], seeds: Iterator[int]
     ) -> Mapping[str, float]:
-        lines = write_document(_SOURCE, int(kilobytes * 1000), seed=number).splitlines()
+        lines = write_document(_SOURCE, size_bytes, seed=next(seeds)).splitlines()
         began = time.monotonic()
         send(lines)
         return {_RATE_GOAL.figure: len(lines) / (time.monotonic() - began)}
 
-    ways = {"a document": send_document, "lists": send_lists}
-    turns = {way: partial(measure, send) for way, send in ways.items()}
-    rates = {"": driver.take_turns(turns, rounds)}
-    return report.compare_turns(rates, goal=_RATE_GOAL)
+    ways = {
+        "a document": partial(measure, send_document, count()),
+        "lists": partial(measure, send_lists, count()),
+    }
+    return driver.compare(ways, rounds, goal=_RATE_GOAL)
 
 
 def measure_fairness(
@@ -138,20 +140,19 @@ def measure_fairness(
     asked = running.aim(list(map(write_request, draw(_SENTENCES, (_TARGET,)))))
     done: list[str] = []
 
-    def ask_alone(_: int) -> LoadFigures:
-        return load.measure_closed(asked, clients=1, seconds=seconds)
-
-    def ask_beside(number: int) -> LoadFigures:
+    def ask_beside() -> LoadFigures:
         with _upload(running.url, content) as job:
             _wait(job, _BEGIN_S, lambda progress: bool(progress["texts_done"]))
-            figures = ask_alone(number)
+            figures = load.measure_closed(asked, clients=1, seconds=seconds)
             progress = _ask("GET", job)
         done.append(f"{progress['texts_done']} of {progress['texts']}")
         return figures
 
-    ways = {"beside a document": ask_beside, "alone": ask_alone}
-    loads = {"": driver.take_turns(ways, rounds)}
-    found = report.compare_turns(loads, LOAD_COLUMNS, goal=_P95_GOAL)
+    ways: Mapping[str, Callable[[], LoadFigures]] = {
+        "beside a document": ask_beside,
+        "alone": partial(load.measure_closed, asked, clients=1, seconds=seconds),
+    }
+    found = driver.compare(ways, rounds, LOAD_COLUMNS, goal=_P95_GOAL)
     return replace(found, remarks=[f"texts done: {', '.join(done)}", *found.remarks])
 
 
@@ -194,12 +195,10 @@ def measure_page(*, sentences: int, run_dir: Path) -> report.Findings:
     with open_page(find_running(run_dir).url) as page:
         own, api = zip(*time_typing(page, typed), strict=True)
     times = {"the page": report.spread(own), "the API": report.spread(api)}
-    rows = tuple((name, str(ms)) for name, ms in times.items())
-    verdict = report.judge(max(own), _PAGE_MS)
     return report.Findings(
-        report.FigureTable(("takes", "ms"), rows),
+        report.tabulate({"takes": name, "ms": ms} for name, ms in times.items()),
         {"limit_ms": _PAGE_MS, "page_ms": own},
-        [f"The page takes {max(own):.0f} ms at most: {verdict} ms."],
+        [report.judge("the page's ms at most", max(own), _PAGE_MS)],
     )
 
 
@@ -284,14 +283,14 @@ def _caption_all(
     """Take all modes and the decoding alone in turns."""
     truth = list_captions(frames)
 
-    def decode(_: int) -> CaptionTurn:
+    def decode() -> CaptionTurn:
         (video,) = find_sources([str(path)], VIDEOS)
         began = time.perf_counter()
         for _frame in FrameReader(video, scaled, threading.Event()).read():
             pass
         return CaptionTurn(frames / (time.perf_counter() - began))
 
-    def caption(mode: Mode, _: int) -> CaptionTurn:
+    def caption(mode: Mode) -> CaptionTurn:
         reading = VideoOptions() if mode in _FULL_SIZE else scaled
         sending = Sending(mode=mode, memory_limit_bytes=_MEMORY_LIMIT_BYTES)
         (captions, summary), cpu_s = load.measure_cpu(
@@ -306,7 +305,7 @@ def _caption_all(
     retries = RetryPolicy(timeout_s=_ANSWER_S)
     with ApiClient(running.url, retries, Sending.requests_in_flight) as server:
         scaled = VideoOptions(size=server.find_input())
-        ways: dict[str, Callable[[int], CaptionTurn]] = {
+        ways: dict[str, Callable[[], CaptionTurn]] = {
             **{mode.value: partial(caption, mode) for mode in modes},
             "decoding, scaling": decode,
         }

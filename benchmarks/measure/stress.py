@@ -158,37 +158,38 @@ class Bench:
         """The peak, then the multiples of `capacity` or of that peak, and the peak again,
         because a machine's speed varies. Shares are relative to the mean of both peaks, or to
         the best load if that is more. Raises ValueError if nothing is answered in time."""
-        self._ask(clients=max(self.clients))
+        self._ask(CLOSED, max(self.clients))
         probes = [generator.ask_once(self.target) for _ in range(_PROBES)]
         times_s = (probe.latency_s for probe in probes if probe.is_good)
         self._idle_s = min(times_s, default=math.inf)
-        peaks = [(self._ask(clients=number), number) for number in self.clients]
+        peaks = [(self._ask(CLOSED, number), number) for number in self.clients]
         first, clients = max(peaks, key=lambda peak: peak[0].good_per_s)
         capacity = capacity or first.good_per_s
         if not capacity:
             raise ValueError(f"no request is answered within {self.limit_ms} ms")
-        steps = [replace(self._ask(rate=n * capacity), times=n) for n in self.loads]
-        last = self._ask(clients=clients)
+        steps = [
+            replace(self._ask(OPEN, times * capacity), times=times)
+            for times in self.loads
+        ]
+        last = self._ask(CLOSED, clients)
         mean = (first.good_per_s + last.good_per_s) / 2
         peak = max([mean, *(step.good_per_s for step in steps)])
-        possible = [min(peak, step.offered_per_s) for step in steps]
-        shares = [
-            replace(step, share=step.good_per_s / most if most else None)
-            for step, most in zip(steps, possible, strict=True)
-        ]
-        return [first, last, *shares]
 
-    def _ask(self, *, clients: int = 0, rate: float = 0.0) -> LoadStep:
-        """Clients that wait for their answers, or that come by themselves at a rate, whatever
-        happens to the others."""
+        def compare(step: LoadStep) -> LoadStep:
+            most = min(peak, step.offered_per_s)
+            return replace(step, share=step.good_per_s / most if most else None)
+
+        return [first, last, *map(compare, steps)]
+
+    def _ask(self, loop: str, level: float) -> LoadStep:
+        """A load of clients that wait for their answers, or that come by themselves."""
         manner = generator.ask_within(self.limit_ms, addresses=_ADDRESSES)
-        loop, level, seconds = CLOSED, float(clients), self.peak_s
-        if rate:
-            loop, level, seconds = OPEN, rate, self.seconds
+        seconds = self.seconds if loop == OPEN else self.peak_s
         driver.say(f"{loop} loop, {level:.0f}, within {self.limit_ms} ms")
         before = self._count_rows()
-        ask = partial(load.measure, self.target, loop, level, seconds=seconds)
-        figures, replies = ask(manner=manner, pause_s=_PAUSE_S)
+        figures, replies = load.measure(
+            self.target, loop, level, seconds=seconds, manner=manner, pause_s=_PAUSE_S
+        )
         step = summarize(replies, self.limit_ms, seconds, figures)
         probes = self._settle()
         rows = self._count_rows() - before - probes

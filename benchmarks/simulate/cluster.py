@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import simpy
@@ -540,23 +540,23 @@ def read_measured(path: Path) -> list[MeasuredLoad]:
 
 
 def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> report.Findings:
-    """A row per load as it was measured and as it is simulated, and what is far apart."""
-    rows, misses = [], []
+    """Compare each load as it is simulated with what was measured, and name what is far
+    apart."""
+    cases: dict[str, dict[str, list[Any]]] = {}
     for measured, outcome in pairs:
-        cells = [measured.name]
-        for number, name in enumerate(_COMPARED):
-            real, simulated = (report.flatten(one)[name] for one in (measured, outcome))
-            ratio = simulated / real if real and simulated is not None else None
-            cells += map(report.show, (real, simulated, ratio))
-            if number < 2 and ratio is not None and abs(ratio - 1) > TOLERANCE:
-                wanted, found = report.show(real), report.show(simulated)
-                misses.append(f"{measured.name}: {name} {found} instead of {wanted}")
-        rows.append(tuple(cells))
-    ends = ("", ", simulated", ", ratio")
-    headers = ("load", *(name + end for name in _COMPARED for end in ends))
-    return report.Findings(
-        report.FigureTable(headers, tuple(rows)),
-        [{"measured": measured, "simulated": outcome} for measured, outcome in pairs],
-        remarks=misses or ["within 15 %"],
-        has_failed=bool(misses),
-    )
+        case = cases.setdefault(measured.name, {"simulated": [], "measured": []})
+        case["simulated"].append(outcome)
+        case["measured"].append(measured)
+    found = report.compare_turns(cases, _COMPARED, case="load")
+    misses = [
+        f"{relation['case']}: {name}, simulated / measured: {ratio}"
+        for relation in found.results["relations"]
+        for name in _COMPARED[:2]
+        if (ratio := relation["figures"][name])
+        and max(1 - ratio.low, ratio.high - 1) > TOLERANCE
+    ]
+    results = [
+        {"measured": measured, "simulated": outcome} for measured, outcome in pairs
+    ]
+    remarks = misses or ["within 15 %"]
+    return replace(found, results=results, remarks=remarks, has_failed=bool(misses))
