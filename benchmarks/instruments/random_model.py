@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 import transformers
+import yaml
 from safetensors.torch import save_file
 
 from benchmarks.instruments.keeping import keep
@@ -23,26 +24,8 @@ _UNUSED_ROWS = 8
 _SPREAD = 0.035
 #: Random weights do not know when to end. A usual answer has this many tokens.
 _ANSWER_TOKENS = 32
-#: The first and the last of a script's letters, and its share of the invented pieces in
-#: percent: an estimate of M2M100's own, whose list for a language is a part of its vocabulary.
-_ALPHABETS = (
-    # Latin: English letters, those of several languages, those of few.
-    *(("a", "z", 30), ("à", "ö", 12), ("ā", "ž", 8)),
-    ("а", "я", 13),
-    *(("一", "丿", 7), ("か", "ん", 2), ("カ", "ン", 2), ("가", "갿", 4)),
-    ("ب", "غ", 6),
-    *(("अ", "ह", 3), ("ক", "ন", 1), ("ਕ", "ਨ", 1), ("ક", "ન", 1)),
-    *(("କ", "ନ", 1), ("ಕ", "ನ", 1), ("ക", "ന", 1)),
-    *(("α", "ω", 2), ("ա", "ֆ", 1), ("א", "ת", 1)),
-    *(("ก", "ฮ", 1), ("ა", "ჰ", 1), ("ሀ", "ሿ", 1)),
-)
 _PIECE_LETTERS = 4
-_GENERATION = {
-    "bos_token_id": 0,
-    "pad_token_id": 1,
-    "eos_token_id": 2,
-    "decoder_start_token_id": 2,
-}
+_LISTED = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 def find(cache: Path) -> Path:
@@ -53,7 +36,7 @@ def find(cache: Path) -> Path:
         build(part)
         settings = {"max_tokens": _ANSWER_TOKENS, "guard": False}
         (part / SETTINGS_FILE).write_text(json.dumps(settings) + "\n")
-        generation = {**_GENERATION, "max_length": _ANSWER_TOKENS}
+        generation = {**_LISTED["generation"], "max_length": _ANSWER_TOKENS}
         (part / "generation_config.json").write_text(json.dumps(generation) + "\n")
 
     return keep(cache / f"m2m100_418M-random-scripts-{_ANSWER_TOKENS}", make)
@@ -110,7 +93,7 @@ def invent_vocabulary(size: int) -> dict[str, int]:
 def _invent_pieces() -> Iterator[str]:
     """Different words, a hundred at a time with the scripts' shares."""
     turns = []
-    for first, last, percent in _ALPHABETS:
+    for first, last, percent in _LISTED["alphabets"]:
         letters = map(chr, range(ord(first), ord(last) + 1))
         # One iterator many times, so that its words go on.
         turns += [itertools.product(letters, repeat=_PIECE_LETTERS)] * percent

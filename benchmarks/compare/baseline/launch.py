@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import requests
 import yaml
@@ -19,8 +18,6 @@ import yaml
 import catalog
 from benchmarks.instruments import running
 from benchmarks.instruments.running import START_S, Running
-from catalog import Model, TranslationSection
-from contract.tasks import TRANSLATION
 from deploy import programs
 from deploy.stack import (
     DOOR,
@@ -31,15 +28,10 @@ from deploy.stack import (
     StackError,
     move_ports,
 )
-from torchserve_backend.archiver import Desired
 from torchserve_backend.management import Management
 
 HERE = Path(__file__).parent
-BATCH_SIZE, BATCH_DELAY_MS = 64, 100
-_NEVER_S = 86_400
-_WORKERS, _CONNECTIONS = 16, 1024
 _LOOK_S = 1
-_GATEWAY = "benchmarks.compare.baseline.gateway:create_app"
 
 
 @contextmanager
@@ -74,13 +66,6 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
             )
             leaders[name] = logs[log] = stack.enter_context(program)
         wait_until = partial(running.wait_until, limit_s=START_S, leaders=logs)
-        wait_until(lambda: management.names() is not None, "TorchServe answers")
-        section = TranslationSection(
-            batch_size=BATCH_SIZE, max_batch_delay=BATCH_DELAY_MS
-        )
-        for language, device in placed.items():
-            wanted = Model(language, TRANSLATION, (language,), (device,), section)
-            management.register(Desired(wanted, "1.0"))
         wait_until(are_ready, "the models are ready")
         wait_until(is_open, "nginx and the gateway answer")
         yield Running(url, leaders)
@@ -106,38 +91,27 @@ def lay_out(run: Path, placed: Mapping[str, str], model: Path, offset: int) -> N
 
 
 def _configure(device: str, model: Path) -> str:
-    config: dict[str, Any] = {
-        "minWorkers": 1,
-        "maxWorkers": 1,
-        "responseTimeout": _NEVER_S,
-        "startupTimeout": START_S,
-        "deviceType": "cpu" if device == catalog.CPU else "gpu",
-        "handler": {"model_path": str(model)},
-    }
+    config = yaml.safe_load((HERE / "model.yaml").read_text("utf-8"))
+    places: dict[str, object] = {"deviceType": "cpu"}
     if device != catalog.CPU:
-        config["deviceIds"] = [int(device)]
-    return yaml.safe_dump(config)
+        places = {"deviceType": "gpu", "deviceIds": [int(device)]}
+    return yaml.safe_dump(config | places | {"handler": {"model_path": str(model)}})
 
 
 def _list_commands(run: Path, offset: int) -> dict[str, list[str]]:
-    binaries = Path(sys.executable).parent
     nginx = programs.find(programs.NGINX)
     if nginx is None:
         raise StackError("nginx is missing; `python -m deploy prepare` installs it.")
-    predictions = f"http://127.0.0.1:{INFERENCE + offset}/predictions"
+    places = {
+        "binaries": Path(sys.executable).parent,
+        "nginx": nginx,
+        "root": ROOT,
+        "run": run,
+        "bind": f"127.0.0.1:{GATEWAY + offset}",
+        "predictions": f"http://127.0.0.1:{INFERENCE + offset}/predictions",
+    }
+    listed = yaml.safe_load((HERE / "programs.yaml").read_text("utf-8"))
     return {
-        "torchserve": [
-            *(str(binaries / "torchserve"), "--start", "--foreground", "--ncs"),
-            *("--model-store", "store", "--ts-config", "config.properties"),
-        ],
-        "gateway": [
-            *(str(binaries / "gunicorn"), "--worker-class", "gevent"),
-            *("--bind", f"127.0.0.1:{GATEWAY + offset}"),
-            *("--workers", str(_WORKERS), "--timeout", str(_NEVER_S)),
-            *("--worker-connections", str(_CONNECTIONS), "--pythonpath", str(ROOT)),
-            *("--no-control-socket", f"{_GATEWAY}({predictions!r})"),
-        ],
-        "nginx": [
-            *(str(nginx), "-p", f"{run}/", "-c", "nginx.conf", "-g", "daemon off;")
-        ],
+        name: [word.format(**places) for word in words]
+        for name, words in listed.items()
     }
