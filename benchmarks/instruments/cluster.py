@@ -137,17 +137,10 @@ class NamespaceCluster:
 
     def deploy(self, models: Catalog, *, has_gpus: bool = False) -> None:
         """Serves these models, and no other any more. Raises DashboardError."""
-        self.put(self._write(models, has_gpus=has_gpus))
+        self.put(self.write(models, has_gpus=has_gpus))
 
-    def add(self, models: Catalog, *, has_gpus: bool = False, **options: Any) -> None:
-        """Serves these models too, with these `options` of Serve. Raises DashboardError."""
-        found = self._write(models, has_gpus=has_gpus)["applications"]
-        for application in found:
-            application["deployments"][0] |= options
-        all_of_them = [*self.config["applications"], *found]
-        self.put({**self.config, "applications": all_of_them})
-
-    def _write(self, models: Catalog, *, has_gpus: bool) -> dict[str, Any]:
+    def write(self, models: Catalog, *, has_gpus: bool) -> dict[str, Any]:
+        """The configuration that serves these models alone."""
         key = read_key(self.key_file)
         ingress = name_ingress(self.head.address)
         return write_config(models, key=key, has_gpus=has_gpus, ingress=ingress)

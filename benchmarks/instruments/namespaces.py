@@ -39,11 +39,6 @@ class Host:
         """The command line that runs `command` on the host."""
         return ["ip", "netns", "exec", self.name, *map(str, command)]
 
-    def run(self, *command: object) -> str:
-        """Run a command on the host and return its output. Raises StackError with its
-        complaint."""
-        return _run(*self.enter(*command))
-
     def processes(self) -> list[psutil.Process]:
         """The processes on the host, orphans included."""
         numbers = map(int, _run("ip", "netns", "pids", self.name).split())

@@ -50,33 +50,23 @@ def claim_port_offset(address: str = LOOPBACK) -> int:
     No other process gets it while this one lives; this one may get it again once the ports
     are free again. Raises StackError if there is none."""
     for offset in _OFFSETS:
-        if _has_free_ports(offset, address) and _claim(offset):
+        stack = Stack(Path(), Path(), None, offset, address=address)
+        with suppress(StackError, OSError):
+            for backend in get_args(Backend):
+                replace(stack, backend=backend).check_ports()
+            _claim(offset)
             return offset
     raise StackError("No free ports for a stack.")
 
 
-def _has_free_ports(offset: int, address: str) -> bool:
-    stack = Stack(Path(), Path(), None, offset, address=address)
-    with suppress(StackError):
-        for backend in get_args(Backend):
-            replace(stack, backend=backend).check_ports()
-        return True
-    return False
-
-
-def _claim(offset: int) -> bool:
+def _claim(offset: int) -> None:
     """Bind a name in Linux' abstract namespace, which is free again as soon as the process
-    has ended, however it ends."""
+    has ended, however it ends. Raises OSError if another one has it."""
     if offset not in _claimed:
-        claim = socket.socket(socket.AF_UNIX)
-        try:
+        with socket.socket(socket.AF_UNIX) as claim:
             claim.bind(f"\0babelgate-port-offset-{offset}")
-        except OSError:
-            claim.close()
-            return False
-        claim.detach()
+            claim.detach()
         _claimed.add(offset)
-    return True
 
 
 def run_command(

@@ -70,6 +70,7 @@ def answer(
         }
         try:
             for part in filter(wanted.__contains__, measured):
+                say(f"{part}: starting machines")
                 found = list(measured[part]())
                 yield Findings(tabulate(found), found, part=part)
         except DashboardError as error:
@@ -90,7 +91,7 @@ class _Bench:
         with running.start_embedded(self.folder / "embedded", map_path) as gateway:
             yield self._measure("embedded", gateway, f"{gateway.url}/metrics")
         with (
-            self._start("ways", 1) as cluster,
+            rig.start_cluster(self.folder / "ways", 1) as cluster,
             self._serve(cluster, map_path) as gateway,
         ):
             leaders = {**gateway.leaders, **_find_leaders(cluster)}
@@ -111,7 +112,7 @@ class _Bench:
             for count in range(1, _MACHINES + 1)
         ]
         alone = None
-        with self._start("machines", _MACHINES) as cluster:
+        with rig.start_cluster(self.folder / "machines", _MACHINES) as cluster:
             for count, map_path in enumerate(maps, 1):
                 with self._serve(cluster, map_path) as gateway:
                     target = gateway.aim(_write_requests())
@@ -141,7 +142,7 @@ class _Bench:
             "the model is deployed again": rig.redeploy,
         }
         with (
-            self._start("faults", _MACHINES) as cluster,
+            rig.start_cluster(self.folder / "faults", _MACHINES) as cluster,
             self._serve(cluster, map_path) as gateway,
         ):
             target = gateway.aim(_write_requests("/translate"))
@@ -170,12 +171,6 @@ class _Bench:
         model = write_model(self.folder / f"model-{batch_ms}", batch_ms=batch_ms)
         path = self.folder / f"{name}.json"
         return write_map(path, {_LANGUAGE: "cpu"}, model=str(model), **settings)
-
-    @contextmanager
-    def _start(self, name: str, count: int) -> Iterator[NamespaceCluster]:
-        say(f"starting {count} machines")
-        with rig.start_cluster(self.folder / name, count) as cluster:
-            yield cluster
 
     @contextmanager
     def _serve(self, cluster: NamespaceCluster, map_path: Path) -> Iterator[Running]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 import requests
@@ -130,14 +132,19 @@ def more(
         response_timeout=1,
     )
     rare = write_map(folder / "rare.json", {"pt": "0"}, accelerator="H100")
-    cluster.add(
-        catalog.load(rare, is_cluster=True), has_gpus=True, max_replicas_per_node=1
-    )
-    cluster.add(
-        catalog.load(stuck, is_cluster=True), has_gpus=True, health_check_period_s=0.5
-    )
+    add(cluster, rare, max_replicas_per_node=1)
+    add(cluster, stuck, health_check_period_s=0.5)
     wait_until(lambda: cluster.list_replicas("it"), "the model runs that gets stuck")
     return cluster
+
+
+def add(cluster: NamespaceCluster, map_path: Path, **options: float) -> None:
+    """Serve the model of a map too, with these options of Serve."""
+    config = cluster.write(catalog.load(map_path, is_cluster=True), has_gpus=True)
+    (application,) = config["applications"]
+    application["deployments"][0] |= options
+    applications = [*cluster.config["applications"], application]
+    cluster.put({**cluster.config, "applications": applications})
 
 
 def ask(
@@ -193,7 +200,8 @@ def test_a_model_without_a_place_says_so(more: NamespaceCluster, target: Target)
 
 def list_listening(host: Host) -> set[tuple[str, int]]:
     """The addresses and ports on which a host takes connections."""
-    said = host.run("ss", "--listening", "--tcp", "--numeric", "--no-header")
+    command = host.enter("ss", "--listening", "--tcp", "--numeric", "--no-header")
+    said = subprocess.check_output(command, text=True)
     places = (line.split()[3].rpartition(":") for line in said.splitlines())
     return {(_read_address(address), int(port)) for address, _, port in places}
 
