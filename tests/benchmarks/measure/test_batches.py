@@ -104,8 +104,3 @@ class Handler:
 def test_a_batch_that_is_not_done_is_no_measurement(handler, error):
     with pytest.raises(error):
         run_handler(cast(Any, handler), [[b"{}"]])
-
-
-def test_what_cannot_be_studied_is_told(tmp_path: Path):
-    options = ("--batches", "1", "--model", "models")
-    assert "lacks" in invoke("study", tmp_path / "study.json", *options).output

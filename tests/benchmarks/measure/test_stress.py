@@ -71,19 +71,6 @@ def test_a_server_that_answers_nothing_has_no_peak(server, monkeypatch):
         bench.press(None)
 
 
-def test_every_missed_promise_is_named():
-    """At ten times the capacity the phrasebook promises no share of the peak."""
-    steps = [replace(STEP, refusal_p99_ms=250.0), replace(STEP, times=0)]
-    assert len(stress.describe(steps, stress.SMALL).remarks) == 5
-    assert len(stress.describe([replace(STEP, times=10.0)], stress.SMALL).remarks) == 3
-    assert len(stress.describe([replace(STEP, times=10.0)], stress.LARGE).remarks) == 4
-
-
-def test_an_unknown_server_is_refused():
-    with pytest.raises(ValueError, match="expected some of litserve"):
-        stress.choose(["nobody"])
-
-
 MINUTES = range(100)
 
 
