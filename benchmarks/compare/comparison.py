@@ -222,7 +222,9 @@ def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> report.Fin
     }
     found = report.compare_turns(loads, FIGURES, case="clients")
     leads = [
-        report.compare_turns(one, FIGURES, case="clients") for one in _find_best(loads)
+        report.compare_turns({level: pair}, FIGURES, case="clients")
+        for level, ways in loads.items()
+        for pair in _pair_with_best(ways)
     ]
     rows = (*found.table.rows, *(lead.table.rows[-1] for lead in leads))
     return report.Findings(
@@ -242,23 +244,20 @@ def _add_up(figures: LoadFigures) -> Cells:
     return report.flatten(figures) | {CPU: cpu_ms or None, MEMORY: memory_mb or None}
 
 
-def _find_best(
-    loads: Mapping[str, Mapping[str, Sequence[Cells]]],
-) -> Iterator[dict[str, dict[str, Sequence[Cells]]]]:
-    """Pair each way of running ours, for each number of clients, with each round's best peer:
-    the most requests/s, and the smallest p99, which can be another's. Only other serving
-    systems count as peers."""
-    for clients, ways in loads.items():
-        best = [
-            {
-                figure: choose_best(
-                    filter(None, (one[figure] for one in some)), default=None
-                )
-                for figure, choose_best in ((RATE, max), (P99, min))
-            }
-            for some in zip(
-                *(ways[name] for name in ways if name in PEERS), strict=True
+def _pair_with_best(
+    ways: Mapping[str, Sequence[Cells]],
+) -> Iterator[dict[str, Sequence[Cells]]]:
+    """Pair each way of running ours with each round's best peer: the most requests/s, and the
+    smallest p99, which can be another's. Only other serving systems count as peers."""
+    rounds = zip(*(ways[name] for name in ways if name in PEERS), strict=True)
+    best = [
+        {
+            figure: choose_best(
+                (one[figure] for one in some if one[figure]), default=None
             )
-        ]
-        for name in (way for way in ways if way in OWN and best):
-            yield {clients: {name: ways[name], "best peer": best}}
+            for figure, choose_best in ((RATE, max), (P99, min))
+        }
+        for some in rounds
+    ]
+    for name in (way for way in ways if way in OWN and best):
+        yield {name: ways[name], "best peer": best}
