@@ -21,6 +21,7 @@ _poll = get_original("select", "poll")
 #: gevent removes `epoll` because it can block. Here it is only polled.
 _epoll = get_original("select", "epoll")
 _READABLE = 1
+_ONCE_GONE = select.EPOLLRDHUP | select.EPOLLONESHOT
 #: A timer of 0 seconds would fire before the waiting bytes are read.
 _LEAST_S = 0.001
 
@@ -159,13 +160,16 @@ class DisconnectWatcher:
             self._watcher = get_hub().loop.io(self._epoll.fileno(), _READABLE)
             self._watcher.start(self._notice)
         self._callbacks[number] = callback
-        self._epoll.register(number, select.EPOLLRDHUP | select.EPOLLONESHOT)
+        try:
+            self._epoll.modify(number, _ONCE_GONE)
+        except (
+            FileNotFoundError
+        ):  # its first request; the system forgets it as it closes
+            self._epoll.register(number, _ONCE_GONE)
         try:
             yield
         finally:
             del self._callbacks[number]
-            with suppress(OSError):  # our side has closed it as well
-                self._epoll.unregister(number)
 
     def _notice(self) -> None:
         for number, _ in self._epoll.poll(0):
