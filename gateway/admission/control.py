@@ -165,7 +165,7 @@ class Ticket:
                 counters.give_back(number)
 
     def _take(self, cost: float, rows: int) -> tuple[float, int]:
-        """What is left of these among those announced. An upload may send more than it could
+        """Take up to as many of the announced rows: an upload may send more than it could
         announce."""
         cost, rows = min(cost, self._cost), min(rows, self._rows)
         self._cost -= cost
