@@ -284,7 +284,3 @@ class ForeignProblem(Problem):
 
 class RowProblem(ForeignProblem):
     """The handler's problem with a row."""
-
-
-class DocumentFailed(ForeignProblem):
-    """The reason why a document could not be translated."""

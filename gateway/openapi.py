@@ -110,6 +110,8 @@ class BodySchema:
     #: Additions of JSON Schema to the model's fields, from a stack's map and settings.
     bounds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: The meaning of the file that a form has beside the fields.
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -361,8 +363,12 @@ class _Schemas:
             errors = {"description": f"{api.title}'s errors."}
             self.definitions[f"{api.title}Error"] = errors | describe_shape(api.shape)
         for body in bodies:
+            schema = self.resolve(body.model)
+            if body.file:
+                schema["properties"]["file"] = BINARY | {"description": body.file}
+                schema["required"].append("file")
             for name, members in body.bounds.items():
-                field = self.resolve(body.model)["properties"][name]
+                field = schema["properties"][name]
                 if "enum" in members:
                     field.pop("examples", None)
                 field.update(members)

@@ -115,8 +115,8 @@ class IdentificationBody(Schema):
     )
 
 
-class DocumentBody(Schema):
-    """The fields of `POST /documents`, beside the file."""
+class DocumentForm(Schema):
+    """The form of `POST /documents`."""
 
     src_lang: _Code = Field(
         AUTO, description="The language of the document; without it, it is identified."
@@ -212,7 +212,7 @@ def parse_document(
     fields: Mapping[str, Any], targets: Sequence[str]
 ) -> DocumentRequest:
     """Parse the fields of a form. Raises InvalidRequest or UnknownLanguage."""
-    given = _validate(DocumentBody, dict(fields))
+    given = _validate(DocumentForm, dict(fields))
     source, target = _read_languages(given, targets)
     return DocumentRequest(source, target, given.glossary or None)
 
@@ -433,7 +433,7 @@ def read_object(body: bytes, hook: PairsHook | None = None) -> dict[str, Any]:
 
 
 def _read_languages(
-    given: TranslationBody | DocumentBody, served: Sequence[str]
+    given: TranslationBody | DocumentForm, served: Sequence[str]
 ) -> tuple[str | None, str]:
     """Read the source, None if it is to be identified, and the target."""
     try:

@@ -24,7 +24,6 @@ from gateway.errors import NoDocument, NotDone, NotFound
 from gateway.http.bodies import DocumentBlueprint
 from gateway.http.request import Fields, read_fields, request
 from gateway.openapi import (
-    BINARY,
     FIELDS,
     FINDING,
     MULTIPART,
@@ -181,8 +180,8 @@ class Pairs(TypedDict):
     supported_languages: list[Pair]
 
 
-class DocumentFields(ForeignSchema):
-    """The fields of `POST /v2/document`, beside the file."""
+class DocumentForm(ForeignSchema):
+    """The form of `POST /v2/document`."""
 
     target_lang: Text = Field(
         description="The language to translate into.", examples=["FR"]
@@ -192,12 +191,6 @@ class DocumentFields(ForeignSchema):
     glossary_id: Text = Field("", description="A glossary.")
     output_format: Text = Field("", description="The format of the file itself only.")
     formality: Text = Field("default", description="The model knows no formality.")
-
-
-class DocumentForm(DocumentFields):
-    """The form of `POST /v2/document`."""
-
-    file: Text = Field(description="The document.", json_schema_extra=BINARY)
 
 
 class KeyFields(ForeignSchema):
@@ -293,7 +286,7 @@ def _make_upload(services: Services) -> Blueprint:
     @Operation(
         "Takes a document to translate",
         TRANSLATION,
-        bodies=(BodySchema(DocumentForm, (MULTIPART,)),),
+        bodies=(BodySchema(DocumentForm, (MULTIPART,), file="The document."),),
         refusals=(*RECEIVING, NotFound, *USING_GLOSSARIES),
     )
     def take() -> Handle:
@@ -474,7 +467,7 @@ def _name_variants(language: str) -> dict[str, str]:
 
 
 def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
-    given = parse_fields(DocumentFields, fields, WORDING)
+    given = parse_fields(DocumentForm, fields, WORDING)
     _refuse_what_is_missing(given.formality, fields, is_document=True)
     source = service.read_source(given.source_lang, "source_lang", WORDING)
     target = _read_target(given.target_lang, service)

@@ -18,7 +18,6 @@ from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
 from gateway.http.bodies import DocumentBlueprint
 from gateway.http.request import Fields, request
 from gateway.openapi import (
-    BINARY,
     FINDING,
     MULTIPART,
     RECEIVING,
@@ -27,10 +26,9 @@ from gateway.openapi import (
     Operation,
 )
 from gateway.schemas import (
-    DocumentBody,
+    DocumentForm,
     DocumentRequest,
     Schema,
-    Text,
     parse_document,
     parse_parameters,
     read_digits,
@@ -40,12 +38,6 @@ from gateway.uploads.documents import Documents, read_file
 
 #: Characters of a name that a quoted one in a header cannot have everywhere.
 _UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
-
-
-class DocumentForm(DocumentBody):
-    """The form of `POST /documents`."""
-
-    file: Text = Field(description="The document.", json_schema_extra=BINARY)
 
 
 class DocumentStatus(TypedDict):
@@ -101,7 +93,7 @@ def _make_upload(services: Services) -> Blueprint:
     @Operation(
         "Takes a document to translate",
         TRANSLATION,
-        bodies=(BodySchema(DocumentForm, (MULTIPART,), bounds=bounds),),
+        bodies=(BodySchema(DocumentForm, (MULTIPART,), bounds, file="The document."),),
         refusals=(*RECEIVING, UnknownLanguage, *USING_GLOSSARIES),
         status=202,
     )

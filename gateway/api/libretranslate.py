@@ -19,11 +19,10 @@ from documents.storage import DocumentFolder
 from gateway.api import Services
 from gateway.api.documents import name_result, send
 from gateway.api.status import name_language
-from gateway.errors import DocumentFailed, Forbidden, NoDocument
+from gateway.errors import Forbidden, ForeignProblem, NoDocument
 from gateway.http.bodies import DocumentBlueprint
 from gateway.http.request import Call, Fields, read_fields, request
 from gateway.openapi import (
-    BINARY,
     FIELDS,
     FINDING,
     MULTIPART,
@@ -142,19 +141,13 @@ class Frontend(TypedDict):
     language: Chosen
 
 
-class FileFields(ForeignSchema):
-    """The fields of `POST /translate_file`, beside the file."""
+class FileForm(ForeignSchema):
+    """The form of `POST /translate_file`."""
 
     source: Text = Field(
         description='The language of the file, or "auto".', examples=["en"]
     )
     target: Text = Field(description="The language to translate into.", examples=["fr"])
-
-
-class FileForm(FileFields):
-    """The form of `POST /translate_file`."""
-
-    file: Text = Field(description="The file.", json_schema_extra=BINARY)
 
 
 class TranslatedFile(TypedDict):
@@ -232,7 +225,7 @@ def _make_upload(services: Services) -> Blueprint:
     @Operation(
         "Translates a file, and waits for it",
         TRANSLATION,
-        bodies=(BodySchema(FileForm, (MULTIPART,)),),
+        bodies=(BodySchema(FileForm, (MULTIPART,), file="The file."),),
         refusals=(*RECEIVING, *TRANSLATING),
         has_limit=True,
     )
@@ -361,7 +354,7 @@ def _describe_frontend(
 
 
 def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
-    given = parse_fields(FileFields, fields, _WORDING)
+    given = parse_fields(FileForm, fields, _WORDING)
     return DocumentRequest(
         source=service.read_source(given.source, "source", _WORDING),
         target=service.read_target(given.target, "target", _WORDING),
@@ -374,7 +367,7 @@ def _wait(document: DocumentFolder, documents: Documents, call: Call) -> None:
         call.check("the file was translated; POST /documents waits for nobody")
         gevent.sleep(_LOOK_S)
     if state.error:
-        raise DocumentFailed(state.error)
+        raise ForeignProblem(state.error)
 
 
 def _write_name(document: DocumentFolder) -> str:
