@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, cast
+from functools import partial
+from typing import Any, NotRequired, cast
 
 from flask import Blueprint
 from typing_extensions import TypedDict
@@ -18,6 +19,8 @@ from gateway.schemas import (
     Schema,
     note_unknown,
 )
+
+_describe = partial(Operation, refusals=LOOKING, has_limit=True)
 
 
 class Captions(TypedDict):
@@ -75,14 +78,12 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         for task in (CAPTIONING, CLASSIFICATION, DETECTION)
     ]
 
+    def answer_one(task: str, parameters: type[Schema]) -> Any:
+        (row,) = answer(task, parameters, is_single=True)
+        return note_unknown(row.content, parameters, request.args)
+
     @captioning.post(PATHS[CAPTIONING])
-    @Operation(
-        "A sentence about each image or frame",
-        CAPTIONING,
-        images="several",
-        refusals=LOOKING,
-        has_limit=True,
-    )
+    @_describe("A sentence about each image or frame", CAPTIONING, images="several")
     def caption() -> Captions:
         captions: list[str] = []
         for row in answer(CAPTIONING):
@@ -93,31 +94,23 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         return note_unknown(Captions(captions=captions), Schema, request.args)
 
     @classification.post(PATHS[CLASSIFICATION])
-    @Operation(
+    @_describe(
         "Labels of an image, with scores",
         CLASSIFICATION,
         query=ClassificationParameters,
         images="one",
-        refusals=LOOKING,
-        has_limit=True,
     )
     def classify() -> Labels:
-        (row,) = answer(CLASSIFICATION, ClassificationParameters, is_single=True)
-        found = cast(Labels, row.content)
-        return note_unknown(found, ClassificationParameters, request.args)
+        return cast(Labels, answer_one(CLASSIFICATION, ClassificationParameters))
 
     @detection.post(PATHS[DETECTION])
-    @Operation(
+    @_describe(
         "The objects in an image: boxes, labels and scores",
         DETECTION,
         query=DetectionParameters,
         images="one",
-        refusals=LOOKING,
-        has_limit=True,
     )
     def detect_objects() -> Objects:
-        (row,) = answer(DETECTION, DetectionParameters, is_single=True)
-        found = cast(Objects, row.content)
-        return note_unknown(found, DetectionParameters, request.args)
+        return cast(Objects, answer_one(DETECTION, DetectionParameters))
 
     return [*blueprints]
