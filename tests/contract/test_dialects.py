@@ -44,14 +44,6 @@ def test_a_problem_is_what_the_apis_own_server_answers(api):
     assert found == json.loads(path.read_text("utf-8"))
 
 
-def test_our_own_problems_stay_as_they_are():
-    for slug, status in STATUSES.items():
-        document = write_problem(slug, status, "Why.", request_id="a")
-        answer = OURS.answer(document)
-        assert (answer.status, answer.content) == (status, document)
-        assert answer.content_type == "application/problem+json"
-
-
 @each_api
 def test_every_error_has_the_shape_that_is_declared(api):
     shape = describe_shape(api.shape) | {"additionalProperties": False}

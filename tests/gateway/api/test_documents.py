@@ -159,12 +159,6 @@ def test_a_deleted_document_never_was(client, list_files):
         ("/v2/document", DEEPL | {"name": "a.exe"}, 400, "Invalid file data."),
         ("/v2/document", DEEPL | {"more": [(b"b", "b")]}, 400, "Invalid file data."),
         ("/v2/document", DEEPL | {"source_lang": "ko"}, 400, EQUAL),
-        (
-            "/translate_file",
-            LIBRE | {"name": "a.exe"},
-            400,
-            "file format not supported",
-        ),
         ("/translate_file", LIBRE | {"target": "xx"}, 400, "xx is not supported"),
         ("/translate_file", {"target": "ko"}, 400, "missing source parameter"),
         ("/v2/document", DEEPL | {"style_id": "mine"}, 404, "Not found"),

@@ -15,12 +15,6 @@ from contract.languages import list_variants
 from tests.gateway.conftest import LANGUAGES, TASKS, write_map
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
-ROUTES = {
-    "translation": "/translate",
-    "captioning": "/caption",
-    "classification": "/classify",
-    "detection": "/detect-objects",
-}
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -61,22 +55,6 @@ def test_every_language_of_m2m100_has_names(map_path, make_client):
     assert sorted(row["code"] for row in answer.json) == sorted(codes)
     assert all(row["name"] and row["own_name"] for row in answer.json)
     assert len({row["name"] for row in answer.json}) == len(codes) - 1  # zt is zh-Hant
-
-
-@pytest.mark.parametrize("missing", ROUTES)
-def test_a_task_that_the_map_does_not_have_is_a_404_that_says_so(
-    make_stack, torchserve, missing
-):
-    client = make_stack(*(task for task in ROUTES if task != missing))
-    response = client.post(ROUTES[missing], data=PNG)
-    assert response.status_code == 404
-    assert response.json["type"] == "urn:babelgate:task-not-served"
-    assert response.json["detail"] == (
-        f'This stack does not serve {missing}: its map has no section "{missing}".'
-    )
-    assert torchserve.calls == []
-    assert client.get("/readyz").status_code == 200
-    assert f'{{task="{missing}"}}' not in client.get("/metrics").text
 
 
 def test_the_size_that_a_model_reads_is_told_once_its_directory_is_there(
