@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import socket
 import subprocess
 import sys
@@ -156,24 +155,6 @@ def _is_healthy(scene: Scene) -> bool:
     return requests.get(f"{scene.stack.url}/healthz", timeout=5).ok
 
 
-def recycle_group(scene: Scene, rng: random.Random) -> None:
-    """The number of a program's process group has become a stranger's, as after a reboot or
-    when process numbers have come round; then the program is started again."""
-    leader = scene.find("registrar")
-    sleep = shutil.which("sleep")
-    if leader is None or sleep is None:
-        return
-    stranger = scene.start_stranger(["sleep", "600"], sleep)
-    record = scene.stack.run / "registrar.group"
-    document = json.loads(record.read_text())
-    record.write_text(json.dumps(document | {"group": stranger.pid}))
-    leader.kill()
-    scene.wait(
-        "the registrar's new record",
-        lambda: json.loads(record.read_text())["group"] != stranger.pid,
-    )
-
-
 def flood(scene: Scene, rng: random.Random) -> None:
     """Several times the capacity, by clients who do not wait."""
     target = Target(scene.stack.url, write_flood(scene.marker))
@@ -300,14 +281,16 @@ def _is_open(scene: Scene) -> bool:
 FAULTS: dict[str, Fault] = {
     **{
         f"kill {name}": partial(kill, name=name)
-        # Gateway workers are killed beside a broken map, the registrar for a recycled group.
-        for name in (*_NGINX, "gateway master", "documents", "java", "model worker")
+        # Gateway workers are killed beside a broken map.
+        for name in (
+            *(*_NGINX, "gateway master", "documents"),
+            *("registrar", "java", "model worker"),
+        )
     },
     "kill readers": kill_readers,
     **{f"stop {name}": partial(stop, name=name) for name in _STOPS_S},
     "reload": reload,
     "broken map": break_map,
-    "recycled group": recycle_group,
     "busy neighbours": flood_beside_neighbours,
     "throttled gateway": flood_throttled,
     "hostile texts": send_texts,

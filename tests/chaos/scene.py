@@ -130,24 +130,21 @@ class Scene:
         return found[0] if self.wait(f"no {what}", look) else default
 
     def start_strangers(self) -> None:
-        """Processes of other people with the names that the stack's have."""
+        """Processes of other people with the names that the stack's have, each in a session
+        and process group of its own."""
         sleep = shutil.which("sleep")
         assert sleep
-        for name in ("nginx", "gunicorn", "java", "supervisord"):
-            self.start_stranger([name, "600"], sleep)
         code = "import time; time.sleep(600)"
         words = ["model_service_worker.py", "org.pytorch.serve.ModelServer"]
-        self.start_stranger([sys.executable, "-c", code, *words], sys.executable)
-
-    def start_stranger(
-        self, command: list[str], executable: str
-    ) -> subprocess.Popen[bytes]:
-        """In a session and process group of its own."""
-        stranger = subprocess.Popen(
-            command, executable=executable, start_new_session=True
-        )
-        self.strangers.append(stranger)
-        return stranger
+        names = ("nginx", "gunicorn", "java", "supervisord")
+        commands = [
+            ([sys.executable, "-c", code, *words], sys.executable),
+            *(([name, "600"], sleep) for name in names),
+        ]
+        self.strangers += [
+            subprocess.Popen(command, executable=executable, start_new_session=True)
+            for command, executable in commands
+        ]
 
     def find_hurt_strangers(self) -> list[str]:
         """Find the strangers that have ended or stand still."""
