@@ -36,8 +36,6 @@ _LONGEST_WORD = 20
 _CONTAINERS = frozenset(
     "w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:dir w:bdo".split()
 )
-#: Elements with what is shown in one of their children.
-_CONTENTS = {"w:sdt": "w:sdtContent", "w:ruby": "w:rubyBase"}
 _LETTERS = {"w:noBreakHyphen": "\u2011", "w:softHyphen": "\u00ad"}
 #: The elements that the schema wants behind these properties.
 _AFTER_LANG = frozenset("w:eastAsianLayout w:specVanish w:oMath w:rPrChange".split())
@@ -72,30 +70,42 @@ class _WordRuns(Runs):
         self._hidden = 0
         return super().find_slots(paragraph)
 
-    def read_child(
-        self, child: Element, style: Style | None
-    ) -> Iterator[Text | Atom | Span]:
-        name = name_of(child)
-        inner = self._open_container(child, name)
-        is_field = (self._hidden > 0) | self._follow(child)
-        if is_field or (inner is None and name not in (self.text, *_LETTERS)):
-            for element in inner.iter() if inner is not None else ():
-                self._follow(element)
-            yield Atom(((child, style),))
-        elif inner is None:
-            yield Text(_LETTERS.get(name) or child.text or "", style)
-        elif name == "w:ruby":
-            # A translation does not have the reading of its letters.
-            for run in inner:
-                yield from self.read_run(run)
-        else:
-            base, parts = self.join(self.read(inner))
-            shell = Container(child, inner, base)
-            yield Span(shell, parts, is_container=True, key=shell)
+    def read(self, paragraph: Element) -> Iterator[Text | Atom | Span]:
+        for child in paragraph:
+            name = name_of(child)
+            inner = self._open_container(child, name)
+            if name == self.run:
+                yield from self.read_run(child)
+            elif inner is not None and not self._hidden:
+                base, parts = self.join(self.read(inner))
+                shell = Container(child, inner, base)
+                yield Span(shell, parts, is_container=True, key=shell)
+            elif name != self.first and name not in self.stale:
+                for element in inner.iter() if inner is not None else ():
+                    self._follow(element)
+                yield Atom(((child, None),))
+
+    def read_run(self, run: Element) -> Iterator[Text | Atom]:
+        style = self.make_style(run)
+        for child in run:
+            name = name_of(child)
+            if name == self.properties or name in self.stale:
+                continue
+            if name == "w:ruby" and not self._hidden:
+                # A translation does not have the reading of its letters.
+                base = find(child, "w:rubyBase")
+                for inner in base if base is not None else ():
+                    yield from self.read_run(inner)
+                continue
+            is_field = (self._hidden > 0) | self._follow(child)
+            if is_field or name not in (self.text, *_LETTERS):
+                yield Atom(((child, style),))
+            else:
+                yield Text(_LETTERS.get(name) or child.text or "", style)
 
     def _open_container(self, child: Element, name: str) -> Element | None:
-        if name in _CONTENTS:
-            return find(child, _CONTENTS[name])
+        if name == "w:sdt":
+            return find(child, "w:sdtContent")
         if name == "w:fldSimple":
             instruction = attribute(child, "w:instr").split()[:1]
             return child if set(instruction) & set(_WRITTEN_FIELDS) else None

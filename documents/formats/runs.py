@@ -104,22 +104,20 @@ class Runs:
             name = name_of(child)
             if name == self.run:
                 yield from self.read_run(child)
+            elif name == self.text:
+                yield Text(child.text or "", None)
             elif name not in (self.first, self.last, *self.stale):
-                yield from self.read_child(child, None)
+                yield Atom(((child, None),))
 
-    def read_run(self, run: Element) -> Iterator[Text | Atom | Span]:
+    def read_run(self, run: Element) -> Iterator[Text | Atom]:
         """Yield the parts of a run in order."""
         style = self.make_style(run)
         for child in run:
-            if name_of(child) not in (self.properties, *self.stale):
-                yield from self.read_child(child, style)
-
-    def read_child(
-        self, child: Element, style: Style | None
-    ) -> Iterator[Text | Atom | Span]:
-        """Yield the parts of what is in a run with a style, or in none."""
-        is_text = name_of(child) == self.text
-        yield Text(child.text or "", style) if is_text else Atom(((child, style),))
+            name = name_of(child)
+            if name == self.text:
+                yield Text(child.text or "", style)
+            elif name != self.properties:
+                yield Atom(((child, style),))
 
     def make_style(self, run: Element) -> Style:
         """The style of a run."""
