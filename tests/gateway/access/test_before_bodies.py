@@ -74,13 +74,6 @@ def test_of_a_body_of_unknown_length_only_as_much_is_read_as_holds_a_key(make_gu
         assert send_cut(client, path, sent, length=0).status_code == status, path
 
 
-def test_with_a_right_key_the_body_is_read(make_guarded, keys):
-    token = keys.add("cat", Grant())
-    headers = {"Authorization": f"Bearer {token}"}
-    answer = send_cut(make_guarded(), "/translate", b"{", headers=headers)
-    assert answer.status_code == 499
-
-
 @pytest.mark.parametrize("kind", ["JSON", "form"])
 def test_a_body_may_have_its_key_if_it_is_not_too_large(make_guarded, keys, kind):
     client, token = make_guarded(), keys.add("cat", Grant())

@@ -57,24 +57,12 @@ def make(
         ),
         pytest.param(
             make(
-                "GlossaryFields",
-                b"name=a&source_lang=en&target_lang=de&entries=a%09b&entries_format=TSV",
-                FORM,
-            ),
-            id="form",
-        ),
-        pytest.param(
-            make(
                 "MultilingualFields",
                 b"name=a&dictionaries[0].source_lang=en&dictionaries[0].target_lang=de"
-                b"&dictionaries%5B0%5D.entries=a%2Cb&dictionaries[0][entries_format]=csv",
+                b"&dictionaries%5B0%5D.entries=a%2Cb&dictionaries[0][entries_format]=CSV",
                 FORM,
             ),
             id="dictionaries in a form",
-        ),
-        pytest.param(
-            make("OurGlossary", b"a,b", "text/csv", "name=a&src_lang=en&tgt_lang=de"),
-            id="CSV",
         ),
     ],
 )
