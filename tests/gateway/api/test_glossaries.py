@@ -78,10 +78,11 @@ def test_the_dictionary_is_that_of_the_identified_language(client, make):
 @pytest.mark.parametrize(
     ("fields", "status", "slug"),
     [
+        ({"src_lang": "fr"}, 422, "no-dictionary"),
         ({"src_lang": "auto", "tgt_lang": "zh"}, 422, "no-dictionary"),
         ({"glossary": 1}, 422, "invalid-request"),
     ],
-    ids=["no target", "no string"],
+    ids=["another source", "no target", "no string"],
 )
 def test_a_glossary_that_cannot_be_used_is_told(client, make, fields, status, slug):
     make()
