@@ -67,7 +67,7 @@ def load_plan(path: Path, kind: type[Plan]) -> Plan:
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        faults = (_describe(path, lines, fault) for fault in error.errors())
+        faults = (_describe_fault(path, lines, fault) for fault in error.errors())
         raise PlanError("\n".join(faults)) from error
 
 
@@ -88,7 +88,9 @@ def _list_lines(
         yield from others
 
 
-def _describe(path: Path, lines: Mapping[tuple[str, ...], int], fault: Any) -> str:
+def _describe_fault(
+    path: Path, lines: Mapping[tuple[str, ...], int], fault: Any
+) -> str:
     """The fault with the line of its value, or of its nearest existing parent."""
     place = tuple(map(str, fault["loc"]))
     message = str(fault["msg"]).removeprefix("Value error, ")
@@ -145,7 +147,7 @@ def register(
         )
 
     def command(**options: Any) -> None:
-        _ask(name, answer, options)
+        _ask_question(name, answer, options)
 
     command.__doc__ = answer.__doc__
     command.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -153,7 +155,7 @@ def register(
     app.command(name)(command)
 
 
-def _ask(name: str, answer: Answer, options: dict[str, Any]) -> None:
+def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:
     """Run a benchmark and publish its findings, or show without a traceback why it cannot."""
     own = inspect.signature(answer).parameters
     plot, out = options.get("plot"), options["out"]

@@ -84,7 +84,7 @@ class ModelEntry(driver.PlanEntry):
 
     @pydantic.field_validator("languages", *KNOBS)
     @classmethod
-    def _check(cls, values: Sequence[Any], info: pydantic.ValidationInfo) -> Any:
+    def _check_values(cls, values: Sequence[Any], info: pydantic.ValidationInfo) -> Any:
         task, key = info.data.get("task", TRANSLATION), str(info.field_name)
         if key == "languages":
             if values and task != TRANSLATION:

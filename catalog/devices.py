@@ -18,7 +18,9 @@ def count_gpus() -> int:
             [entry for entry in visible.split(",") if entry.strip() not in ("", "-1")]
         )
     # A GPU's MIG slices are listed below it, indented.
-    return sum(line.startswith("GPU ") for line in _ask("--list-gpus", timeout_s=30))
+    return sum(
+        line.startswith("GPU ") for line in _list_gpus("--list-gpus", timeout_s=30)
+    )
 
 
 def measure_gpu_memory() -> list[tuple[str, int, int]]:
@@ -26,7 +28,7 @@ def measure_gpu_memory() -> list[tuple[str, int, int]]:
     that does not report its memory is left out, such as one divided by MIG."""
     rows = (
         [cell.strip() for cell in line.split(",")]
-        for line in _ask(_MEMORY, "--format=csv,noheader,nounits", timeout_s=5)
+        for line in _list_gpus(_MEMORY, "--format=csv,noheader,nounits", timeout_s=5)
     )
     return [
         (row[0], int(row[1]) * _MIB, int(row[2]) * _MIB)
@@ -35,7 +37,7 @@ def measure_gpu_memory() -> list[tuple[str, int, int]]:
     ]
 
 
-def _ask(*arguments: str, timeout_s: int) -> list[str]:
+def _list_gpus(*arguments: str, timeout_s: int) -> list[str]:
     """The lines that nvidia-smi prints; none if it is missing or fails."""
     try:
         said = subprocess.run(

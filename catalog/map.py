@@ -133,13 +133,13 @@ def check(shape: type[_AnyShape], content: object, where: str = "") -> _AnyShape
     try:
         return shape.model_validate(content)
     except ValidationError as error:
-        faults = (_describe(shape, fault) for fault in error.errors())
+        faults = (_describe_fault(shape, fault) for fault in error.errors())
         raise CatalogError(
             "\n".join(": ".join(filter(None, (where, *fault))) for fault in faults)
         ) from error
 
 
-def _describe(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
+def _describe_fault(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
     """The place of a fault, and the sentence about it."""
     place = [str(part) for part in fault["loc"] if part != "[key]"]
     owner = _find_owner(shape, place)

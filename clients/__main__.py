@@ -156,7 +156,7 @@ def caption(
         plan = plan_captions(found, output, kind)
         size = None if full_size else server.find_input()
         reading = VideoOptions(parsed, size, decode_threads)
-        _run(
+        _run_job(
             CaptionJob(
                 sources=found,
                 plan=plan,
@@ -212,7 +212,7 @@ def translate(
             requests_in_flight=requests_in_flight,
             is_overwrite=overwrite,
         )
-        _run(job)
+        _run_job(job)
 
 
 @app.command()
@@ -252,10 +252,10 @@ def document(
             documents_at_once=documents_at_once,
             is_overwrite=overwrite,
         )
-        _run(job)
+        _run_job(job)
 
 
-def _run(job: FileJob) -> None:
+def _run_job(job: FileJob) -> None:
     try:
         with show_progress(job.unit) as report:
             remarks = run_job(job, report)

@@ -282,15 +282,15 @@ class Pipeline(Generic[Question]):
     def _run_next(self) -> bool:
         future: Future[Event] = Future()
         try:
-            event = self._read(future)
+            event = self._read_question(future)
             if event is None:
                 return False
-            future.set_result(self._answer(event))
+            future.set_result(self._answer_event(event))
         except Exception as error:  # of any type: it is raised where it is waited for
             future.set_exception(error)
         return True
 
-    def _read(self, future: Future[Event]) -> Question | End | None:
+    def _read_question(self, future: Future[Event]) -> Question | End | None:
         """The next question or end, with a place in the order; None after the last one."""
         event, share = None, 1.0
         with self._reading:
@@ -303,7 +303,7 @@ class Pipeline(Generic[Question]):
             self._ordered.put(None if event is None else (future, share))
         return event
 
-    def _answer(self, event: Question | End) -> Event:
+    def _answer_event(self, event: Question | End) -> Event:
         if isinstance(event, End):
             return event
         with self._asking:

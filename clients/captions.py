@@ -136,10 +136,12 @@ class Captioner:
                 yield batch, batch.times_s[-1] / length_s
             yield VideoEnd(number, reader.error, round(reader.end_s, 3)), 1.0
 
-        pipeline = bulk.Pipeline(read, self._ask, self.sending.requests_in_flight)
+        pipeline = bulk.Pipeline(
+            read, self._ask_captions, self.sending.requests_in_flight
+        )
         return pipeline.follow(videos, done, report)
 
-    def _ask(self, batch: Batch) -> CaptionAnswer:
+    def _ask_captions(self, batch: Batch) -> CaptionAnswer:
         captions = self.caption(batch.body, len(batch.frames))
         return CaptionAnswer(batch.video, batch.frames, batch.times_s, tuple(captions))
 

@@ -48,13 +48,13 @@ class FrameReader:
         """The wanted frames, without the first `skip`, up to a broken place."""
         try:
             with av.open(self.video.path) as container:
-                yield from self._read(container, skip)
+                yield from self._read_frames(container, skip)
         except (av.FFmpegError, OSError) as error:
             self.error = self._locate(error.strerror or str(error))
         except VideoError as error:
             self.error = self._locate(str(error))
 
-    def _read(self, container: Any, skip: int) -> Iterator[Frame]:
+    def _read_frames(self, container: Any, skip: int) -> Iterator[Frame]:
         if not container.streams.video:
             raise VideoError("holds no video stream")
         stream = container.streams.video[0]

@@ -161,7 +161,7 @@ class DocumentJob(bulk.FileJob):
         name = self.sources[number].name
         failure: str | None = None
         try:
-            status = self._find(number) or self._upload(number, told)
+            status = self._find_upload(number) or self._upload(number, told)
             status = self._await(number, status, told)
             if status.status == "failed":
                 error = status.error or _Error()
@@ -181,12 +181,12 @@ class DocumentJob(bulk.FileJob):
         said = self.warnings.get(number, ())
         told.put((DocumentEnd(number, failure and f"{name}: {failure}", said), 1.0))
 
-    def _find(self, number: int) -> _Status | None:
+    def _find_upload(self, number: int) -> _Status | None:
         """Ask the stack about an earlier run's upload; None if it has none."""
         if number not in self.ids:
             return None
         try:
-            return self._ask(ApiRequest("GET", f"{_PATH}/{self.ids[number]}"))
+            return self._ask_status(ApiRequest("GET", f"{_PATH}/{self.ids[number]}"))
         except ServerError as error:
             if error.status != 404:
                 raise
@@ -194,7 +194,7 @@ class DocumentJob(bulk.FileJob):
 
     def _upload(self, number: int, told: _Told) -> _Status:
         body, content_type = self._write_form(self.sources[number].path)
-        status = self._ask(ApiRequest("POST", _PATH, body, content_type))
+        status = self._ask_status(ApiRequest("POST", _PATH, body, content_type))
         self.ids[number] = status.id
         told.put((DocumentUpload(number, status.id), 0.0))
         return status
@@ -206,10 +206,10 @@ class DocumentJob(bulk.FileJob):
             told.put((bulk.Tick(number), status.share))
             self.server.wait(delay_s)
             delay_s = min(_LONGEST_DELAY_S, 1.5 * delay_s)
-            status = self._ask(ApiRequest("GET", f"{_PATH}/{status.id}"))
+            status = self._ask_status(ApiRequest("GET", f"{_PATH}/{status.id}"))
         return status
 
-    def _ask(self, request: ApiRequest) -> _Status:
+    def _ask_status(self, request: ApiRequest) -> _Status:
         try:
             return _Status.model_validate(self.server.ask(request))
         except ValidationError as error:

@@ -125,10 +125,10 @@ def pack_frames(
     for _, alike in groupby(frames, key=lambda frame: frame.pixels.shape):
         most = prebatch.frames, prebatch.size_bytes
         for packed in pack(alike, lambda frame: (1, frame.pixels.nbytes), *most):
-            yield _write(video, packed)
+            yield _write_batch(video, packed)
 
 
-def _write(video: int, frames: Sequence[Frame]) -> Batch:
+def _write_batch(video: int, frames: Sequence[Frame]) -> Batch:
     pixels = [frame.pixels.data.cast("B") for frame in frames]
     header = write_header((len(frames), *frames[0].pixels.shape))
     body: tuple[bytes | memoryview, ...] = (header, *pixels)

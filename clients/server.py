@@ -174,7 +174,7 @@ class ApiClient:
         Raises ServerError, or RunStopped."""
 
         def read(answer: Answer, deadline: float) -> Any:
-            content = self._read(answer, deadline)
+            content = self._read_content(answer, deadline)
             return json.loads(content) if content else None
 
         return self._try(request, read, may_retry)
@@ -267,7 +267,7 @@ class ApiClient:
         finally:
             answer.release_conn()
 
-    def _read(self, answer: Answer, deadline: float) -> bytes:
+    def _read_content(self, answer: Answer, deadline: float) -> bytes:
         """The whole content. urllib3's time-out applies to each piece, the deadline to all."""
         content = bytearray()
         while piece := answer.read1(_PIECE_BYTES):
@@ -282,7 +282,7 @@ class ApiClient:
 
     def _read_problem(self, answer: Answer, number: int, deadline: float) -> Attempt:
         """Return the server's reason for its refusal, or just the status."""
-        content = self._read(answer, deadline)
+        content = self._read_content(answer, deadline)
         try:
             problem = json.loads(content)
             detail = problem.get("detail") or problem.get("title")

@@ -91,7 +91,7 @@ class Translator:
 
     def check(self) -> None:
         """Raises ServerError if the server does not do what is wanted."""
-        self._ask([""])
+        self._ask_texts([""])
 
     def translate(self, texts: Sequence[str]) -> list[TextReply]:
         """A reply for each text. Raises ServerError where it is not the texts' fault."""
@@ -107,7 +107,7 @@ class Translator:
     ) -> list[TextReply]:
         final = _DIVIDED if len(texts) > 1 else frozenset()
         try:
-            return self._ask(texts, final, most_faults)
+            return self._ask_texts(texts, final, most_faults)
         except ServerError as error:
             is_refused = error.status in _REFUSED | final
             if not (is_refused or (error.status in _DOUBTFUL and self._is_ready())):
@@ -128,7 +128,7 @@ class Translator:
             return False
         return True
 
-    def _ask(
+    def _ask_texts(
         self,
         texts: Sequence[str],
         final: frozenset[int] = frozenset(),
@@ -262,7 +262,7 @@ class TranslationJob(bulk.FileJob):
                 yield (number, packed), table.share
             yield bulk.End(number, table.error), 1.0
 
-        pipeline = bulk.Pipeline(read, self._ask, self.requests_in_flight)
+        pipeline = bulk.Pipeline(read, self._ask_texts, self.requests_in_flight)
         return pipeline.follow(self.sources, done, report)
 
     def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
@@ -278,7 +278,7 @@ class TranslationJob(bulk.FileJob):
         )
         return said
 
-    def _ask(self, question: _Question) -> TranslationAnswer:
+    def _ask_texts(self, question: _Question) -> TranslationAnswer:
         source, cells = question
         wanted = [cell.text or "" for cell in cells if cell.is_wanted]
         return answer_cells(source, cells, iter(self.translator.translate(wanted)))

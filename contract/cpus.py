@@ -23,13 +23,13 @@ def count_cpus(root: Path = Path("/")) -> int:
 
 def _list_quotas(groups: Path, own: Path) -> Iterator[Sequence[str]]:
     """Microseconds of CPU in a period, as the groups around this process have them."""
-    (path,) = re.findall(r"(?m)^0::/(.*)$", _read(own)) or [""]
+    (path,) = re.findall(r"(?m)^0::/(.*)$", _read_text(own)) or [""]
     for part in (path, *map(str, Path(path).parents)):
-        yield _read(groups / part / "cpu.max").split() or [""]
+        yield _read_text(groups / part / "cpu.max").split() or [""]
     # The first version of control groups; in a container its own group is the root.
     names = "cpu.cfs_quota_us", "cpu.cfs_period_us"
-    yield [_read(groups / "cpu" / name).strip() for name in names]
+    yield [_read_text(groups / "cpu" / name).strip() for name in names]
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text() if path.exists() else ""

@@ -97,17 +97,17 @@ class _Reader:
         if source.startswith("<!--", start):
             # HTML's `<!-->` is whole.
             after = start + (4 if self._is_xml else 2)
-            return Token(source[start : self._find("-->", after)])
+            return Token(source[start : self._find_end("-->", after)])
         if self._is_xml and source.startswith("<?", start):
-            return Token(source[start : self._find("?>", start)])
+            return Token(source[start : self._find_end("?>", start)])
         if start > self._last[">"]:
             return Token(source[start:], is_text=True)
         if source.startswith("<![CDATA[", start) and start < self._last["]]>"]:
-            return Token(source[start : self._find("]]>", start)])
+            return Token(source[start : self._find_end("]]>", start)])
         named = (_XML_NAME if self._is_xml else _NAME).match(source, start)
         if not named or source.startswith("</", start):
             name = self._read_name(named[1]) if named else ""
-            return Token(source[start : self._find(">", start)], name)
+            return Token(source[start : self._find_end(">", start)], name)
         return self._read_start(start, self._read_name(named[1]))
 
     def _read_start(self, start: int, name: str) -> Token:
@@ -115,14 +115,14 @@ class _Reader:
         `>`: checking that for each tag would mean reading the rest each time."""
         tag = _TAG.match(self._source, start) if self._has_quotes else None
         self._has_quotes = tag is not None
-        raw = tag[0] if tag else self._source[start : self._find(">", start)]
+        raw = tag[0] if tag else self._source[start : self._find_end(">", start)]
         is_opaque = name in _OPAQUE and not self._is_xml
         return Token(raw, name, True, is_kept=is_opaque or _is_kept(raw))
 
     def _read_name(self, name: str) -> str:
         return name if self._is_xml else name.lower()
 
-    def _find(self, sign: str, start: int) -> int:
+    def _find_end(self, sign: str, start: int) -> int:
         """The end of the next `sign`, or of the source."""
         if start > self._last[sign]:
             return len(self._source)

@@ -46,7 +46,7 @@ def build(
     console.print("Installing the Python packages …")
     _install_packages([*command, *(["--no-cache"] if is_fresh else [])])
     console.print("Building the image …")
-    _run([*command, f"--tag={IMAGE}", ROOT])
+    _run_program([*command, f"--tag={IMAGE}", ROOT])
     return IMAGE
 
 
@@ -85,7 +85,7 @@ def parse_pip_options(listed: str) -> list[tuple[str, str]]:
 def _install_packages(command: Sequence[str | Path]) -> None:
     """Builds the stage that holds them, the only one that sees pip's files."""
     # The environment counts more than files; pip lists it first.
-    listed = _run([Path(sys.executable), "-m", "pip", "config", "list"])
+    listed = _run_program([Path(sys.executable), "-m", "pip", "config", "list"])
     options = parse_pip_options("\n".join(reversed(listed.splitlines())))
     with tempfile.TemporaryDirectory() as folder:
         secret = Path(folder, "pip.conf")
@@ -94,28 +94,28 @@ def _install_packages(command: Sequence[str | Path]) -> None:
             f"--volume={place}:{_MOUNTED}{place}:ro" for place in list_places(options)
         )
         secrets = f"--secret=id=pip,src={secret}"
-        _run([*command, "--target=packages", secrets, *mounts, ROOT])
+        _run_program([*command, "--target=packages", secrets, *mounts, ROOT])
 
 
 def _list_sizes(buildah: Path, image: str) -> list[str]:
     wanted = ["--format={{.Size}}", "--filter", f"reference={image}"]
-    return _run([buildah, "images", *wanted]).splitlines()
+    return _run_program([buildah, "images", *wanted]).splitlines()
 
 
 def _make_base(buildah: Path, mmdebstrap: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder, "base.tar")
         options = ["--variant=minbase", f"--include={_PACKAGES}", _FORGET]
-        _run([mmdebstrap, *options, _SUITE, archive])
-        container = _run([buildah, "from", "scratch"])
+        _run_program([mmdebstrap, *options, _SUITE, archive])
+        container = _run_program([buildah, "from", "scratch"])
         try:
-            _run([buildah, "add", "--quiet", container, archive, "/"])
-            _run([buildah, "commit", "--quiet", container, _BASE])
+            _run_program([buildah, "add", "--quiet", container, archive, "/"])
+            _run_program([buildah, "commit", "--quiet", container, _BASE])
         finally:
-            _run([buildah, "rm", container])
+            _run_program([buildah, "rm", container])
 
 
-def _run(command: Sequence[str | Path]) -> str:
+def _run_program(command: Sequence[str | Path]) -> str:
     """Run a program and return its output. Raises StackError with its last words."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:

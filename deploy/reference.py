@@ -42,7 +42,7 @@ def render() -> str:
             *(row for task in VISION for row in _list_own(task, [*shared, *images])),
         ],
         "cluster": [
-            _describe(f"cluster.TASK.{name}", field)
+            _describe_setting(f"cluster.TASK.{name}", field)
             for name, field in ClusterSection.model_fields.items()
         ],
         "variables": _list_variables(),
@@ -120,7 +120,7 @@ def _list_own(task: str, others: Collection[str]) -> Iterator[Row]:
     """The keys of a section that are not among those of others."""
     for name, field in SECTIONS[task].model_fields.items():
         if name not in others:
-            yield _describe(f"{task}.{name}", field)
+            yield _describe_setting(f"{task}.{name}", field)
 
 
 def _list_variables() -> Iterator[Row]:
@@ -128,13 +128,13 @@ def _list_variables() -> Iterator[Row]:
     internal = {each.name for each in variables.INTERNAL}
     for variable, name in gateways.items():
         if variable not in internal:
-            yield _describe(variable, Settings.model_fields[name])
+            yield _describe_setting(variable, Settings.model_fields[name])
     for each in (*variables.SETTINGS, *variables.FOREIGN):
         if each.name not in gateways:
             yield each.name, _show(each.default or None), each.meaning
 
 
-def _describe(name: str, field: FieldInfo) -> Row:
+def _describe_setting(name: str, field: FieldInfo) -> Row:
     return name, _show(field.default), field.description or ""
 
 

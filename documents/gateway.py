@@ -176,7 +176,7 @@ class DocumentTranslator:
 
         try:
             body = options.write_body(texts)
-            answer = self._ask(PATHS[TRANSLATION], body, may_retry)
+            answer = self._ask_gateway(PATHS[TRANSLATION], body, may_retry)
         except ServerError as error:
             if may_divide():
                 return self._translate_divided(texts, options)
@@ -193,7 +193,7 @@ class DocumentTranslator:
         retries = _Retries(self.pace)
         body = json.dumps({"src_text": text}).encode()
         try:
-            answer = self._ask("/identify", body, retries.count)
+            answer = self._ask_gateway("/identify", body, retries.count)
         except ServerError as error:
             raise retries.refuse(1) from error
         match answer:
@@ -201,7 +201,7 @@ class DocumentTranslator:
                 return language
         return None
 
-    def _ask(self, path: str, body: bytes, may_retry: MayRetry) -> Any:
+    def _ask_gateway(self, path: str, body: bytes, may_retry: MayRetry) -> Any:
         request = ApiRequest("POST", path, [body], "application/json")
         return self._client.ask(request, may_retry)
 

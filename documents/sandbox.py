@@ -95,7 +95,9 @@ class Sandbox:
         Raises LimitExceeded and WorkerEnded."""
         give_up_at = time.monotonic() + allowance.time_s + _SPARE_S
         received = b""
-        with self._ask(json.dumps([request, asdict(allowance)]).encode()) as connection:
+        with self._send_request(
+            json.dumps([request, asdict(allowance)]).encode()
+        ) as connection:
             connection.settimeout(_LOOK_S)
             while time.monotonic() < give_up_at:
                 try:
@@ -111,7 +113,7 @@ class Sandbox:
         self.close()  # something has stopped it
         raise WorkerEnded
 
-    def _ask(self, data: bytes) -> socket.socket:
+    def _send_request(self, data: bytes) -> socket.socket:
         mine, theirs = socket.socketpair()
         with theirs, self._lock:
             try:

@@ -146,7 +146,7 @@ class DocumentTranslation:
 
     def _translate(self) -> None:
         order = self._document.order
-        found = self._run("read")
+        found = self._run_step("read")
         self._warn(*found["warnings"])
         source = self._find_language(found)
         if source == order.tgt_lang:
@@ -158,12 +158,12 @@ class DocumentTranslation:
         journal = DocumentJournal(self._document.journal)
         try:
             with self._document.texts.open("rb") as texts:
-                done, rest = journal.resume(self._read(texts, wanted))
+                done, rest = journal.resume(self._read_texts(texts, wanted))
                 self._report(texts_done=done)
                 self._ask_for(rest, wanted, journal)
         finally:
             journal.close()
-        written = self._run("write", source=source)
+        written = self._run_step("write", source=source)
         self._warn(*written["warnings"])
         durable.rename(self._document.part, self._document.result)
 
@@ -178,7 +178,9 @@ class DocumentTranslation:
         said = dict.fromkeys((*self._state.warnings, *warnings))
         self._state = replace(self._state, warnings=tuple(said))
 
-    def _run(self, step: Literal["read", "write"], **more: Any) -> Mapping[str, Any]:
+    def _run_step(
+        self, step: Literal["read", "write"], **more: Any
+    ) -> Mapping[str, Any]:
         """The answer of a worker. One that has ended without an answer is replaced, and so is
         one that stood still. Raises TranslationFailed, DocumentError, WorkerStopped and
         Gone."""
@@ -189,7 +191,7 @@ class DocumentTranslation:
                 answer = self._sandbox.run(request, allowance, self._look)
             except LimitExceeded as error:
                 if error.resource != "time" or attempt == _MOST_WORKERS:
-                    raise _describe(error, step, allowance) from error
+                    raise _describe_error(error, step, allowance) from error
             except WorkerEnded:
                 self._watch.wait(_PAUSE_S)
             else:
@@ -210,7 +212,7 @@ class DocumentTranslation:
         self._report(src_lang=source, **told)
         return source
 
-    def _read(
+    def _read_texts(
         self, texts: Iterable[bytes], wanted: TranslationOptions
     ) -> Iterator[TextPiece]:
         """Read the texts to translate; long texts are divided, as requests have a time
@@ -329,7 +331,9 @@ def _allow(document: DocumentFolder) -> Allowance:
     return Allowance(cpu_s, _TIMES_CPU * cpu_s, MEMORY_BYTES, most_bytes)
 
 
-def _describe(error: LimitExceeded, step: str, allowance: Allowance) -> DocumentError:
+def _describe_error(
+    error: LimitExceeded, step: str, allowance: Allowance
+) -> DocumentError:
     told = {
         "memory": f"{allowance.memory_bytes >> 20:,} MB of memory",
         "bytes": f"{allowance.written_bytes >> 20:,} MB in its files",

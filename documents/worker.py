@@ -34,9 +34,9 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         format = find_format(document.order.name)
         if request["step"] == "read":
-            answer = _read(document, format, context)
+            answer = _read_document(document, format, context)
         else:
-            _write(document, format, context, request["source"])
+            _write_document(document, format, context, request["source"])
     except Exception as error:  # the worker's edge: the owner is told
         document.check()
         if find_limit(error):
@@ -45,7 +45,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     return {**answer, "warnings": [*context.warnings]}
 
 
-def _read(
+def _read_document(
     document: DocumentFolder, format: Format, context: DocumentContext
 ) -> dict[str, Any]:
     document.texts.unlink(missing_ok=True)
@@ -67,7 +67,7 @@ def _read(
     }
 
 
-def _write(
+def _write_document(
     document: DocumentFolder,
     format: Format,
     context: DocumentContext,

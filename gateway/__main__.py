@@ -103,7 +103,9 @@ def list_keys(
     with _storage() as storage:
         found = storage.list_all()
     if as_json:
-        typer.echo(json.dumps([_describe(each) for each in found], ensure_ascii=False))
+        typer.echo(
+            json.dumps([_describe_key(each) for each in found], ensure_ascii=False)
+        )
     else:
         Console(markup=False, highlight=False, width=_WIDEST).print(_draw(found))
 
@@ -134,7 +136,7 @@ def _storage() -> Iterator[KeyStorage]:
         raise typer.Exit(1) from error
 
 
-def _describe(listed: ListedKey) -> dict[str, Any]:
+def _describe_key(listed: ListedKey) -> dict[str, Any]:
     key, grant = listed.key, listed.key.grant
     return {
         "id": key.id,

@@ -128,7 +128,7 @@ class Telemetry:
             ["outcome"],
         )
         #: prometheus_client looks labels up under a lock, as text.
-        self._find = cache(_find)
+        self._find = cache(_find_metric)
         for target, status in product((*languages, NO_TARGET), _STATUSES):
             self.translations.labels(target, status)
         for task in tasks:
@@ -169,7 +169,7 @@ class Telemetry:
         return page
 
 
-def _find(metric: Counter | Histogram, *labels: object) -> Any:
+def _find_metric(metric: Counter | Histogram, *labels: object) -> Any:
     return metric.labels(*labels)
 
 

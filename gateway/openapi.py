@@ -297,7 +297,7 @@ def build(
     security = [] if open_routes is None else [{name: list[str]()} for name in SCHEMES]
     for route in routes:
         path = re.sub(r"<(\w+)>", r"{\1}", route.rule.rule)
-        described = _describe(route, schemas)
+        described = _describe_route(route, schemas)
         if security and not route.needs_key:
             described["security"] = []
         paths.setdefault(path, {})[route.method] = described
@@ -384,7 +384,7 @@ class _Schemas:
         return self.definitions[name] if name else schema
 
 
-def _describe(route: Route, schemas: _Schemas) -> Json:
+def _describe_route(route: Route, schemas: _Schemas) -> Json:
     operation = route.operation
     described: Json = {
         "operationId": f"{route.method}_{route.rule.endpoint.replace('.', '_')}",

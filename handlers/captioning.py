@@ -44,7 +44,7 @@ class CaptioningHandler(ImageHandler[list[Image]]):
             for start in range(0, len(images), self.max_batch_frames)
         ]
         dealt = chain.from_iterable(captions for captions, _ in packs)
-        results = [_answer(list(islice(dealt, len(item)))) for item in items]
+        results = [_write_captions(list(islice(dealt, len(item)))) for item in items]
         halved = sum(halved for _, halved in packs)
         return Outcome(
             results, {"BabelgateFrames": len(images), "BabelgateHalvedPacks": halved}
@@ -68,7 +68,7 @@ class CaptioningHandler(ImageHandler[list[Image]]):
         return [caption.strip() for caption in captions]
 
 
-def _answer(captions: list[str | OutOfMemory]) -> Result:
+def _write_captions(captions: list[str | OutOfMemory]) -> Result:
     if any(isinstance(caption, OutOfMemory) for caption in captions):
         return no_memory()
     return {"captions": captions}

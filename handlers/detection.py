@@ -34,11 +34,13 @@ class DetectionHandler(ImageHandler[_Item]):
 
     def compute(self, items: Sequence[_Item]) -> list[Result]:
         def find(places: list[int], pixels: torch.Tensor) -> list[Result]:
-            return self._find([items[place] for place in places], pixels)
+            return self._find_objects([items[place] for place in places], pixels)
 
         return self.engine.infer([image for image, _ in items], find)
 
-    def _find(self, items: Sequence[_Item], pixels: torch.Tensor) -> list[Result]:
+    def _find_objects(
+        self, items: Sequence[_Item], pixels: torch.Tensor
+    ) -> list[Result]:
         output = self.engine.model(pixels)
         # Boxes in half precision would be off by pixels in a large image.
         output.logits = output.logits.float()
@@ -50,14 +52,14 @@ class DetectionHandler(ImageHandler[_Item]):
         )
         return [
             {
-                "objects": self._describe(*item, objects),
+                "objects": self._describe_objects(*item, objects),
                 "width": item[0].width,
                 "height": item[0].height,
             }
             for item, objects in zip(items, found, strict=True)
         ]
 
-    def _describe(
+    def _describe_objects(
         self, image: Image, threshold: float, found: Mapping[str, torch.Tensor]
     ) -> list[dict[str, Any]]:
         scores, order = found["scores"].sort(descending=True, stable=True)

@@ -65,7 +65,7 @@ class MicroBatcher(Generic[Item, Result]):
         #: One thread fills a batch; two would share the items of one between them.
         self._filling = threading.Lock()
         self._threads = [
-            threading.Thread(target=self._run, args=(work,), daemon=True)
+            threading.Thread(target=self._run_batches, args=(work,), daemon=True)
             for work in works
         ]
         for thread in self._threads:
@@ -108,16 +108,18 @@ class MicroBatcher(Generic[Item, Result]):
         for thread in self._threads:
             thread.join(max(0.0, give_up_at - time.monotonic()))
         with self._changed:
-            left = self._take(len(self._waiting))
+            left = self._take_batch(len(self._waiting))
         _fail(left, Closed("this batcher was closed before the item's turn"))
 
-    def _run(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> None:
+    def _run_batches(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> None:
         while self._run_next(work):
             pass  # nothing of the last batch is kept while the next one fills
 
     def _run_next(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> bool:
         batch = self._collect()
-        _answer(work, [e for e in batch if e.future.set_running_or_notify_cancel()])
+        _answer_batch(
+            work, [e for e in batch if e.future.set_running_or_notify_cancel()]
+        )
         return bool(batch)
 
     def _collect(self) -> list[_Entry[Item, Result]]:
@@ -130,13 +132,13 @@ class MicroBatcher(Generic[Item, Result]):
                     lambda: len(self._waiting) >= self._batch_size or self._is_closed,
                     max(0.0, leaves_at - time.monotonic()),
                 )
-            return self._take(self._batch_size)
+            return self._take_batch(self._batch_size)
 
-    def _take(self, most: int) -> list[_Entry[Item, Result]]:
+    def _take_batch(self, most: int) -> list[_Entry[Item, Result]]:
         return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
 
 
-def _answer(
+def _answer_batch(
     work: Callable[[Sequence[Item]], Sequence[Result]],
     batch: Sequence[_Entry[Item, Result]],
 ) -> None:

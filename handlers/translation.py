@@ -70,7 +70,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         answers, counts = self.batcher.translate(fitting, deadline=deadline)
         answered = iter(answers)
         results = [
-            error or self._answer(item, next(answered))
+            error or self._write_result(item, next(answered))
             for item, error in zip(items, errors, strict=True)
         ]
         return Outcome(results, counts)
@@ -98,7 +98,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             limit=limit,
         )
 
-    def _answer(self, item: Sentence, answer: Answer) -> Result:
+    def _write_result(self, item: Sentence, answer: Answer) -> Result:
         if isinstance(answer, OutOfMemory):
             return TaskError(
                 HTTPStatus.SERVICE_UNAVAILABLE,

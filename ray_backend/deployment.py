@@ -137,12 +137,14 @@ class Dashboard:
 
     def list_applications(self) -> Mapping[str, Application]:
         """List Serve's applications by name; none before the first deployment."""
-        return self._read("/api/serve/applications/", _APPLICATIONS, "applications")
+        return self._read_json(
+            "/api/serve/applications/", _APPLICATIONS, "applications"
+        )
 
     def list_machines(self) -> tuple[Machine, ...]:
         """The machines that are there now."""
         path = "/api/v0/nodes?detail=1&limit=10000"
-        machines = self._read(path, _MACHINES, "data", "result", "result")
+        machines = self._read_json(path, _MACHINES, "data", "result", "result")
         return tuple(machine for machine in machines if machine.state == "ALIVE")
 
     def deploy(self, config: Mapping[str, Any]) -> None:
@@ -150,7 +152,7 @@ class Dashboard:
         anybody waiting for it."""
         self._call("PUT", "/api/serve/applications/", json=config, timeout=_DEPLOY_S)
 
-    def _read(self, path: str, shape: TypeAdapter[_Shape], *keys: str) -> _Shape:
+    def _read_json(self, path: str, shape: TypeAdapter[_Shape], *keys: str) -> _Shape:
         text = self._call("GET", path).text
         try:
             content = json.loads(text)

@@ -98,7 +98,7 @@ class Replica:
         #: The start of the batch that runs.
         self._began_at = math.inf
         self._batcher: MicroBatcher[Row, Result] = MicroBatcher(
-            self._run,
+            self._run_batch,
             batch_size=self._settings.batch_size,
             wait_s=self._settings.max_batch_delay / 1000,
             queue_size=self._settings.queue_size,
@@ -114,7 +114,7 @@ class Replica:
                 await asyncio.to_thread(self.close)
                 await send({"type": "lifespan.shutdown.complete"})
             case "http":
-                result = await self._answer(Request(scope, receive))
+                result = await self._answer_row(Request(scope, receive))
                 status, content_type, body = write_answer(result)
                 headers = {rows.REPLICA: self._id, "Content-Type": content_type}
                 headers |= _HEADERS.get(HTTPStatus(status), {})
@@ -134,7 +134,7 @@ class Replica:
         self._is_closed = True
         self._batcher.close(0 if self._is_stuck else _DRAIN_S)
 
-    async def _answer(self, request: Request) -> Result:
+    async def _answer_row(self, request: Request) -> Result:
         """Answer a row. An error is the row's result; no text of its user is logged."""
         try:
             self._check_key(request.headers)
@@ -143,7 +143,7 @@ class Replica:
             if request.scope["path"].removeprefix(place) not in _PATHS:
                 raise TaskError(HTTPStatus.NOT_FOUND, "not-found", "No such path.")
             if request.method == "GET":
-                return self._describe()
+                return self._describe_state()
             if request.method == "POST":
                 return await self._predict(request)
             detail = f"expected GET or POST, found {request.method}"
@@ -171,7 +171,7 @@ class Replica:
     def _is_stuck(self) -> bool:
         return time.monotonic() - self._began_at > self._settings.response_timeout
 
-    def _describe(self) -> dict[str, Any]:
+    def _describe_state(self) -> dict[str, Any]:
         detail = _STOPPING if self._is_closed else ""
         try:
             self.check_health()
@@ -215,7 +215,7 @@ class Replica:
                 HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", _STOPPING
             ) from error
 
-    def _run(self, batch: Sequence[Row]) -> list[Result]:
+    def _run_batch(self, batch: Sequence[Row]) -> list[Result]:
         self._began_at = time.monotonic()
         try:
             outcome = self._handler.answer(batch)

@@ -307,7 +307,7 @@ def _read_renderings(
     has_terms = any(p.role in (Role.TERM, Role.RAISED) for p in placeholders)
     main = {"text": answer["translated"], "score": answer.get("score")}
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        written = _write(sentence, language, found["text"])
+        written = _write_translation(sentence, language, found["text"])
         if is_converted:
             written = _convert(written, target)
         if has_terms:
@@ -320,7 +320,7 @@ def _read_renderings(
             yield Rendering(text, found["score"])
 
 
-def _write(sentence: PlannedSentence, target: str, translated: str) -> str:
+def _write_translation(sentence: PlannedSentence, target: str, translated: str) -> str:
     """The translation with the text's final marks and capitals; a copy stays as it is."""
     segment, source, prepared = sentence
     if translated == prepared:
@@ -396,13 +396,13 @@ def _translate(
     request: TranslationRequest, identifier: Identifier
 ) -> _Asking[TranslatedText]:
     """Raises TextError."""
-    plan, found = _read(request, identifier), None
+    plan, found = _plan_text(request, identifier), None
     if read := plan.find(0):
         found = yield from _translate_document(*read, request.target)
     return plan.finish(0, found)
 
 
-def _read(request: TranslationRequest, identifier: Identifier) -> TranslationPlan:
+def _plan_text(request: TranslationRequest, identifier: Identifier) -> TranslationPlan:
     """The plan of a request for one text, which is read."""
     (text,), guess = request.texts, None
     try:

@@ -279,7 +279,7 @@ def _cut_parts(
     edge = [EDGE] if format.spacing is Spacing.ADD else []
     gap: list[str] = []
     for part in parts:
-        own = [p.moved(part.start) for p in _take(rest, part.end)]
+        own = [p.moved(part.start) for p in _take_placeholders(rest, part.end)]
         found = text[part.start : part.end]
         core = _find_core(found, own) if part.is_sentence else None
         if core is None:
@@ -307,7 +307,7 @@ def _cut_parts(
         yield "".join(p.shown for p in rest)
 
 
-def _take(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
+def _take_placeholders(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
     """The placeholders up to `end`. Between two parts, a closing tag belongs to the first and
     any other placeholder to the second."""
     while rest and (

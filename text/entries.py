@@ -40,19 +40,19 @@ Placed = tuple[Place, str, str]
 
 def read_tsv(text: str) -> list[Entry]:
     """A term, a tab and its translation on each line. Raises EntriesError."""
-    return _check(_split_lines(text.removeprefix("\ufeff")))
+    return _check_entries(_split_lines(text.removeprefix("\ufeff")))
 
 
 def read_csv(text: str, source: str, target: str) -> list[Entry]:
     """Terms, translations and perhaps the languages of both. Lines of other languages than
     these are left out. Raises EntriesError."""
     languages = source, target
-    return _check(_split_columns(text.removeprefix("\ufeff"), languages))
+    return _check_entries(_split_columns(text.removeprefix("\ufeff"), languages))
 
 
 def read_pairs(pairs: Iterable[Entry]) -> list[Entry]:
     """Terms and their translations. Raises EntriesError."""
-    return _check(
+    return _check_entries(
         (Place(index, index), source, target)
         for index, (source, target) in enumerate(pairs)
     )
@@ -115,7 +115,7 @@ def _split_columns(text: str, languages: tuple[str, str]) -> Iterator[Placed]:
             yield place, row[0], row[1]
 
 
-def _check(placed: Iterable[Placed]) -> list[Entry]:
+def _check_entries(placed: Iterable[Placed]) -> list[Entry]:
     """The entries without the spaces around their terms."""
     known: dict[str, Place] = {}
     entries = []

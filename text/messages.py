@@ -138,7 +138,7 @@ class _Reader:
         if expression := _EXPRESSION.match(self._source, start):
             self._at = expression.end()
         else:
-            head = self._take(_HEAD)
+            head = self._take_match(_HEAD)
             kind = head[1] or ""
             if kind in _WITH_ARMS:
                 arms = self._read_arms(depth + 1, kind)
@@ -152,12 +152,12 @@ class _Reader:
             self._at = offset.end()
         arms: dict[str, Arm] = {}
         while not arms or not (end := _END.match(self._source, self._at)):
-            start, key = self._at, self._take(_SELECTOR)[1]
+            start, key = self._at, self._take_match(_SELECTOR)[1]
             if key in arms or depth > _MOST_DEPTH:
                 raise _BrokenMessage
             signs = _SIGN if kind == "select" else _PLURAL_SIGN
             arms[key] = Arm(start, key, self.read_text(depth, signs))
-            self._take(_ARM_END)
+            self._take_match(_ARM_END)
         self._at = end.end()
         return list(arms.values())
 
@@ -169,7 +169,7 @@ class _Reader:
         if depth >= 0 or not self._source[start : self._at - 1].strip():
             raise _BrokenMessage
 
-    def _take(self, pattern: re.Pattern[str]) -> re.Match[str]:
+    def _take_match(self, pattern: re.Pattern[str]) -> re.Match[str]:
         found = pattern.match(self._source, self._at)
         if not found:
             raise _BrokenMessage

@@ -140,10 +140,10 @@ def mend(text: str, translated: str, source: str, target: str) -> str:
     body, given = _split(text, source)
     mended, found = _split(translated, target)
     is_ka = target == "ja" and mended.endswith(_KA)
-    wanted = _read(body, given, source)
+    wanted = _read_mark(body, given, source)
     if wanted is Mark.STOP and source == "ja" and body.endswith(_KA):
         return translated  # it may be a question
-    if not _is_lost(wanted, _read(mended, found, target), is_ka=is_ka):
+    if not _is_lost(wanted, _read_mark(mended, found, target), is_ka=is_ka):
         return translated
     if found:
         mended = _close(mended, found, target)
@@ -178,7 +178,7 @@ def _is_mark(character: str, language: str) -> bool:
     return character in _PLAIN and (is_greek or character not in _GREEK_QUESTIONS)
 
 
-def _read(body: str, marks: str, language: str) -> Mark:
+def _read_mark(body: str, marks: str, language: str) -> Mark:
     if not body:
         return Mark.OTHER
     if not marks:

@@ -117,25 +117,27 @@ class Terms:
         for number, first in _take_breaks(self.automaton.repeated, pause):
             self._add(number, first)
 
-    def _read(self, number: int) -> Entry:
+    def _read_entry(self, number: int) -> Entry:
         start, end = self._ends[number : number + 2]
         source, _, target = self._content[start:end].decode().partition("\t")
         return source, target
 
     def _add(self, number: int, first: int) -> None:
         """An abbreviation makes way for an entry that other capitals fit as well."""
-        known, (source, _) = self._instead.get(first, first), self._read(number)
-        if not _is_abbreviation(source) and _is_abbreviation(self._read(known)[0]):
+        known, (source, _) = self._instead.get(first, first), self._read_entry(number)
+        if not _is_abbreviation(source) and _is_abbreviation(
+            self._read_entry(known)[0]
+        ):
             self._instead[first], number = number, known
-        self._others.setdefault((first, _level(self._read(number)[0])), number)
+        self._others.setdefault((first, _level(self._read_entry(number)[0])), number)
 
     def choose(self, found: str, number: int) -> _Chosen | None:
         """The translation of what was found; None if it only resembles an abbreviation."""
         level = _level(found)
-        source, target = self._read(self._instead.get(number, number))
+        source, target = self._read_entry(self._instead.get(number, number))
         is_same = _level(source) == level
         if not is_same and (number, level) in self._others:
-            source, target = self._read(self._others[number, level])
+            source, target = self._read_entry(self._others[number, level])
             is_same = True
         if source == target and (is_same or not _is_abbreviation(source)):
             return _Chosen(is_same, found, Role.WORD)

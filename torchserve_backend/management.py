@@ -76,7 +76,7 @@ class Management:
         response = self._send("GET", f"/models/{name}")
         if response.status_code == requests.codes.not_found:
             return None
-        model = self._check(response)[0]
+        model = self._check_response(response)[0]
         return Registered(
             name=name,
             version=model["modelVersion"],
@@ -103,7 +103,7 @@ class Management:
             synchronous="false",
         )
         if response.status_code != requests.codes.conflict:
-            self._check(response)
+            self._check_response(response)
 
     def scale(self, name: str, workers: int, *, wait: bool = False) -> None:
         """Sets the number of workers."""
@@ -120,7 +120,7 @@ class Management:
         self._call("DELETE", f"/models/{name}/{version}")
 
     def _call(self, method: str, path: str, **params: Any) -> Any:
-        return self._check(self._send(method, path, **params))
+        return self._check_response(self._send(method, path, **params))
 
     def _send(self, method: str, path: str, **params: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {read_key(self._key_file, 'management')}"}
@@ -137,7 +137,7 @@ class Management:
                 f"{self._url} does not answer: {type(error).__name__}"
             ) from error
 
-    def _check(self, response: requests.Response) -> Any:
+    def _check_response(self, response: requests.Response) -> Any:
         try:
             content = response.json()
             if response.ok:

@@ -234,9 +234,9 @@ class Generator:
             pause_s = max(0.0, min(_LOOK_S, self._find_due() - self._now()))
             for fd, events in self._epoll.poll(pause_s):
                 if events & select.EPOLLOUT:
-                    self._write(self._open[fd])
+                    self._write_request(self._open[fd])
                 if events & ~select.EPOLLOUT and fd in self._open:
-                    self._read(self._open[fd])
+                    self._read_reply(self._open[fd])
             self._end_overdue()
             if self._now() - looked_s >= _LOOK_S:
                 looked_s = self._now()
@@ -255,15 +255,17 @@ class Generator:
         for _ in range(_BURST):
             if self._find_due() > self._now():
                 return
-            self._ask(heapq.heappop(self._due))
+            self._ask_planned(heapq.heappop(self._due))
 
-    def _ask(self, planned_s: float) -> None:
+    def _ask_planned(self, planned_s: float) -> None:
         number, self._number = self._number, self._number + 1
         try:
             connection = self._idle.pop() if self._idle else self._connect(number)
         except OSError as error:
             late_s = self._now() - planned_s
-            self._tell(LoadReply(number, _name(error), self._now(), late_s, late_s))
+            self._tell_reply(
+                LoadReply(number, _name(error), self._now(), late_s, late_s)
+            )
             return
         connection.number = number
         connection.planned_s = planned_s
@@ -271,7 +273,7 @@ class Generator:
         connection.received = b""
         self._waiting[connection.socket.fileno()] = connection
         connection.sent_s = self._now()
-        self._write(connection)
+        self._write_request(connection)
 
     def _connect(self, number: int) -> _Connection:
         opened = TimedSocket()
@@ -290,7 +292,7 @@ class Generator:
         self._epoll.register(opened.fileno(), select.EPOLLIN)
         return connection
 
-    def _write(self, connection: _Connection) -> None:
+    def _write_request(self, connection: _Connection) -> None:
         """Send what the socket takes now, and the rest later, from when its answer counts."""
         began_s = self._now()
         try:
@@ -300,7 +302,7 @@ class Generator:
             sent = 0
         except OSError as error:
             # The server takes no more; it may have answered before.
-            self._read(connection, _name(error))
+            self._read_reply(connection, _name(error))
             return
         connection.unsent = connection.unsent[sent:]
         if bool(connection.unsent) != connection.is_blocked:
@@ -308,7 +310,7 @@ class Generator:
             events = select.EPOLLOUT if connection.is_blocked else 0
             self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | events)
 
-    def _read(self, connection: _Connection, fault: str = RESET) -> None:
+    def _read_reply(self, connection: _Connection, fault: str = RESET) -> None:
         """Reads an answer, perhaps before all has been sent, or ends with the fault."""
         try:
             count = connection.socket.recv_into(self._buffer)
@@ -337,9 +339,11 @@ class Generator:
             ended_s = arrived_s if status.isdecimal() else self._now()
             late_s = ended_s - connection.planned_s
             lag_s = connection.sent_s - connection.planned_s
-            self._tell(LoadReply(connection.number, status, ended_s, late_s, lag_s))
+            self._tell_reply(
+                LoadReply(connection.number, status, ended_s, late_s, lag_s)
+            )
 
-    def _tell(self, reply: LoadReply) -> None:
+    def _tell_reply(self, reply: LoadReply) -> None:
         again_s = self._keep(reply)
         if isinstance(again_s, float):
             heapq.heappush(self._due, again_s)
@@ -351,7 +355,7 @@ class Generator:
             if oldest.sent_s > last_s:
                 return
             # Its answer may have come since the last look.
-            self._read(oldest)
+            self._read_reply(oldest)
             if self._waiting.get(oldest.socket.fileno()) is oldest:
                 self._finish(oldest, TIMEOUT)
 

@@ -41,7 +41,7 @@ class Host:
 
     def processes(self) -> list[psutil.Process]:
         """The processes on the host, orphans included."""
-        numbers = map(int, _run("ip", "netns", "pids", self.name).split())
+        numbers = map(int, _run_ip("ip", "netns", "pids", self.name).split())
         return [psutil.Process(pid) for pid in numbers if psutil.pid_exists(pid)]
 
     def kill(self) -> None:
@@ -53,11 +53,11 @@ class Host:
 
     def cut(self) -> None:
         """Pulls its cable out: what is sent to it, or by it, vanishes without a word."""
-        _run("ip", "link", "set", self.name, "nomaster")
+        _run_ip("ip", "link", "set", self.name, "nomaster")
 
     def mend(self) -> None:
         """Plugs the cable in again."""
-        _run("ip", "link", "set", self.name, "master", self.bridge)
+        _run_ip("ip", "link", "set", self.name, "master", self.bridge)
 
 
 def find_obstacle() -> str | None:
@@ -70,7 +70,7 @@ def find_obstacle() -> str | None:
     done = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
     if done.returncode != 0:
         return f"this kernel allows no network namespaces: {done.stderr.strip()}"
-    _run("ip", "netns", "del", probe)
+    _run_ip("ip", "netns", "del", probe)
     return None
 
 
@@ -96,8 +96,8 @@ def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
     )
     try:
         address = f"{_PREFIX}.{number}.{_OURS}"
-        _run("ip", "address", "add", f"{address}/24", "dev", f"bg{number}")
-        _run("ip", "link", "set", f"bg{number}", "up")
+        _run_ip("ip", "address", "add", f"{address}/24", "dev", f"bg{number}")
+        _run_ip("ip", "link", "set", f"bg{number}", "up")
         for host in hosts:
             _add(host)
         yield hosts
@@ -118,29 +118,29 @@ def _add_bridge() -> int:
 
 def _add(host: Host) -> None:
     """The namespace, and a cable from it to the bridge that has the same name."""
-    _run("ip", "netns", "add", host.name)
+    _run_ip("ip", "netns", "add", host.name)
     ends = ("type", "veth", "peer", "name", "eth0", "netns", host.name)
-    _run("ip", "link", "add", host.name, *ends)
-    _run("ip", "link", "set", host.name, "master", host.bridge, "up")
+    _run_ip("ip", "link", "add", host.name, *ends)
+    _run_ip("ip", "link", "set", host.name, "master", host.bridge, "up")
     inside = ("ip", "-netns", host.name)
-    _run(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
+    _run_ip(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
     for device in ("lo", "eth0"):
-        _run(*inside, "link", "set", device, "up")
+        _run_ip(*inside, "link", "set", device, "up")
 
 
 def _remove(hosts: Sequence[Host]) -> None:
     """Removes what there is of them: a network may have failed half-way."""
-    known = _run("ip", "netns", "list").split()
+    known = _run_ip("ip", "netns", "list").split()
     for host in hosts:
         if host.name in known:
             host.kill()
-            _run("ip", "netns", "del", host.name)
+            _run_ip("ip", "netns", "del", host.name)
     # A namespace takes its cable along, but later.
     for name in (hosts[0].bridge, *(host.name for host in hosts)):
         subprocess.run(["ip", "link", "del", name], capture_output=True)
 
 
-def _run(*command: str) -> str:
+def _run_ip(*command: str) -> str:
     return running.run_command(command, _LIMIT_S)
 
 

@@ -87,7 +87,7 @@ class _Bench:
 
     def measure_ways(self) -> Iterator[ClusterLoad]:
         """Through a gateway that has the model itself, and one before the cluster."""
-        map_path = self._write("ways", batch_ms=_BATCH_MS, replicas=1)
+        map_path = self._write_config("ways", batch_ms=_BATCH_MS, replicas=1)
         with running.start_embedded(self.folder / "embedded", map_path) as gateway:
             yield self._measure("embedded", gateway, f"{gateway.url}/metrics")
         with (
@@ -101,7 +101,7 @@ class _Bench:
     def measure_machines(self) -> Iterator[ClusterLoad]:
         """One replica per machine, and as many clients for each."""
         maps = [
-            self._write(
+            self._write_config(
                 f"machines-{count}",
                 batch_ms=_SLEEP_MS,
                 replicas=count,
@@ -127,7 +127,7 @@ class _Bench:
 
     def measure_faults(self, absent_s: float) -> Iterator[FaultOutcome]:
         """One after the other on one cluster, whose model has three replicas."""
-        map_path = self._write(
+        map_path = self._write_config(
             "faults", batch_ms=_BATCH_MS, replicas=3, max_replicas_per_machine=2
         )
         # The head is lost first, on which Ray may place a lost replica.
@@ -167,7 +167,7 @@ class _Bench:
         counted = load.describe_workers(before, load.read_counters(page))
         return ClusterLoad(name, figures, counted.batch_fill)
 
-    def _write(self, name: str, *, batch_ms: int, **settings: object) -> Path:
+    def _write_config(self, name: str, *, batch_ms: int, **settings: object) -> Path:
         model = write_model(self.folder / f"model-{batch_ms}", batch_ms=batch_ms)
         path = self.folder / f"{name}.json"
         return write_map(path, {_LANGUAGE: "cpu"}, model=str(model), **settings)

@@ -103,7 +103,7 @@ def compare_with_lists(
 
     def send_list(texts: Sequence[str]) -> None:
         body = {"src_lang": _SOURCE, "tgt_lang": _TARGET, "src_text": texts}
-        _ask("POST", url, json=body)
+        _ask_json("POST", url, json=body)
 
     def send_lists(lines: Sequence[str]) -> None:
         starts = range(0, len(lines), _LIST_TEXTS)
@@ -144,7 +144,7 @@ def measure_fairness(
         with _upload(running.url, content) as job:
             _wait(job, _BEGIN_S, lambda progress: bool(progress["texts_done"]))
             figures = load.measure_closed(asked, clients=1, seconds=seconds)
-            progress = _ask("GET", job)
+            progress = _ask_json("GET", job)
         done.append(f"{progress['texts_done']} of {progress['texts']}")
         return figures
 
@@ -156,7 +156,7 @@ def measure_fairness(
     return replace(found, remarks=[f"texts done: {', '.join(done)}", *found.remarks])
 
 
-def _ask(method: str, url: str, **content: Any) -> Any:
+def _ask_json(method: str, url: str, **content: Any) -> Any:
     """The answer's JSON. Raises StackError for a refusal."""
     answered = requests.request(method, url, timeout=_TIMEOUT_S, **content)
     if not answered.ok:
@@ -170,19 +170,19 @@ def _upload(url: str, content: str) -> Iterator[str]:
     StackError."""
     fields = {"src_lang": _SOURCE, "tgt_lang": _TARGET}
     files = {"file": ("document.txt", content.encode())}
-    job = _ask("POST", f"{url}/documents", data=fields, files=files)
+    job = _ask_json("POST", f"{url}/documents", data=fields, files=files)
     address = f"{url}/documents/{job['id']}"
     try:
         yield address
     finally:
-        _ask("DELETE", address)
+        _ask_json("DELETE", address)
 
 
 def _wait(url: str, limit_s: float, is_enough: Callable[[Any], bool]) -> None:
     """Wait until a document is done or has got far enough. Raises StackError if it fails,
     and after the limit."""
     give_up_at = time.monotonic() + limit_s
-    while (job := _ask("GET", url))["status"] != "done" and not is_enough(job):
+    while (job := _ask_json("GET", url))["status"] != "done" and not is_enough(job):
         if job["status"] == "failed" or time.monotonic() >= give_up_at:
             raise StackError(f"{url} is {job['status']} after {limit_s:g} s at most.")
         time.sleep(_PAUSE_S)

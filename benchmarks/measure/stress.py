@@ -158,20 +158,20 @@ class Bench:
         """The peak, then the multiples of `capacity` or of that peak, and the peak again,
         because a machine's speed varies. Shares are relative to the mean of both peaks, or to
         the best load if that is more. Raises ValueError if nothing is answered in time."""
-        self._ask(CLOSED, max(self.clients))
+        self._ask_load(CLOSED, max(self.clients))
         probes = [generator.ask_once(self.target) for _ in range(_PROBES)]
         times_s = (probe.latency_s for probe in probes if probe.is_good)
         self._idle_s = min(times_s, default=math.inf)
-        peaks = [(self._ask(CLOSED, number), number) for number in self.clients]
+        peaks = [(self._ask_load(CLOSED, number), number) for number in self.clients]
         first, clients = max(peaks, key=lambda peak: peak[0].good_per_s)
         capacity = capacity or first.good_per_s
         if not capacity:
             raise ValueError(f"no request is answered within {self.limit_ms} ms")
         steps = [
-            replace(self._ask(OPEN, times * capacity), times=times)
+            replace(self._ask_load(OPEN, times * capacity), times=times)
             for times in self.loads
         ]
-        last = self._ask(CLOSED, clients)
+        last = self._ask_load(CLOSED, clients)
         mean = (first.good_per_s + last.good_per_s) / 2
         peak = max([mean, *(step.good_per_s for step in steps)])
 
@@ -181,7 +181,7 @@ class Bench:
 
         return [first, last, *map(compare, steps)]
 
-    def _ask(self, loop: str, level: float) -> LoadStep:
+    def _ask_load(self, loop: str, level: float) -> LoadStep:
         """A load of clients that wait for their answers, or that come by themselves."""
         manner = generator.ask_within(self.limit_ms, addresses=_ADDRESSES)
         seconds = self.seconds if loop == OPEN else self.peak_s

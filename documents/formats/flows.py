@@ -117,11 +117,11 @@ class TextFlow:
                 yield child
                 parts.clear()
             else:
-                parts += self._read(child, kind)
+                parts += self._read_child(child, kind)
             parts.append(child.tail or "")
         yield join(parts, _tidy)
 
-    def _read(self, child: Element, kind: ElementKind) -> list[Part]:
+    def _read_child(self, child: Element, kind: ElementKind) -> list[Part]:
         if kind.role is ElementRole.ATOM:
             return [Atom(((child, None),))]
         if kind.role not in (ElementRole.SPAN, ElementRole.CLEAR):

@@ -185,7 +185,7 @@ def _read_entries(content: str) -> Iterator[_Entry]:
             raise DamagedDocument(f"Line {number:,} is no line of a catalog of gettext")
         starts = found is not None and found[1] in ("msgid", "msgctxt")
         if entry.translations and (is_note or starts):
-            yield _check(entry, number)
+            yield _check_entry(entry, number)
             entry = _Entry()
         if is_note:
             last = None
@@ -199,10 +199,10 @@ def _read_entries(content: str) -> Iterator[_Entry]:
             last.parts.append(found[2])
             last.end = line.start() + len(raw)
     if entry.fields:
-        yield _check(entry, content.count("\n") + 1)
+        yield _check_entry(entry, content.count("\n") + 1)
 
 
-def _check(entry: _Entry, number: int) -> _Entry:
+def _check_entry(entry: _Entry, number: int) -> _Entry:
     """An entry with its texts unescaped."""
     if "msgid" not in entry.fields or not entry.translations:
         raise _refuse(number)
@@ -248,7 +248,7 @@ class _Writer:
                 first, last, _ = self.entry.flags
                 yield Edit(first, last, (), self._write_flags)
             yield Edit(
-                *(start, end, texts, self._write),
+                *(start, end, texts, self._write_entry),
                 is_in_place=False,
                 is_done=self._is_done,
             )
@@ -272,7 +272,7 @@ class _Writer:
         others = ", ".join(flag for flag in flags if flag != "fuzzy")
         return f"#, {others}{self.line_end}" if others else ""
 
-    def _write(self, new: Sequence[str], language: str) -> str:
+    def _write_entry(self, new: Sequence[str], language: str) -> str:
         old = self.entry.translations
         fields = self.entry.fields
         written = [_surround(fields["msgid"].text, new[0])]

@@ -121,7 +121,7 @@ class Package:
             raise DamagedDocument(f"{member.filename} is not where the list says")
         name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)[-2:]
         self.file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
-        copied = _describe(member)
+        copied = _describe_member(member)
         # zipfile can only compress again: this is what its `writestr` does to the file.
         out = target.fp
         assert out is not None
@@ -139,7 +139,7 @@ class Package:
         target.NameToInfo[copied.filename] = copied
 
 
-def _describe(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
+def _describe_member(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
     """The same member without extra fields, and with its sizes before its content."""
     described = copy(member)
     described.extra, described.flag_bits = b"", 0
@@ -292,14 +292,14 @@ def make_package_format(suffix: str, media_type: str, plan: Plan) -> Format:
             with zipfile.ZipFile(target, "x") as out:
                 undo.callback(target.unlink)
                 translate = partial(_translate, translations, context.target)
-                _write(package, out, vocabularies, translate)
+                _write_package(package, out, vocabularies, translate)
             check_none_left(translations)
             undo.pop_all()
 
     return Format((suffix,), media_type, "xml", read, write)
 
 
-def _write(
+def _write_package(
     package: Package,
     out: zipfile.ZipFile,
     vocabularies: Mapping[str, ElementNames],
@@ -313,7 +313,7 @@ def _write(
         if vocabulary is None:
             package.copy(member, out)
             continue
-        described = _describe(member)
+        described = _describe_member(member)
         with out.open(described, "w") as part:
             for piece in package.split(member.filename, vocabulary):
                 left -= part.write(translate(vocabulary, piece))

@@ -190,11 +190,11 @@ class _Reader:
 def find_edits(content: str) -> Iterator[Edit]:
     """The edits of a file, in order. Raises DamagedDocument where it is no XLIFF, and
     RefusedContent for entities and for elements nested too deep."""
-    _check(content)
+    _check_content(content)
     return _Reader(content).find_edits()
 
 
-def _check(content: str) -> None:
+def _check_content(content: str) -> None:
     """The bounds of all XML. The content is UTF-8 here, whatever its declaration says."""
     data = _DECLARED.sub("", content).encode("utf-8", "surrogateescape")
     for _ in split(BytesIO(data), _NO_BLOCKS, "The file"):

@@ -137,7 +137,7 @@ class Limiter:
         """Counts a request. Returns the seconds for which it must be held: then it is its
         turn. Raises RateLimited if they are too many, and KeysUnavailable."""
         bucket = find_bucket(key.grant)
-        wait_s = self._take(key, bucket, 1) if bucket else 0.0
+        wait_s = self._take_tokens(key, bucket, 1) if bucket else 0.0
         if bucket and wait_s > min(patience_s, HELD_S):
             if wait_s <= HELD_S:
                 self.give_back(key)
@@ -150,14 +150,14 @@ class Limiter:
         bucket = find_bucket(key.grant)
         if bucket:
             with suppress(KeysUnavailable):
-                self._take(key, bucket, -1)
+                self._take_tokens(key, bucket, -1)
 
     def close(self) -> None:
         """Closes the connections to Redis."""
         if self._remote:
             self._remote.close()
 
-    def _take(self, key: ApiKey, bucket: TokenBucket, tokens: int) -> float:
+    def _take_tokens(self, key: ApiKey, bucket: TokenBucket, tokens: int) -> float:
         """Take tokens and return the seconds until they are there."""
         if self._remote and self._breaker.let_in():
             try:

@@ -116,7 +116,7 @@ class UsageLedger:
         count = self._elsewhere.get((key.id, month), 0)
         values = self._accounts.get(int(key.id, 16))
         if values:
-            account = _find(values, month)
+            account = _find_month(values, month)
             count += account[_COUNTED] if account[_MONTH] == month else 0
         return Usage(count, key.grant.characters_per_month)
 
@@ -143,7 +143,7 @@ class UsageLedger:
         """Says that the database has these."""
         for count in counts:
             values = self._accounts.get(int(count.key_id, 16))
-            account = _find(values, count.month) if values else None
+            account = _find_month(values, count.month) if values else None
             if account and account[_MONTH] == count.month:
                 account[_SAVED] = max(account[_SAVED], count.characters)
 
@@ -163,7 +163,7 @@ class UsageLedger:
         reserved is added up again by the next one."""
         while self._ended:
             charge, is_done = self._ended[0]
-            account = _find(self._accounts.find(charge.account), charge.month)
+            account = _find_month(self._accounts.find(charge.account), charge.month)
             if account[_MONTH] == charge.month:
                 account[_COUNTED] += charge.characters if is_done else 0
                 account[_RESERVED] -= charge.characters
@@ -172,7 +172,7 @@ class UsageLedger:
 
     def _turn_to(self, charge: _Charge) -> memoryview:
         """The month of an account, which was the last month but one."""
-        account = _find(self._accounts.find(charge.account), charge.month)
+        account = _find_month(self._accounts.find(charge.account), charge.month)
         if account[_MONTH] != charge.month:
             for field in (_SAVED, _COUNTED, _RESERVED):
                 account[field] = 0
@@ -187,7 +187,7 @@ class UsageLedger:
             return
         for row_id in self._accounts.read_ids():
             for month in range(_MONTHS):
-                _find(self._accounts.find(row_id), month)[_RESERVED] = 0
+                _find_month(self._accounts.find(row_id), month)[_RESERVED] = 0
         for path in locks.keys() - dead.keys():
             self._add_reserved(SharedTable(path, _MONTHS))
         for path, lock in dead.items():
@@ -198,10 +198,10 @@ class UsageLedger:
         for month in range(_MONTHS):
             reserved = zip(other.read_ids(), other.read_column(month), strict=False)
             for row_id, characters in reserved:
-                _find(self._accounts.find(row_id), month)[_RESERVED] += characters
+                _find_month(self._accounts.find(row_id), month)[_RESERVED] += characters
 
 
-def _find(values: memoryview, month: int) -> memoryview:
+def _find_month(values: memoryview, month: int) -> memoryview:
     """A month of an account."""
     first = month % _MONTHS * _FIELDS
     return values[first : first + _FIELDS]

@@ -124,7 +124,7 @@ class Ticket:
             self._dispatcher.wait(pending)
         finally:
             self._waiting.discard(pending)
-        return self._ask(row, pending)
+        return self._ask_backend(row, pending)
 
     def leave(self) -> None:
         """Drops all rows, because nobody waits for the answer any more."""
@@ -139,7 +139,7 @@ class Ticket:
         """Withdraws all rows that were announced and will not come."""
         self._dispatcher.withdraw(self._queue, *self._take(self._cost, self._rows))
 
-    def _ask(self, row: RowRequest, pending: PendingRow) -> dict[str, Any]:
+    def _ask_backend(self, row: RowRequest, pending: PendingRow) -> dict[str, Any]:
         counters = self._admission.counters
         number = counters.take_number()
         cancellation = row.cancellation

@@ -73,17 +73,17 @@ class AnnouncedWork:
     def count_turns(self, client: ClientQueue, cost: float) -> float:
         """The work that is done by the end of `cost` more for this client: until then every
         other client gets its share."""
-        own_cost, own_rows = self._find(client)
+        own_cost, own_rows = self._find_client(client)
         weights = self._weights + (0 if own_rows else client.weight)
         return (own_cost + cost) * weights / client.weight
 
-    def _find(self, client: ClientQueue) -> tuple[float, int]:
+    def _find_client(self, client: ClientQueue) -> tuple[float, int]:
         return self._clients.get(client, (0.0, 0))
 
     def _count(self, client: ClientQueue, cost: float, rows: int) -> tuple[float, int]:
         self.cost += cost
         self.rows += rows
-        own_cost, own_rows = self._find(client)
+        own_cost, own_rows = self._find_client(client)
         own = self._clients[client] = own_cost + cost, own_rows + rows
         return own
 
@@ -174,7 +174,7 @@ class LoopQueue:
         slices = list(_cut(texts, weigh))
         left, cost = len(slices), sum(part.cost for part in slices)
         client = ClientQueue(caller.address, caller.is_bulk or left > _FEW_SLICES)
-        self._check(client, cost, caller)
+        self._check_turns(client, cost, caller)
         self._announced.add(client, cost, left)
         try:
             for part in slices:
@@ -185,7 +185,7 @@ class LoopQueue:
         finally:
             self._announced.remove(client, cost, left)
 
-    def _check(self, client: ClientQueue, cost: int, caller: Call) -> None:
+    def _check_turns(self, client: ClientQueue, cost: int, caller: Call) -> None:
         """Raise Overloaded if other clients' turns and the caller's own take too long."""
         if not self._announced.rows:
             return
@@ -203,7 +203,7 @@ class LoopQueue:
         caller.check("the texts were read")
         if not self._is_running:
             self._is_running = True
-            gevent.spawn(self._run)
+            gevent.spawn(self._run_slices)
             return
         self._queue.push(client, part.cost, part)
         try:
@@ -213,7 +213,7 @@ class LoopQueue:
             part.is_given_up = True
             raise
 
-    def _run(self) -> None:
+    def _run_slices(self) -> None:
         """Has everybody else run between two slices, until no slice waits."""
         let_others_run()
         while self._queue:

@@ -97,13 +97,13 @@ class ModelCounters:
     def __init__(self, memory: mmap.mmap, place: int) -> None:
         self._memory = memoryview(memory).cast("d")
         self._place, self._own = place, 1 + place * _WIDTH
-        self._write(0.0, ModelLoad())
+        self._write_load(0.0, ModelLoad())
 
     def publish(self, load: ModelLoad) -> None:
         """Publish this process's work."""
         # A reader between these two writes must not find a row without its time.
         self._memory[self._own + _WIDTH - 1] = load.heard_at
-        self._write(time.monotonic(), load)
+        self._write_load(time.monotonic(), load)
 
     def read(self) -> tuple[ModelLoad, int]:
         """The work of all processes together, and the number of processes with waiting rows."""
@@ -124,7 +124,7 @@ class ModelCounters:
         total = ModelLoad._make([*map(sum, counts), max(heard_at)])
         return total, sum(load.waiting_rows > 0 for load in loads)
 
-    def _write(self, when: float, load: ModelLoad) -> None:
+    def _write_load(self, when: float, load: ModelLoad) -> None:
         _PLACE.pack_into(self._memory, self._own * _NUMBER_BYTES, when, *load)
         # Another process, at a lower place, may have overwritten the number.
         if self._memory[0] <= self._place:

@@ -319,7 +319,7 @@ def _make_documents(services: Services) -> Blueprint:
     @Operation("How far a document is", TRANSLATION, (key,), refusals=FINDING)
     def status(document_id: str) -> Progress:
         document = find(document_id)
-        return _describe(document, documents.read_state(document))
+        return _describe_progress(document, documents.read_state(document))
 
     @blueprint.route("/document/<document_id>/result", methods=["GET", "POST"])
     @Operation(
@@ -371,7 +371,7 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
     if given.tag_handling == "xml" and given.tag_handling_version == "v2":
         _check_xml(texts)
     answers = service.translate(wanted, request.open_call(wanted.model_target))
-    translations = [_write(answer, wanted) for answer in answers]
+    translations = [_write_translation(answer, wanted) for answer in answers]
     if given.model_type:
         for translation in translations:
             translation["model_type_used"] = given.model_type.removeprefix("prefer_")
@@ -425,7 +425,9 @@ def _check_xml(texts: tuple[str, ...]) -> None:
             raise refuse(message, f"text[{number}]: {error}") from error
 
 
-def _write(answer: TranslatedText, wanted: TranslationRequest) -> Translation:
+def _write_translation(
+    answer: TranslatedText, wanted: TranslationRequest
+) -> Translation:
     source = wanted.source
     if source is None:
         source = name_source(answer.guess, other=wanted.model_target).language
@@ -479,7 +481,7 @@ def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
     return DocumentRequest(source, target, given.glossary_id or None)
 
 
-def _describe(document: DocumentFolder, state: State) -> Progress:
+def _describe_progress(document: DocumentFolder, state: State) -> Progress:
     answer: Progress = {
         "document_id": document.order.id,
         "status": "error" if state.status == "failed" else state.status,

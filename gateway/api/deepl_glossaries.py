@@ -120,7 +120,7 @@ def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
     @blueprint.post("/v2/glossaries")
     @describe("Makes a glossary", bodies=(_describe_body(service),), status=201)
     def create_2() -> MonolingualInfo:
-        content = _read(service, GlossaryFields)
+        content = _read_glossary(service, GlossaryFields)
         return _show_2(store(glossaries, content, "/v2/glossaries"))
 
     @blueprint.get("/v2/glossaries")
@@ -156,7 +156,7 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
         "Makes a glossary", bodies=(BodySchema(MultilingualFields, _MEDIA),), status=201
     )
     def create_3() -> MultilingualInfo:
-        content = _read(service, MultilingualFields)
+        content = _read_glossary(service, MultilingualFields)
         return _show_3(store(glossaries, content, "/v3/glossaries"))
 
     @blueprint.get("/v3/glossaries")
@@ -178,7 +178,7 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     @blueprint.patch("/v3/glossaries/<glossary_id>")
     @describe("Renames it, adds entries", bodies=(BodySchema(ChangeFields, _MEDIA),))
     def change_3(glossary_id: str) -> MultilingualInfo:
-        content = _read(service, ChangeFields)
+        content = _read_glossary(service, ChangeFields)
         changed = glossaries.change(
             request.owner,
             glossary_id,
@@ -195,7 +195,7 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
     @blueprint.put("/v3/glossaries/<glossary_id>/dictionaries")
     @describe("Replaces a dictionary", bodies=(BodySchema(DictionaryFields, _MEDIA),))
     def replace_3(glossary_id: str) -> DictionaryInfo:
-        (draft,) = _read(service, DictionaryFields).drafts
+        (draft,) = _read_glossary(service, DictionaryFields).drafts
         changed = glossaries.change(request.owner, glossary_id, drafts=[draft])
         found = changed.find(draft.source, draft.target)
         return _show_dictionary(found or changed.dictionaries[0])
@@ -222,7 +222,9 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
         return write_nothing()
 
 
-def _read(service: TranslationService, schema: type[BaseModel]) -> GlossaryContent:
+def _read_glossary(
+    service: TranslationService, schema: type[BaseModel]
+) -> GlossaryContent:
     """Read the current request. Raises MalformedRequest, also for languages that are not
     served, and for two dictionaries of one pair."""
     content = read_upload(service.glossaries, schema.__name__, _translate)

@@ -107,7 +107,7 @@ def _make_upload(services: Services) -> Blueprint:
 
         document = services.documents.receive(services.access.find_owner, check)
         noted = {"warnings": warnings} if warnings else {}
-        response = jsonify(_describe(document, State()) | noted)
+        response = jsonify(_describe_status(document, State()) | noted)
         response.status_code = 202
         response.headers["Location"] = url_for(
             "documents.status", document_id=document.order.id
@@ -137,13 +137,13 @@ def _make_rest(services: Services) -> Blueprint:
         given = parse_parameters(PageParameters, request.args)
         page = given["after"], int(given["limit"])
         found, rest = documents.list_page(access.find_owner({}), *page)
-        return {"documents": [_describe(*each) for each in found], "next": rest}
+        return {"documents": [_describe_status(*each) for each in found], "next": rest}
 
     @blueprint.get("/documents/<document_id>")
     @Operation("How far a document is", TRANSLATION, refusals=FINDING)
     def status(document_id: str) -> DocumentStatus:
         document = find(document_id)
-        return _describe(document, documents.read_state(document))
+        return _describe_status(document, documents.read_state(document))
 
     @blueprint.get("/documents/<document_id>/result")
     @Operation(
@@ -192,7 +192,7 @@ def name_result(document: DocumentFolder) -> str:
     return f"{stem}.{document.order.tgt_lang}.{ending}"
 
 
-def _describe(document: DocumentFolder, state: State) -> DocumentStatus:
+def _describe_status(document: DocumentFolder, state: State) -> DocumentStatus:
     order, expires_at = document.order, state.expires_at
     status: DocumentStatus = {
         "id": order.id,

@@ -193,10 +193,10 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
         splitting="sentences" if is_html else "lines",
     )
     answers = service.translate(wanted, request.open_call(wanted.model_target))
-    return [_write(answer) for answer in answers]
+    return [_write_translation(answer) for answer in answers]
 
 
-def _write(answer: TranslatedText) -> Translation:
+def _write_translation(answer: TranslatedText) -> Translation:
     translation: Translation = {"translatedText": answer.renderings[0].text}
     if answer.guess:
         translation["detectedSourceLanguage"] = answer.guess.language

@@ -256,11 +256,11 @@ class _Page:
             "alternatives": self._service.bounds.max_alternatives,
             "texts": self._service.bounds.max_texts,
         }
-        self._write_empty = lru_cache(_EMPTY_PAGES)(self._write)
+        self._write_empty = lru_cache(_EMPTY_PAGES)(self._write_page)
 
     def answer(self) -> Response:
         """The page for the current request. Raises what a translation raises."""
-        shown = self._read()
+        shown = self._read_form()
         if shown.text.strip() and not shown.needs_key:
             shown = replace(shown, answer=self._translate(shown))
         return self._send(shown)
@@ -268,7 +268,7 @@ class _Page:
     def show_problem(self, problem: Problem) -> Response:
         """The page that says what is wrong."""
         try:
-            shown = self._read()
+            shown = self._read_form()
         except Problem:  # its fields are what is wrong
             shown = Shown()
         response = self._send(replace(shown, problem=problem.detail))
@@ -276,7 +276,7 @@ class _Page:
         response.headers.extend(problem.headers)
         return response
 
-    def _read(self) -> Shown:
+    def _read_form(self) -> Shown:
         given = parse_parameters(PageFields, read_fields(request))
         # The browser's language, else the map's first.
         first = next(iter(self._languages), "")
@@ -304,7 +304,7 @@ class _Page:
         known = read_assets().words
         language = next((found for found in wanted if found in known), "en")
         is_empty = not (shown.text or shown.problem)
-        write = self._write_empty if is_empty else self._write
+        write = self._write_empty if is_empty else self._write_page
         content = write(shown, language)
         response = _send(
             content,
@@ -317,7 +317,7 @@ class _Page:
         response.vary.update(["Accept", "Accept-Language"])
         return response
 
-    def _write(self, shown: Shown, language: str) -> bytes:
+    def _write_page(self, shown: Shown, language: str) -> bytes:
         assets = read_assets()
         context: dict[str, Any] = {
             "shown": shown,

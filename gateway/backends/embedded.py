@@ -83,7 +83,7 @@ class EmbeddedBackend:
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
         try:
-            answer = self._ask(model, row, deadline)
+            answer = self._ask_model(model, row, deadline)
         except QueueFull as error:
             raise Overloaded(f"The queue for {model} is full.") from error
         except ModelLoadError as error:
@@ -121,7 +121,7 @@ class EmbeddedBackend:
         for name in counts.keys() & self._gauges.keys():
             self._gauges[name].labels(model).inc(counts[name])
 
-    def _ask(self, model: str, row: RowRequest, deadline: float) -> Result:
+    def _ask_model(self, model: str, row: RowRequest, deadline: float) -> Result:
         sent_at = time.monotonic()
         future = self._served[model].batcher.submit(
             base.Row(row.body, row.parameters, deadline, sent_at)
@@ -143,7 +143,7 @@ class _Served:
     ) -> None:
         self.handlers: Future[list[TaskHandler[Any]]] = Future()
         self.batcher: MicroBatcher[base.Row, Result] = MicroBatcher(
-            *(partial(self._answer, number) for number in range(model.workers)),
+            *(partial(self._answer_rows, number) for number in range(model.workers)),
             batch_size=model.settings.batch_size,
             wait_s=model.settings.max_batch_delay / 1000,
             queue_size=model.settings.queue_size,
@@ -171,7 +171,7 @@ class _Served:
             is_ready, self._model.settings.batch_size, self.batcher.waiting
         )
 
-    def _answer(self, number: int, rows: Sequence[base.Row]) -> list[Result]:
+    def _answer_rows(self, number: int, rows: Sequence[base.Row]) -> list[Result]:
         """Waits while the handlers are loaded."""
         outcome = self.handlers.result()[number].answer(rows)
         self._count(self._model.name, outcome.counts)

@@ -311,7 +311,9 @@ class RayBackend:
                 if fault:
                     address.channel.renew(_FRESH_S)
                 try:
-                    return _ask(address, replicas, row, deadline, is_last=left == 1)
+                    return _ask_replica(
+                        address, replicas, row, deadline, is_last=left == 1
+                    )
                 except (ConnectError, NotServed) as error:
                     fault = error
                 except ReadTimeout as error:  # after much time: there is one more try
@@ -334,7 +336,7 @@ class RayBackend:
         return self._replicas[model.name].capacity
 
 
-def _ask(
+def _ask_replica(
     address: Address,
     replicas: ModelReplicas,
     row: RowRequest,
@@ -359,7 +361,7 @@ def _ask(
             probe=replicas.make_probe(remaining_s),
         )
         replicas.count(reply.headers.get(rows.REPLICA.lower()))
-        answer = _read(model, reply)
+        answer = _read_reply(model, reply)
         replicas.hear()
     except ReadTimeout:
         replicas.timeout.learn(time.monotonic() - began)
@@ -370,7 +372,7 @@ def _ask(
     return answer
 
 
-def _read(model: str, reply: HttpReply) -> dict[str, Any] | RowProblem:
+def _read_reply(model: str, reply: HttpReply) -> dict[str, Any] | RowProblem:
     """The handler's answer to the row. Raises an error if the reply says nothing about it, or
     if the replica refuses for its own sake."""
     if not reply.is_problem:

@@ -54,7 +54,7 @@ class TorchServeBackend:
         self._management = management
         self._key_file = key_file
         self._key = ""
-        self._states = KeptStates(self._describe)
+        self._states = KeptStates(self._describe_models)
 
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
@@ -76,7 +76,7 @@ class TorchServeBackend:
         """As the map has it."""
         return Capacity(model.workers)
 
-    def _describe(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+    def _describe_models(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Asks no further once TorchServe has not answered: each time-out is seconds."""
         states: dict[str, ModelState | None] = dict.fromkeys(models)
         with suppress(ManagementError):
@@ -115,9 +115,9 @@ class TorchServeBackend:
             raise DeadlineExceeded("the model answered") from error
         except ConnectionClosed as error:
             raise WorkerDied from error
-        return self._read(model, reply)
+        return self._read_reply(model, reply)
 
-    def _read(self, model: str, reply: HttpReply) -> dict[str, Any]:
+    def _read_reply(self, model: str, reply: HttpReply) -> dict[str, Any]:
         if reply.status == HTTPStatus.OK:
             return reply.read_json()  # type: ignore[no-any-return]
         if reply.is_problem:

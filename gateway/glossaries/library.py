@@ -90,16 +90,16 @@ class Glossaries:
         self, owner: str, name: str, drafts: Sequence[DictionaryDraft]
     ) -> Glossary:
         """Raises TooManyGlossaries, BodyTooLarge, DiskFull and GlossariesUnavailable."""
-        return self._ask(lambda s: s.create(owner, name, drafts, self.limits))
+        return self._ask_thread(lambda s: s.create(owner, name, drafts, self.limits))
 
     def list_all(self, owner: str) -> list[Glossary]:
         """Raises GlossariesUnavailable."""
-        return self._ask(lambda storage: storage.list_all(owner))
+        return self._ask_thread(lambda storage: storage.list_all(owner))
 
     def find(self, owner: str, wanted: str) -> Glossary:
         """The glossary of an id, or else the only one of a name. Raises UnknownGlossary and
         GlossariesUnavailable."""
-        found = self._ask(lambda storage: storage.find(owner, wanted))
+        found = self._ask_thread(lambda storage: storage.find(owner, wanted))
         by_id = [glossary for glossary in found if glossary.id == wanted]
         if not found:
             raise UnknownGlossary(f"There is no glossary {wanted[:40]!r}.")
@@ -113,26 +113,28 @@ class Glossaries:
         """The entries of a pair of languages as TSV. Raises UnknownGlossary and
         GlossariesUnavailable."""
         found = glossary.find(*pair)
-        entries = self._ask(lambda s: s.read_entries(found.id)) if found else None
+        entries = (
+            self._ask_thread(lambda s: s.read_entries(found.id)) if found else None
+        )
         if entries is None:
             raise UnknownGlossary(NO_DICTIONARY.format(*pair))
         return entries
 
     def change(self, owner: str, glossary_id: str, **given: Any) -> Glossary:
         """Change a glossary in the storage. Also raises GlossariesUnavailable."""
-        return self._ask(
+        return self._ask_thread(
             lambda s: s.change(owner, glossary_id, limits=self.limits, **given)
         )
 
     def delete(self, owner: str, glossary_id: str) -> None:
         """Raises UnknownGlossary and GlossariesUnavailable."""
-        self._ask(lambda storage: storage.delete(owner, glossary_id))
+        self._ask_thread(lambda storage: storage.delete(owner, glossary_id))
 
     def delete_dictionary(
         self, owner: str, glossary_id: str, pair: Sequence[str]
     ) -> None:
         """Raises UnknownGlossary and GlossariesUnavailable."""
-        self._ask(lambda s: s.delete_dictionary(owner, glossary_id, pair))
+        self._ask_thread(lambda s: s.delete_dictionary(owner, glossary_id, pair))
 
     def choose(
         self, owner: str, wanted: Sequence[str], source: str | None, target: str
@@ -164,17 +166,19 @@ class Glossaries:
     def close(self) -> None:
         """Ends its threads, and closes the database."""
         if self._threads is not None:  # a pool that is idle counts as false
-            self._threads.apply(self._answer, (lambda storage: storage.close(),))
+            self._threads.apply(
+                self._answer_question, (lambda storage: storage.close(),)
+            )
             self._threads.kill()
 
-    def _ask(self, question: Callable[[GlossaryStorage], Found]) -> Found:
+    def _ask_thread(self, question: Callable[[GlossaryStorage], Found]) -> Found:
         if self._threads is None:
             self._threads = ThreadPool(_THREADS)
         late = GlossariesUnavailable("The database of glossaries does not answer.")
         with gevent.Timeout(self._timeout_s, late):
-            return call_in_thread(self._threads, self._answer, question)
+            return call_in_thread(self._threads, self._answer_question, question)
 
-    def _answer(self, question: Callable[[GlossaryStorage], Found]) -> Found:
+    def _answer_question(self, question: Callable[[GlossaryStorage], Found]) -> Found:
         """In a thread of its own."""
         from gateway.database.connections import StorageError
         from gateway.glossaries.storage import open_storage

@@ -80,7 +80,7 @@ class GlossaryStorage(Database):
             row = made.id, owner, name, made.created_at_ms
             connection.execute(insert(GLOSSARIES).values(row))
             self._put(connection, made, drafts, limits)
-            return _find(connection, owner, made.id)
+            return _find_glossary(connection, owner, made.id)
 
     def list_all(self, owner: str) -> list[Glossary]:
         """All glossaries of an owner, from the oldest on."""
@@ -116,17 +116,17 @@ class GlossaryStorage(Database):
         for _ in range(_TRIES):
             # Merging takes long, so nobody waits for the database meanwhile.
             with self.look() as connection:
-                before = _find(connection, owner, glossary_id)
+                before = _find_glossary(connection, owner, glossary_id)
                 ready = _merge(connection, before, given) if is_merged else given
             with self.begin() as connection:
-                glossary = _find(connection, owner, glossary_id)
+                glossary = _find_glossary(connection, owner, glossary_id)
                 if is_merged and glossary.dictionaries != before.dictionaries:
                     continue
                 if name is not None:
                     this = GLOSSARIES.c.id == glossary.id
                     connection.execute(update(GLOSSARIES).where(this).values(name=name))
                 self._put(connection, glossary, ready, limits)
-                return _find(connection, owner, glossary.id)
+                return _find_glossary(connection, owner, glossary.id)
         raise GlossariesUnavailable("Others change this glossary all the time.")
 
     def delete_dictionary(
@@ -134,7 +134,7 @@ class GlossaryStorage(Database):
     ) -> None:
         """Raises UnknownGlossary."""
         with self.begin() as connection:
-            found = _find(connection, owner, glossary_id).find(*pair)
+            found = _find_glossary(connection, owner, glossary_id).find(*pair)
             if found is None:
                 raise UnknownGlossary(NO_DICTIONARY.format(*pair))
             _delete(connection, DICTIONARIES.c.id == found.id)
@@ -142,7 +142,7 @@ class GlossaryStorage(Database):
     def delete(self, owner: str, glossary_id: str) -> None:
         """Deletes a glossary with its dictionaries. Raises UnknownGlossary."""
         with self.begin() as connection:
-            found = _find(connection, owner, glossary_id)
+            found = _find_glossary(connection, owner, glossary_id)
             _delete(connection, DICTIONARIES.c.glossary_id == found.id)
             connection.execute(delete(GLOSSARIES).where(GLOSSARIES.c.id == found.id))
 
@@ -201,7 +201,7 @@ def _clean(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-def _find(connection: Connection, owner: str, glossary_id: str) -> Glossary:
+def _find_glossary(connection: Connection, owner: str, glossary_id: str) -> Glossary:
     is_id = GLOSSARIES.c.id == _clean(glossary_id)
     for found in _list(connection, and_(GLOSSARIES.c.owner == owner, is_id)):
         return found

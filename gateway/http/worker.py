@@ -154,7 +154,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             if message and shedder.is_likely:
                 answer = shedder.answer(message)
             if message and not answer and self._is_direct:
-                answer = self._answer(message, sock, addr, connection)
+                answer = self._answer_request(message, sock, addr, connection)
             if not answer:
                 sock.put_back(data)
                 return
@@ -162,7 +162,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             if connection == "close":
                 raise StopIteration
 
-    def _answer(
+    def _answer_request(
         self, message: Message, sock: Connection, addr: Any, connection: str
     ) -> bytes:
         """The application's answer, with the headers that Gunicorn adds."""

@@ -41,8 +41,8 @@ def main() -> None:
     for line in sys.stdin.buffer:
         content, limit_s = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
-        for part in _answer(_read_job(content), cache):
-            text = json.dumps(part, default=_write, ensure_ascii=False)
+        for part in _answer_job(_read_job(content), cache):
+            text = json.dumps(part, default=_write_piece, ensure_ascii=False)
             sys.stdout.buffer.write(text.encode() + b"\n")
         sys.stdout.buffer.flush()
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -60,14 +60,14 @@ def _read_job(content: dict[str, Any]) -> ReadingJob:
     return ReadingJob(tags=tags, dictionaries=choice, **content)
 
 
-def _write(value: Any) -> Any:
+def _write_piece(value: Any) -> Any:
     """A piece, or the role of a placeholder, as JSON has it."""
     if isinstance(value, Enum):
         return value.value
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def _answer(job: ReadingJob, cache: TermCache) -> Iterator[list[Piece | int] | str]:
+def _answer_job(job: ReadingJob, cache: TermCache) -> Iterator[list[Piece | int] | str]:
     items: list[Piece | int] = []
     characters = 0
     try:

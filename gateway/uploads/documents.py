@@ -127,7 +127,7 @@ class Documents:
 
         call = request.open_call(limit_s=self._limit_s)
         with ExitStack() as undo:
-            taken = self._take(self._read_form(call), find_owner, call, undo)
+            taken = self._take_form(self._read_form(call), find_owner, call, undo)
             # DeepL's clients may give the name in a field.
             name = clean_name(taken.fields.get("filename") or taken.filename)
             if not name:
@@ -185,7 +185,7 @@ class Documents:
         stream = Stream(limit(pieces, most, self._too_large))
         return Form(stream, find_boundary(content_type))
 
-    def _take(
+    def _take_form(
         self,
         form: Form,
         find_owner: Callable[[Fields], str],
@@ -207,7 +207,7 @@ class Documents:
                 place = self._reserve(owner, call.address)
                 undo.callback(run, place.drop)
                 taken = Taken(owner, fields, part.filename, place)
-                self._write(part.stream, place.path)
+                self._write_file(part.stream, place.path)
         if taken is None:
             find_owner(fields)
             raise _refuse_file("missing, expected the document")
@@ -228,7 +228,7 @@ class Documents:
                 "wait until they are deleted. One that is not done counts twice."
             ) from error
 
-    def _write(self, stream: Stream, path: Path) -> None:
+    def _write_file(self, stream: Stream, path: Path) -> None:
         log = run(durable.AppendLog, path, mode=0o600)
         pieces = iter(lambda: stream.take(_READ_BYTES), b"")
         try:

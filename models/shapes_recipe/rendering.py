@@ -212,14 +212,14 @@ def measure_ap50(
             if box.label == label
         ]
         candidates.sort(key=lambda candidate: -candidate[0].score)
-        hits = np.array([_take(boxes, box) for box, boxes in candidates], bool)
+        hits = np.array([_take_box(boxes, box) for box, boxes in candidates], bool)
         precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
         best = np.maximum.accumulate(precision[::-1])[::-1]
         precisions[label] = float((best * hits).sum() / wanted)
     return precisions
 
 
-def _take(left: list[FigureBox], box: FigureBox) -> bool:
+def _take_box(left: list[FigureBox], box: FigureBox) -> bool:
     """Whether the box meets a true one that no surer box has met. That one is then taken."""
     best = max(left, key=lambda other: measure_overlap(box, other), default=None)
     if best is None or measure_overlap(box, best) < _MIN_OVERLAP:

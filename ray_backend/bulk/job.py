@@ -199,7 +199,7 @@ class BulkTranslation(_Job):
             found = answer_cells(0, part.cells or (), replies)
             report = PartWritten(0, part, len(part.texts))
             if part.is_whole:
-                yield self._write(report, partial(iter, (found,)), part.error)
+                yield self._write_result(report, partial(iter, (found,)), part.error)
                 continue
             if part.cells is not None:
                 with self.store.create(_name_part(part.source, part.number)) as file:
@@ -207,7 +207,7 @@ class BulkTranslation(_Job):
             if last := self._note(part):
                 names = [_name_part(last.source, n) for n in range(last.number + 1)]
                 read = partial(map, self._read_part, names)
-                report = self._write(report, read, last.error)
+                report = self._write_result(report, read, last.error)
                 self.store.remove(names)
             yield report
 
@@ -224,7 +224,7 @@ class BulkTranslation(_Job):
             self._done[part.source] = done, last
             return None
 
-    def _write(
+    def _write_result(
         self,
         report: PartWritten,
         read: Callable[[], Iterator[TranslationAnswer]],

@@ -185,8 +185,8 @@ def find(argument: str, kind: SourceKind) -> list[Source]:
     folder, _, name = bucket.url.rpartition("/")
     parent = ObjectFolder(folder)
     if not folder.endswith("/") and (one := parent.find(name)):
-        return [_describe(parent, one)]
-    found = [_describe(bucket, each) for each in bucket.list_objects()]
+        return [_describe_object(parent, one)]
+    found = [_describe_object(bucket, each) for each in bucket.list_objects()]
     sources = [source for source in found if kind.includes(source.relative)]
     if not sources:
         raise InputError(
@@ -229,7 +229,7 @@ def _download(source: Source, file: BinaryIO) -> None:
     os.utime(file.fileno(), ns=(_find_time(found), _find_time(found)))
 
 
-def _describe(bucket: ObjectFolder, found: ObjectMeta) -> Source:
+def _describe_object(bucket: ObjectFolder, found: ObjectMeta) -> Source:
     path = Path(found["path"])
     url = bucket.locate(found["path"])
     return Source(path, path, found["size"], _find_time(found), url)

@@ -147,7 +147,7 @@ def make_worker(refusal: Any) -> Any:
         cfg=SimpleNamespace(keepalive=5),
         wsgi=SimpleNamespace(load_shedder=refusal),
         _is_direct=True,
-        _answer=lambda message, *_: b"served",
+        _answer_request=lambda message, *_: b"served",
     )
 
 

@@ -51,10 +51,10 @@ class Batcher:
         raises beside OutOfMemory."""
         unique = self._engine.tokenizer.tokenize(list(dict.fromkeys(sentences)))
         packs = self._pack(unique)
-        answers, halved = self._run(packs, deadline)
+        answers, halved = self._translate_packs(packs, deadline)
         second = _plan_second(answers)
         second_packs = self._pack(list(dict.fromkeys(second.values())))
-        second_answers, second_halved = self._run(second_packs, deadline)
+        second_answers, second_halved = self._translate_packs(second_packs, deadline)
         for sentence, careful in second.items():
             answers[sentence] = _choose(answers[sentence], second_answers[careful])
         packs += second_packs
@@ -91,7 +91,7 @@ class Batcher:
             packs += [[group[row] for row in rows] for rows in found]
         return packs
 
-    def _run(
+    def _translate_packs(
         self, packs: Sequence[Sequence[Sentence]], deadline: float
     ) -> tuple[dict[Sentence, Answer], int]:
         """The answers to all sentences with their faults, and how many packs were halved."""

@@ -77,7 +77,7 @@ def convert(
 
     try:
         _remove_left(cache)
-        _make(out, write, digests)
+        _make_directory(out, write, digests)
         return _restrict(out, languages, digests) if languages else out
     except (
         *(OSError, ValueError, LookupError, RuntimeError),
@@ -103,7 +103,7 @@ def _restrict(whole: Path, languages: Sequence[str], digests: Digests | None) ->
         vocabulary = json.loads((whole / "shared_vocabulary.json").read_text("utf-8"))
         write_list(part, list_pieces(vocabulary, languages))
 
-    _make(out, write, digests)
+    _make_directory(out, write, digests)
     return out
 
 
@@ -115,7 +115,9 @@ def _remove_left(cache: Path) -> None:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def _make(out: Path, write: Callable[[Path], None], digests: Digests | None) -> None:
+def _make_directory(
+    out: Path, write: Callable[[Path], None], digests: Digests | None
+) -> None:
     """Has `write` fill a directory, unless a whole one is there, and seals it."""
     if out.exists():
         fault = find_damage(out, digests)

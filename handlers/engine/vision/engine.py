@@ -101,7 +101,7 @@ class VisionEngine:
         def run() -> dict[int, Answer]:
             answers: dict[int, Answer] = {}
             for places in sizes.values():
-                pixels = self._read(
+                pixels = self._read_pixels(
                     np.stack([images[place].pixels for place in places])
                 )
                 answers |= zip(places, compute(places, pixels), strict=True)
@@ -110,7 +110,7 @@ class VisionEngine:
         answers = infer(run)
         return [answers[place] for place in range(len(images))]
 
-    def _read(self, pixels: NDArray[Any]) -> torch.Tensor:
+    def _read_pixels(self, pixels: NDArray[Any]) -> torch.Tensor:
         values = torch.from_numpy(pixels).to(self._device)
         if self._is_usual:
             values = values.permute(0, 3, 1, 2)

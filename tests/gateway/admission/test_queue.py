@@ -206,7 +206,7 @@ def test_every_api_identifies_in_turns_and_says_when_to_come_again(
     def refuse(*_: object) -> None:
         raise Overloaded("", retry_after_s=7)
 
-    monkeypatch.setattr(LoopQueue, "_check", refuse)
+    monkeypatch.setattr(LoopQueue, "_check_turns", refuse)
     answer = client.post(path, json=body)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "7")
 
