@@ -97,21 +97,21 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 47_050,
-    "lines of tests": 44_900,
+    "lines of source": 46_900,
+    "lines of tests": 44_300,
     "modules": 274,
-    "words of documentation": 39_500,
+    "words of documentation": 38_300,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:6970 catalog:1143 clients:3225 contract:1344 deploy:2730 documents:6561
-    gateway:12988 handlers:2768 models:2322 ray_backend:2744 tests/*.py:2836
-    tests/benchmarks:1859 tests/catalog:950 tests/chaos:1073 tests/clients:2434
-    tests/cluster:451 tests/contract:709 tests/deploy:2356 tests/documents:3924
-    tests/durability:993 tests/e2e:4992 tests/fuzz:413 tests/gateway:10760
-    tests/handlers:3248 tests/models:752 tests/page:1325 tests/ray_backend:2729
-    tests/text:1839 tests/torchserve_backend:907 tests/upgrade:329 text:3437
+    benchmarks:6903 catalog:1148 clients:3212 contract:1336 deploy:2676 documents:6491
+    gateway:12989 handlers:2779 models:2306 ray_backend:2759 tests/*.py:2837
+    tests/benchmarks:1792 tests/catalog:928 tests/chaos:1053 tests/clients:2364
+    tests/cluster:459 tests/contract:701 tests/deploy:2324 tests/documents:3880
+    tests/durability:993 tests/e2e:5003 tests/fuzz:413 tests/gateway:10482
+    tests/handlers:3191 tests/models:736 tests/page:1325 tests/ray_backend:2745
+    tests/text:1850 tests/torchserve_backend:825 tests/upgrade:329 text:3449
     torchserve_backend:785
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
