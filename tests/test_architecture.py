@@ -100,7 +100,7 @@ BOUNDS = {
     "lines of source": 46_900,
     "lines of tests": 44_300,
     "modules": 274,
-    "words of documentation": 38_300,
+    "words of documentation": 38_450,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
