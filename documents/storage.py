@@ -471,9 +471,9 @@ class DocumentStorage:
             with self._guard(kept / owner):
                 names = _list_names(kept / owner)
             for name in names:
-                yield name if self._check_room(owner, name, now) else None
+                yield name if self._review_document(owner, name, now) else None
 
-    def _check_room(self, owner: str, name: str, now: float) -> bool:
+    def _review_document(self, owner: str, name: str, now: float) -> bool:
         """Returns whether a document was due."""
         with self._guard(self._find(owner, name)):
             try:

@@ -90,16 +90,16 @@ class Glossaries:
         self, owner: str, name: str, drafts: Sequence[DictionaryDraft]
     ) -> Glossary:
         """Raises TooManyGlossaries, BodyTooLarge, DiskFull and GlossariesUnavailable."""
-        return self._ask_thread(lambda s: s.create(owner, name, drafts, self.limits))
+        return self._ask_database(lambda s: s.create(owner, name, drafts, self.limits))
 
     def list_all(self, owner: str) -> list[Glossary]:
         """Raises GlossariesUnavailable."""
-        return self._ask_thread(lambda storage: storage.list_all(owner))
+        return self._ask_database(lambda storage: storage.list_all(owner))
 
     def find(self, owner: str, wanted: str) -> Glossary:
         """The glossary of an id, or else the only one of a name. Raises UnknownGlossary and
         GlossariesUnavailable."""
-        found = self._ask_thread(lambda storage: storage.find(owner, wanted))
+        found = self._ask_database(lambda storage: storage.find(owner, wanted))
         by_id = [glossary for glossary in found if glossary.id == wanted]
         if not found:
             raise UnknownGlossary(f"There is no glossary {wanted[:40]!r}.")
@@ -114,7 +114,7 @@ class Glossaries:
         GlossariesUnavailable."""
         found = glossary.find(*pair)
         entries = (
-            self._ask_thread(lambda s: s.read_entries(found.id)) if found else None
+            self._ask_database(lambda s: s.read_entries(found.id)) if found else None
         )
         if entries is None:
             raise UnknownGlossary(NO_DICTIONARY.format(*pair))
@@ -122,19 +122,19 @@ class Glossaries:
 
     def change(self, owner: str, glossary_id: str, **given: Any) -> Glossary:
         """Change a glossary in the storage. Also raises GlossariesUnavailable."""
-        return self._ask_thread(
+        return self._ask_database(
             lambda s: s.change(owner, glossary_id, limits=self.limits, **given)
         )
 
     def delete(self, owner: str, glossary_id: str) -> None:
         """Raises UnknownGlossary and GlossariesUnavailable."""
-        self._ask_thread(lambda storage: storage.delete(owner, glossary_id))
+        self._ask_database(lambda storage: storage.delete(owner, glossary_id))
 
     def delete_dictionary(
         self, owner: str, glossary_id: str, pair: Sequence[str]
     ) -> None:
         """Raises UnknownGlossary and GlossariesUnavailable."""
-        self._ask_thread(lambda s: s.delete_dictionary(owner, glossary_id, pair))
+        self._ask_database(lambda s: s.delete_dictionary(owner, glossary_id, pair))
 
     def choose(
         self, owner: str, wanted: Sequence[str], source: str | None, target: str
@@ -171,7 +171,7 @@ class Glossaries:
             )
             self._threads.kill()
 
-    def _ask_thread(self, question: Callable[[GlossaryStorage], Found]) -> Found:
+    def _ask_database(self, question: Callable[[GlossaryStorage], Found]) -> Found:
         if self._threads is None:
             self._threads = ThreadPool(_THREADS)
         late = GlossariesUnavailable("The database of glossaries does not answer.")

@@ -160,7 +160,7 @@ class _Job:
         """Reads, sends and waits."""
         sent: list[Greenlet[[Cut], FrameAnswer | None]] = []
         rows = cut(
-            self._read_rows(),
+            self._read_chunks(),
             self.upload.content_type,
             self.limits,
             is_single=is_single,
@@ -174,23 +174,23 @@ class _Job:
                 sent[-1].rawlink(lambda _, held=held: self.share.release(held))
                 del row  # its bytes, while the next one is read
             while self.pool:
-                self._check_rows()
+                self._raise_failure()
                 gevent.wait(list(self.pool), count=1)
-            self._check_rows()
+            self._raise_failure()
             return [one.get() for one in sent]
         finally:
             self.pool.kill(block=False)
 
-    def _read_rows(self) -> Iterator[bytes]:
+    def _read_chunks(self) -> Iterator[bytes]:
         deadline = self.upload.call.deadline
         chunks = self.upload.incoming.read(deadline, self.rate, self._expect)
         while True:
-            self._check_rows()
+            self._raise_failure()
             self.reader = gevent.getcurrent()
             try:
                 chunk = next(chunks, b"")
             except (ClientGone, InterruptedError):
-                self._check_rows()  # no, it was interrupted
+                self._raise_failure()  # no, it was interrupted
                 raise
             finally:
                 self.reader = None
@@ -211,7 +211,7 @@ class _Job:
         if self.reader:
             self.reader.throw(InterruptedError)
 
-    def _check_rows(self) -> None:
+    def _raise_failure(self) -> None:
         if self.failure:
             raise self.failure
 

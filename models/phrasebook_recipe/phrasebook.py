@@ -127,7 +127,7 @@ def _collect_words(phrases: list[Phrase], seen: _Seen) -> list[Phrase]:
     return words
 
 
-def _check_phrase(is_right: bool, message: str) -> None:
+def _require(is_right: bool, message: str) -> None:
     if not is_right:
         raise PhrasebookError(message)
 
@@ -136,7 +136,7 @@ def _read_slots(domain: str, slots: dict[str, list[Value]]) -> _Slots:
     for name, values in slots.items():
         for value in values:
             said = f"slot {name}: {value.get('en')!r} is not in all 14 languages"
-            _check_phrase(set(value) == set(LANGUAGES), f"{domain}.yaml: {said}")
+            _require(set(value) == set(LANGUAGES), f"{domain}.yaml: {said}")
     return {name: tuple(values) for name, values in slots.items()}
 
 
@@ -149,14 +149,14 @@ def _read_phrase(
     }
     where = f"{domain}.yaml: {wordings.get('en')}"
     other = sorted(set(LANGUAGES) ^ set(wordings))
-    _check_phrase(not other, f"{where}: missing or unknown: {other}")
+    _require(not other, f"{where}: missing or unknown: {other}")
     slots = tuple(_SLOT.findall(wordings["en"][0]))
     for language, texts in wordings.items():
         for text in texts:
             said = f"{where}: {language} has other slots than en: {text!r}"
-            _check_phrase(sorted(_SLOT.findall(text)) == sorted(slots), said)
+            _require(sorted(_SLOT.findall(text)) == sorted(slots), said)
     unknown = sorted(set(slots) - values.keys() - items.SLOTS.keys())
-    _check_phrase(
+    _require(
         not unknown,
         f"{where}: no slot {', '.join(map(repr, unknown))} in this file or in "
         f"{SHARED}.yaml",
