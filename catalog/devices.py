@@ -19,7 +19,7 @@ def count_gpus() -> int:
         )
     # A GPU's MIG slices are listed below it, indented.
     return sum(
-        line.startswith("GPU ") for line in _list_gpus("--list-gpus", timeout_s=30)
+        line.startswith("GPU ") for line in _run_nvidia_smi("--list-gpus", timeout_s=30)
     )
 
 
@@ -28,7 +28,9 @@ def measure_gpu_memory() -> list[tuple[str, int, int]]:
     that does not report its memory is left out, such as one divided by MIG."""
     rows = (
         [cell.strip() for cell in line.split(",")]
-        for line in _list_gpus(_MEMORY, "--format=csv,noheader,nounits", timeout_s=5)
+        for line in _run_nvidia_smi(
+            _MEMORY, "--format=csv,noheader,nounits", timeout_s=5
+        )
     )
     return [
         (row[0], int(row[1]) * _MIB, int(row[2]) * _MIB)
@@ -37,7 +39,7 @@ def measure_gpu_memory() -> list[tuple[str, int, int]]:
     ]
 
 
-def _list_gpus(*arguments: str, timeout_s: int) -> list[str]:
+def _run_nvidia_smi(*arguments: str, timeout_s: int) -> list[str]:
     """The lines that nvidia-smi prints; none if it is missing or fails."""
     try:
         said = subprocess.run(

@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 NOBODY = "open"
 #: An upload that has not ended after so long has been given up, in seconds.
 _UPLOAD_S = 3600.0
-#: Lifetimes of other folders: of uploads, of documents that nobody can read, of those being
-#: deleted, and of what an earlier version has noted about deletions.
+#: How long other folders stay: uploads, unreadable documents, those being deleted, and an
+#: earlier version's notes on deletions.
 _KEPT_S = {"incoming": _UPLOAD_S, "aside": 7 * 86_400, "trash": 0.0, "expiring": 0.0}
 _ID = re.compile(r"[0-9a-f]{32}")
 _OWNER = re.compile(rf"[0-9a-f]{{12}}|{NOBODY}")

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import accumulate
 from typing import NoReturn
 
 from documents.errors import DamagedDocument, RefusedContent
@@ -24,6 +23,7 @@ from documents.formats.format import (
 
 #: Deeper than any file that people write.
 _MAX_DEPTH = 200
+_TOO_DEEP = f"The document is nested deeper than {_MAX_DEPTH}"
 #: A string, with the colon if it is a key, or the start or end of an object or array.
 _TOKEN = re.compile(r'("(?:[^"\\]++|\\.)*+")(\s*+:)?|[{}\[\]]')
 #: Half of a character, which only an escape can write.
@@ -40,7 +40,9 @@ def find_edits(content: str, *, is_arb: bool = False) -> Iterator[Edit]:
     for token in _TOKEN.finditer(content):
         string, colon = token.groups()
         if not string:
-            depth += _count_level(token)
+            depth += (token[0] in "{[") - (token[0] in "}]")
+            if depth > _MAX_DEPTH:
+                raise RefusedContent(_TOO_DEEP)
         elif colon:
             key = json.loads(string) if depth == 1 else key
         elif not (is_arb and key.startswith("@")):
@@ -59,19 +61,11 @@ def _check(content: str) -> None:
             parse_float=_drop,
             parse_constant=_refuse,
         )
-        depths = accumulate(map(_count_level, _TOKEN.finditer(content)))
-        is_deep = max(depths, default=0) > _MAX_DEPTH
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise DamagedDocument(f"No JSON at {where}: {error.msg}") from error
-    except RecursionError:
-        is_deep = True
-    if is_deep:
-        raise RefusedContent(f"The document is nested deeper than {_MAX_DEPTH}")
-
-
-def _count_level(token: re.Match[str]) -> int:
-    return (token[0] in "{[") - (token[0] in "}]")
+    except RecursionError as error:
+        raise RefusedContent(_TOO_DEEP) from error
 
 
 def _drop(_: object) -> None:

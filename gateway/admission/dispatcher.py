@@ -121,8 +121,8 @@ class ModelDispatcher:
             self._publish_waiting()
 
     def join(self, client: ClientQueue, row: PendingRow) -> None:
-        """Queue a row behind those of its client. What was announced of it is taken back when
-        it is sent, or given up."""
+        """Queue a row behind those of its client. Sending it, or giving it up, takes its
+        announcement back."""
         row.client, row.joined_at = client, time.monotonic()
         self._queue.push(client, row.cost, row)
         self._send_next()
