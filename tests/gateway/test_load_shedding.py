@@ -16,7 +16,7 @@ from contract.dialects import DEEPL, FOREIGN, LIBRETRANSLATE, OURS, Dialect
 from gateway.admission.dispatcher import ModelDispatcher
 from gateway.app import GatewayApp
 from gateway.errors import Overloaded
-from gateway.http.connection import Connection
+from gateway.http.connection import Connection, is_readable
 from gateway.http.message import Message, read_message
 from gateway.http.worker import ProblemWorker
 from gateway.load_shedding import LoadShedder
@@ -163,7 +163,9 @@ def serve(refusal: Any, *pieces: bytes) -> tuple[bytes, bytes]:
     with sock, far:
         for piece in pieces:
             far.sendall(piece)
-            gevent.sleep(0.001)
+            # Pieces that the worker reads at once are one to it.
+            while is_readable(sock) and not waiter.ready():
+                gevent.sleep(0.001)
         waiter.join(5)
         sock.setblocking(False)
         rest = sock.recv(100_000)
