@@ -102,6 +102,13 @@ LIMITS_URL = Variable(
     "machine share. `make up` installs the client for it.",
     readers=("gateway",),
 )
+CACHE_URL = Variable(
+    "BABELGATE_CACHE_URL",
+    "A Redis or Valkey behind the memory for [sentences](cache.md), for several machines: "
+    "`redis://HOST:6379` or `valkey://HOST:6379`. Default: none. `make up` installs the "
+    "client for it.",
+    readers=("gateway",),
+)
 DOCUMENTS = Variable(
     "BABELGATE_DOCUMENTS",
     "Where [documents](documents.md) are kept. Several machines share one folder. Default: "
@@ -155,7 +162,7 @@ HAPROXY = Variable("BABELGATE_HAPROXY", "HAProxy's program file.")
 #: Operators may set them.
 SETTINGS = (
     *(MAP, MODEL, RAY_URLS, RAY_KEY_FILE, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
-    *(CACHE, RUN_DIR, CLIENT_KEY, DATABASE_URL, LIMITS_URL),
+    *(CACHE, RUN_DIR, CLIENT_KEY, DATABASE_URL, LIMITS_URL, CACHE_URL),
     *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),
     *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),
     RAY_OPTIONS,

@@ -65,6 +65,13 @@ def add(
             _MOST_REQUESTS, "The most requests at once. Default: those of a minute."
         ),
     ] = None,
+    share_cache: Annotated[
+        bool,
+        typer.Option(
+            help="Keep its translated sentences for all keys that share theirs, and take "
+            "theirs. Others may find out by the time of an answer what was translated."
+        ),
+    ] = False,
     routes: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,7 +93,9 @@ def add(
         raise typer.BadParameter(
             "expected --requests-per-minute beside it", param_hint="--burst"
         )
-    grant = Grant(characters_per_month, requests_per_minute, allowed, burst)
+    grant = Grant(
+        *(characters_per_month, requests_per_minute, allowed, burst, share_cache)
+    )
     with _storage() as storage:
         token = storage.add(name.strip(), grant)
     console.print(f"The key of {name.strip()}; keep it, it is not shown again:")
@@ -146,6 +155,7 @@ def _describe_key(listed: ListedKey) -> dict[str, Any]:
         "requests_per_minute": grant.requests_per_minute,
         "burst": grant.burst,
         "routes": list(grant.routes) or None,
+        "shares_cache": grant.shares_cache,
         "created_at": _write_time(key.created_at),
         "revoked_at": _write_time(key.revoked_at),
     }

@@ -22,6 +22,7 @@ from gateway.api import Services, list_blueprints
 from gateway.backends.backend import Backend
 from gateway.backends.ray import RayBackend
 from gateway.backends.torchserve import TorchServeBackend
+from gateway.cache.sentences import SentenceCache
 from gateway.glossaries.library import Glossaries
 from gateway.http.bodies import Bodies
 from gateway.http.message import TRANSLATING
@@ -192,6 +193,7 @@ def create_app(
     # The gateway's processes and TorchServe's workers share figures in a file of the stack.
     run = None if is_embedded else variables.find_run()
     admission = Admission(backend, models.models, run and run / "admission")
+    cache = SentenceCache(backend, models.models, settings, telemetry)
     bodies = Bodies(settings)
     access = open_access(settings, bodies)
     sources = checkpoint.find_sources(models)
@@ -202,7 +204,7 @@ def create_app(
         backend,
         access,
         TranslationService(
-            *(models, admission, identifier, telemetry, readers, settings),
+            *(models, admission, cache, identifier, telemetry, readers, settings),
             sources=list_variants(sources),
             glossaries=Glossaries(settings),
         ),

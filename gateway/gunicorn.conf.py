@@ -9,6 +9,7 @@ from prometheus_client import multiprocess
 
 from contract import variables
 from contract.cpus import count_cpus
+from gateway.cache.table import share_memory, share_secret
 from gateway.settings import read_settings
 from text.langid import load_model
 from text.spelling import load_spelling
@@ -66,10 +67,13 @@ control_socket_disable = True
 
 
 def on_starting(server: Any) -> None:
-    """The workers share the model by which languages are identified. Metrics of the last
+    """The workers share the model by which languages are identified, and the memory for
+    translated sentences. Metrics of the last
     life must not be added to this one's."""
     load_model()
     load_spelling()
+    share_memory(read_settings().cache_bytes)
+    share_secret()
     given = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if given:
         folder = Path(given)

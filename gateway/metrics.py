@@ -127,6 +127,12 @@ class Telemetry:
             "Sentences with placeholders or tags, by whether the model has kept them all.",
             ["outcome"],
         )
+        self.cached = counter(
+            "babelgate_cached_rows",
+            "Sentences that were kept (hit), on their way for another request (shared), or "
+            "translated (miss).",
+            ["outcome"],
+        )
         #: prometheus_client looks labels up under a lock, as text.
         self._find = cache(_find_metric)
         for target, status in product((*languages, NO_TARGET), _STATUSES):
@@ -147,6 +153,10 @@ class Telemetry:
     def count_placeholders(self, *, is_kept: bool) -> None:
         """Counts a sentence with placeholders in it."""
         self.placeholders.labels("kept" if is_kept else "lost").inc()
+
+    def count_cached(self, outcome: str, rows: int = 1) -> None:
+        """Counts sentences by what the cache did for them."""
+        self._find(self.cached, outcome).inc(rows)
 
     def count_texts(self, target: str, characters: Sequence[int]) -> None:
         """Counts texts by their characters, once they are in a served language."""

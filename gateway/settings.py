@@ -32,6 +32,8 @@ PREFIX = "BABELGATE_"
 #: A program's address, without a path.
 _ADDRESS = r"http://[^/,\s]+"
 _Address = Annotated[str, Field(pattern=f"^{_ADDRESS}$")]
+#: The address of a Redis or Valkey.
+_REDIS = r"^$|^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+"
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 #: The most bytes of a row that holds several frames.
@@ -138,11 +140,13 @@ class Settings(BaseSettings):
         "ignored.",
     )
     database_url: str | None = _share(variables.DATABASE_URL, repr=False)
-    limits_url: str | None = _share(
-        variables.LIMITS_URL,
-        repr=False,
-        pattern=r"^$|^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+",
+    limits_url: str | None = _share(variables.LIMITS_URL, repr=False, pattern=_REDIS)
+    cache_bytes: NonNegativeInt = Field(
+        64 << 20,
+        description="Memory for translated sentences, in bytes, shared by the gateway "
+        "processes of a machine. 0: no sentence is [kept](cache.md).",
     )
+    cache_url: str | None = _share(variables.CACHE_URL, repr=False, pattern=_REDIS)
     identifier: Literal["py3langid", "lingua"] = Field(
         "py3langid",
         description="The library that identifies languages. `lingua` needs more "
@@ -195,7 +199,7 @@ class Settings(BaseSettings):
             raise ValueError(f"the largest image, and what is read ahead, need {least}")
         return size
 
-    @field_validator("limits_url", "identifier")
+    @field_validator("limits_url", "cache_url", "identifier")
     @classmethod
     def _is_installed(cls, value: str | None, info: ValidationInfo) -> str | None:
         library = value if info.field_name == "identifier" else "redis"

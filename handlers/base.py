@@ -169,6 +169,9 @@ class TaskHandler(ABC, Generic[Item]):
     are `start` and `answer`. A module that TorchServe loads must define exactly one class.
     """
 
+    #: Differs where the model, its engine or their options do; empty where no answer is kept.
+    digest = ""
+
     @abstractmethod
     def load_model(self, config: ModelConfig) -> None:
         """Loads and warms up the model."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from hashlib import sha256
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from contract.languages import LANGUAGES
@@ -17,12 +19,17 @@ from handlers.base import (
     TaskHandler,
     invalid,
 )
-from handlers.engine.directories import read_settings
+from handlers.engine.directories import digest_files, read_settings
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher
 from handlers.engine.translation.loading import is_guarded, load_engine
 from handlers.engine.translation.m2m100 import Decoding, Sentence
 from handlers.schemas import limit_row
+
+_CODE = (Path(__file__), *sorted(Path(__file__).parent.glob("engine/translation/*.py")))
+#: A part of each model's digest: other code may answer otherwise.
+_CODE_DIGEST = sha256(b"".join(file.read_bytes() for file in _CODE)).hexdigest()
+_DIGEST_DIGITS = 16
 
 
 class TranslationHandler(TaskHandler[Sentence]):
@@ -47,6 +54,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             index=config.device_index,
             compute_type=options["compute_type"],
         )
+        self.digest = _digest(config)
         self.batcher = Batcher(
             self.engine,
             max_tokens=options["max_batch_tokens"],
@@ -115,6 +123,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         result: dict[str, Any] = {
             "translated": answer.text,
             "score": round(answer.score, 4),
+            "model": self.digest,
         }
         if item.decoding.alternatives:
             result["alternatives"] = [
@@ -127,3 +136,11 @@ class TranslationHandler(TaskHandler[Sentence]):
         if warnings:
             result["warnings"] = warnings
         return result
+
+
+def _digest(config: ModelConfig) -> str:
+    """The digest of a model's weights and vocabulary, of its engine, and of the options that
+    change its answers."""
+    options = config.options["engine"], config.options["compute_type"], config.device
+    content = repr((options, digest_files(config.directory), _CODE_DIGEST))
+    return sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]

@@ -182,6 +182,7 @@ class Replica:
             "batch_size": self._settings.batch_size,
             "queued_rows": self._batcher.waiting,
             "detail": detail,
+            "model": self._handler.digest,
         }
 
     async def _predict(self, request: Request) -> Result:

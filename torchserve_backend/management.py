@@ -36,6 +36,8 @@ class Registered:
     min_workers: int
     ready_workers: int
     pending_requests: int
+    #: The version and its workers: another one has maybe other weights.
+    life: str
 
     @property
     def is_ready(self) -> bool:
@@ -87,6 +89,7 @@ class Management:
                 worker["status"] == "READY" for worker in model["workers"]
             ),
             pending_requests=model.get("jobQueueStatus", {}).get("pendingRequests", 0),
+            life=_describe_life(model),
         )
 
     def register(self, desired: Desired) -> None:
@@ -146,3 +149,9 @@ class Management:
         except (ValueError, KeyError, TypeError):
             said = response.text[:_QUOTED] or "an empty answer"
         raise ManagementError(f"{response.url} answered {response.status_code} {said}")
+
+
+def _describe_life(model: dict[str, Any]) -> str:
+    workers = model["workers"]
+    started = sorted(f"{each['id']} {each.get('startTime')}" for each in workers)
+    return ", ".join((model["modelVersion"], *started))

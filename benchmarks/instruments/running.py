@@ -211,19 +211,27 @@ def find_running(run: Path) -> Running:
     return Running(stack.url, find_leaders(stack), headers)
 
 
+#: Loads repeat their sentences, and what is measured is what a translation takes.
+CACHE_OFF = {"BABELGATE_CACHE_BYTES": "0"}
+CACHE_ON = {"BABELGATE_CACHE_BYTES": str(64 << 20)}
 #: Starts a stack in a directory, with a map and a model, for as long as it is entered.
 Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
 
 
 @contextmanager
-def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Running]:
+def start(
+    run: Path,
+    map_path: Path,
+    model: Path | None = None,
+    settings: Mapping[str, str] = CACHE_OFF,
+) -> Iterator[Running]:
     """Runs a stack with `python -m deploy` while the block lasts. `model` replaces the
     map's model for translation. Raises StackError with its message if it does not start."""
     options = ["--map", str(map_path), "--port-offset", str(claim_port_offset())]
     if model:
         options += ["--model", str(model)]
     try:
-        _deploy("up", run, *options, limit_s=START_S)
+        _deploy("up", run, *options, limit_s=START_S, settings=settings)
         stack = stacks.read(run)
         if stack is None:
             raise StackError(f"{run} has no stack.")
@@ -292,7 +300,7 @@ def start_gunicorn(
     gunicorn = Path(sys.executable).with_name("gunicorn")
     config = ("--config", "gateway/gunicorn.conf.py", "gateway.app:create_app()")
     log, url = run / "gateway.log", f"http://{bind}"
-    environment = {**settings, "BABELGATE_GATEWAY_BIND": bind}
+    environment = {**CACHE_OFF, **settings, "BABELGATE_GATEWAY_BIND": bind}
     command = [str(gunicorn), *config]
     with run_program(command, log, folder=ROOT, environment=environment) as process:
         ask = partial(requests.get, url + page, timeout=5)
@@ -339,6 +347,12 @@ def write_map(
     return path
 
 
-def _deploy(command: str, run: Path, *options: str, limit_s: float) -> None:
+def _deploy(
+    command: str,
+    run: Path,
+    *options: str,
+    limit_s: float,
+    settings: Mapping[str, str] | None = None,
+) -> None:
     deploy = (sys.executable, "-m", "deploy", command, "--run-dir", str(run))
-    run_command([*deploy, *options], limit_s, {"COLUMNS": "160"})
+    run_command([*deploy, *options], limit_s, {"COLUMNS": "160", **(settings or {})})

@@ -24,6 +24,8 @@ class Grant:
     routes: tuple[str, ...] = ()
     #: Requests that may come at once; without a number, those of a minute.
     burst: int | None = None
+    #: Whether its translated sentences are kept for all keys that share theirs.
+    shares_cache: bool = False
 
     def allows(self, route: str) -> bool:
         """Whether the route is one of these; `/v2/*` is all that begin with `/v2/`."""
@@ -44,6 +46,11 @@ class ApiKey:
     #: Unix seconds.
     created_at: int = 0
     revoked_at: int | None = None
+
+    @property
+    def shares_cache(self) -> bool:
+        """As its grant says."""
+        return self.grant.shares_cache
 
     def matches(self, token: str) -> bool:
         """Whether the token is this key's, in a time that does not depend on the token."""

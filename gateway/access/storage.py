@@ -137,6 +137,7 @@ def _read_key(row: Row[Any]) -> ApiKey:
             row.requests_per_minute,
             tuple(row.routes),
             row.burst,
+            row.shares_cache,
         ),
         row.created_at,
         row.revoked_at,

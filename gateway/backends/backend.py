@@ -60,6 +60,8 @@ class ModelState:
     queued_rows: int
     #: The reason why nobody does, if that is known.
     reason: str = ""
+    #: Another one means that other workers answer, maybe with other weights.
+    life: str = ""
 
 
 @dataclass(frozen=True)

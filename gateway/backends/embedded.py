@@ -167,9 +167,8 @@ class _Served:
     def describe(self) -> ModelState:
         """Its state."""
         is_ready = self.handlers.done() and self.handlers.exception() is None
-        return ModelState(
-            is_ready, self._model.settings.batch_size, self.batcher.waiting
-        )
+        size, waiting = self._model.settings.batch_size, self.batcher.waiting
+        return ModelState(is_ready, size, waiting, life="this process")
 
     def _answer_rows(self, number: int, rows: Sequence[base.Row]) -> list[Result]:
         """Waits while the handlers are loaded."""

@@ -433,6 +433,8 @@ class _State(BaseModel):
     queued_rows: int
     #: The reason why it is not ready.
     detail: str = ""
+    #: The digest of its model.
+    model: str = ""
 
 
 def _find_state(addresses: Sequence[Address], model: Model) -> ModelState:
@@ -468,4 +470,4 @@ def _ask_state(address: Address, model: Model) -> ModelState | str:
         return f"No replica answers (status {reply.status})."
     if not found.is_ready:
         return found.detail or "The replica is not ready."
-    return ModelState(True, found.batch_size, found.queued_rows)
+    return ModelState(True, found.batch_size, found.queued_rows, life=found.model)

@@ -83,7 +83,8 @@ class TorchServeBackend:
             for name in models:
                 if found := self._management.describe(name):
                     states[name] = ModelState(
-                        found.is_ready, found.batch_size, found.pending_requests
+                        *(found.is_ready, found.batch_size, found.pending_requests),
+                        life=found.life,
                     )
         return states
 

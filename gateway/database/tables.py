@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Index,
     LargeBinary,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -29,6 +31,7 @@ KEYS = Table(
     #: Without a number, the requests of a minute may come at once.
     Column("burst", BigInteger),
     Column("routes", JSON, nullable=False),
+    Column("shares_cache", Boolean, nullable=False, server_default=false()),
     #: Unix seconds.
     Column("created_at", BigInteger, nullable=False),
     Column("revoked_at", BigInteger),

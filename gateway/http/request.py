@@ -98,6 +98,8 @@ class Call:
     charge: Charge = charge_nobody
     #: Whether nobody looks at a screen meanwhile.
     is_bulk: bool = False
+    #: The owner of the kept sentences that the request sees, and adds to.
+    cache_space: str = NOBODY
 
     def has_gone(self) -> bool:
         """Whether the client has closed the connection."""
@@ -116,6 +118,8 @@ def read_call(
     longest_s: float,
     owner: str = NOBODY,
     charge: Charge = charge_nobody,
+    *,
+    cache_space: str = NOBODY,
 ) -> Call:
     """The call of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`. The
     time since its arrival at nginx counts. Raises MalformedRequest.
@@ -130,6 +134,7 @@ def read_call(
         owner,
         charge,
         _WORKER in environ,
+        cache_space,
     )
 
 
@@ -153,6 +158,10 @@ class Owner(Protocol):
     @property
     def id(self) -> str:
         """Its public part."""
+
+    @property
+    def shares_cache(self) -> bool:
+        """Whether its sentences are kept together with those of others that share theirs."""
 
 
 class GatewayRequest(Request):
@@ -195,6 +204,9 @@ class GatewayRequest(Request):
             limit_s or self.limit_s,
             self.owner,
             self.charge or charge_nobody,
+            cache_space=NOBODY
+            if not self.key or self.key.shares_cache
+            else self.key.id,
         )
 
     def find_blueprint(self) -> object:

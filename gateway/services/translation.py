@@ -4,7 +4,8 @@ to the backend at a time, and joins the answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -17,9 +18,10 @@ from catalog import Catalog
 from contract.languages import list_variants, normalize_variant
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
-from gateway.admission.control import Admission
+from gateway.admission.control import Admission, Ticket
 from gateway.admission.queue import LoopQueue
 from gateway.backends.backend import write_row
+from gateway.cache.sentences import Answer, SentenceCache
 from gateway.errors import Problem, RowProblem, TaskNotServed, TooManyRows
 from gateway.glossaries.library import Glossaries
 from gateway.http.request import Call
@@ -58,6 +60,7 @@ class TranslationService:
 
     catalog: Catalog
     admission: Admission
+    cache: SentenceCache
     identifier: Identifier
     telemetry: Telemetry
     readers: Readers
@@ -174,9 +177,9 @@ class _Job:
         self._at_once = service.settings.sentences_at_once
         self._max_rows = service.settings.max_rows
         self._more_rows = 0
-        self._costs: dict[Row, float] = {}
-        self._answers: dict[Row, AsyncResult[dict[str, Any]]] = {}
+        self._answers: dict[Row, AsyncResult[Answer]] = {}
         self._is_blamed = False
+        self._ticket: Ticket | None = None
         self._plan = TranslationPlan(
             wanted, self._identify(), self._max_rows, dictionaries, is_counted=True
         )
@@ -188,15 +191,33 @@ class _Job:
         with self._call.charge(plan.characters):
             if not plan.rows:
                 return [self._answer_text(index) for index in texts]
-            self._costs = {row: self._weigh(row) for row in plan.rows}
-            costs = list(self._costs.values())
             target = self._wanted.model_target
-            model = self._service.catalog.route(TRANSLATION, target).name
-            is_bulk = self._call.is_bulk or len(costs) > self._at_once
-            with self._service.admission.admit(
-                model, self._call, costs, is_bulk=is_bulk
-            ) as self._ticket:
+            self._model = self._service.catalog.route(TRANSLATION, target).name
+            self._kept = self._service.cache.open(self._model, self._wanted, self._call)
+            missing = self._recall(plan.rows)
+            with ExitStack() as self._admitted:
+                if missing:
+                    self._admit(missing)
                 return self._map(self._answer_text, texts)
+
+    def _recall(self, rows: Collection[Row]) -> list[Row]:
+        """Take the answers that are kept. Returns the rows that the model has to translate:
+        neither those, nor the ones that are on their way."""
+        found = self._kept.find(rows)
+        for row, answer in found.items():
+            known = self._answers[row] = AsyncResult()
+            known.set(answer)
+        return [r for r in rows if r not in found and not self._kept.is_coming(r)]
+
+    def _admit(self, rows: Sequence[Row]) -> Ticket:
+        """Have the rows admitted. Raises what `Admission.admit` raises."""
+        costs = [self._weigh(row) for row in rows]
+        is_bulk = self._call.is_bulk or len(costs) > self._at_once
+        admitting = self._service.admission.admit(
+            self._model, self._call, costs, is_bulk=is_bulk
+        )
+        self._ticket = self._admitted.enter_context(admitting)
+        return self._ticket
 
     def _identify(self) -> list[Guess | None]:
         """Each text's language if the client has not named it."""
@@ -282,17 +303,21 @@ class _Job:
             raise TooManyRows(self._max_rows)
         return self._translate_document(document, sentences)
 
-    def _predict(self, row: Row) -> dict[str, Any]:
+    def _predict(self, row: Row) -> Answer:
         known = self._answers.get(row)
         if known is None:
             known = self._answers[row] = AsyncResult()
-            cost = self._costs.get(row) or self._weigh(row)
-            asked = write_row(composition.describe_row(self._wanted, row))
             try:
-                known.set(self._ticket.predict(asked, cost))
+                known.set(self._kept.ask(row, partial(self._ask_model, row)))
             except Exception as error:
                 known.set_exception(error)
         return known.get()  # type: ignore[no-any-return]
+
+    def _ask_model(self, row: Row) -> Answer:
+        """Send a row. Where it was on its way for another request, it is announced now."""
+        asked = write_row(composition.describe_row(self._wanted, row))
+        ticket = self._ticket or self._admit([row])
+        return ticket.predict(asked, self._weigh(row))
 
     def _weigh(self, row: Row) -> float:
         beams = max(self._wanted.beam_size, self._wanted.alternatives + 1)

@@ -151,6 +151,16 @@ class Digests:
         return self._known[key]
 
 
+def digest_files(directory: Path) -> dict[str, str]:
+    """The SHA-256 of all files in a directory, by name; those in its seal, if it has one."""
+    seal_path = directory / _SEAL
+    if seal_path.exists():
+        sealed = json.loads(seal_path.read_text("utf-8"))
+        return {name: wanted["sha256"] for name, wanted in sealed.items()}
+    files = sorted(path for path in directory.iterdir() if path.is_file())
+    return {path.name: Digests().read(path) for path in files}
+
+
 def find_damage(out: Path, digests: Digests | None = None) -> str:
     """Return the damage of a sealed directory in a few words, or an empty string. With
     `digests` the content of its files is compared, not only their sizes."""

@@ -255,6 +255,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "echo": _echo,
     **FAULTS,
     "doubt": partial(_echo, warnings=["The model is not sure."]),
+    "sign": partial(_echo, model="digest"),
     "choose": _choose,
     "together": _together,
     "row-no-image": _fail_row(422, "invalid-image"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl  # type: ignore[import-untyped]
 
 from handlers.base import TaskError
+from handlers.engine.directories import Digests, digest_files, seal
 from handlers.engine.translation.guard import Fault
 from handlers.engine.translation.m2m100 import Sentence
 from handlers.translation import TranslationHandler
@@ -85,7 +87,7 @@ def test_a_low_score_carries_a_warning(handler, engine, score, is_doubtful):
     engine.scores = {"Hello": score}
     answers = ask(handler, [body(), body("Other")])
     warnings = {"warnings": ["This is a demonstration."]} if is_doubtful else {}
-    translated = {"translated": "[ko] Hello", "score": score}
+    translated = {"translated": "[ko] Hello", "score": score, "model": handler.digest}
     assert answers[0].content == translated | warnings
     assert "warnings" not in answers[1].content
 
@@ -140,11 +142,35 @@ def test_alternatives_come_with_their_scores(handler: TranslationHandler):
     assert ask_one(handler, body(alternatives=2)).content == {
         "translated": "[ko] Hello",
         "score": -0.1,
+        "model": handler.digest,
         "alternatives": [
             {"text": "[ko] Hello 0", "score": -1.0},
             {"text": "[ko] Hello 1", "score": -2.0},
         ],
     }
+
+
+def test_a_digest_tells_models_and_options_apart(start: Start, tmp_path: Path):
+    first, again = start(), start()
+    (tmp_path / "model.bin").write_bytes(b"weights")
+    others = [
+        start(),
+        start(options={"compute_type": "float32"}),
+        start(min_score=-1.0),
+    ]
+    assert first.digest == again.digest
+    digests = {first.digest, *(handler.digest for handler in others)}
+    assert len(digests) == 4
+    assert all(re.fullmatch("[0-9a-f]{16}", d) for d in digests)
+
+
+def test_the_digest_of_a_sealed_directory_is_of_its_seal(tmp_path: Path):
+    (tmp_path / "model.bin").write_bytes(b"weights")
+    unsealed = digest_files(tmp_path)
+    seal(tmp_path, Digests())
+    assert digest_files(tmp_path) == unsealed
+    (tmp_path / "model.bin").unlink()
+    assert digest_files(tmp_path) == unsealed
 
 
 def test_the_map_limits_what_a_row_may_ask_for(start: Start, engine: FakeEngine):
@@ -171,8 +197,8 @@ def test_an_answer_that_stays_faulty_carries_a_warning_and_a_copy_is_counted(
     loop, copy = ask(handler, [body(), body(text)], metrics=metrics)
     assert loop.content["translated"] == LOOP
     assert loop.content["warnings"] == [Fault.LOOP.value, "This is a demonstration."]
-    warnings = [Fault.UNTRANSLATED.value]
-    assert copy.content == {"translated": text, "score": -0.1, "warnings": warnings}
+    assert copy.content["translated"] == text
+    assert copy.content["warnings"] == [Fault.UNTRANSLATED.value]
     assert metrics.counters["BabelgateUntranslatedRows"] == 1
 
 

@@ -300,6 +300,7 @@ def test_rows_that_come_together_are_one_batch(serve: Serve, held: Held):
         "batch_size": 4,
         "queued_rows": 4,
         "detail": "",
+        "model": "",
     }
     assert [answer.content for answer in answers] == [{"echo": each} for each in "0123"]
     assert [len(batch) for batch in held.batches] == [1, 4]

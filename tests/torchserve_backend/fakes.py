@@ -22,7 +22,7 @@ def want(name: str, version: str = "1.0-ab", **settings: Any) -> Desired:
 
 def runs(name: str = "ko", version: str = "1.0-ab", **changes: int) -> Registered:
     """A model as TorchServe describes it, with one worker that is ready."""
-    found = Registered(name, version, 64, 100, 1, 1, 0)
+    found = Registered(name, version, 64, 100, 1, 1, 0, life="")
     return replace(found, **changes)  # type: ignore[arg-type]
 
 

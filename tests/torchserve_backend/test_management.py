@@ -60,7 +60,11 @@ def list_calls(server: RequestsMock) -> list[str]:
 def test_a_model_is_described_if_it_is_there(
     server: RequestsMock, management: Management
 ):
-    workers = [{"status": "READY"}, {"status": "UNLOADING"}, {"status": "READY"}]
+    states = ("READY", "UNLOADING", "READY")
+    workers = [
+        {"id": f"900{number}", "startTime": "2026-01-01T12:00:00.000Z", "status": state}
+        for number, state in enumerate(states)
+    ]
     described = {
         "modelVersion": "1.0-ab",
         "minWorkers": 3,
@@ -72,8 +76,10 @@ def test_a_model_is_described_if_it_is_there(
     server.get(ANY, json=[described])
     server.get(ANY, status=404, json={"message": "Model not found: ko"})
     found = management.describe("ko")
-    assert found == Registered("ko", "1.0-ab", 64, 100, 3, 2, 7)
+    life = found.life if found else ""
+    assert found == Registered("ko", "1.0-ab", 64, 100, 3, 2, 7, life)
     assert found.is_ready
+    assert life.startswith("1.0-ab, 9000 2026-01-01T12:00:00.000Z, 9001 ")
     assert management.describe("ko") is None
 
 

@@ -40,7 +40,7 @@ def test_a_key_is_listed_with_all_that_it_allows():
     key_id = read_id(
         add(
             *("--characters-per-month", "1000", "--requests-per-minute", "60"),
-            *("--burst", "20", "--routes", "/translate,/v2/*"),
+            *("--burst", "20", "--routes", "/translate,/v2/*", "--share-cache"),
         ).strip()
     )
     (found,) = list_keys()
@@ -53,6 +53,7 @@ def test_a_key_is_listed_with_all_that_it_allows():
         "requests_per_minute": 60,
         "burst": 20,
         "routes": ["/translate", "/v2/*"],
+        "shares_cache": True,
         "revoked_at": None,
     }
 

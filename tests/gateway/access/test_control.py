@@ -17,6 +17,7 @@ from flask.testing import FlaskClient
 
 from gateway.access import OPEN_ROUTES, Usage
 from gateway.access.keys import Grant, make_token, read_id
+from gateway.cache.table import share_memory
 from gateway.database import connections
 from tests.e2e.real_stack import wait_until
 from tests.programs import run
@@ -48,6 +49,25 @@ def test_a_new_key_is_known_at_once_and_a_revoked_one_soon_not(make_guarded, key
     assert post(client, token).json == {"translated": "ko:Hello"}
     keys.revoke("cat")
     wait_until(lambda: look(client) and post(client, token).status_code == 401)
+
+
+def test_each_key_has_kept_sentences_of_its_own_unless_it_shares(
+    make_guarded, keys, torchserve
+):
+    share_memory.cache_clear()
+    torchserve.will(*["sign"] * 20)
+    client = make_guarded()
+    grants = {"a": Grant(), "b": Grant(), "c": Grant(shares_cache=True)}
+    tokens = {name: keys.add(name, grant) for name, grant in grants.items()}
+    tokens["d"] = keys.add("d", Grant(shares_cache=True))
+    for name, calls in {"a": 1, "b": 2, "c": 3, "d": 3}.items():
+        assert post(client, tokens[name]).json == {"translated": "ko:Hello"}
+        assert len(torchserve.calls) == calls, name
+    assert post(client, tokens["a"]).json == {"translated": "ko:Hello"}
+    assert len(torchserve.calls) == 3
+    client.application.access.close()
+    used = {each.key.name: each.characters for each in keys.list_all()}
+    assert used == {"a": 10, "b": 5, "c": 5, "d": 5}
 
 
 def look(client: FlaskClient) -> bool:

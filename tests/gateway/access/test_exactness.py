@@ -48,6 +48,7 @@ def write_variables(folder: Path, database: str) -> dict[str, str]:
     return {
         "WEB_CONCURRENCY": "2",
         "BABELGATE_KEYS": "required",
+        "BABELGATE_CACHE_BYTES": "0",  # all requests have the same text
         "BABELGATE_DATABASE_URL": database,
         variables.RUN_DIR.name: str(folder / "run"),
     }

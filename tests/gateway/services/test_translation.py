@@ -16,6 +16,7 @@ from contract.problems import write_problem
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
 from gateway.backends.backend import RowRequest
+from gateway.cache.sentences import SentenceCache
 from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
@@ -87,11 +88,13 @@ def translate(
     settings = Settings.model_validate(
         {"sentences_at_once": 4, "max_rows": max_rows, "database_url": "sqlite://"}
     )
+    telemetry = Telemetry()
     service = TranslationService(
         MODELS,
         Admission(model, MODELS.models),
+        SentenceCache(model, MODELS.models, settings, telemetry),
         identifier,
-        Telemetry(),
+        telemetry,
         Readers(),
         settings,
         LANGUAGES,

@@ -1,0 +1,1 @@
+"""Keeps models' answers to sentences: in memory, and behind that in Redis."""

@@ -1,0 +1,226 @@
+"""Answers sentences that a model has answered before. Equal sentences that are on their way are
+asked once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import gevent
+from gevent.event import Event
+
+from catalog import Model
+from contract.problems import write_problem
+from gateway.backends.backend import Backend
+from gateway.cache.remote import RemoteCache
+from gateway.cache.table import (
+    CacheKey,
+    CacheTable,
+    Keyring,
+    share_memory,
+    share_secret,
+)
+from gateway.errors import RowProblem
+from gateway.http.request import Call
+from gateway.metrics import Telemetry
+from gateway.settings import Settings
+from text.composition import Row
+from text.options import TranslationRequest
+
+#: An answer: the handler's, with the digest of the model that has made it.
+Answer = dict[str, Any]
+
+_DIGEST = "model"
+#: Any other problem is one of the request's time, or of the model.
+_FAULTS_OF_ROWS = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+#: The time for which a look at a model's workers is good, and the longest wait for one.
+_SEEN_S, _LOOK_S = 1.0, 0.1
+
+
+@dataclass(eq=False)
+class _Flight:
+    """A row that is on its way, for all who wait for it."""
+
+    landed: Event = field(default_factory=Event)
+    answer: Answer | None = None
+    #: The problem document of its own fault, which it would have again.
+    fault: dict[str, Any] | None = None
+
+
+class ServedModel:
+    """Finds out which weights answer under a model's name. A worker of another life may have
+    others: until it has answered a row, nobody knows."""
+
+    def __init__(self, name: str, backend: Backend) -> None:
+        self._name, self._backend = name, backend
+        #: The workers that were seen last, and when.
+        self._life, self._seen_at = "", 0.0
+        self._looking: gevent.Greenlet | None = None
+        #: The digest that was told last, empty before the first, and the life in which it was.
+        self.digest, self._told_in = "", ""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the digest is that of the model that answers now."""
+        return self._look_again() == self._told_in
+
+    def find_life(self) -> str:
+        """The workers that were seen last, however long ago: an older life than the true one
+        is found out as soon as its digest is used. Empty where none could be seen."""
+        return self._life or self._look_again()
+
+    def learn(self, digest: str, life: str) -> None:
+        """Note the digest in an answer to a row that was sent in this life."""
+        if life and life == self._life:
+            self.digest, self._told_in = digest, life
+
+    def _look_again(self) -> str:
+        """The workers that answer now; empty where that is not known soon enough."""
+        if time.monotonic() - self._seen_at > _SEEN_S:
+            looking = self._looking = self._looking or gevent.spawn(self._look)
+            looking.join(_LOOK_S)
+            if not looking.ready():
+                return ""
+        return self._life
+
+    def _look(self) -> None:
+        try:
+            state = self._backend.states([self._name])[self._name]
+            self._life = state.life if state and state.is_ready else ""
+            self._seen_at = time.monotonic()
+        finally:
+            self._looking = None
+
+
+class SentenceCache:
+    """The answers of all models, in memory and, with a URL, in Redis. Without bytes nothing is
+    kept or shared."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        models: Sequence[Model],
+        settings: Settings,
+        telemetry: Telemetry,
+    ) -> None:
+        url, size = settings.cache_url, settings.cache_bytes
+        self.telemetry = telemetry
+        self.is_on = size > 0
+        self.models = {model.name: ServedModel(model.name, backend) for model in models}
+        self.flights: dict[tuple[object, ...], _Flight] = {}
+        self._keys = Keyring(_derive(url) if url else share_secret())
+        self._table = CacheTable(share_memory(size)) if size else None
+        self._remote = RemoteCache(url) if url and size else None
+
+    def open(self, model: str, wanted: TranslationRequest, call: Call) -> CachedRows:
+        """The rows of one request to a model."""
+        return CachedRows(self, self.models[model], wanted, call)
+
+    def make_key(self, *parts: object) -> CacheKey:
+        """The key of an answer."""
+        return self._keys.make("\0".join(map(str, parts)))
+
+    def find(self, keys: Sequence[CacheKey]) -> list[Answer | None]:
+        """The answer of each key."""
+        assert self._table
+        found = [self._table.get(key) for key in keys]
+        missing = [i for i, value in enumerate(found) if value is None]
+        if missing and self._remote:
+            there = self._remote.get([keys[i] for i in missing])
+            for i, value in zip(missing, there, strict=True):
+                found[i] = value
+                if value is not None:
+                    self._table.put(keys[i], value)
+        return [json.loads(value) if value else None for value in found]
+
+    def keep(self, key: CacheKey, answer: Answer) -> None:
+        """Keep an answer."""
+        assert self._table
+        value = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode(
+            "utf-8", "surrogatepass"
+        )
+        self._table.put(key, value)
+        if self._remote:
+            self._remote.put(key, value)
+
+
+class CachedRows:
+    """The rows of one request, by their sources and texts."""
+
+    def __init__(
+        self,
+        cache: SentenceCache,
+        model: ServedModel,
+        wanted: TranslationRequest,
+        call: Call,
+    ) -> None:
+        self._cache, self._model, self._call = cache, model, call
+        search = wanted.model_target, wanted.beam_size, wanted.alternatives
+        self._shared = (call.cache_space, *search)
+
+    def find(self, rows: Iterable[Row]) -> dict[Row, Answer]:
+        """The rows whose answers are there."""
+        if not self._cache.is_on or not (digest := self._model.digest):
+            return {}
+        asked = list(rows)
+        answers = self._cache.find([self._make_key(digest, row) for row in asked])
+        found = {row: it for row, it in zip(asked, answers, strict=True) if it}
+        if not found or not self._model.is_current:
+            return {}
+        self._cache.telemetry.count_cached("hit", len(found))
+        return found
+
+    def is_coming(self, row: Row) -> bool:
+        """Whether the row is on its way."""
+        return (*self._shared, row) in self._cache.flights
+
+    def ask(self, row: Row, predict: Callable[[], Answer]) -> Answer:
+        """The answer to a row by `predict`, or by an equal row that is on its way. If that one
+        fails, the next who waits for it asks, unless the row itself is at fault. Raises
+        ClientGone, DeadlineExceeded, and what `predict` raises."""
+        if not self._cache.is_on:
+            return predict()
+        name, flights = (*self._shared, row), self._cache.flights
+        while flight := flights.get(name):
+            while not flight.landed.wait(self._call.check("the model answered")):
+                pass
+            if flight.fault:
+                raise RowProblem(flight.fault)
+            if flight.answer:
+                self._cache.telemetry.count_cached("shared")
+                return flight.answer
+            if found := self.find([row]):  # by the one who has asked after the first
+                return found[row]
+        flight = flights[name] = _Flight()
+        try:
+            life = self._model.find_life()
+            flight.answer = answer = predict()
+        except RowProblem as problem:
+            if problem.status in _FAULTS_OF_ROWS:
+                flight.fault = write_problem(
+                    problem.slug, problem.status, problem.detail, **problem.extra
+                )
+            raise
+        finally:
+            del flights[name]
+            flight.landed.set()
+        self._cache.telemetry.count_cached("miss")
+        if digest := answer.get(_DIGEST):
+            self._model.learn(digest, life)
+            self._cache.keep(self._make_key(digest, row), answer)
+        return answer
+
+    def _make_key(self, digest: str, row: Row) -> CacheKey:
+        return self._cache.make_key(digest, *self._shared, *row)
+
+
+def _derive(url: str) -> bytes:
+    """The secret of all machines with this Redis: they share its password, if it has one."""
+    return hashlib.blake2b((urlsplit(url).password or "").encode()).digest()

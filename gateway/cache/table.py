@@ -1,0 +1,149 @@
+"""Memory that the gateway's processes share, with values by key. Nobody locks it, and nobody
+reads a value in it without its key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+#: Bytes of a bucket. A bucket is two rings, each with its own place for the next value: a small
+#: one for new values, and one for those that were asked for again.
+_BUCKET = 8192
+_NEW, _KEPT = (4, 2048), (2048, _BUCKET)
+#: Bytes of a tag, of a length, of a nonce and of a checksum.
+_TAG, _LENGTH, _NONCE, _SUM = 8, 2, 8, 4
+#: A larger value would take the place of too many others.
+_MOST_BYTES = 3000
+
+
+@dataclass(frozen=True)
+class CacheKey:
+    """A key: its place, its name there, and the secret without which its value is noise."""
+
+    place: int
+    tag: bytes
+    secret: bytes
+
+    def seal(self, value: bytes) -> bytes:
+        """The value, enciphered and with a checksum."""
+        nonce = os.urandom(_NONCE)
+        return nonce + self._mix(nonce, zlib.crc32(value).to_bytes(_SUM, "big") + value)
+
+    def open(self, sealed: bytes) -> bytes | None:
+        """The value; None where it is damaged or belongs to another key."""
+        plain = self._mix(sealed[:_NONCE], sealed[_NONCE:])
+        value = plain[_SUM:]
+        is_whole = plain[:_SUM] == zlib.crc32(value).to_bytes(_SUM, "big")
+        return value if is_whole else None
+
+    def _mix(self, nonce: bytes, data: bytes) -> bytes:
+        """SHAKE's output as a stream cipher."""
+        size = len(data)
+        stream = hashlib.shake_128(self.secret + nonce).digest(size)
+        mixed = int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")
+        return mixed.to_bytes(size, "big")
+
+
+class Keyring:
+    """Makes keys of texts. Without the secret nobody can tell whether a text has a key."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def make(self, text: str) -> CacheKey:
+        """The key of a text."""
+        digest = hashlib.blake2b(
+            text.encode("utf-8", "surrogatepass"), key=self._secret
+        ).digest()
+        return CacheKey(int.from_bytes(digest[:8], "big"), digest[8:16], digest[16:])
+
+
+class CacheTable:
+    """The values. Where there is no room, those go first that nobody has asked for again.
+
+    Two processes may write to one place: what they leave fails its checksum, and is found no
+    more. The policy is that of S3-FIFO (Yang et al., 2023) with lazy promotion: a value that is
+    found in the small ring, or is about to be overwritten, is written once more.
+    """
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        self._buckets = len(memory) // _BUCKET
+
+    def get(self, key: CacheKey) -> bytes | None:
+        """The value of a key."""
+        start = key.place % self._buckets * _BUCKET
+        bucket = self._memory[start : start + _BUCKET]
+        for at in (*_find(bucket, key.tag, _KEPT), *_find(bucket, key.tag, _NEW)):
+            sealed_at = at + _TAG + _LENGTH
+            size = int.from_bytes(bucket[at + _TAG : sealed_at], "big")
+            sealed = bucket[sealed_at : sealed_at + size]
+            value = key.open(sealed)
+            if value is None:
+                continue
+            if at < _KEPT[0] or _is_old(bucket, at, key.tag):
+                self._append(start, _KEPT, key.tag, sealed)
+            return value
+        return None
+
+    def put(self, key: CacheKey, value: bytes) -> None:
+        """Keep a value, unless it is too large."""
+        if len(value) <= _MOST_BYTES:
+            start, sealed = key.place % self._buckets * _BUCKET, key.seal(value)
+            is_small = len(sealed) < (_NEW[1] - _NEW[0]) // 2
+            self._append(start, _NEW if is_small else _KEPT, key.tag, sealed)
+
+    def _append(
+        self, start: int, ring: tuple[int, int], tag: bytes, sealed: bytes
+    ) -> None:
+        entry = tag + len(sealed).to_bytes(_LENGTH, "big") + sealed
+        at, size = _read_next(self._memory[start : start + 4], ring), len(entry)
+        if at + size > ring[1]:
+            at = ring[0]
+        self._memory[start + at : start + at + size] = entry
+        place = start + _place_of_next(ring)
+        self._memory[place : place + 2] = (at + size).to_bytes(2, "big")
+
+
+@cache
+def share_memory(size: int) -> mmap.mmap:
+    """Memory of `size` bytes, the same at each call: processes that are forked later share it.
+    It has no name, so no file has its content."""
+    return mmap.mmap(-1, max(size, _BUCKET))
+
+
+@cache
+def share_secret() -> bytes:
+    """A random secret, the same at each call, likewise."""
+    return os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
+
+
+def _find(bucket: bytes, tag: bytes, ring: tuple[int, int]) -> Iterator[int]:
+    """Each place of a tag in a ring."""
+    at = bucket.find(tag, *ring)
+    while at >= 0:
+        yield at
+        at = bucket.find(tag, at + 1, ring[1])
+
+
+def _is_old(bucket: bytes, at: int, tag: bytes) -> bool:
+    """Whether a kept value is about to be overwritten and stands nowhere else."""
+    first, end = _KEPT
+    ahead = (at - _read_next(bucket, _KEPT)) % (end - first)
+    return ahead < (end - first) // 4 and bucket.count(tag, first) == 1
+
+
+def _place_of_next(ring: tuple[int, int]) -> int:
+    return 0 if ring is _NEW else 2
+
+
+def _read_next(bucket: bytes, ring: tuple[int, int]) -> int:
+    """The place for the next value in a ring: its beginning in a new bucket."""
+    place = _place_of_next(ring)
+    return max(ring[0], int.from_bytes(bucket[place : place + 2], "big"))

@@ -1,0 +1,68 @@
+"""The Redis behind the memory: what machines share, and what its absence costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from gateway.cache.remote import RemoteCache
+from gateway.cache.table import Keyring
+from tests.gateway.access.servers import run_redis
+
+KEYS = Keyring(b"password")
+HELLO, BYE = KEYS.make("Hello"), KEYS.make("Bye")
+TEXT = b"Ein geheimer Satz."
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, Any]]:
+    with run_redis(tmp_path) as running:
+        yield running
+
+
+def wait_for(cache: RemoteCache, value: bytes) -> None:
+    """Returns once another machine's value has arrived."""
+    give_up_at = time.monotonic() + 10
+    while cache.get([HELLO, BYE]) != [value, None]:
+        assert time.monotonic() < give_up_at
+        cache._writing.join()
+
+
+@pytest.mark.slow
+def test_machines_share_what_only_they_can_read(server):
+    url, _ = server
+    one, other = RemoteCache(url), RemoteCache(url)
+    one.put(HELLO, TEXT)
+    one._writing.join()
+    wait_for(other, TEXT)
+    with redis.Redis.from_url(url) as client:
+        (name,) = client.keys()
+        content = client.get(name)
+        assert 0 < client.ttl(name) <= 7 * 24 * 3600
+    assert b"geheimer" not in content
+    assert b"Hello" not in name
+    assert KEYS.make("Other").open(content) is None
+
+
+@pytest.mark.slow
+def test_a_redis_that_does_not_answer_is_not_asked_again_at_once(
+    server, caplog, monkeypatch
+):
+    url, process = server
+    monkeypatch.setattr("gateway.cache.remote._RETRY_S", 60.0)
+    cache = RemoteCache(url)
+    cache.put(HELLO, TEXT)
+    cache._writing.join()
+    process.suspend()
+    assert [cache.get([HELLO, BYE]) for _ in range(3)] == [[None, None]] * 3
+    cache.put(HELLO, TEXT)
+    assert not cache._writing
+    process.resume()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "password" not in caplog.text
+    assert TEXT.decode() not in caplog.text

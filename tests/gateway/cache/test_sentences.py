@@ -1,0 +1,274 @@
+"""Sentences that were translated before, or that are on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import gevent
+import pytest
+from gevent.event import Event
+
+from catalog import Model
+from catalog.sections.translation import TranslationSection
+from contract.problems import write_problem
+from gateway.backends.backend import ModelState
+from gateway.cache import table
+from gateway.cache.sentences import CachedRows, SentenceCache
+from gateway.errors import ClientGone, DeadlineExceeded, Overloaded, RowProblem
+from gateway.http.request import Call
+from gateway.metrics import Telemetry
+from gateway.settings import Settings
+from tests.gateway.conftest import StatelessBackend, make_call, make_gone
+from text.options import TranslationRequest
+
+ROW = ("en", "Hello")
+MODELS = [Model("ko", "translation", ("ko",), ("cpu",), TranslationSection())]
+
+
+class Workers(StatelessBackend):
+    """A backend whose workers may be replaced."""
+
+    life: str | None = "first"
+    looks = 0
+
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        self.looks += 1
+        state = ModelState(True, 64, 0, life=self.life) if self.life else None
+        return dict.fromkeys(models, state)
+
+    def predict(self, *_: Any, **__: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def workers() -> Workers:
+    return Workers()
+
+
+@pytest.fixture
+def make_cache(monkeypatch: pytest.MonkeyPatch, workers: Workers) -> Callable[..., Any]:
+    """A cache with new memory; each look at the workers is a new one."""
+    monkeypatch.setattr("gateway.cache.sentences._SEEN_S", -1.0)
+    table.share_memory.cache_clear()
+
+    def make(**settings: Any) -> SentenceCache:
+        given = Settings.model_validate({"cache_bytes": 1 << 20} | settings)
+        return SentenceCache(workers, MODELS, given, Telemetry())
+
+    return make
+
+
+@pytest.fixture
+def cache(make_cache: Callable[..., SentenceCache]) -> SentenceCache:
+    return make_cache()
+
+
+def open_rows(
+    cache: SentenceCache, call: Call | None = None, **given: Any
+) -> CachedRows:
+    options: dict[str, Any] = {"source": "en", "target": "ko"} | given
+    wanted = TranslationRequest(texts=("Hello",), is_list=False, **options)
+    return cache.open("ko", wanted, call or make_call())
+
+
+def answer(text: str = "안녕", digest: str = "weights") -> dict[str, Any]:
+    return {"translated": text, "score": -0.5, "model": digest}
+
+
+def learn(
+    cache: SentenceCache, content: dict[str, Any] | None = None, **given: Any
+) -> None:
+    """Has the model answer the row."""
+    open_rows(cache, **given).ask(ROW, lambda: content or answer())
+
+
+def knows(cache: SentenceCache, call: Call | None = None, **given: Any) -> bool:
+    return ROW in open_rows(cache, call, **given).find([ROW])
+
+
+def test_an_answer_comes_back_as_it_was(cache):
+    full = answer() | {
+        "alternatives": [{"text": "a", "score": -1}],
+        "warnings": ["\ud800"],
+    }
+    learn(cache, full)
+    assert open_rows(cache).find([ROW, ("en", "Bye")]) == {ROW: full}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"beam_size": 4}, {"alternatives": 1}, {"target": "de"}],
+    ids=["beam size", "alternatives", "target"],
+)
+def test_another_search_is_another_answer(cache, other):
+    learn(cache)
+    assert knows(cache)
+    assert not knows(cache, **other)
+
+
+def test_each_space_has_its_own_answers(cache):
+    mine = replace(make_call(), cache_space="0123456789ab")
+    learn(cache)
+    assert not knows(cache, mine)
+    open_rows(cache, mine).ask(ROW, lambda: answer("mine"))
+    assert open_rows(cache, mine).find([ROW])[ROW]["translated"] == "mine"
+    assert open_rows(cache).find([ROW])[ROW]["translated"] == "안녕"
+
+
+def test_new_workers_with_the_same_weights_have_the_same_answers(cache, workers):
+    learn(cache)
+    workers.life = "second"
+    assert not knows(cache)
+    open_rows(cache).ask(("en", "Bye"), answer)
+    assert knows(cache)
+
+
+def test_new_weights_never_have_old_answers(cache, workers):
+    learn(cache)
+    workers.life = "second"
+    assert not knows(cache)
+    open_rows(cache).ask(("en", "Bye"), lambda: answer(digest="others"))
+    assert not knows(cache)
+    assert open_rows(cache).find([("en", "Bye")])
+
+
+def test_an_old_worker_that_answers_late_is_not_believed(cache, workers):
+    def answer_late() -> dict[str, Any]:
+        workers.life = "second"
+        knows(cache)
+        return answer()
+
+    learn(cache)
+    open_rows(cache).ask(("en", "Bye"), answer_late)
+    assert not knows(cache)
+
+
+def test_without_workers_that_are_seen_nothing_is_found(cache, workers):
+    learn(cache)
+    workers.life = None
+    assert not knows(cache)
+
+
+def test_a_model_that_says_no_digest_is_asked_each_time(cache):
+    learn(cache, {"translated": "안녕"})
+    assert not knows(cache)
+
+
+def test_without_bytes_nothing_is_kept_or_shared(make_cache):
+    cache = make_cache(cache_bytes=0)
+    learn(cache)
+    assert not knows(cache)
+    assert not open_rows(cache).is_coming(ROW)
+
+
+class Slow:
+    """A model that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.goes_on = Event()
+        self.outcome: dict[str, Any] | Exception = answer()
+
+    def wait(self) -> None:
+        """Returns once it is asked, and all others have had their turn."""
+        while not self.asked:
+            gevent.sleep(0.001)
+        gevent.sleep(0)
+
+    def __call__(self) -> dict[str, Any]:
+        self.asked += 1
+        self.goes_on.wait(10)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+def ask_together(cache: SentenceCache, model: Slow, calls: Sequence[Call]) -> list[Any]:
+    """The answers and errors of equal rows that come while the first is on its way."""
+
+    def ask(call: Call) -> Any:
+        try:
+            return open_rows(cache, call).ask(ROW, model)
+        except Exception as error:
+            return error
+
+    greenlets = [gevent.spawn(ask, call) for call in calls]
+    model.wait()
+    assert model.asked == 1
+    assert open_rows(cache).is_coming(ROW)
+    model.goes_on.set()
+    gevent.joinall(greenlets, raise_error=True)
+    return [greenlet.value for greenlet in greenlets]
+
+
+def test_equal_rows_that_are_on_their_way_are_asked_once(cache):
+    model = Slow()
+    assert ask_together(cache, model, [make_call()] * 5) == [answer()] * 5
+    assert model.asked == 1
+
+
+def test_a_fault_of_the_row_is_that_of_all(cache):
+    model = Slow()
+    document = write_problem("text-too-long", 422, "too long", tokens=7)
+    model.outcome = RowProblem(document)
+    found = ask_together(cache, model, [make_call()] * 3)
+    assert [each.extra for each in found] == [{"tokens": 7}] * 3
+    assert model.asked == 1
+    assert len(set(map(id, found))) == 3  # each is completed for its own client
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClientGone(),
+        DeadlineExceeded("the model answered"),
+        Overloaded("Too much."),
+        RowProblem(write_problem("deadline", 504, "late")),
+    ],
+    ids=["client gone", "deadline", "overloaded", "row too late"],
+)
+def test_the_end_of_the_first_does_not_end_the_others(cache, error):
+    first = Slow()
+    first.outcome = error
+    second = Slow()
+    second.goes_on.set()
+    asked: list[Any] = []
+
+    def ask(model: Slow) -> None:
+        try:
+            asked.append(open_rows(cache).ask(ROW, model))
+        except Exception as raised:
+            asked.append(raised)
+
+    greenlets = [gevent.spawn(ask, model) for model in (first, second, second)]
+    first.wait()
+    first.goes_on.set()
+    gevent.joinall(greenlets)
+    assert asked == [error, answer(), answer()]
+    assert (first.asked, second.asked) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        pytest.param(lambda: make_call(0.05), DeadlineExceeded, id="late"),
+        pytest.param(make_gone, ClientGone, id="gone"),
+    ],
+)
+def test_who_waits_for_another_row_has_limits_of_his_own(cache, call, error):
+    model = Slow()
+    first = gevent.spawn(open_rows(cache).ask, ROW, model)
+    model.wait()
+    with pytest.raises(error):
+        open_rows(cache, call()).ask(ROW, model)
+    model.goes_on.set()
+    assert first.get() == answer()
+
+
+def test_the_workers_are_looked_at_only_where_an_answer_is_kept(cache, workers):
+    learn(cache)
+    looks = workers.looks
+    open_rows(cache).find([("en", f"{number}") for number in range(100)])
+    assert workers.looks == looks

@@ -1,0 +1,102 @@
+"""The memory that gateway processes share: what comes back, what goes first, and what it shows
+to those without a key."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from gateway.cache.table import CacheTable, Keyring, share_memory
+
+ONE_BUCKET = 8192
+KEYS = Keyring(b"secret")
+
+
+def make_table(size: int = ONE_BUCKET) -> tuple[CacheTable, mmap.mmap]:
+    memory = mmap.mmap(-1, size)
+    return CacheTable(memory), memory
+
+
+@hypothesis.given(
+    st.lists(st.tuples(st.integers(0, 30), st.binary(max_size=1500)), max_size=60)
+)
+def test_a_key_has_a_value_that_was_given_to_it_or_none(puts):
+    table, given = make_table()[0], dict[int, set[bytes]]()
+    for number, value in puts:
+        given.setdefault(number, set()).add(value)
+        table.put(KEYS.make(str(number)), value)
+        assert table.get(KEYS.make(str(number))) in given[number]
+        for known, values in given.items():
+            assert table.get(KEYS.make(str(known))) in (None, *values)
+
+
+def test_what_is_asked_for_again_outlives_a_flood_of_what_is_not():
+    table, _ = make_table()
+    wanted = [KEYS.make(f"wanted {number}") for number in range(10)]
+    for key in wanted:
+        table.put(key, b"a" * 100)
+        table.get(key)
+    for number in range(500):
+        table.put(KEYS.make(f"new {number}"), b"b" * 100)
+    assert all(map(table.get, wanted))
+    assert table.get(KEYS.make("new 0")) is None
+
+
+def test_a_value_that_is_used_is_not_overwritten_by_others_that_are_kept():
+    table, _ = make_table()
+    used = KEYS.make("used")
+    table.put(used, b"u")
+    for number in range(300):
+        assert table.get(used) == b"u"
+        other = KEYS.make(str(number))
+        table.put(other, b"b" * 100)
+        table.get(other)
+    assert table.get(KEYS.make("0")) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "is_kept"), [(0, True), (900, True), (3000, True), (3001, False)]
+)
+def test_a_value_is_kept_whole_or_not(size, is_kept):
+    table, _ = make_table(4 * ONE_BUCKET)
+    value = os.urandom(size)
+    table.put(KEYS.make("a"), value)
+    assert table.get(KEYS.make("a")) == (value if is_kept else None)
+
+
+def test_memory_shows_neither_values_nor_texts_nor_what_is_equal():
+    table, memory = make_table()
+    texts = [b"Ein geheimer Satz.", b"Ein geheimer Satz."]
+    for number, text in enumerate(texts):
+        table.put(KEYS.make(f"A secret sentence. {number}"), text)
+    content = memory[:]
+    for word in (b"geheimer", b"secret", b"Satz"):
+        assert word not in content
+    assert Keyring(b"other").make("a") != KEYS.make("a")
+
+
+def test_what_others_have_torn_is_not_found():
+    generator = random.Random(7)
+    table, memory = make_table()
+    for number in range(2000):
+        key, value = KEYS.make(str(number % 20)), b"%d" % (number % 20) * 30
+        table.put(key, value)
+        at = generator.randrange(ONE_BUCKET - 40)
+        memory[at : at + 40] = generator.randbytes(40)
+        assert table.get(key) in (value, None)
+
+
+def test_processes_that_are_forked_share_the_memory():
+    memory = share_memory(ONE_BUCKET)
+    assert share_memory(ONE_BUCKET) is memory
+    child = os.fork()
+    if not child:
+        CacheTable(memory).put(KEYS.make("a"), b"from the child")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert CacheTable(memory).get(KEYS.make("a")) == b"from the child"
