@@ -15,6 +15,8 @@ SENT = "X-Sent-Ms"
 NUMBER = "X-Row"
 #: A query string with the request's parameters. TorchServe 0.12 does not pass on a URL's.
 PARAMETERS = "X-Parameters"
+#: The place of the row in a client's trace (W3C's Trace Context).
+TRACE = "traceparent"
 #: On the way back from a cluster: which replica has answered.
 REPLICA = "X-Replica"
 

@@ -199,6 +199,11 @@ class Arrival(Middleware):
         response.headers["X-Request-ID"] = request.id
         rule, status = request.url_rule, response.status_code
         seconds = time.perf_counter() - request.started_at
+        timing = request.timing
+        if timing and (timing.asked or timing.kept):
+            response.headers["Server-Timing"] = timing.write(seconds)
+            if timing.model:
+                response.headers["X-Babelgate-Model"] = timing.model
         self._telemetry.count_request(rule.rule if rule else "none", status, seconds)
         target, route = request.target, (request.blueprint, request.path)
         if target is None and route in self._telemetry.routes:

@@ -162,11 +162,15 @@ _REFERENCE = "#/components/schemas/{model}"
 #: Their types, and what they mean.
 _HEADERS = {
     "X-Request-ID": ("string", "The request's id, as in the logs."),
+    "Server-Timing": ("string", "Milliseconds by stage, and whether all was kept."),
+    "X-Babelgate-Model": ("string", "The model's name, `@` and its digest."),
     "Retry-After": ("integer", "Seconds to wait before sending the request again."),
     "Accept-Encoding": ("string", "The Content-Encoding that this path takes."),
     "WWW-Authenticate": ("string", "How to send a key."),
     "Location": ("string", "The path of what was made."),
 }
+#: The headers of answers that models have made.
+_TIMED = ("Server-Timing", "X-Babelgate-Model")
 _HEADERS_BY_STATUS = {
     201: "Location",
     401: "WWW-Authenticate",
@@ -455,7 +459,9 @@ def _list_responses(route: Route, schemas: _Schemas) -> Json:
         content = _list_answers(route, schemas)
         responses[str(route.operation.status)] = {
             "description": "The answer." if content else "Done.",
-            "headers": _refer_to_headers(route.operation.status),
+            "headers": _refer_to_headers(
+                route.operation.status, *(_TIMED if route.operation.has_limit else ())
+            ),
             **({"content": content} if content else {}),
         }
     if route.operation.is_cached:
@@ -511,8 +517,8 @@ def _list_answers(route: Route, schemas: _Schemas) -> Json:
     return {media: {"schema": schema} for media in operation.media}
 
 
-def _refer_to_headers(status: int) -> Json:
-    names = filter(None, ("X-Request-ID", _HEADERS_BY_STATUS.get(status)))
+def _refer_to_headers(status: int, *more: str) -> Json:
+    names = filter(None, ("X-Request-ID", *more, _HEADERS_BY_STATUS.get(status)))
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from hashlib import sha256
 from http import HTTPStatus
@@ -72,13 +73,15 @@ class TranslationHandler(TaskHandler[Sentence]):
         return Sentence(wanted.src_text, wanted.src_lang, wanted.tgt_lang, decoding)
 
     def infer(self, items: Sequence[Sentence], deadline: float) -> Outcome:
+        began = time.perf_counter()
         items = self.engine.tokenizer.tokenize(items)
         errors = [self._find_length_error(item) for item in items]
         fitting = [i for i, error in zip(items, errors, strict=True) if not error]
         answers, counts = self.batcher.translate(fitting, deadline=deadline)
         answered = iter(answers)
+        compute_ms = round(1000 * (time.perf_counter() - began), 1)
         results = [
-            error or self._write_result(item, next(answered))
+            error or self._write_result(item, next(answered), compute_ms)
             for item, error in zip(items, errors, strict=True)
         ]
         return Outcome(results, counts)
@@ -106,7 +109,9 @@ class TranslationHandler(TaskHandler[Sentence]):
             limit=limit,
         )
 
-    def _write_result(self, item: Sentence, answer: Answer) -> Result:
+    def _write_result(
+        self, item: Sentence, answer: Answer, compute_ms: float
+    ) -> Result:
         if isinstance(answer, OutOfMemory):
             return TaskError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -124,6 +129,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             "translated": answer.text,
             "score": round(answer.score, 4),
             "model": self.digest,
+            "compute_ms": compute_ms,
         }
         if item.decoding.alternatives:
             result["alternatives"] = [

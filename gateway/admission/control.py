@@ -22,6 +22,8 @@ from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.http.connection import DisconnectWatcher
 from gateway.http.request import Call
 
+#: The handler's time for the batch, in its answer to a row.
+_COMPUTE_MS = "compute_ms"
 #: Seconds during which one refusal makes others likely.
 _MOMENT_S = 1.0
 
@@ -152,6 +154,9 @@ class Ticket:
             predict = self._admission.backend.predict
             answer = predict(self._model, row, deadline=pending.deadline)
             is_answered = True
+            compute_s = answer.pop(_COMPUTE_MS, 0.0) / 1000
+            backend_s = time.monotonic() - began
+            self._caller.timing.note(began - pending.joined_at, backend_s, compute_s)
             return answer
         except DeadlineExceeded as error:
             if pending.was_idle or self._dispatcher.is_silent_since(began):

@@ -42,11 +42,13 @@ class RowRequest:
     content_type: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     cancellation: Cancellation = field(default_factory=Cancellation, compare=False)
+    #: Its place in a client's trace.
+    trace: str = ""
 
 
-def write_row(content: Mapping[str, Any]) -> RowRequest:
+def write_row(content: Mapping[str, Any], trace: str = "") -> RowRequest:
     """A row that is a JSON object."""
-    return RowRequest(json.dumps(content).encode(), "application/json")
+    return RowRequest(json.dumps(content).encode(), "application/json", trace=trace)
 
 
 @dataclass(frozen=True)

@@ -190,6 +190,8 @@ def describe(row: RowRequest) -> dict[str, str]:
     headers = {"Content-Type": row.content_type}
     if row.parameters:
         headers[rows.PARAMETERS] = urlencode(row.parameters)
+    if row.trace:
+        headers[rows.TRACE] = row.trace
     return headers
 
 

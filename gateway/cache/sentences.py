@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import gevent
 from gevent.event import Event
@@ -58,8 +59,10 @@ class ServedModel:
     """Finds out which weights answer under a model's name. A worker of another life may have
     others: until it has answered a row, nobody knows."""
 
-    def __init__(self, name: str, backend: Backend) -> None:
-        self._name, self._backend = name, backend
+    def __init__(self, model: Model, backend: Backend) -> None:
+        self._name, self._backend = model.name, backend
+        #: The name of its weights, as the map has it, without their place.
+        self.weights = quote(Path(model.settings.model).name)
         #: The workers that were seen last, and when.
         self._life, self._seen_at = "", 0.0
         self._looking: gevent.Greenlet | None = None
@@ -113,7 +116,7 @@ class SentenceCache:
         url, size = settings.cache_url, settings.cache_bytes
         self.telemetry = telemetry
         self.is_on = size > 0
-        self.models = {model.name: ServedModel(model.name, backend) for model in models}
+        self.models = {model.name: ServedModel(model, backend) for model in models}
         self.flights: dict[tuple[object, ...], _Flight] = {}
         self._keys = Keyring(_derive(url) if url else share_secret())
         self._table = CacheTable(share_memory(size)) if size else None
@@ -162,6 +165,7 @@ class CachedRows:
         call: Call,
     ) -> None:
         self._cache, self._model, self._call = cache, model, call
+        self._timing = call.timing
         search = wanted.model_target, wanted.beam_size, wanted.alternatives
         self._shared = (call.cache_space, *search)
 
@@ -175,6 +179,8 @@ class CachedRows:
         if not found or not self._model.is_current:
             return {}
         self._cache.telemetry.count_cached("hit", len(found))
+        self._timing.kept += len(found)
+        self._name_model(digest)
         return found
 
     def is_coming(self, row: Row) -> bool:
@@ -186,14 +192,19 @@ class CachedRows:
         fails, the next who waits for it asks, unless the row itself is at fault. Raises
         ClientGone, DeadlineExceeded, and what `predict` raises."""
         if not self._cache.is_on:
-            return predict()
+            answer = predict()
+            self._name_model(answer.get(_DIGEST))
+            return answer
         name, flights = (*self._shared, row), self._cache.flights
+        began = time.monotonic()
         while flight := flights.get(name):
             while not flight.landed.wait(self._call.check("the model answered")):
                 pass
             if flight.fault:
                 raise RowProblem(flight.fault)
             if flight.answer:
+                self._timing.note(0.0, time.monotonic() - began, 0.0)
+                self._name_model(flight.answer.get(_DIGEST))
                 self._cache.telemetry.count_cached("shared")
                 return flight.answer
             if found := self.find([row]):  # by the one who has asked after the first
@@ -213,9 +224,14 @@ class CachedRows:
             flight.landed.set()
         self._cache.telemetry.count_cached("miss")
         if digest := answer.get(_DIGEST):
+            self._name_model(digest)
             self._model.learn(digest, life)
             self._cache.keep(self._make_key(digest, row), answer)
         return answer
+
+    def _name_model(self, digest: str | None) -> None:
+        if digest:
+            self._timing.model = f"{self._model.weights}@{digest}"
 
     def _make_key(self, digest: str, row: Row) -> CacheKey:
         return self._cache.make_key(digest, *self._shared, *row)

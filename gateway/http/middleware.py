@@ -51,7 +51,10 @@ _CHANGED = _OURS_KEPT + tuple(f"{path}/" for api in FOREIGN for path in api.glos
 _KEPT = _CHANGED + tuple(f"{path}/" for api in FOREIGN for path in api.documents)
 _METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 _CHANGES = ("PUT", "PATCH", "DELETE")
-_EXPOSED = "Content-Disposition, Location, Retry-After, X-Request-ID"
+_EXPOSED = (
+    "Content-Disposition, Location, Retry-After, Server-Timing, X-Babelgate-Model, "
+    "X-Request-ID"
+)
 #: Seconds for which a browser remembers what it may do.
 _MOST_AGE_S = 86_400
 

@@ -14,7 +14,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, Literal, Protocol, cast
 from urllib.parse import parse_qsl
@@ -52,6 +52,7 @@ Fields = Mapping[str, Any]
 AUTHORIZATION = "Authorization"
 #: nginx's headers for the client's address and the time of arrival (`t=` and Unix seconds).
 _ADDRESS, _ARRIVAL = "HTTP_X_REAL_IP", "HTTP_X_REQUEST_START"
+_TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 _REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 #: From the program that translates documents.
 _WORKER = "HTTP_" + WORKER_HEADER.upper().replace("-", "_")
@@ -83,6 +84,42 @@ def charge_nobody(characters: int) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+@dataclass(eq=False)
+class Timing:
+    """The making of an answer, for its headers: its model, and the times of its slowest row."""
+
+    #: The name of the model and its digest; empty where none has answered.
+    model: str = ""
+    #: Seconds in our queue; until the backend's answer; and those of them for its batch.
+    queue_s: float = 0.0
+    backend_s: float = 0.0
+    compute_s: float = 0.0
+    #: Sentences that were kept, and those that were not.
+    kept: int = 0
+    asked: int = 0
+
+    def note(self, queue_s: float, backend_s: float, compute_s: float) -> None:
+        """Note a row that the backend has answered."""
+        self.asked += 1
+        if queue_s + backend_s > self.queue_s + self.backend_s:
+            self.queue_s, self.backend_s = queue_s, backend_s
+            self.compute_s = min(compute_s, backend_s)
+
+    def write(self, seconds: float) -> str:
+        """The value of Server-Timing for an answer that took so long (W3C's Server Timing)."""
+        cache = ["cache;desc=hit"] if self.kept and not self.asked else []
+        stages = {"gateway": max(0.0, seconds - self.queue_s - self.backend_s)}
+        if self.asked:
+            batch_s = self.backend_s - self.compute_s
+            stages |= {
+                "queue": self.queue_s,
+                "batch": batch_s,
+                "compute": self.compute_s,
+            }
+        timed = [f"{name};dur={1000 * spent:.1f}" for name, spent in stages.items()]
+        return ", ".join([*cache, *timed])
+
+
 @dataclass(frozen=True)
 class Call:
     """One request's client, time and owner."""
@@ -100,6 +137,9 @@ class Call:
     is_bulk: bool = False
     #: The owner of the kept sentences that the request sees, and adds to.
     cache_space: str = NOBODY
+    #: The request's place in a trace of its client (W3C's Trace Context); empty without one.
+    trace: str = ""
+    timing: Timing = field(default_factory=Timing, compare=False)
 
     def has_gone(self) -> bool:
         """Whether the client has closed the connection."""
@@ -120,6 +160,7 @@ def read_call(
     charge: Charge = charge_nobody,
     *,
     cache_space: str = NOBODY,
+    timing: Timing | None = None,
 ) -> Call:
     """The call of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`. The
     time since its arrival at nginx counts. Raises MalformedRequest.
@@ -135,6 +176,8 @@ def read_call(
         charge,
         _WORKER in environ,
         cache_space,
+        _read_trace(environ.get("HTTP_TRACEPARENT", "")),
+        timing or Timing(),
     )
 
 
@@ -142,6 +185,10 @@ def read_request_id(environ: Mapping[str, Any]) -> str:
     """The id that nginx gives every request, or a new one."""
     given = environ.get("HTTP_X_REQUEST_ID", "")
     return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _read_trace(header: str) -> str:
+    return header if _TRACE.fullmatch(header) else ""
 
 
 def _read_age(header: str) -> float:
@@ -175,6 +222,8 @@ class GatewayRequest(Request):
     #: The language under which it is counted, if it is one to translate.
     target: str | None = None
     key: Owner | None = None
+    #: The making of its answer, once somebody works at it.
+    timing: Timing | None = None
     #: Counts the key's characters.
     charge: Charge | None = None
     #: Whether its whole body is here, and the body.
@@ -199,11 +248,13 @@ class GatewayRequest(Request):
         """Return what travels with the work for this request, which counts for `target` from
         now on. It may have a `limit_s` of its own. Raises MalformedRequest."""
         self.target = target or self.target
+        self.timing = self.timing or Timing()
         return read_call(
             self.environ,
             limit_s or self.limit_s,
             self.owner,
             self.charge or charge_nobody,
+            timing=self.timing,
             cache_space=NOBODY
             if not self.key or self.key.shares_cache
             else self.key.id,

@@ -315,7 +315,7 @@ class _Job:
 
     def _ask_model(self, row: Row) -> Answer:
         """Send a row. Where it was on its way for another request, it is announced now."""
-        asked = write_row(composition.describe_row(self._wanted, row))
+        asked = write_row(composition.describe_row(self._wanted, row), self._call.trace)
         ticket = self._ticket or self._admit([row])
         return ticket.predict(asked, self._weigh(row))
 

@@ -87,8 +87,10 @@ def test_a_low_score_carries_a_warning(handler, engine, score, is_doubtful):
     engine.scores = {"Hello": score}
     answers = ask(handler, [body(), body("Other")])
     warnings = {"warnings": ["This is a demonstration."]} if is_doubtful else {}
+    found = answers[0].content
+    assert found.pop("compute_ms") >= 0
     translated = {"translated": "[ko] Hello", "score": score, "model": handler.digest}
-    assert answers[0].content == translated | warnings
+    assert found == translated | warnings
     assert "warnings" not in answers[1].content
 
 
@@ -139,15 +141,12 @@ def test_a_row_chooses_its_beam(handler: TranslationHandler, engine: FakeEngine)
 
 
 def test_alternatives_come_with_their_scores(handler: TranslationHandler):
-    assert ask_one(handler, body(alternatives=2)).content == {
-        "translated": "[ko] Hello",
-        "score": -0.1,
-        "model": handler.digest,
-        "alternatives": [
-            {"text": "[ko] Hello 0", "score": -1.0},
-            {"text": "[ko] Hello 1", "score": -2.0},
-        ],
-    }
+    content = ask_one(handler, body(alternatives=2)).content
+    assert (content["translated"], content["score"]) == ("[ko] Hello", -0.1)
+    assert content["alternatives"] == [
+        {"text": "[ko] Hello 0", "score": -1.0},
+        {"text": "[ko] Hello 1", "score": -2.0},
+    ]
 
 
 def test_a_digest_tells_models_and_options_apart(start: Start, tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -69,3 +70,41 @@ def test_what_is_kept_is_answered_while_the_model_has_too_much_to_do(
     monkeypatch.setattr(ModelDispatcher, "check", refuse)
     assert post(known, ["Two.", "One."]).json == {"translated": ["ko:Two.", "ko:One."]}
     assert post(known, ["Two.", "Three."]).status_code == 429
+
+
+def read_timing(response: Any) -> dict[str, str]:
+    entries = response.headers["Server-Timing"].split(", ")
+    return dict(entry.split(";", 1) for entry in entries)
+
+
+def test_an_answer_says_what_has_made_it_and_how_long_that_took(known):
+    kept, new = post(known, "One."), post(known, ["One.", "Three."])
+    for response in (kept, new):
+        assert response.headers["X-Babelgate-Model"] == "phrasebook@digest"
+    assert read_timing(kept).keys() == {"cache", "gateway"}
+    assert read_timing(kept)["cache"] == "desc=hit"
+    stages = read_timing(new)
+    assert stages.keys() == {"gateway", "queue", "batch", "compute"}
+    assert all(re.fullmatch(r"dur=\d+\.\d", spent) for spent in stages.values())
+
+
+def test_an_answer_that_no_model_has_made_has_no_time_of_one(known):
+    headers = known.get("/languages").headers
+    assert "Server-Timing" not in headers
+    assert "X-Babelgate-Model" not in headers
+
+
+@pytest.mark.parametrize(
+    ("given", "is_passed_on"),
+    [
+        (f"00-{'a' * 32}-{'b' * 16}-01", True),
+        (f"00-{'A' * 32}-{'b' * 16}-01", False),
+        ("a\tb", False),
+    ],
+    ids=["a trace", "capitals", "no trace"],
+)
+def test_a_trace_goes_on_to_the_model(client, torchserve, given, is_passed_on):
+    wanted = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+    client.post("/", data=json.dumps(wanted), headers={"traceparent": given})
+    (call,) = torchserve.calls
+    assert call.headers.get("traceparent") == (given if is_passed_on else None)

@@ -20,6 +20,7 @@ from gateway.http import request as fields
 from gateway.http.request import (
     Call,
     GatewayRequest,
+    Timing,
     find_spoken,
     read_call,
     read_fields,
@@ -234,3 +235,34 @@ def test_headers_say_whose_request_it_is_and_how_much_time_it_has():
 )
 def test_a_time_that_cannot_be_is_not_counted(header: str):
     assert left_s(read_client({"X-Request-Start": header})) > 29
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept", "written"),
+    [
+        pytest.param([], 2, "cache;desc=hit, gateway;dur=500.0", id="all kept"),
+        pytest.param(
+            [(0.1, 0.3, 0.2)],
+            1,
+            "gateway;dur=100.0, queue;dur=100.0, batch;dur=100.0, compute;dur=200.0",
+            id="one asked",
+        ),
+        pytest.param(
+            [(0.0, 0.1, 0.1), (0.2, 0.2, 0.0), (0.0, 0.3, 0.3)],
+            0,
+            "gateway;dur=100.0, queue;dur=200.0, batch;dur=200.0, compute;dur=0.0",
+            id="the slowest counts",
+        ),
+        pytest.param(
+            [(0.0, 0.6, 0.7)],
+            0,
+            "gateway;dur=0.0, queue;dur=0.0, batch;dur=0.0, compute;dur=600.0",
+            id="clocks differ",
+        ),
+    ],
+)
+def test_a_timing_has_the_stages_of_an_answer(rows, kept, written):
+    timing = Timing(kept=kept)
+    for row in rows:
+        timing.note(*row)
+    assert timing.write(0.5) == written
