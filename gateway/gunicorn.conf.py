@@ -9,7 +9,7 @@ from prometheus_client import multiprocess
 
 from contract import variables
 from contract.cpus import count_cpus
-from gateway.cache.table import share_memory, share_secret
+from gateway.cache.table import share
 from gateway.settings import read_settings
 from text.langid import load_model
 from text.spelling import load_spelling
@@ -72,8 +72,7 @@ def on_starting(server: Any) -> None:
     life must not be added to this one's."""
     load_model()
     load_spelling()
-    share_memory(read_settings().cache_bytes)
-    share_secret()
+    share(read_settings().cache_bytes)
     given = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if given:
         folder = Path(given)

@@ -21,13 +21,7 @@ from catalog import Model
 from contract.problems import write_problem
 from gateway.backends.backend import Backend
 from gateway.cache.remote import RemoteCache
-from gateway.cache.table import (
-    CacheKey,
-    CacheTable,
-    Keyring,
-    share_memory,
-    share_secret,
-)
+from gateway.cache.table import CacheKey, CacheTable, ClaimTable, Keyring, share
 from gateway.errors import RowProblem
 from gateway.http.request import Call
 from gateway.metrics import Telemetry
@@ -39,6 +33,12 @@ from text.options import TranslationRequest
 Answer = dict[str, Any]
 
 _DIGEST = "model"
+#: The place of a digest in the key of a row that is on its way.
+_ANY = ""
+#: The end of all waits for a row.
+_STAGE = "the model answered"
+#: Seconds between two looks at a row that another process has on its way.
+_PAUSE_S = 0.005
 #: Any other problem is one of the request's time, or of the model.
 _FAULTS_OF_ROWS = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 #: The time for which a look at a model's workers is good, and the longest wait for one.
@@ -118,8 +118,9 @@ class SentenceCache:
         self.is_on = size > 0
         self.models = {model.name: ServedModel(model, backend) for model in models}
         self.flights: dict[tuple[object, ...], _Flight] = {}
-        self._keys = Keyring(_derive(url) if url else share_secret())
-        self._table = CacheTable(share_memory(size)) if size else None
+        shared = share(size)
+        self._keys = Keyring(_derive(url) if url else shared.secret)
+        self._table, self.claims = CacheTable(shared.values), ClaimTable(shared.claims)
         self._remote = RemoteCache(url) if url and size else None
 
     def open(self, model: str, wanted: TranslationRequest, call: Call) -> CachedRows:
@@ -132,7 +133,6 @@ class SentenceCache:
 
     def find(self, keys: Sequence[CacheKey]) -> list[Answer | None]:
         """The answer of each key."""
-        assert self._table
         found = [self._table.get(key) for key in keys]
         missing = [i for i, value in enumerate(found) if value is None]
         if missing and self._remote:
@@ -145,7 +145,6 @@ class SentenceCache:
 
     def keep(self, key: CacheKey, answer: Answer) -> None:
         """Keep an answer."""
-        assert self._table
         value = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode(
             "utf-8", "surrogatepass"
         )
@@ -192,27 +191,17 @@ class CachedRows:
         fails, the next who waits for it asks, unless the row itself is at fault. Raises
         ClientGone, DeadlineExceeded, and what `predict` raises."""
         if not self._cache.is_on:
-            answer = predict()
-            self._name_model(answer.get(_DIGEST))
-            return answer
+            plain = predict()
+            self._name_model(plain.get(_DIGEST))
+            return plain
         name, flights = (*self._shared, row), self._cache.flights
-        began = time.monotonic()
         while flight := flights.get(name):
-            while not flight.landed.wait(self._call.check("the model answered")):
-                pass
-            if flight.fault:
-                raise RowProblem(flight.fault)
-            if flight.answer:
-                self._timing.note(0.0, time.monotonic() - began, 0.0)
-                self._name_model(flight.answer.get(_DIGEST))
-                self._cache.telemetry.count_cached("shared")
-                return flight.answer
-            if found := self.find([row]):  # by the one who has asked after the first
-                return found[row]
+            if answer := self._join(flight, row):
+                return answer
         flight = flights[name] = _Flight()
+        claim = self._make_key(_ANY, row)
         try:
-            life = self._model.find_life()
-            flight.answer = answer = predict()
+            flight.answer = self._wait_for_others(claim, row) or self._ask(row, predict)
         except RowProblem as problem:
             if problem.status in _FAULTS_OF_ROWS:
                 flight.fault = write_problem(
@@ -220,8 +209,42 @@ class CachedRows:
                 )
             raise
         finally:
+            self._cache.claims.give_back(claim)
             del flights[name]
             flight.landed.set()
+        return flight.answer
+
+    def _join(self, flight: _Flight, row: Row) -> Answer | None:
+        """The answer to a row that is on its way for another request; None if that failed, and
+        nobody else has asked since."""
+        began = time.monotonic()
+        while not flight.landed.wait(self._call.check(_STAGE)):
+            pass
+        if flight.fault:
+            raise RowProblem(flight.fault)
+        if flight.answer is None:
+            return self.find([row]).get(row)
+        self._timing.note(0.0, time.monotonic() - began, 0.0)
+        self._name_model(flight.answer.get(_DIGEST))
+        self._cache.telemetry.count_cached("shared")
+        return flight.answer
+
+    def _wait_for_others(self, claim: CacheKey, row: Row) -> Answer | None:
+        """The answer to a row that another process has on its way; None if none has, or if it
+        failed there."""
+        claims, found = self._cache.claims, dict[Row, Answer]()
+        # Without a digest its answer could not be found.
+        is_taken = bool(self._model.digest) and claims.is_taken(claim)
+        while is_taken and not found:
+            gevent.sleep(min(_PAUSE_S, self._call.check(_STAGE)))
+            is_taken = claims.is_taken(claim)  # before the look: the answer comes first
+            found = self.find([row])
+        claims.take(claim, self._call.deadline)
+        return found.get(row)
+
+    def _ask(self, row: Row, predict: Callable[[], Answer]) -> Answer:
+        life = self._model.find_life()
+        answer = predict()
         self._cache.telemetry.count_cached("miss")
         if digest := answer.get(_DIGEST):
             self._name_model(digest)

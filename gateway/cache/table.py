@@ -7,10 +7,14 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import struct
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+
+import psutil
 
 #: Bytes of a bucket. A bucket is two rings, each with its own place for the next value: a small
 #: one for new values, and one for those that were asked for again.
@@ -18,6 +22,8 @@ _BUCKET = 8192
 _NEW, _KEPT = (4, 2048), (2048, _BUCKET)
 #: Bytes of a tag, of a length, of a nonce and of a checksum.
 _TAG, _LENGTH, _NONCE, _SUM = 8, 2, 8, 4
+#: A claim: the tag of its key, its process, and the end of its time; and the most claims.
+_CLAIM, _CLAIMS = struct.Struct("=8sqd"), 8192
 #: A larger value would take the place of too many others.
 _MOST_BYTES = 3000
 
@@ -111,17 +117,53 @@ class CacheTable:
         self._memory[place : place + 2] = (at + size).to_bytes(2, "big")
 
 
-@cache
-def share_memory(size: int) -> mmap.mmap:
-    """Memory of `size` bytes, the same at each call: processes that are forked later share it.
-    It has no name, so no file has its content."""
-    return mmap.mmap(-1, max(size, _BUCKET))
+class ClaimTable:
+    """The rows that each process has on their way, so that no other one asks for them. Two rows
+    may have the same place; then the first has no claim any more."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        self._count = len(memory) // _CLAIM.size
+
+    def take(self, key: CacheKey, until: float) -> None:
+        """Claim a row until then, by the monotonic clock."""
+        _CLAIM.pack_into(self._memory, self._find(key), key.tag, os.getpid(), until)
+
+    def is_taken(self, key: CacheKey) -> bool:
+        """Whether another process, which still runs, has the row."""
+        tag, process, until = _CLAIM.unpack_from(self._memory, self._find(key))
+        if tag != key.tag or process == os.getpid() or until < time.monotonic():
+            return False
+        return psutil.pid_exists(process)
+
+    def give_back(self, key: CacheKey) -> None:
+        """Say that the row is no longer on its way."""
+        at = self._find(key)
+        if _CLAIM.unpack_from(self._memory, at)[:2] == (key.tag, os.getpid()):
+            _CLAIM.pack_into(self._memory, at, b"", 0, 0.0)
+
+    def _find(self, key: CacheKey) -> int:
+        return key.place % self._count * _CLAIM.size
+
+
+@dataclass(frozen=True)
+class SharedCache:
+    """The memory and the secret of all processes that are forked later. The memory has no name,
+    so no file has its content."""
+
+    values: mmap.mmap
+    claims: mmap.mmap
+    secret: bytes
 
 
 @cache
-def share_secret() -> bytes:
-    """A random secret, the same at each call, likewise."""
-    return os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
+def share(size: int) -> SharedCache:
+    """Memory for `size` bytes of values, the same at each call."""
+    return SharedCache(
+        mmap.mmap(-1, max(size, _BUCKET)),
+        mmap.mmap(-1, _CLAIMS * _CLAIM.size),
+        os.urandom(hashlib.blake2b.MAX_KEY_SIZE),
+    )
 
 
 def _find(bucket: bytes, tag: bytes, ring: tuple[int, int]) -> Iterator[int]:

@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 
 from gateway.access import OPEN_ROUTES, Usage
 from gateway.access.keys import Grant, make_token, read_id
-from gateway.cache.table import share_memory
+from gateway.cache.table import share
 from gateway.database import connections
 from tests.e2e.real_stack import wait_until
 from tests.programs import run
@@ -54,7 +54,7 @@ def test_a_new_key_is_known_at_once_and_a_revoked_one_soon_not(make_guarded, key
 def test_each_key_has_kept_sentences_of_its_own_unless_it_shares(
     make_guarded, keys, torchserve
 ):
-    share_memory.cache_clear()
+    share.cache_clear()
     torchserve.will(*["sign"] * 20)
     client = make_guarded()
     grants = {"a": Grant(), "b": Grant(), "c": Grant(shares_cache=True)}

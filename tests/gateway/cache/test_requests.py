@@ -19,7 +19,7 @@ from tests.gateway.fake_torchserve import FakeTorchServe
 @pytest.fixture
 def known(make_client: MakeClient, torchserve: FakeTorchServe) -> FlaskClient:
     """A client whose model has translated two sentences."""
-    table.share_memory.cache_clear()
+    table.share.cache_clear()
     torchserve.will(*["sign"] * 20)
     client = make_client()
     assert post(client, "One. Two.").json == {"translated": "ko:One. ko:Two."}

@@ -51,7 +51,7 @@ def workers() -> Workers:
 def make_cache(monkeypatch: pytest.MonkeyPatch, workers: Workers) -> Callable[..., Any]:
     """A cache with new memory; each look at the workers is a new one."""
     monkeypatch.setattr("gateway.cache.sentences._SEEN_S", -1.0)
-    table.share_memory.cache_clear()
+    table.share.cache_clear()
 
     def make(**settings: Any) -> SentenceCache:
         given = Settings.model_validate({"cache_bytes": 1 << 20} | settings)
@@ -272,3 +272,37 @@ def test_the_workers_are_looked_at_only_where_an_answer_is_kept(cache, workers):
     looks = workers.looks
     open_rows(cache).find([("en", f"{number}") for number in range(100)])
     assert workers.looks == looks
+
+
+class Claims:
+    """Another process has the row for a number of looks; then `leaves` happens."""
+
+    def __init__(self, looks: int, leaves: Callable[[], object]) -> None:
+        self.looks, self._leaves, self.taken = looks, leaves, 0
+
+    def is_taken(self, key: Any) -> bool:
+        self.looks -= 1
+        if not self.looks:
+            self._leaves()
+        return self.looks > 0
+
+    def take(self, key: Any, until: float) -> None:
+        self.taken += 1
+
+    def give_back(self, key: Any) -> None:
+        self.taken -= 1
+
+
+def test_a_row_of_another_process_is_waited_for(cache):
+    open_rows(cache).ask(("en", "Bye"), answer)  # tells the digest
+    key = open_rows(cache)._make_key("weights", ROW)
+    cache.claims = claims = Claims(3, lambda: cache.keep(key, answer("theirs")))
+    assert open_rows(cache).ask(ROW, answer)["translated"] == "theirs"
+    assert claims.taken == 0
+
+
+def test_a_row_that_another_process_gives_up_is_asked(cache):
+    open_rows(cache).ask(("en", "Bye"), answer)
+    cache.claims = claims = Claims(3, lambda: None)
+    assert open_rows(cache).ask(ROW, lambda: answer("ours"))["translated"] == "ours"
+    assert (claims.looks, claims.taken) == (0, 0)

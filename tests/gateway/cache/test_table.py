@@ -6,12 +6,15 @@ from __future__ import annotations
 import mmap
 import os
 import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from gateway.cache.table import CacheTable, Keyring, share_memory
+from gateway.cache.table import CacheKey, CacheTable, ClaimTable, Keyring, share
 
 ONE_BUCKET = 8192
 KEYS = Keyring(b"secret")
@@ -92,11 +95,48 @@ def test_what_others_have_torn_is_not_found():
 
 
 def test_processes_that_are_forked_share_the_memory():
-    memory = share_memory(ONE_BUCKET)
-    assert share_memory(ONE_BUCKET) is memory
+    shared = share(ONE_BUCKET)
+    assert share(ONE_BUCKET) is shared
     child = os.fork()
     if not child:
-        CacheTable(memory).put(KEYS.make("a"), b"from the child")
+        CacheTable(shared.values).put(KEYS.make("a"), b"from the child")
         os._exit(0)
     os.waitpid(child, 0)
-    assert CacheTable(memory).get(KEYS.make("a")) == b"from the child"
+    assert CacheTable(shared.values).get(KEYS.make("a")) == b"from the child"
+
+
+@contextmanager
+def claim_elsewhere(claims: ClaimTable, key: CacheKey, left_s: float) -> Iterator[None]:
+    """Another process, which has the row until it ends."""
+    (reads, writes), (hears, tells) = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(tells)
+        claims.take(key, time.monotonic() + left_s)
+        os.write(writes, b".")
+        os.read(hears, 1)
+        os._exit(0)
+    os.read(reads, 1)
+    yield
+    os.close(tells)
+    os.waitpid(child, 0)
+
+
+def test_a_claim_is_for_others_and_ends_with_its_process():
+    claims, key = ClaimTable(mmap.mmap(-1, 1024)), KEYS.make("a")
+    with claim_elsewhere(claims, key, left_s=60):
+        assert claims.is_taken(key)
+        assert not claims.is_taken(KEYS.make("b"))
+        claims.give_back(key)  # it is not ours
+        assert claims.is_taken(key)
+    assert not claims.is_taken(key)
+
+
+def test_a_claim_ends_with_its_time_or_when_it_is_given_back():
+    claims, key = ClaimTable(mmap.mmap(-1, 1024)), KEYS.make("a")
+    with claim_elsewhere(claims, key, left_s=0):
+        assert not claims.is_taken(key)
+    claims.take(key, time.monotonic() + 60)
+    assert not claims.is_taken(key)  # but ours
+    claims.give_back(key)
+    assert claims._memory[:] == bytes(1024)
