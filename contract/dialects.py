@@ -15,6 +15,8 @@ from contract.tasks import PATHS, TRANSLATION
 
 Document = Mapping[str, Any]
 
+#: The type of an answer that comes in parts.
+EVENT_STREAM = "text/event-stream"
 #: Statuses of other APIs' servers, by ours.
 _STATUSES = {401: 403, 422: 400}
 #: Problems that end when a client waits.

@@ -26,7 +26,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from typing_extensions import TypedDict
 from werkzeug.routing import Rule
 
-from contract.dialects import FOREIGN, OURS, Dialect, find_dialect
+from contract.dialects import EVENT_STREAM, FOREIGN, OURS, Dialect, find_dialect
 from contract.problems import title, write_problem
 from gateway import errors
 from gateway.errors import Problem
@@ -139,6 +139,8 @@ class Operation:
     status: int = 200
     #: Whether it answers with a document, of whatever format.
     is_file: bool = False
+    #: Whether it may answer with events.
+    streams: bool = False
     #: The values of variable parts of its path; the other parts take any.
     path: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Whether the request may set its time limit.
@@ -156,6 +158,7 @@ def choose(served: Sequence[str], preferred: str) -> str:
 
 
 _IMAGES = ("image/jpeg", "image/png", "image/webp", "application/octet-stream")
+_EVENTS = {"schema": {"type": "string", "description": "Server-sent events."}}
 _METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
 _WITH_BODY = ("post", "put", "patch")
 _REFERENCE = "#/components/schemas/{model}"
@@ -514,7 +517,8 @@ def _list_answers(route: Route, schemas: _Schemas) -> Json:
 
         return {found.media_type: {"schema": BINARY} for found in FORMATS}
     schema = schemas[route.answer]
-    return {media: {"schema": schema} for media in operation.media}
+    answers = {media: {"schema": schema} for media in operation.media}
+    return answers | ({EVENT_STREAM: _EVENTS} if operation.streams else {})
 
 
 def _refer_to_headers(status: int, *more: str) -> Json:

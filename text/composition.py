@@ -6,12 +6,14 @@ import statistics
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from contract.languages import VARIANTS, normalize_language
 from text import markup_runs, messages
 from text.document import (
     Document,
+    PartStart,
     ReadingJob,
     Segment,
     TextFormat,
@@ -289,6 +291,16 @@ def join(document: Document, results: Sequence[Result]) -> Result:
         renderings.append(Rendering(text, statistics.fmean(scores) if scores else None))
     warned = (warned for result in results for warned in result.warned)
     return Result(tuple(renderings), tuple(warned))
+
+
+def join_first(document: Document, results: Sequence[Result]) -> Result | None:
+    """The beginning of a document, up to the end of its first sentences. None where its parts
+    stand in another order than its sentences."""
+    if any(isinstance(piece, PartStart) for piece in document.pieces):
+        return None
+    ends = (n for n, p in enumerate(document.pieces, 1) if isinstance(p, Segment))
+    end = next(islice(ends, len(results) - 1, None))
+    return join(replace(document, pieces=document.pieces[:end]), results)
 
 
 def _read_renderings(

@@ -5,18 +5,26 @@ language. `/translate` is LibreTranslate's path as well: the fields say whose re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NotRequired, cast
 
-from flask import Blueprint
+from flask import Blueprint, Response
 from typing_extensions import TypedDict
 
 from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services, libretranslate
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
-from gateway.http.request import read_fields, read_json, request, speaks_libretranslate
+from gateway.http.event_stream import EventStream, wants_events
+from gateway.http.request import (
+    Call,
+    read_fields,
+    read_json,
+    request,
+    speaks_libretranslate,
+)
 from gateway.openapi import TRANSLATING, USING_GLOSSARIES, BodySchema, Operation, choose
 from gateway.schemas import (
     IdentificationBody,
@@ -85,6 +93,7 @@ def _make_translation(services: Services) -> Blueprint:
         bodies=(body,),
         refusals=(*TRANSLATING, *USING_GLOSSARIES),
         has_limit=True,
+        streams=True,
     )
 
     @blueprint.post("/")
@@ -95,8 +104,11 @@ def _make_translation(services: Services) -> Blueprint:
         wanted = parse_translation(fields, limits)
         if wanted.tags and wanted.tags.is_xml:
             _check_xml(wanted)
-        answers = service.translate(wanted, request.open_call(wanted.model_target))
-        return _join(wanted, answers, warn_of_unknown(TranslationBody, fields))
+        call = request.open_call(wanted.model_target)
+        warnings = warn_of_unknown(TranslationBody, fields)
+        if wants_events(request):
+            return cast(Translated, _stream(service, wanted, call, warnings))
+        return _join(wanted, service.translate(wanted, call), warnings)
 
     @blueprint.post(PATHS[TRANSLATION])
     @replace(
@@ -120,6 +132,36 @@ def _make_translation(services: Services) -> Blueprint:
 
     service.count_requests(blueprint, "/", PATHS[TRANSLATION])
     return blueprint
+
+
+def _stream(
+    service: TranslationService,
+    wanted: TranslationRequest,
+    call: Call,
+    warnings: list[str],
+) -> Response:
+    """The answer as events: `text` with the beginning of a text, and in the end `done` with all
+    that an answer has, or `error`. Raises the Problem of a request that fails before."""
+
+    def show(
+        index: int, read: Callable[[], TranslatedText | None]
+    ) -> dict[str, Any] | None:
+        text = read()
+        if text is None:
+            return None
+        return {
+            "index": index,
+            "translated": text.renderings[0].text,
+            "warnings": text.warnings,
+        }
+
+    def work(stream: EventStream) -> Translated:
+        def tell(index: int, read: Callable[[], TranslatedText | None]) -> None:
+            stream.tell(index, partial(show, index, read))
+
+        return _join(wanted, service.translate(wanted, call, tell), warnings)
+
+    return EventStream(work, request.id).respond()
 
 
 def _make_identification(services: Services) -> Blueprint:

@@ -1,5 +1,6 @@
 """Reads whole small requests to translate as they come from a connection: one in a single
-piece, with nothing in it that two programs could read in different ways. Gunicorn reads others.
+piece, whose answer is in one as well, with nothing in it that two programs could read in
+different ways. Gunicorn reads others.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ import re
 from dataclasses import dataclass
 from io import BytesIO
 
-from contract.dialects import FOREIGN, OURS
+from contract.dialects import EVENT_STREAM, FOREIGN, OURS
 
 #: The paths to which texts are sent.
 TRANSLATING = frozenset(path for api in (OURS, *FOREIGN) for path in api.translating)
@@ -58,6 +59,8 @@ def read_message(data: bytes) -> Message | None:
         if key in environ or (key in _OTHER and not is_usual):
             return None
         environ[key] = value
+    if EVENT_STREAM in environ.get("HTTP_ACCEPT", ""):
+        return None
     body = data[head.end() :]
     if environ.pop("HTTP_CONTENT_LENGTH", "") != str(len(body)):
         return None

@@ -49,6 +49,10 @@ _UNKNOWN = ("", AUTO, UNDETERMINED)
 #: The work that each row takes beside its characters, in characters.
 _ROW_CHARACTERS = 20
 
+#: Tells of a text by its number, with a function that returns its beginning, translated; None
+#: where that cannot be shown.
+Tell = Callable[[int, Callable[[], TranslatedText | None]], None]
+
 In = TypeVar("In")
 Out = TypeVar("Out")
 
@@ -88,16 +92,21 @@ class TranslationService:
             raise TaskNotServed(TRANSLATION)
         return self.bounds
 
-    def translate(self, wanted: TranslationRequest, call: Call) -> list[TranslatedText]:
-        """One answer per text. Raises the first Problem of a text, Overloaded if time is too
-        short for all texts, ClientGone as soon as the client hangs up, and what
-        `Glossaries.choose` raises. The call's key pays for the texts' characters."""
+    def translate(
+        self, wanted: TranslationRequest, call: Call, tell: Tell | None = None
+    ) -> list[TranslatedText]:
+        """One answer per text. Meanwhile `tell` gets the beginning of each text whenever one
+        more of its sentences, in their order, is translated.
+
+        Raises the first Problem of a text, Overloaded if time is too short for all texts,
+        ClientGone as soon as the client hangs up, and what `Glossaries.choose` raises. The
+        call's key pays for the texts' characters."""
         dictionaries = None
         if wanted.glossaries:
             dictionaries = self.glossaries.choose(
                 call.owner, wanted.glossaries, wanted.source, wanted.target
             )
-        answers = _Job(self, wanted, call, dictionaries).run()
+        answers = _Job(self, wanted, call, dictionaries, tell=tell).run()
         counts = [answer.characters for answer in answers]
         self.telemetry.count_texts(wanted.model_target, counts)
         return answers
@@ -170,7 +179,10 @@ class _Job:
         wanted: TranslationRequest,
         call: Call,
         dictionaries: Choice | None,
+        *,
+        tell: Tell | None = None,
     ) -> None:
+        self._tell = tell
         self._service = service
         self._wanted = wanted
         self._call = call
@@ -257,7 +269,10 @@ class _Job:
         if found is None:
             return self._plan.finish(index, None)
         try:
-            result = self._translate_document(*found)
+            if self._tell:
+                result = self._translate_in_order(index, *found, self._tell)
+            else:
+                result = self._translate_document(*found)
         except Problem as problem:
             if self._wanted.is_list and not self._is_blamed:
                 self._is_blamed = True  # equal sentences have the same problem
@@ -270,6 +285,34 @@ class _Job:
     ) -> Result:
         translate = partial(self._translate_sentence, format=document.format)
         return composition.join(document, self._map(translate, sentences))
+
+    def _translate_in_order(
+        self,
+        index: int,
+        document: Document,
+        sentences: Sequence[PlannedSentence],
+        tell: Tell,
+    ) -> Result:
+        """Translate the document of a text, and tell how far that is."""
+        results: list[Any] = [None] * len(sentences)
+        done = 0
+
+        def show(count: int) -> TranslatedText | None:
+            beginning = composition.join_first(document, results[:count])
+            return self._plan.finish(index, beginning) if beginning else None
+
+        def translate(number: int) -> Result:
+            nonlocal done
+            sentence = sentences[number]
+            result = self._translate_sentence(sentence, format=document.format)
+            results[number] = result
+            while done < len(results) and results[done]:
+                done += 1
+                tell(index, partial(show, done))
+            return result
+
+        self._map(translate, range(len(sentences)))
+        return composition.join(document, results)
 
     def _translate_sentence(
         self, sentence: PlannedSentence, *, format: TextFormat

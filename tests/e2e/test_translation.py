@@ -196,3 +196,55 @@ def test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error(url: 
         outcomes = list(clients.map(ask, range(1000)))
     wrong = [outcome for outcome in outcomes if not outcome[1]]
     assert wrong == []
+
+
+def test_a_sentence_that_was_translated_is_kept(url: str):
+    text = f"Good evening, {random.SystemRandom().random()}"
+    body = {"src_lang": "en", "src_text": text, "tgt_lang": "fr"}
+    answers = [post(url, body) for _ in range(20)]
+    assert len({answer.text for answer in answers}) == 1
+    assert len({answer.headers["X-Babelgate-Model"] for answer in answers}) == 1
+    timings = [answer.headers["Server-Timing"] for answer in answers]
+    assert "compute;dur=" in timings[0]
+    # Each gateway process has to hear of the model's digest once.
+    assert timings[-1].startswith("cache;desc=hit, gateway;dur=")
+
+
+def test_equal_sentences_that_come_together_are_translated_once(url: str):
+    def ask(number: float) -> str:
+        return str(translate(url, f"Good morning, {number}", "en", "fr"))
+
+    different = [random.SystemRandom().random() for _ in range(64)]
+    with ThreadPoolExecutor(64) as clients:
+        list(clients.map(ask, different))  # now each process knows the model's digest
+        before = count_asked(url)
+        answers = set(clients.map(ask, [random.SystemRandom().random()] * 64))
+    assert len(answers) == 1
+    assert count_asked(url) == before + 1
+
+
+def count_asked(url: str) -> float:
+    """Sentences that models were asked for."""
+    page = requests.get(f"{url}/metrics", timeout=10).text
+    name = 'babelgate_cached_rows_total{outcome="miss"} '
+    return float(page.partition(name)[2].partition("\n")[0])
+
+
+def test_the_beginning_of_a_long_text_comes_before_its_end_is_translated(url: str):
+    numbers = [random.SystemRandom().random() for _ in range(300)]
+    body = {
+        "src_lang": "en",
+        "src_text": "\n".join(f"Good morning, {number}" for number in numbers),
+        "tgt_lang": "fr",
+    }
+    before = count_asked(url)
+    headers = {"Accept": "text/event-stream"}
+    with requests.post(
+        url, json=body, headers=headers, stream=True, timeout=60
+    ) as answer:
+        lines = answer.iter_lines(chunk_size=1)
+        assert next(lines) == b"event: text"
+        asked = count_asked(url) - before
+        events = [line for line in lines if line.startswith(b"event: ")]
+    assert 1 <= asked < len(numbers)
+    assert events[-1] == b"event: done"

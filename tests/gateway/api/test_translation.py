@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
+from flask.testing import FlaskClient
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
@@ -79,3 +81,69 @@ def test_xml_that_is_not_well_formed_is_refused_with_its_place(post, text, field
     assert answer.status_code == 422
     assert answer.json["errors"][0]["field"] == field
     assert "line 1, column" in answer.json["detail"]
+
+
+def ask_for_events(client: FlaskClient, **fields: Any) -> Any:
+    wanted = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"} | fields
+    headers = {"Accept": "text/event-stream"}
+    return client.post("/translate", data=json.dumps(wanted), headers=headers)
+
+
+def read_events(response: Any) -> list[tuple[str, Any]]:
+    assert response.status_code == 200
+    assert response.mimetype == "text/event-stream"
+    assert response.headers["X-Accel-Buffering"] == "no"
+    blocks = response.text.removesuffix("\n\n").split("\n\n")
+    lines = [block.split("\n") for block in blocks]
+    return [(name[7:], json.loads(data[6:])) for name, data in lines]
+
+
+def test_a_text_comes_sentence_by_sentence_and_then_whole(client):
+    *texts, last = read_events(
+        ask_for_events(client, src_text="One.\n\n- Two. Three.\n")
+    )
+    shown = ["ko:One.", "ko:One.\n\n- ko:Two.", "ko:One.\n\n- ko:Two. ko:Three."]
+    assert texts == [
+        ("text", {"index": 0, "translated": text, "warnings": []}) for text in shown
+    ]
+    assert last == ("done", {"translated": f"{shown[-1]}\n"})
+
+
+def test_each_text_of_a_list_comes_for_itself(client):
+    *texts, last = read_events(
+        ask_for_events(client, src_text=["First. Second.", "", "Third."])
+    )
+    by_text = {
+        index: [
+            content["translated"] for _, content in texts if content["index"] == index
+        ]
+        for index in range(3)
+    }
+    first = ["ko:First.", "ko:First. ko:Second."]
+    assert by_text == {0: first, 1: [], 2: ["ko:Third."]}
+    assert last == ("done", {"translated": [first[-1], "", "ko:Third."]})
+
+
+def test_a_text_whose_parts_stand_elsewhere_comes_whole(client):
+    message = "{n, plural, one {One file.} other {Many files.}}"
+    events = read_events(ask_for_events(client, src_text=message))
+    (name, content) = events[0]
+    assert (len(events), name) == (1, "done")
+    assert "ko:Many files." in content["translated"]
+
+
+def test_a_request_that_fails_before_its_first_sentence_fails_as_any(
+    client, torchserve
+):
+    assert ask_for_events(client, tgt_lang="xx").status_code == 422
+    torchserve.will("row-no-image")
+    response = ask_for_events(client)
+    assert (response.status_code, response.json["status"]) == (422, 422)
+
+
+def test_a_problem_of_a_later_sentence_is_the_last_event(client, torchserve):
+    torchserve.will("echo", "row-no-image")
+    events = read_events(ask_for_events(client, src_text=["A.", "B."]))
+    assert [name for name, _ in events] == ["text", "error"]
+    assert events[-1][1]["status"] == 422
+    assert events[-1][1]["detail"].startswith("src_text[")

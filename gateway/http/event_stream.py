@@ -1,0 +1,116 @@
+"""Server-sent events (HTML Living Standard, 9.2): the progress of work while it goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gevent
+from flask import Response
+from gevent.event import Event
+
+from contract.dialects import EVENT_STREAM
+from gateway.errors import InternalError, Problem
+from gateway.http.request import GatewayRequest
+from gateway.redaction import describe
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two signs of life.
+_HEARTBEAT_S = 5.0
+#: Events that wait for a slow client before one of a text takes the place of another.
+_MOST_WAITING = 64
+#: The share of the time that is spent on writing. Each event has all of a text so far, and the
+#: many of a long text must not delay others.
+_WRITING_SHARE = 0.25
+_TEXT, _DONE, _ERROR = "text", "done", "error"
+
+
+@dataclass(frozen=True)
+class StreamEvent:
+    """An event. Its content is read when it is sent; with None, nothing is."""
+
+    name: str
+    read: Callable[[], Any]
+    #: The number of its text, if it is about one.
+    index: int = -1
+
+
+class EventStream:
+    """The events of one request. Its work runs in a greenlet, and ends with the stream."""
+
+    def __init__(self, work: Callable[[EventStream], Any], request_id: str) -> None:
+        """`work` returns the content of the last event, `done`. A Problem is an `error`."""
+        self._request_id = request_id
+        self._waiting: list[StreamEvent] = []
+        self._is_waiting = Event()
+        self._worker = gevent.spawn(self._run, work)
+
+    def tell(self, index: int, read: Callable[[], Any]) -> None:
+        """Add an event with all of a text that is translated. It may take the place of an
+        earlier one."""
+        if len(self._waiting) >= _MOST_WAITING:
+            self._waiting = [each for each in self._waiting if each.index != index]
+        self._add(StreamEvent(_TEXT, read, index))
+
+    def respond(self) -> Response:
+        """The answer, once there is a first event. Raises the Problem of work that has failed
+        before."""
+        self._is_waiting.wait()
+        first = self._waiting[0]
+        if first.name == _ERROR:
+            raise first.read()
+        response = Response(self._write_all(), mimetype=EVENT_STREAM)
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["X-Accel-Buffering"] = "no"  # nginx would wait for more
+        response.call_on_close(self._worker.kill)
+        return response
+
+    def _run(self, work: Callable[[EventStream], Any]) -> None:
+        try:
+            answer = work(self)
+        except Problem as problem:
+            self._end(_ERROR, problem)
+        except Exception as error:
+            log.error("a streamed request failed: %s", describe(error))
+            self._end(_ERROR, InternalError("The request failed."))
+        else:
+            self._end(_DONE, answer)
+
+    def _end(self, name: str, content: Any) -> None:
+        self._add(StreamEvent(name, lambda: content))
+
+    def _add(self, event: StreamEvent) -> None:
+        self._waiting.append(event)
+        self._is_waiting.set()
+
+    def _write_all(self) -> Iterator[bytes]:
+        name = ""
+        while name not in (_DONE, _ERROR):
+            if not self._is_waiting.wait(_HEARTBEAT_S):
+                yield b": still at work\n\n"
+                continue
+            began = time.monotonic()
+            event = self._waiting.pop(0)
+            if not self._waiting:
+                self._is_waiting.clear()
+            name, content = event.name, event.read()
+            if content is not None:
+                yield self._write(name, content)
+            spent_s = time.monotonic() - began
+            gevent.sleep(spent_s / _WRITING_SHARE - spent_s)
+
+    def _write(self, name: str, content: Any) -> bytes:
+        if isinstance(content, Problem):
+            content = content.to_document(self._request_id)
+        data = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        return f"event: {name}\ndata: {data}\n\n".encode()
+
+
+def wants_events(request: GatewayRequest) -> bool:
+    """Whether the client asks for events."""
+    return EVENT_STREAM in request.headers.get("Accept", "")

@@ -1,0 +1,125 @@
+"""Answers that come as events: their order, what becomes of errors, and slow clients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gevent
+import pytest
+from gevent.event import Event
+
+from gateway.errors import NotReady
+from gateway.http import event_stream
+from gateway.http.event_stream import EventStream
+
+
+def read(block: Any) -> tuple[str, Any]:
+    name, data, *_ = block.decode().split("\n")
+    return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+
+def collect(work: Callable[[EventStream], Any]) -> list[tuple[str, Any]]:
+    return [read(block) for block in EventStream(work, "id-1").respond().response]
+
+
+def test_events_come_in_their_order_and_the_answer_last():
+    def work(stream: EventStream) -> dict[str, str]:
+        for number in range(3):
+            stream.tell(number, partial(dict, index=number))
+            gevent.sleep(0)
+        return {"translated": "fin"}
+
+    texts = [("text", {"index": number}) for number in range(3)]
+    assert collect(work) == [*texts, ("done", {"translated": "fin"})]
+
+
+def test_what_cannot_be_shown_is_left_out():
+    def work(stream: EventStream) -> int:
+        stream.tell(0, lambda: None)
+        return 1
+
+    assert collect(work) == [("done", 1)]
+
+
+def fail(error: Exception) -> Any:
+    raise error
+
+
+def test_a_problem_before_the_first_event_is_the_answer():
+    with pytest.raises(NotReady):
+        EventStream(lambda _: fail(NotReady("No worker.")), "id-1").respond()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "detail"),
+    [
+        (NotReady("No worker."), 503, "No worker."),
+        (ValueError("xylophone"), 500, "The request failed."),
+    ],
+    ids=["a problem", "a fault of ours"],
+)
+def test_a_later_problem_is_an_event(caplog, error, status, detail):
+    def work(stream: EventStream) -> Any:
+        stream.tell(0, lambda: "a")
+        gevent.sleep(0)
+        raise error
+
+    (_, text), (name, document) = collect(work)
+    assert (text, name) == ("a", "error")
+    assert (document["status"], document["detail"]) == (status, detail)
+    assert document["request_id"] == "id-1"
+    assert "xylophone" not in caplog.text
+
+
+def test_a_slow_client_gets_the_last_of_many_events_and_one_of_each_text():
+    def work(stream: EventStream) -> str:
+        for number in range(1000):
+            for index in (0, 1):
+                stream.tell(index, partial(list, (index, number)))
+        return "all"
+
+    events = collect(work)
+    assert len(events) <= 2 + 2 * event_stream._MOST_WAITING
+    assert events[-1] == ("done", "all")
+    shown = [content for name, content in events if name == "text"]
+    assert [0, 999] in shown
+    assert [1, 999] in shown
+    for index in (0, 1):
+        numbers = [number for one, number in shown if one == index]
+        assert numbers == sorted(numbers)
+
+
+def test_quiet_work_gives_signs_of_life(monkeypatch):
+    monkeypatch.setattr(event_stream, "_HEARTBEAT_S", 0.01)
+    goes_on = Event()
+
+    def work(stream: EventStream) -> int:
+        stream.tell(0, lambda: "a")
+        goes_on.wait(10)
+        return 7
+
+    blocks: Any = iter(EventStream(work, "").respond().response)
+    assert read(next(blocks)) == ("text", "a")
+    assert next(blocks).startswith(b":")
+    goes_on.set()
+    rest = [block for block in blocks if not block.startswith(b":")]
+    assert [read(block) for block in rest] == [("done", 7)]
+
+
+def test_the_work_ends_with_its_client():
+    ended = Event()
+
+    def work(stream: EventStream) -> None:
+        stream.tell(0, lambda: "a")
+        try:
+            gevent.sleep(60)
+        finally:
+            ended.set()
+
+    response = EventStream(work, "").respond()
+    next(iter(response.response))
+    response.close()
+    assert ended.wait(10)
