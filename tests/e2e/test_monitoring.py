@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,9 +94,10 @@ def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[str]:
 
 
 def ask(url: str) -> None:
-    """Requests into two languages, and one that is wrong."""
+    """Requests into two languages, and one that is wrong. No sentence comes twice."""
+    text = f"Good morning, {time.time()}"
     for target in (*TARGETS, "tlh"):
-        body = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": target}
+        body = {"src_lang": "en", "src_text": text, "tgt_lang": target}
         requests.post(url, json=body, timeout=60)
 
 
