@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NotRequired
+from functools import partial
+from typing import Annotated, Any, Literal, NotRequired, cast
 from urllib.parse import quote
 
+import gevent
 from flask import Blueprint, Response, jsonify, url_for
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
@@ -16,6 +19,7 @@ from documents.storage import DocumentFolder, State
 from gateway.api import Services
 from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
 from gateway.http.bodies import DocumentBlueprint
+from gateway.http.event_stream import EventStream, wants_events
 from gateway.http.request import Fields, request
 from gateway.openapi import (
     FINDING,
@@ -36,6 +40,8 @@ from gateway.schemas import (
 )
 from gateway.uploads.documents import Documents, read_file
 
+#: Seconds between two looks at a document that is followed, and the most for which one is.
+_LOOK_S, _MOST_FOLLOWED_S = 0.5, 600.0
 #: Characters of a name that a quoted one in a header cannot have everywhere.
 _UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
 
@@ -140,9 +146,12 @@ def _make_rest(services: Services) -> Blueprint:
         return {"documents": [_describe_status(*each) for each in found], "next": rest}
 
     @blueprint.get("/documents/<document_id>")
-    @Operation("How far a document is", TRANSLATION, refusals=FINDING)
+    @Operation("How far a document is", TRANSLATION, refusals=FINDING, streams=True)
     def status(document_id: str) -> DocumentStatus:
         document = find(document_id)
+        if wants_events(request):
+            follow = partial(_follow, document, documents)
+            return cast(DocumentStatus, EventStream(follow, request.id).respond())
         return _describe_status(document, documents.read_state(document))
 
     @blueprint.get("/documents/<document_id>/result")
@@ -162,6 +171,23 @@ def _make_rest(services: Services) -> Blueprint:
         return Response(status=204)
 
     return blueprint
+
+
+def _follow(
+    document: DocumentFolder, documents: Documents, stream: EventStream
+) -> DocumentStatus | None:
+    """Tell each change of a document's status, and return the last. None after a time: clients
+    of event streams then ask again."""
+    give_up_at, told = time.monotonic() + _MOST_FOLLOWED_S, None
+    while time.monotonic() < give_up_at:
+        status = _describe_status(document, documents.read_state(document))
+        if status["status"] in ("done", "failed"):
+            return status
+        if status != told:
+            stream.tell(0, partial(dict, status), "progress")
+            told = status
+        gevent.sleep(_LOOK_S)
+    return None
 
 
 def send(document: DocumentFolder, documents: Documents) -> Response:

@@ -27,7 +27,7 @@ _MOST_WAITING = 64
 #: The share of the time that is spent on writing. Each event has all of a text so far, and the
 #: many of a long text must not delay others.
 _WRITING_SHARE = 0.25
-_TEXT, _DONE, _ERROR = "text", "done", "error"
+_DONE, _ERROR = "done", "error"
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class EventStream:
         self._is_waiting = Event()
         self._worker = gevent.spawn(self._run, work)
 
-    def tell(self, index: int, read: Callable[[], Any]) -> None:
+    def tell(self, index: int, read: Callable[[], Any], name: str = "text") -> None:
         """Add an event with all of a text that is translated. It may take the place of an
         earlier one."""
         if len(self._waiting) >= _MOST_WAITING:
             self._waiting = [each for each in self._waiting if each.index != index]
-        self._add(StreamEvent(_TEXT, read, index))
+        self._add(StreamEvent(name, read, index))
 
     def respond(self) -> Response:
         """The answer, once there is a first event. Raises the Problem of work that has failed

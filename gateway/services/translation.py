@@ -294,6 +294,8 @@ class _Job:
         tell: Tell,
     ) -> Result:
         """Translate the document of a text, and tell how far that is."""
+        if not sentences:
+            return self._translate_document(document, sentences)
         results: list[Any] = [None] * len(sentences)
         done = 0
 
@@ -311,7 +313,10 @@ class _Job:
                 tell(index, partial(show, done))
             return result
 
-        self._map(translate, range(len(sentences)))
+        translate(
+            0
+        )  # alone: in a batch with the others it would come with the last of them
+        self._map(translate, range(1, len(sentences)))
         return composition.join(document, results)
 
     def _translate_sentence(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import re
 import threading
@@ -103,6 +104,37 @@ def test_a_document_is_taken_and_told_of(client, glossary, storage):
     assert document.order.address == "127.0.0.1"
     (job,) = storage.list_unfinished()
     assert (job.owner, job.id) == (NOBODY, document.order.id)
+
+
+def test_a_document_is_followed_until_its_end(client, storage, monkeypatch):
+    monkeypatch.setattr("gateway.api.documents._LOOK_S", 0.01)
+    document = find(storage, upload(client, **OURS))
+    headers = {"Accept": "text/event-stream"}
+    response = client.get(f"/documents/{document.order.id}", headers=headers)
+    blocks = iter(response.response)
+
+    def read_event() -> tuple[str, Any]:
+        name, data, *_ = next(blocks).decode().split("\n")
+        return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+    name, told = read_event()
+    assert (name, told["status"], told["texts_done"]) == ("progress", "queued", 0)
+    document.write_state(State("translating", texts=2, texts_done=1))
+    name, told = read_event()
+    assert (name, told["status"], told["texts_done"]) == ("progress", "translating", 1)
+    end(document)
+    name, told = read_event()
+    assert (name, told["status"]) == ("done", "done")
+    assert next(blocks, None) is None
+
+
+def test_a_document_is_not_followed_for_ever(client, storage, monkeypatch):
+    monkeypatch.setattr("gateway.api.documents._LOOK_S", 0.01)
+    monkeypatch.setattr("gateway.api.documents._MOST_FOLLOWED_S", 0.05)
+    document = find(storage, upload(client, **OURS))
+    headers = {"Accept": "text/event-stream"}
+    response = client.get(f"/documents/{document.order.id}", headers=headers)
+    assert response.text.count("event: progress") == response.text.count("event: ") == 1
 
 
 def test_an_unknown_field_of_a_form_is_named(client):
