@@ -24,7 +24,7 @@ from benchmarks.measure import gateway
 
 _LANGUAGE = "fr"
 #: The sentences that all others are made from, and requests that no load gets through.
-_SENTENCES, _REQUESTS = 500, 30_000
+_SENTENCES, _REQUESTS = 500, 60_000
 _WARM_S, _WARM_CLIENTS = 3.0, 64
 _COLUMNS = ("requests/s", "p50 ms", "p95 ms", "errors", gateway.CPU_MS)
 

@@ -32,9 +32,8 @@ from text.options import TranslationRequest
 #: An answer: the handler's, with the digest of the model that has made it.
 Answer = dict[str, Any]
 
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _DIGEST = "model"
-#: The place of a digest in the key of a row that is on its way.
-_ANY = ""
 #: The end of all waits for a row.
 _STAGE = "the model answered"
 #: Seconds between two looks at a row that another process has on its way.
@@ -69,10 +68,9 @@ class ServedModel:
         #: The digest that was told last, empty before the first, and the life in which it was.
         self.digest, self._told_in = "", ""
 
-    @property
-    def is_current(self) -> bool:
+    def is_still(self, digest: str) -> bool:
         """Whether the digest is that of the model that answers now."""
-        return self._look_again() == self._told_in
+        return digest == self.digest and self._look_again() == self._told_in
 
     def find_life(self) -> str:
         """The workers that were seen last, however long ago: an older life than the true one
@@ -145,9 +143,7 @@ class SentenceCache:
 
     def keep(self, key: CacheKey, answer: Answer) -> None:
         """Keep an answer."""
-        value = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode(
-            "utf-8", "surrogatepass"
-        )
+        value = _write(answer).encode("utf-8", "surrogatepass")
         self._table.put(key, value)
         if self._remote:
             self._remote.put(key, value)
@@ -165,21 +161,23 @@ class CachedRows:
     ) -> None:
         self._cache, self._model, self._call = cache, model, call
         self._timing = call.timing
+        self._digest = model.digest
+        self._keys: dict[Row, CacheKey] = {}
         search = wanted.model_target, wanted.beam_size, wanted.alternatives
         self._shared = (call.cache_space, *search)
 
     def find(self, rows: Iterable[Row]) -> dict[Row, Answer]:
         """The rows whose answers are there."""
-        if not self._cache.is_on or not (digest := self._model.digest):
+        if not self._cache.is_on or not self._digest:
             return {}
         asked = list(rows)
-        answers = self._cache.find([self._make_key(digest, row) for row in asked])
+        answers = self._cache.find(list(map(self._find_key, asked)))
         found = {row: it for row, it in zip(asked, answers, strict=True) if it}
-        if not found or not self._model.is_current:
+        if not found or not self._model.is_still(self._digest):
             return {}
         self._cache.telemetry.count_cached("hit", len(found))
         self._timing.kept += len(found)
-        self._name_model(digest)
+        self._name_model(self._digest)
         return found
 
     def is_coming(self, row: Row) -> bool:
@@ -199,7 +197,7 @@ class CachedRows:
             if answer := self._join(flight, row):
                 return answer
         flight = flights[name] = _Flight()
-        claim = self._make_key(_ANY, row)
+        claim = self._find_key(row)
         try:
             flight.answer = self._wait_for_others(claim, row) or self._ask(row, predict)
         except RowProblem as problem:
@@ -234,7 +232,7 @@ class CachedRows:
         failed there."""
         claims, found = self._cache.claims, dict[Row, Answer]()
         # Without a digest its answer could not be found.
-        is_taken = bool(self._model.digest) and claims.is_taken(claim)
+        is_taken = bool(self._digest) and claims.is_taken(claim)
         while is_taken and not found:
             gevent.sleep(min(_PAUSE_S, self._call.check(_STAGE)))
             is_taken = claims.is_taken(claim)  # before the look: the answer comes first
@@ -249,12 +247,19 @@ class CachedRows:
         if digest := answer.get(_DIGEST):
             self._name_model(digest)
             self._model.learn(digest, life)
-            self._cache.keep(self._make_key(digest, row), answer)
+            is_known = digest == self._digest
+            key = self._find_key(row) if is_known else self._make_key(digest, row)
+            self._cache.keep(key, answer)
         return answer
 
     def _name_model(self, digest: str | None) -> None:
         if digest:
             self._timing.model = f"{self._model.weights}@{digest}"
+
+    def _find_key(self, row: Row) -> CacheKey:
+        if (key := self._keys.get(row)) is None:
+            key = self._keys[row] = self._make_key(self._digest, row)
+        return key
 
     def _make_key(self, digest: str, row: Row) -> CacheKey:
         return self._cache.make_key(digest, *self._shared, *row)

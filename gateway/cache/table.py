@@ -86,6 +86,8 @@ class CacheTable:
         """The value of a key."""
         start = key.place % self._buckets * _BUCKET
         bucket = self._memory[start : start + _BUCKET]
+        if bucket.find(key.tag) < 0:
+            return None
         for at in (*_find(bucket, key.tag, _KEPT), *_find(bucket, key.tag, _NEW)):
             sealed_at = at + _TAG + _LENGTH
             size = int.from_bytes(bucket[at + _TAG : sealed_at], "big")
