@@ -216,8 +216,9 @@ class CachedRows:
         """The answer to a row that is on its way for another request; None if that failed, and
         nobody else has asked since."""
         began = time.monotonic()
-        while not flight.landed.wait(self._call.check(_STAGE)):
-            pass
+        # gevent 26.9 may forget who begins to wait for an event that was set a moment ago.
+        while not flight.landed.is_set():
+            flight.landed.wait(self._call.check(_STAGE))
         if flight.fault:
             raise RowProblem(flight.fault)
         if flight.answer is None:

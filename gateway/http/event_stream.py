@@ -60,7 +60,8 @@ class EventStream:
     def respond(self) -> Response:
         """The answer, once there is a first event. Raises the Problem of work that has failed
         before."""
-        self._is_waiting.wait()
+        if not self._waiting:
+            self._is_waiting.wait()
         first = self._waiting[0]
         if first.name == _ERROR:
             raise first.read()
@@ -91,7 +92,8 @@ class EventStream:
     def _write_all(self) -> Iterator[bytes]:
         name = ""
         while name not in (_DONE, _ERROR):
-            if not self._is_waiting.wait(_HEARTBEAT_S):
+            # gevent 26.9 may forget who begins to wait for an event that was set a moment ago.
+            if not self._waiting and not self._is_waiting.wait(_HEARTBEAT_S):
                 yield b": still at work\n\n"
                 continue
             began = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -273,6 +274,21 @@ def test_the_workers_are_looked_at_only_where_an_answer_is_kept(cache, workers):
     looks = workers.looks
     open_rows(cache).find([("en", f"{number}") for number in range(100)])
     assert workers.looks == looks
+
+
+def test_who_looks_at_the_moment_of_the_answer_gets_it(cache, monkeypatch):
+    monkeypatch.setattr("gateway.http.request._LOOK_S", 0.02)
+    open_rows(cache).ask(("en", "Bye"), answer)  # the workers are known
+
+    def predict() -> dict[str, Any]:
+        gevent.sleep(0.01)
+        return answer()
+
+    asking = [gevent.spawn(open_rows(cache).ask, ROW, predict) for _ in range(4)]
+    gevent.sleep(0)
+    time.sleep(0.05)  # now all timers are over, and the loop sees them in one turn
+    gevent.joinall(asking, timeout=5)
+    assert [greenlet.value for greenlet in asking] == [answer()] * 4
 
 
 class Claims:
