@@ -101,7 +101,7 @@ BOUNDS = {
     "lines of source": 47_995,
     "lines of tests": 45_310,
     "modules": 281,
-    "words of documentation": 39_590,
+    "words of documentation": 39_800,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.

@@ -32,8 +32,9 @@ from text.options import TranslationRequest
 #: An answer: the handler's, with the digest of the model that has made it.
 Answer = dict[str, Any]
 
-_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+#: The digest's name in an answer.
 _DIGEST = "model"
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 #: The end of all waits for a row.
 _STAGE = "the model answered"
 #: Seconds between two looks at a row that another process has on its way.
@@ -50,7 +51,7 @@ class _Flight:
 
     landed: Event = field(default_factory=Event)
     answer: Answer | None = None
-    #: The problem document of its own fault, which it would have again.
+    #: The problem document of its own fault, which an equal row would have as well.
     fault: dict[str, Any] | None = None
 
 

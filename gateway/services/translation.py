@@ -313,9 +313,8 @@ class _Job:
                 tell(index, partial(show, done))
             return result
 
-        translate(
-            0
-        )  # alone: in a batch with the others it would come with the last of them
+        # In a batch with the others, the first would come with the last of them.
+        translate(0)
         self._map(translate, range(1, len(sentences)))
         return composition.join(document, results)
 
