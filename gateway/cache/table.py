@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-import psutil
-
 #: Bytes of a bucket. A bucket is two rings, each with its own place for the next value: a small
 #: one for new values, and one for those that were asked for again.
 _BUCKET = 8192
@@ -136,7 +134,7 @@ class ClaimTable:
         tag, process, until = _CLAIM.unpack_from(self._memory, self._find(key))
         if tag != key.tag or process == os.getpid() or until < time.monotonic():
             return False
-        return psutil.pid_exists(process)
+        return _is_running(process)
 
     def give_back(self, key: CacheKey) -> None:
         """Say that the row is no longer on its way."""
@@ -166,6 +164,14 @@ def share(size: int) -> SharedCache:
         mmap.mmap(-1, _CLAIMS * _CLAIM.size),
         os.urandom(hashlib.blake2b.MAX_KEY_SIZE),
     )
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True
 
 
 def _find(bucket: bytes, tag: bytes, ring: tuple[int, int]) -> Iterator[int]:
