@@ -98,22 +98,22 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 47_995,
-    "lines of tests": 45_310,
+    "lines of source": 48_000,
+    "lines of tests": 45_300,
     "modules": 281,
-    "words of documentation": 39_800,
+    "words of documentation": 39_650,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:6903 catalog:1148 clients:3212 contract:1336 deploy:2676 documents:6491
-    gateway:12989 handlers:2779 models:2306 ray_backend:2759 tests/*.py:2837
+    benchmarks:7029 catalog:1150 clients:3212 contract:1347 deploy:2676 documents:6485
+    gateway:13951 handlers:2815 models:2306 ray_backend:2760 tests/*.py:2837
     tests/benchmarks:1792 tests/catalog:928 tests/chaos:1053 tests/clients:2364
     tests/cluster:459 tests/contract:701 tests/deploy:2324 tests/documents:3880
-    tests/durability:993 tests/e2e:5003 tests/fuzz:413 tests/gateway:10482
-    tests/handlers:3191 tests/models:736 tests/page:1325 tests/ray_backend:2745
-    tests/text:1850 tests/torchserve_backend:825 tests/upgrade:329 text:3449
-    torchserve_backend:785
+    tests/durability:993 tests/e2e:5061 tests/fuzz:413 tests/gateway:11413
+    tests/handlers:3216 tests/models:736 tests/page:1325 tests/ray_backend:2746
+    tests/text:1850 tests/torchserve_backend:831 tests/upgrade:329 text:3461
+    torchserve_backend:794
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
 #: which OpenAPI names with the API; a `Translation` is an engine's as well.
