@@ -93,27 +93,36 @@ class SharedBuckets:
         return wait_us / _SECOND_US
 
 
+def connect(url: str, limit_s: float) -> Any:
+    """A client of Redis, each of whose waits has this limit. Valkey speaks its protocol, so that
+    one client does for both."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    plain = url.replace("valkey", "redis", 1).replace("redis+unix", "unix", 1)
+    pool: Any = redis.BlockingConnectionPool.from_url(
+        plain,
+        max_connections=_CONNECTIONS,
+        timeout=limit_s,
+        socket_timeout=limit_s,
+        socket_connect_timeout=limit_s,
+        # Once, where Redis has closed a connection since; never what it may have counted.
+        retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+    )
+    return redis.Redis(connection_pool=pool)
+
+
 class RedisBuckets:
-    """The same in Redis. Valkey speaks its protocol, so that one client does for both."""
+    """The same in Redis."""
 
     def __init__(self, url: str) -> None:
-        import redis
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
+        from redis import RedisError
 
-        plain = url.replace("valkey", "redis", 1).replace("redis+unix", "unix", 1)
-        pool: Any = redis.BlockingConnectionPool.from_url(
-            plain,
-            max_connections=_CONNECTIONS,
-            timeout=_REDIS_S,
-            socket_timeout=_REDIS_S,
-            socket_connect_timeout=_REDIS_S,
-            # Once, where Redis has closed a connection since; never what it may have counted.
-            retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
-        )
-        self._run = redis.Redis(connection_pool=pool).register_script(_SCRIPT)
-        self.close = pool.disconnect
-        self._error = redis.RedisError
+        client = connect(url, _REDIS_S)
+        self._run = client.register_script(_SCRIPT)
+        self.close = client.connection_pool.disconnect
+        self._error = RedisError
 
     def take(self, key_id: str, bucket: TokenBucket, tokens: int) -> float:
         """Takes tokens, and returns the seconds until they are there. Raises RedisGone."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from gevent.pool import Pool
 
+from gateway.access.limits import connect
 from gateway.cache.table import CacheKey
 from gateway.circuit_breaker import CircuitBreaker
 
@@ -17,8 +18,8 @@ log = logging.getLogger(__name__)
 
 #: The longest wait for it, and the time for which nobody asks it after that.
 _REDIS_S, _RETRY_S = 0.1, 5.0
-#: Connections of a gateway process; and values that wait to be written, more are dropped.
-_CONNECTIONS, _MOST_WRITES = 32, 256
+#: Values that wait to be written; more are dropped.
+_MOST_WRITES = 256
 #: The seconds for which a value is kept after it was written: a week.
 _KEPT_S = 7 * 24 * 3600
 
@@ -29,21 +30,12 @@ class RemoteCache:
     """The values, enciphered as in `CacheTable`."""
 
     def __init__(self, url: str) -> None:
-        import redis
+        from redis import RedisError
 
-        plain = url.replace("valkey", "redis", 1).replace("redis+unix", "unix", 1)
-        pool: Any = redis.BlockingConnectionPool.from_url(
-            plain,
-            max_connections=_CONNECTIONS,
-            timeout=_REDIS_S,
-            socket_timeout=_REDIS_S,
-            socket_connect_timeout=_REDIS_S,
-        )
-        self._client = redis.Redis(connection_pool=pool)
-        self._error = redis.RedisError
+        self._client = connect(url, _REDIS_S)
+        self._error = RedisError
         self._breaker = CircuitBreaker(_RETRY_S)
         self._writing = Pool(_MOST_WRITES)
-        self.close = pool.disconnect
 
     def get(self, keys: Sequence[CacheKey]) -> list[bytes | None]:
         """The value of each key."""
