@@ -94,8 +94,8 @@ class SharedBuckets:
 
 
 def connect(url: str, limit_s: float) -> Any:
-    """A client of Redis, each of whose waits has this limit. Valkey speaks its protocol, so that
-    one client does for both."""
+    """A client of Redis that never waits for longer. Valkey speaks its protocol, so that one
+    client does for both."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry

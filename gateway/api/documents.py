@@ -176,8 +176,8 @@ def _make_rest(services: Services) -> Blueprint:
 def _follow(
     document: DocumentFolder, documents: Documents, stream: EventStream
 ) -> DocumentStatus | None:
-    """Tell each change of a document's status, and return the last. None after a time: clients
-    of event streams then ask again."""
+    """Tell each change of a document's status, and return the last. None after a time; then
+    clients of event streams ask again."""
     give_up_at, told = time.monotonic() + _MOST_FOLLOWED_S, None
     while time.monotonic() < give_up_at:
         status = _describe_status(document, documents.read_state(document))
