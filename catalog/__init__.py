@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 from catalog.devices import count_gpus
 from catalog.map import SECTIONS, VISION, WHOLE_MAP, CatalogError, Map, check, read_file
@@ -55,6 +56,11 @@ class Model:
     def serves(self) -> tuple[str, ...]:
         """Its languages, or its task."""
         return self.languages or (self.task,)
+
+    @property
+    def weights(self) -> str:
+        """The name of its weights without their place, as it may stand in a header."""
+        return quote(Path(self.settings.model).name)
 
     @property
     def device(self) -> str:

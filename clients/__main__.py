@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Literal
 
 import typer
 
-from clients.bulk import FileJob, run_job
+from clients.bulk import FileJob, Remarks, run_job
 from clients.captions import (
     Captioner,
     CaptionJob,
@@ -30,7 +31,7 @@ from clients.console import (
     show_remarks,
 )
 from clients.documents import DocumentJob
-from clients.errors import ClientError, ServerError
+from clients.errors import ClientError, InputError, ServerError
 from clients.files import DOCUMENTS, TABLES, VIDEOS, find_sources, plan_translations
 from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
@@ -174,7 +175,8 @@ def translate(
         typer.Argument(
             metavar="FILE…",
             help="Files that end in .txt, .jsonl, .csv, .tsv or .parquet, folders with "
-            "such files, or quoted patterns.",
+            "such files, or quoted patterns. `-` is a text on standard input, whose "
+            "translation appears on standard output while it is made.",
         ),
     ],
     target: Target,
@@ -201,14 +203,20 @@ def translate(
     with _connect(
         url, RetryPolicy(attempts, timeout_s), requests_in_flight, key, cacert=cacert
     ) as server:
+        wanted = TranslationOptions(target, source, text_format, glossary)
+        translator = Translator(server, wanted)
+        if files == ["-"]:
+            if output or column or into:
+                raise typer.BadParameter("`-` has no columns, and no -o: it is a text.")
+            show_remarks(Remarks((), translator.follow(_read_input(), _write_output)))
+            return
         columns = name_columns(column or (), into or (), target)
         found, plan = plan_translations(find_sources(files, TABLES), output, target)
-        wanted = TranslationOptions(target, source, text_format, glossary)
         job = TranslationJob(
             sources=found,
             plan=plan,
             tables=[open_table(s, columns, has_quotes=not no_quotes) for s in found],
-            translator=Translator(server, wanted),
+            translator=translator,
             requests_in_flight=requests_in_flight,
             is_overwrite=overwrite,
         )
@@ -266,6 +274,20 @@ def _run_job(job: FileJob) -> None:
     show_remarks(remarks)
     if remarks.errors:
         raise typer.Exit(1)
+
+
+def _read_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"standard input is not UTF-8 at byte {error.start}"
+        ) from error
+
+
+def _write_output(text: str) -> None:
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
 
 
 @contextmanager

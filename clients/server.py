@@ -7,16 +7,17 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import urlsplit
 
 import urllib3
-from urllib3.exceptions import HTTPError, InvalidHeader, ReadTimeoutError
+from urllib3.exceptions import HTTPError, InvalidHeader, ProtocolError, ReadTimeoutError
 
 from clients.errors import ServerError
 from clients.frames import FrameSize
+from contract.dialects import EVENT_STREAM
 from contract.tasks import CAPTIONING, PATHS
 
 DEFAULT_URL = "http://127.0.0.1:7777"
@@ -59,6 +60,7 @@ class ApiRequest:
     path: str
     body: Body = ()
     content_type: str = "application/octet-stream"
+    accept: str = "*/*"
     #: Statuses of 5xx after which it is not sent again.
     final: frozenset[int] = frozenset()
     #: This many answers of 5xx are enough, though the server allows more.
@@ -179,6 +181,28 @@ class ApiClient:
 
         return self._try(request, read, may_retry)
 
+    def follow(self, request: ApiRequest, tell: Callable[[str, Any], None]) -> Any:
+        """The content of `done`, the last of an answer's server-sent events. `tell` gets each
+        before it, by name and content, again from the first where the connection broke. Raises
+        ServerError, or RunStopped."""
+
+        def read(answer: Answer, _: float) -> Any:
+            for name, content in read_events(answer.stream(_PIECE_BYTES)):
+                if self._stopping.is_set():
+                    raise RunStopped
+                if name == "error":
+                    detail, status = content["detail"], content["status"]
+                    raise ServerError(
+                        f"{self.url}{request.path}: {detail}", detail, status
+                    )
+                if name == "done":
+                    answer.drain_conn()
+                    return content
+                tell(name, content)
+            raise ProtocolError("the events broke off")
+
+        return self._try(replace(request, accept=EVENT_STREAM), read)
+
     def download(self, request: ApiRequest, file: BinaryIO) -> None:
         """Writes a file of any length, like `ask`."""
         start = file.tell()
@@ -243,6 +267,7 @@ class ApiClient:
             # urllib3's types know no list of buffers, http.client sends one.
             body=cast(Any, request.body) if request.body else None,
             headers={
+                "Accept": request.accept,
                 "Content-Type": request.content_type,
                 "Content-Length": str(sum(map(len, request.body))),
                 **self._headers,
@@ -297,6 +322,20 @@ class ApiClient:
         text = f"{answer.status} {detail or answer.reason or ''}".strip()
         delay_s = max(retry_after_s, self._patience.choose_delay(number))
         return Attempt(number, answer.status, text, delay_s, retry_after_s, problem)
+
+
+def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
+    """The name and content of each server-sent event, wherever they are cut. Raises
+    JSONDecodeError."""
+    rest = b""
+    for piece in pieces:
+        *events, rest = (rest + piece).split(b"\n\n")
+        if len(rest) > MAX_ANSWER_BYTES:
+            raise ServerError(f"an event of over {MAX_ANSWER_BYTES} bytes")
+        for event in events:
+            name, _, data = event.partition(b"\ndata: ")
+            if name.startswith(b"event: "):  # others only say that the work goes on
+                yield name[7:].decode(), json.loads(data)
 
 
 def _trust(cacert: str) -> ssl.SSLContext:

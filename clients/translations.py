@@ -95,12 +95,36 @@ class Translator:
 
     def translate(self, texts: Sequence[str]) -> list[TextReply]:
         """A reply for each text. Raises ServerError where it is not the texts' fault."""
-        # A piece of HTML would be without the tags around it.
-        longest = LONGEST_PIECE if self.wanted.format == "text" else sys.maxsize
-        pieces = [cut(text, longest) for text in texts]
+        pieces = [self._cut(text) for text in texts]
         groups = group([piece for each in pieces for piece in each])
         replies = chain.from_iterable(map(self._try, groups))
         return [_join([next(replies) for _ in each]) for each in pieces]
+
+    def follow(self, text: str, write: Callable[[str], object]) -> list[str]:
+        """Write the translation of a text while it is made. Returns the warnings. Raises
+        ServerError."""
+        warnings: list[str] = []
+        for piece in self._cut(text):
+            shown = ""
+
+            def tell(beginning: str) -> None:
+                nonlocal shown
+                if not beginning.startswith(shown[: len(beginning)]):
+                    raise ServerError("The server has begun again, with other words.")
+                write(beginning[len(shown) :])
+                shown = max(shown, beginning, key=len)
+
+            answer = self.server.follow(
+                self._make_request([piece]), lambda _, event: tell(event["translated"])
+            )
+            tell(answer["translated"][0])
+            warnings += answer.get("warnings", ())
+        return warnings
+
+    def _cut(self, text: str) -> list[str]:
+        # A piece of HTML would be without the tags around it.
+        is_plain = self.wanted.format == "text"
+        return cut(text, LONGEST_PIECE if is_plain else sys.maxsize)
 
     def _try(
         self, texts: Sequence[str], most_faults: int | None = None
@@ -128,17 +152,19 @@ class Translator:
             return False
         return True
 
+    def _make_request(self, texts: Sequence[str]) -> ApiRequest:
+        body = self.wanted.write_body(texts)
+        return ApiRequest("POST", PATHS[TRANSLATION], [body], "application/json")
+
     def _ask_texts(
         self,
         texts: Sequence[str],
         final: frozenset[int] = frozenset(),
         most_faults: int | None = None,
     ) -> list[TextReply]:
-        path = PATHS[TRANSLATION]
-        body = self.wanted.write_body(texts)
-        json_type = "application/json"
-        request = ApiRequest("POST", path, [body], json_type, final, most_faults)
-        url = f"{self.server.url}{path}"
+        request = self._make_request(texts)
+        request = replace(request, final=final, most_faults=most_faults)
+        url = f"{self.server.url}{request.path}"
         try:
             answer = _Answer.model_validate(self.server.ask(request))
         except ValidationError as error:

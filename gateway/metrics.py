@@ -40,6 +40,8 @@ BUCKETS = (
 
 #: The target of a request that does not get as far as naming a served one.
 NO_TARGET = "none"
+#: The headers of what explains an answer.
+EXPLAINED = {"model": "X-Babelgate-Model", "timing": "Server-Timing"}
 #: Shown from the start, at 0: a count that appears with its first error has not risen.
 _STATUSES = (200, 429, 500, 503, 504)
 #: The gauges that are looked up at each scrape: their labels and meanings.
@@ -199,11 +201,9 @@ class Arrival(Middleware):
         response.headers["X-Request-ID"] = request.id
         rule, status = request.url_rule, response.status_code
         seconds = time.perf_counter() - request.started_at
-        timing = request.timing
-        if timing and (timing.asked or timing.kept):
-            response.headers["Server-Timing"] = timing.write(seconds)
-            if timing.model:
-                response.headers["X-Babelgate-Model"] = timing.model
+        if request.timing:
+            for name, value in request.timing.explain().items():
+                response.headers[EXPLAINED[name]] = value
         self._telemetry.count_request(rule.rule if rule else "none", status, seconds)
         target, route = request.target, (request.blueprint, request.path)
         if target is None and route in self._telemetry.routes:

@@ -104,6 +104,9 @@ class TranslationBody(Schema):
     languages: _Candidates | None = Field(
         None, description="The languages that a text may be in, where it is identified."
     )
+    explain: bool = Field(
+        False, description="Whether the answer names its model and its times."
+    )
 
 
 class IdentificationBody(Schema):

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -25,11 +26,13 @@ from contract import variables
 from contract.problems import CONTENT_TYPE, title, write_problem
 from contract.tasks import find_class
 from contract.validation import list_faults
+from handlers.engine.directories import digest_files
 from handlers.engine.errors import DeviceFault, run_in_halves
 
 log = logging.getLogger(__name__)
 
-_METRICS = Path(__file__).parents[1] / "torchserve_backend" / "metrics.yaml"
+_FOLDER = Path(__file__).parent
+_METRICS = _FOLDER.parent / "torchserve_backend" / "metrics.yaml"
 #: Recent batches, whose shortest time is what a row needs at least.
 _RECENT_BATCHES = 16
 #: A row that has waited longer was sent by somebody with another clock.
@@ -37,6 +40,11 @@ _LONGEST_WAIT_S = 3600
 #: TorchServe's names for a request's body, and for a form's.
 _BODY = ("body", "data")
 _JSON = "application/json; charset=utf-8"
+#: A part of each model's digest: other code may answer otherwise.
+_CODE = sha256(b"".join(p.read_bytes() for p in sorted(_FOLDER.rglob("*.py"))))
+_DIGEST_DIGITS = 16
+#: The options that may change answers.
+_SAID = ("engine", "compute_type", "max_tokens")
 #: In the stack's run directory; `gateway/admission/shared_counters.py` writes it.
 ROWS_FILE = Path("admission", "rows")
 
@@ -101,6 +109,7 @@ class Row:
         return _validate(schema, self.parameters, is_strict=False)
 
 
+#: An answer's content, which the base adds the model's digest and the batch's time to.
 Result = dict[str, Any] | TaskError
 
 
@@ -169,7 +178,7 @@ class TaskHandler(ABC, Generic[Item]):
     are `start` and `answer`. A module that TorchServe loads must define exactly one class.
     """
 
-    #: Differs where the model, its engine or their options do; empty where no answer is kept.
+    #: Differs where the model, its engine or their options do.
     digest = ""
 
     @abstractmethod
@@ -205,6 +214,7 @@ class TaskHandler(ABC, Generic[Item]):
         """Makes the handler ready for `answer`."""
         self._cancelled = CancellationTable()
         self._recent_s: deque[float] = deque(maxlen=_RECENT_BATCHES)
+        self.digest = _digest(config)
         self.load_model(config)
 
     def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
@@ -235,7 +245,10 @@ class TaskHandler(ABC, Generic[Item]):
             self._recent_s.append(compute_s)
             counts["BabelgateComputeMs"] += round(compute_s * 1000)
             lost = _internal("The model failed on this row.")
+            made = {"model": self.digest, "compute_ms": round(1000 * compute_s, 1)}
             for i, result in zip(good, found, strict=True):
+                if isinstance(result, dict):
+                    result |= made
                 results[i] = lost if isinstance(result, _BatchError) else result
         return Outcome(results, counts)
 
@@ -283,6 +296,14 @@ class TaskHandler(ABC, Generic[Item]):
             raise _BatchError from error
         counts.update(outcome.counts)
         return outcome.results
+
+
+def _digest(config: ModelConfig) -> str:
+    """The digest of a model's files, the options that may change answers, and this code."""
+    options = [config.options.get(name) for name in _SAID]
+    files = digest_files(config.directory)
+    content = repr((options, config.device, files, _CODE.hexdigest()))
+    return sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 class _BatchError(Exception):

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
-from hashlib import sha256
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from contract.languages import LANGUAGES
@@ -20,17 +17,12 @@ from handlers.base import (
     TaskHandler,
     invalid,
 )
-from handlers.engine.directories import digest_files, read_settings
+from handlers.engine.directories import read_settings
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher
 from handlers.engine.translation.loading import is_guarded, load_engine
 from handlers.engine.translation.m2m100 import Decoding, Sentence
 from handlers.schemas import limit_row
-
-_CODE = (Path(__file__), *sorted(Path(__file__).parent.glob("engine/translation/*.py")))
-#: A part of each model's digest: other code may answer otherwise.
-_CODE_DIGEST = sha256(b"".join(file.read_bytes() for file in _CODE)).hexdigest()
-_DIGEST_DIGITS = 16
 
 
 class TranslationHandler(TaskHandler[Sentence]):
@@ -55,7 +47,6 @@ class TranslationHandler(TaskHandler[Sentence]):
             index=config.device_index,
             compute_type=options["compute_type"],
         )
-        self.digest = _digest(config)
         self.batcher = Batcher(
             self.engine,
             max_tokens=options["max_batch_tokens"],
@@ -73,15 +64,13 @@ class TranslationHandler(TaskHandler[Sentence]):
         return Sentence(wanted.src_text, wanted.src_lang, wanted.tgt_lang, decoding)
 
     def infer(self, items: Sequence[Sentence], deadline: float) -> Outcome:
-        began = time.perf_counter()
         items = self.engine.tokenizer.tokenize(items)
         errors = [self._find_length_error(item) for item in items]
         fitting = [i for i, error in zip(items, errors, strict=True) if not error]
         answers, counts = self.batcher.translate(fitting, deadline=deadline)
         answered = iter(answers)
-        compute_ms = round(1000 * (time.perf_counter() - began), 1)
         results = [
-            error or self._write_result(item, next(answered), compute_ms)
+            error or self._write_result(item, next(answered))
             for item, error in zip(items, errors, strict=True)
         ]
         return Outcome(results, counts)
@@ -109,9 +98,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             limit=limit,
         )
 
-    def _write_result(
-        self, item: Sentence, answer: Answer, compute_ms: float
-    ) -> Result:
+    def _write_result(self, item: Sentence, answer: Answer) -> Result:
         if isinstance(answer, OutOfMemory):
             return TaskError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -128,8 +115,6 @@ class TranslationHandler(TaskHandler[Sentence]):
         result: dict[str, Any] = {
             "translated": answer.text,
             "score": round(answer.score, 4),
-            "model": self.digest,
-            "compute_ms": compute_ms,
         }
         if item.decoding.alternatives:
             result["alternatives"] = [
@@ -142,11 +127,3 @@ class TranslationHandler(TaskHandler[Sentence]):
         if warnings:
             result["warnings"] = warnings
         return result
-
-
-def _digest(config: ModelConfig) -> str:
-    """The digest of a model's weights and vocabulary, of its engine, and of the options that
-    change its answers."""
-    options = config.options["engine"], config.options["compute_type"], config.device
-    content = repr((options, digest_files(config.directory), _CODE_DIGEST))
-    return sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]

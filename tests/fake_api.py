@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from contract.dialects import EVENT_STREAM
 from contract.problems import write_problem
 from tests.clients.drawing import read_number
 from tests.scripted_server import (
@@ -77,6 +78,9 @@ class FakeApi(ScriptedServer):
     caption: Callable[[Any], str] = lambda pixels: f"number {read_number(pixels)}"
     #: Instead of translations.
     answer: Any = None
+    #: The pieces of the answers to the next requests for events. The last of a whole one is
+    #: empty.
+    streams: deque[list[bytes]] = field(default_factory=deque)
     #: The answers to the next requests with texts.
     failures: deque[Failure] = field(default_factory=deque)
     #: Called with the texts of each other request; may refuse them.
@@ -281,6 +285,14 @@ def _answer(handler: _Handler, call: ApiCall) -> None:
         return
     fake.pause()
     texts, content = body["src_text"], fake.answer
+    if call.headers["Accept"] == EVENT_STREAM:
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        for piece in fake.streams.popleft():
+            handler.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        handler.close_connection = True
+        return
     if call.path == "/identify":
         content = {"languages": [{"language": "en", "confidence": 0.9}]}
     elif failure := fake.failures.popleft() if fake.failures else fake.judge(texts):

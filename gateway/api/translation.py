@@ -61,6 +61,8 @@ class Translated(TypedDict):
     src_lang: NotRequired[str | list[str]]
     confidence: NotRequired[float | list[float]]
     alternatives: NotRequired[list[Alternative] | list[list[Alternative]]]
+    model: NotRequired[str]
+    timing: NotRequired[str]
     warnings: NotRequired[list[str]]
 
 
@@ -106,9 +108,16 @@ def _make_translation(services: Services) -> Blueprint:
             _check_xml(wanted)
         call = request.open_call(wanted.model_target)
         warnings = warn_of_unknown(TranslationBody, fields)
+
+        def finish(texts: Sequence[TranslatedText]) -> Translated:
+            answer = _join(wanted, texts, warnings)
+            if fields.get("explain"):
+                answer.update(cast(Translated, call.timing.explain()))
+            return answer
+
         if wants_events(request):
-            return cast(Translated, _stream(service, wanted, call, warnings))
-        return _join(wanted, service.translate(wanted, call), warnings)
+            return cast(Translated, _stream(service, wanted, call, finish))
+        return finish(service.translate(wanted, call))
 
     @blueprint.post(PATHS[TRANSLATION])
     @replace(
@@ -138,7 +147,7 @@ def _stream(
     service: TranslationService,
     wanted: TranslationRequest,
     call: Call,
-    warnings: list[str],
+    finish: Callable[[Sequence[TranslatedText]], Translated],
 ) -> Response:
     """The answer as events: `text` with the beginning of a text, and in the end `done` with all
     that an answer has, or `error`. Raises the Problem of a request that fails before."""
@@ -159,7 +168,7 @@ def _stream(
         def tell(index: int, read: Callable[[], TranslatedText | None]) -> None:
             stream.tell(index, partial(show, index, read))
 
-        return _join(wanted, service.translate(wanted, call, tell), warnings)
+        return finish(service.translate(wanted, call, tell))
 
     return EventStream(work, request.id).respond()
 

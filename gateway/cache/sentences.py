@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import gevent
 from gevent.event import Event
@@ -61,8 +60,7 @@ class ServedModel:
 
     def __init__(self, model: Model, backend: Backend) -> None:
         self._name, self._backend = model.name, backend
-        #: The name of its weights, as the map has it, without their place.
-        self.weights = quote(Path(model.settings.model).name)
+        self.weights = model.weights
         #: The workers that were seen last, and when.
         self._life, self._seen_at = "", 0.0
         self._looking: gevent.Greenlet | None = None
@@ -256,7 +254,7 @@ class CachedRows:
 
     def _name_model(self, digest: str | None) -> None:
         if digest:
-            self._timing.model = f"{self._model.weights}@{digest}"
+            self._timing.name_model(self._model.weights, digest)
 
     def _find_key(self, row: Row) -> CacheKey:
         if (key := self._keys.get(row)) is None:

@@ -86,8 +86,10 @@ def charge_nobody(characters: int) -> AbstractContextManager[None]:
 
 @dataclass(eq=False)
 class Timing:
-    """The making of an answer, for its headers: its model, and the times of its slowest row."""
+    """The making of an answer: its model, and the times of its slowest row."""
 
+    #: The request's arrival, in seconds of the performance counter.
+    began_at: float = field(default_factory=time.perf_counter)
     #: The name of the model and its digest; empty where none has answered.
     model: str = ""
     #: Seconds in our queue; until the backend's answer; and those of them for its batch.
@@ -105,8 +107,20 @@ class Timing:
             self.queue_s, self.backend_s = queue_s, backend_s
             self.compute_s = min(compute_s, backend_s)
 
-    def write(self, seconds: float) -> str:
-        """The value of Server-Timing for an answer that took so long (W3C's Server Timing)."""
+    def name_model(self, weights: str, digest: str) -> None:
+        """Note the model that has answered."""
+        self.model = f"{weights}@{digest}" if digest else weights
+
+    def explain(self) -> dict[str, str]:
+        """The model, and the times so far in the words of W3C's Server Timing; empty where the
+        gateway has answered by itself."""
+        if not (self.asked or self.kept):
+            return {}
+        named = {"model": self.model} if self.model else {}
+        return named | {"timing": self._write()}
+
+    def _write(self) -> str:
+        seconds = time.perf_counter() - self.began_at
         cache = ["cache;desc=hit"] if self.kept and not self.asked else []
         stages = {"gateway": max(0.0, seconds - self.queue_s - self.backend_s)}
         if self.asked:
@@ -248,7 +262,7 @@ class GatewayRequest(Request):
         """Return what travels with the work for this request, which counts for `target` from
         now on. It may have a `limit_s` of its own. Raises MalformedRequest."""
         self.target = target or self.target
-        self.timing = self.timing or Timing()
+        self.timing = self.timing or Timing(self.started_at)
         return read_call(
             self.environ,
             limit_s or self.limit_s,

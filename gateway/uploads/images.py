@@ -105,16 +105,18 @@ class ImageService:
             raise UnsupportedEncoding("Expected images as they are.", "identity")
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
-        call = request.open_call(limit_s=self.limit_s)
+        model, call = self.catalog.tasks[task], request.open_call(limit_s=self.limit_s)
         incoming = Incoming(request.stream, request.content_length, call.client)
         answers = self.answer_upload(
             ImageUpload(incoming, request.content_type or "", call),
-            self.catalog.tasks[task].name,
+            model.name,
             parameters=parse_parameters(parameters, request.args),
             is_single=is_single,
         )
         frames = sum(answer.frames for answer in answers)
         self.telemetry.frames.labels(task).inc(frames)
+        for answer in answers:
+            call.timing.name_model(model.weights, answer.content.pop("model", ""))
         return answers
 
     def answer_upload(

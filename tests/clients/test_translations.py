@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 from clients.bulk import run_job
 from clients.errors import OutputError, ServerError
 from clients.files import TABLES, find_sources, plan_translations
-from clients.server import ApiClient, RetryPolicy
+from clients.server import ApiClient, RetryPolicy, read_events
 from clients.tables import TextReply, name_columns, open_table
 from clients.translations import (
     LONGEST_PIECE,
@@ -48,6 +49,59 @@ def test_texts_are_translated_in_one_request(stack, translator):
     assert stack.bodies == [
         {"src_text": TEXTS, "src_lang": "en", "tgt_lang": "fr", "format": "text"}
     ]
+
+
+def write_event(name: str, **content: Any) -> bytes:
+    return (
+        f"event: {name}\ndata: {json.dumps(content, ensure_ascii=False)}\n\n".encode()
+    )
+
+
+FIRST = write_event("text", index=0, translated="Où ?")
+SECOND = write_event("text", index=0, translated="Où ? Là.")
+DONE = write_event("done", translated=["Où ? Là.\n"], warnings=["src_text[0]: hm"])
+ALIVE = b": still at work\n\n"
+
+
+def test_events_are_read_wherever_they_are_cut():
+    content = FIRST + ALIVE + DONE
+    expected = [
+        (n, json.loads(d))
+        for n, d in re.findall(r"event: (\w+)\ndata: (.*)", content.decode())
+    ]
+    for place in range(len(content)):
+        assert [*read_events([content[:place], content[place:]])] == expected
+
+
+def test_a_translation_is_written_while_it_is_made(stack, translator):
+    stack.streams.append([FIRST, ALIVE, SECOND, DONE, b""])
+    written: list[str] = []
+    assert translator.follow("Where? There.\n", written.append) == ["src_text[0]: hm"]
+    assert written == ["Où ?", " Là.", "\n"]
+    assert stack.bodies[0]["src_text"] == ["Where? There.\n"]
+
+
+def test_events_that_break_off_are_asked_for_again_and_written_once(stack, translator):
+    stack.streams += [[FIRST], [FIRST, SECOND, b""], [FIRST, DONE, b""]]
+    written: list[str] = []
+    translator.follow("Where? There.\n", written.append)
+    assert "".join(written) == "Où ? Là.\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (write_event("error", detail="Too late.", status=504), "/translate: Too late."),
+        (write_event("text", index=0, translated="Ici."), "with other words"),
+    ],
+    ids=["an error", "another answer"],
+)
+def test_what_cannot_be_written_to_its_end_is_an_error(
+    stack, translator, second, reason
+):
+    stack.streams.append([FIRST, second, b""])
+    with pytest.raises(ServerError, match=reason):
+        translator.follow("Where? There.\n", lambda _: None)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 500, 503, 504])

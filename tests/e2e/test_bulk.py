@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deploy.stack import ROOT
 from tests.clients.processes import run_process as run
 from tests.clients.processes import start
 from tests.e2e.real_stack import wait_until
@@ -46,6 +49,19 @@ def test_every_format_has_the_translations_that_each_text_has_alone(
     first, second, *_ = (tmp_path / "fr/c.fr.csv").read_bytes().splitlines(True)
     assert first == b"n,text,text_fr\r\n"
     assert second == f'0,"{texts[0]}",{expected[0]}\r\n'.encode()
+
+
+def test_a_text_on_standard_input_is_translated_on_standard_output(url):
+    command = (sys.executable, "-m", "clients", "translate", "-", "--url", url)
+    done = subprocess.run(
+        [*command, "--to", "de", "--from", "en"],
+        cwd=ROOT,
+        input=b"- Good morning\n- See you tomorrow\n",
+        capture_output=True,
+        timeout=60,
+    )
+    answer = b"- Guten Morgen\n- Bis morgen\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, answer, b"")
 
 
 def test_documents_are_translated_and_a_killed_run_goes_on(url, french, tmp_path):

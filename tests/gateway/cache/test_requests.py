@@ -88,6 +88,24 @@ def test_an_answer_says_what_has_made_it_and_how_long_that_took(known):
     assert all(re.fullmatch(r"dur=\d+\.\d", spent) for spent in stages.values())
 
 
+def test_an_answer_explains_itself_where_that_is_wanted(known):
+    response = post(known, ["One.", "Three."], explain=True)
+    assert response.json["model"] == response.headers["X-Babelgate-Model"]
+    stages = [entry.partition(";")[0] for entry in response.json["timing"].split(", ")]
+    assert stages == ["gateway", "queue", "batch", "compute"]
+    wanted = {
+        "src_lang": "en",
+        "src_text": "One. Three.",
+        "tgt_lang": "ko",
+        "explain": True,
+    }
+    headers = {"Accept": "text/event-stream"}
+    events = known.post("/translate", data=json.dumps(wanted), headers=headers).text
+    done = json.loads(events.partition("event: done\ndata: ")[2])
+    assert done["model"] == "phrasebook@digest"
+    assert done["timing"].startswith("cache;desc=hit, gateway;dur=")
+
+
 def test_an_answer_that_no_model_has_made_has_no_time_of_one(known):
     headers = known.get("/languages").headers
     assert "Server-Timing" not in headers
