@@ -109,7 +109,6 @@ class Row:
         return _validate(schema, self.parameters, is_strict=False)
 
 
-#: An answer's content, which the base adds the model's digest and the batch's time to.
 Result = dict[str, Any] | TaskError
 
 
@@ -178,7 +177,8 @@ class TaskHandler(ABC, Generic[Item]):
     are `start` and `answer`. A module that TorchServe loads must define exactly one class.
     """
 
-    #: Differs where the model, its engine or their options do.
+    #: Differs where the model, its engine or their options do. Answers have it, and the time of
+    #: their batch, unless it is empty.
     digest = ""
 
     @abstractmethod
@@ -214,7 +214,6 @@ class TaskHandler(ABC, Generic[Item]):
         """Makes the handler ready for `answer`."""
         self._cancelled = CancellationTable()
         self._recent_s: deque[float] = deque(maxlen=_RECENT_BATCHES)
-        self.digest = _digest(config)
         self.load_model(config)
 
     def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
@@ -247,7 +246,7 @@ class TaskHandler(ABC, Generic[Item]):
             lost = _internal("The model failed on this row.")
             made = {"model": self.digest, "compute_ms": round(1000 * compute_s, 1)}
             for i, result in zip(good, found, strict=True):
-                if isinstance(result, dict):
+                if isinstance(result, dict) and self.digest:
                     result |= made
                 results[i] = lost if isinstance(result, _BatchError) else result
         return Outcome(results, counts)
@@ -298,7 +297,7 @@ class TaskHandler(ABC, Generic[Item]):
         return outcome.results
 
 
-def _digest(config: ModelConfig) -> str:
+def digest_model(config: ModelConfig) -> str:
     """The digest of a model's files, the options that may change answers, and this code."""
     options = [config.options.get(name) for name in _SAID]
     files = digest_files(config.directory)

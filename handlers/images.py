@@ -10,7 +10,14 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import torch
 
-from handlers.base import ModelConfig, Outcome, Row, TaskError, TaskHandler
+from handlers.base import (
+    ModelConfig,
+    Outcome,
+    Row,
+    TaskError,
+    TaskHandler,
+    digest_model,
+)
 from handlers.engine.errors import OutOfMemory, run_in_halves
 from handlers.engine.vision.decoding import (
     Frame,
@@ -63,6 +70,7 @@ class ImageHandler(TaskHandler[Item]):
         if threads := options["threads"]:  # 0 is one per core
             torch.set_num_threads(threads)
         self.max_pixels: int = options["max_pixels"]
+        self.digest = digest_model(config)
         self.engine = VisionEngine(
             self.kind,
             config.directory,

@@ -15,6 +15,7 @@ from handlers.base import (
     Row,
     TaskError,
     TaskHandler,
+    digest_model,
     invalid,
 )
 from handlers.engine.directories import read_settings
@@ -47,6 +48,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             index=config.device_index,
             compute_type=options["compute_type"],
         )
+        self.digest = digest_model(config)
         self.batcher = Batcher(
             self.engine,
             max_tokens=options["max_batch_tokens"],
