@@ -1,6 +1,7 @@
 // Every request of the page: the key, time to wait, and errors as sentences.
 
 import { find, recall, remember } from "./dom.js";
+import { Interrupted, readEvents } from "./events.js";
 import { say } from "./words.js";
 
 /** Where the API is, also behind a proxy that adds a path before ours. */
@@ -50,13 +51,16 @@ export async function ask(path, { method = "GET", json, body, headers = {}, sign
     answer = await fetch(new URL(path, root), { method, headers: sent, body: content, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Unreachable(path);
+    throw new Unreachable();
   }
   if (answer.ok) return answer;
   const wait_s = Number(answer.headers.get("Retry-After") ?? 0);
-  const content = await answer.json().catch(() => null);
-  if (content === null || [502, 503].includes(answer.status)) throw new Unreachable(path);
-  throw new Problem(answer.status, content, wait_s);
+  throw judge(answer.status, await answer.json().catch(() => null), wait_s);
+}
+
+function judge(status, content, wait_s) {
+  const isNobody = content === null || [502, 503].includes(status);
+  return isNobody ? new Unreachable() : new Problem(status, content, wait_s);
 }
 
 export async function askJson(path, options) {
@@ -64,9 +68,21 @@ export async function askJson(path, options) {
   return answer.json();
 }
 
+/** The answer at the end of a stream of events; `show` gets what each event before it tells.
+    Throws what `ask` and `readEvents` throw. */
+export async function askStream(path, options, show) {
+  const { body } = await ask(path, { ...options, headers: { Accept: "text/event-stream" } });
+  for await (const [name, content] of readEvents(body)) {
+    if (name === "error") throw judge(content.status, content, 0);
+    if (name === "done") return content;
+    show(content);
+  }
+}
+
 /** What went wrong, in the page's words; the server's own follow where they say more. */
 export function explain(error) {
   if (error instanceof Unreachable) return say("unreachable");
+  if (error instanceof Interrupted) return say("interrupted");
   if (!(error instanceof Problem)) return say("error_internal");
   if (error.status === 429) return say("wait", { seconds: error.wait_s || 1 });
   const known = SENTENCES[error.slug];

@@ -56,6 +56,7 @@ export function begin() {
   find("code").addEventListener("toggle", show);
   find("copy-code").addEventListener("click", () => copy(find("code-text").textContent));
   document.addEventListener("asked", show);
+  document.addEventListener("answered", ({ detail }) => showTiming(detail));
 }
 
 function show() {
@@ -66,6 +67,13 @@ function show() {
   const [path, fields, place] = INTERFACES[name ?? "ours"](readText() || "Hello", readAsked());
   const url = new URL(path, root).href;
   find("code-text").textContent = PROGRAMS[program ?? "curl"](url, fields, place);
+}
+
+/** What an answer says about its making: `cache hit · gateway 0.8 ms · m2m100@0f3a…`. */
+function showTiming({ timing = "", model }) {
+  const times = timing.replaceAll(/;dur=([\d.]+)/g, " $1 ms").replace(";desc=", " ").split(", ");
+  find("timing").hidden = !timing;
+  find("timing-text").textContent = [...times, model].filter(Boolean).join(" · ");
 }
 
 function needsKey() {

@@ -5,7 +5,7 @@ import { askJson, explain } from "./api.js";
 import { find, findDirection, make, settings } from "./dom.js";
 import { divide } from "./protection.js";
 import { listSentences } from "./sentences.js";
-import { say } from "./words.js";
+import { say, writeShare } from "./words.js";
 
 const output = find("output");
 const others = find("others");
@@ -18,6 +18,7 @@ class Line {
     this.source = source;
     this.asked = asked;
     this.warnings = answer.warnings ?? [];
+    this.weak = listWeak(answer, asked.limit);
     const given = listSentences(source, asked.source);
     const made = listSentences(answer.translated, asked.target);
     const isAligned = asked.format === "text" && given.length === made.length;
@@ -51,10 +52,17 @@ export class Output {
   /** Says that what is shown is the answer to something older. */
   wait() {
     output.setAttribute("aria-busy", "true");
+    for (const part of output.querySelectorAll(".fresh")) part.className = "";
   }
 
-  /** Shows the parts that have answers, each below the one before, so that nothing moves. Until
-      its own answer comes, a part keeps what an older text had in its place. */
+  /** Says that nothing more comes. */
+  stop() {
+    output.setAttribute("aria-busy", "false");
+  }
+
+  /** Shows the parts that have answers or begin to, each below the one before, so that nothing
+      moves. A part keeps what an older text had in its place until its own answer comes, or
+      begins in another way. Screen readers wait until nothing is busy. */
   show(parts, asked) {
     if (parts !== this.#parts) {
       this.#parts = parts;
@@ -64,11 +72,15 @@ export class Output {
       output.replaceChildren(...parts.map((_, number) => older[number] ?? make("div", { class: "missing" }, "…")));
     }
     for (const [number, part] of parts.entries()) {
-      if (!part.answers && output.children[number].className === "missing") break;
+      const place = output.children[number];
       if (part.answers && !part.made) {
         part.made = part.lines.map((line, index) => new Line(line, part.answers[index], asked));
-        output.children[number].replaceWith(this.#write(part));
+        place.replaceWith(this.#write(part));
+      } else if (!part.made && part.begun && !place.textContent.startsWith(part.begun.join(""))) {
+        const lines = part.begun.map((line) => make("div", { class: "line" }, line || make("br")));
+        place.replaceWith(make("div", { class: "growing fresh" }, ...lines));
       }
+      if (!part.made && output.children[number].matches(".missing, .growing")) break;
     }
     output.setAttribute("aria-busy", String(!parts.every((part) => part.made)));
     output.querySelector(".sentence")?.setAttribute("tabindex", "0");
@@ -77,12 +89,12 @@ export class Output {
   clear() {
     this.#parts = [];
     output.replaceChildren();
-    output.setAttribute("aria-busy", "false");
+    this.stop();
   }
 
   get text() {
-    const lines = this.#parts.flatMap((part) => part.made ?? []);
-    return lines.map((line) => line.text).join("\n");
+    const lines = this.#parts.flatMap((part) => part.made?.map((line) => line.text) ?? part.begun ?? []);
+    return lines.join("\n");
   }
 
   #write(part) {
@@ -94,7 +106,7 @@ export class Output {
         ...line.warnings.map((warning) => make("div", { class: "warning", lang: "en", dir: "ltr" }, warning)),
       ];
     });
-    return make("div", {}, ...lines);
+    return make("div", { class: "fresh" }, ...lines);
   }
 
   #writeSentence(line, index) {
@@ -105,7 +117,7 @@ export class Output {
       tabindex: "-1",
     });
     sentence.place = { line, index };
-    fill(sentence);
+    fill(sentence, line.weak);
     return sentence;
   }
 
@@ -132,6 +144,7 @@ export class Output {
         method: "POST",
         json: {
           ...line.asked.fields,
+          quality: undefined,
           src_text: line.given[index].trimEnd(),
           alternatives: Math.min(3, settings.alternatives),
         },
@@ -164,12 +177,37 @@ export class Output {
   }
 }
 
-function fill(sentence) {
+/** The places in a translation that are worth less than a limit, and what they are worth. */
+function listWeak({ translated, sentences = [] }, limit) {
+  let end = 0;
+  return sentences.flatMap(({ translated: text, quality }) => {
+    const start = translated.indexOf(text, end);
+    if (start >= 0) end = start + text.length;
+    return start >= 0 && quality < limit ? [{ start, end, quality }] : [];
+  });
+}
+
+/** Writes a sentence. What somebody has chosen has no weak places. */
+function fill(sentence, weak = []) {
   const { line, index } = sentence.place;
-  const pieces = divide(line.made[index], line.source, line.asked.format);
-  sentence.replaceChildren(
-    ...pieces.map(([text, isKept]) => (isKept ? make("mark", { title: say("kept") }, text) : text)),
-  );
+  const text = line.made[index];
+  const before = line.made.slice(0, index).join("").length;
+  const write = (start, end) =>
+    divide(text.slice(start, end), line.source, line.asked.format).map(([piece, isKept]) =>
+      isKept ? make("mark", { title: say("kept") }, piece) : piece,
+    );
+  const nodes = [];
+  let done = 0;
+  sentence.removeAttribute("title");
+  for (const { start, end, quality } of weak) {
+    const [from, to] = [start, end].map((place) => Math.min(Math.max(place - before, done), text.length));
+    if (from === to) continue;
+    const title = say("quality", { share: writeShare(quality) });
+    nodes.push(...write(done, from), make("mark", { class: "weak", title }, ...write(from, to)));
+    sentence.title = title;
+    done = to;
+  }
+  sentence.replaceChildren(...nodes, ...write(done));
 }
 
 function showBeside(sentence) {

@@ -1,10 +1,11 @@
 // The view for texts: translates while somebody types. The request before is aborted, and
 // lines that are known are not asked for again.
 
-import { askJson, explain, persist, tell } from "./api.js";
+import { askJson, askStream, explain, persist, tell } from "./api.js";
 import { copy, find, findDirection, make, recall, remember, settings } from "./dom.js";
+import { Interrupted } from "./events.js";
 import { Output } from "./output.js";
-import { listParts } from "./sentences.js";
+import { listParts, listSentences } from "./sentences.js";
 import { nameLanguage, say, writeNumber, writeShare } from "./words.js";
 
 /** Typing has paused; together with the page's own time this stays below 150 ms. */
@@ -13,6 +14,8 @@ const PAUSE_MS = 90;
 const SETTLED_MS = 1500;
 const MOST_CHARACTERS = 100_000;
 const AT_ONCE = 3;
+/** The answer to a request of more characters is shown while it is made. */
+const STREAMED_CHARACTERS = 300;
 /** Lines whose translations are kept while the page is open. */
 const MOST_KNOWN = 2000;
 /** Below, the API does not guess either. */
@@ -23,7 +26,7 @@ const ENOUGH = 2000;
 const MOST_USED = 4;
 
 const [source, target, given] = ["source", "target", "given"].map(find);
-const [format, glossary, protect] = ["format", "glossary", "protect"].map(find);
+const [format, glossary, protect, quality] = ["format", "glossary", "protect", "quality"].map(find);
 const output = new Output();
 const known = new Map();
 let controller = new AbortController();
@@ -44,9 +47,11 @@ export function begin() {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translateNow();
   });
   find("form").addEventListener("submit", (event) => event.preventDefault());
-  for (const field of [source, target, format, glossary, protect]) {
+  choose(quality, recall("quality", ""));
+  for (const field of [source, target, format, glossary, protect, quality]) {
     field.addEventListener("change", translateNow);
   }
+  quality.addEventListener("change", () => remember("quality", quality.value || null));
   source.addEventListener("change", () => remember("source", source.value));
   target.addEventListener("change", rememberTarget);
   find("swap-button").addEventListener("click", swap);
@@ -74,7 +79,9 @@ export function readAsked() {
   if (format.value !== "text") fields.format = format.value;
   if (!protect.checked) fields.protect = false;
   if (glossary.value) fields.glossary = glossary.value;
-  return { source: from, target: target.value, format: format.value, fields };
+  if (quality.value) fields.quality = true;
+  const limit = Number(quality.value);
+  return { source: from, target: target.value, format: format.value, limit, fields };
 }
 
 export function readText() {
@@ -151,7 +158,9 @@ async function translateNow() {
     await persist(() => translate(given.value, signal), signal);
   } catch (error) {
     if (signal.aborted) return;
-    output.clear();
+    controller.abort(); // the other parts
+    if (error instanceof Interrupted) output.stop();
+    else output.clear();
     state(explain(error), "wrong");
     if (error.status === 401) document.dispatchEvent(new Event("needs-key"));
   }
@@ -176,9 +185,14 @@ async function translate(text, signal) {
   given.dir = findDirection(asked.source);
   document.dispatchEvent(new Event("asked"));
   const parts = listParts(text, asked.format, settings.texts).map((lines) => ({ lines }));
-  for (const part of parts) part.answers = recallAll(part.lines, asked);
+  for (const part of parts) {
+    for (const line of part.lines) Object.assign(recallLine(line, asked) ?? {}, { isKept: true });
+    part.answers = recallAll(part.lines, asked);
+  }
   if (parts.some((part) => part.answers)) output.show(parts, asked);
   await answerAll(parts, asked, signal);
+  const answers = parts.flatMap((part) => part.answers).filter((answer) => "isKept" in answer);
+  find("known").hidden = !(answers.length && answers.every((answer) => answer.isKept));
   settling = setTimeout(() => {
     const entry = { source: asked.source, target: asked.target, text, translated: output.text };
     document.dispatchEvent(new CustomEvent("settled", { detail: entry }));
@@ -193,7 +207,10 @@ async function answerAll(parts, asked, signal) {
   const all = parts.length;
   const work = async () => {
     for (let part; (part = waiting.shift()); ) {
-      part.answers = await askFor(part.lines, asked, signal);
+      part.answers = await askFor(part.lines, asked, signal, (begun) => {
+        part.begun = listBegun(part.lines, asked, begun);
+        output.show(parts, asked);
+      });
       signal.throwIfAborted();
       output.show(parts, asked);
       const done = parts.filter((one) => one.made).length;
@@ -203,10 +220,10 @@ async function answerAll(parts, asked, signal) {
   await Promise.all(Array.from({ length: AT_ONCE }, work));
 }
 
-async function askFor(lines, asked, signal) {
+async function askFor(lines, asked, signal, show) {
   const missing = [...new Set(lines.filter((line) => !recallLine(line, asked)))];
   // Another part may have had the same lines.
-  if (missing.length) await learn(missing, asked, signal);
+  if (missing.length) await learn(missing, asked, signal, show);
   const answers = recallAll(lines, asked);
   for (const key of known.keys()) {
     if (known.size <= MOST_KNOWN) break;
@@ -215,21 +232,45 @@ async function askFor(lines, asked, signal) {
   return answers;
 }
 
-async function learn(missing, asked, signal) {
-  const answer = await askJson("translate", {
-    method: "POST",
-    json: { ...asked.fields, src_text: missing },
-    signal,
-  });
+/** Asks for lines. `show` gets the beginnings of a long answer, by line, whenever one grows. */
+async function learn(missing, asked, signal, show) {
+  const json = { ...asked.fields, src_text: missing, explain: true };
+  const request = { method: "POST", json, signal };
+  const begun = new Map();
+  const grow = ({ index, translated }) => {
+    signal.throwIfAborted();
+    show(begun.set(missing[index], translated));
+  };
+  const isLong = missing.join("").length > STREAMED_CHARACTERS;
+  const answer = await (isLong ? askStream("translate", request, grow) : askJson("translate", request));
+  document.dispatchEvent(new CustomEvent("answered", { detail: answer }));
   const warnings = missing.map(() => []);
   for (const warning of answer.warnings ?? []) {
     const [, index, said] = /^src_text\[(\d+)\]: ([^]*)$/.exec(warning) ?? [null, 0, warning];
     warnings[index].push(said);
   }
   for (const [index, line] of missing.entries()) {
-    const found = { translated: answer.translated[index], warnings: warnings[index] };
-    known.set(JSON.stringify([asked.fields, line]), found);
+    known.set(JSON.stringify([asked.fields, line]), {
+      translated: answer.translated[index],
+      warnings: warnings[index],
+      sentences: answer.sentences?.[index],
+      isKept: answer.timing?.includes("cache;desc=hit") ?? false,
+    });
   }
+}
+
+/** The lines that have begun, none below one that seems to go on: so nothing moves. */
+function listBegun(lines, asked, begun) {
+  const shown = [];
+  for (const line of lines) {
+    const known = recallLine(line, asked)?.translated;
+    const text = known ?? begun.get(line);
+    if (text === undefined) break;
+    shown.push(text);
+    const [made, given] = [listSentences(text, asked.target), listSentences(line, asked.source)];
+    if (known === undefined && made.length < given.length) break;
+  }
+  return shown;
 }
 
 function recallLine(line, asked) {
@@ -290,5 +331,6 @@ function pick(language) {
 }
 
 function state(sentence, kind = "") {
+  find("known").hidden = true;
   find("state").replaceChildren(make("span", { class: kind }, sentence));
 }

@@ -63,7 +63,7 @@ function show(chosen) {
   for (const element of document.querySelectorAll("[data-hint]")) {
     element.placeholder = say(element.dataset.hint);
   }
-  for (const select of document.querySelectorAll("select:not(#tongue, #format, .glossary)")) {
+  for (const select of document.querySelectorAll("select:not(#tongue, #format, #quality, .glossary)")) {
     nameOptions(select);
   }
 }
