@@ -1,6 +1,4 @@
-"""Answers: shown while they are made, with their quality, and with what they say about their
-making.
-"""
+"""Answers: shown while they are made, with their quality, and what they say of their making."""
 
 from __future__ import annotations
 
@@ -16,9 +14,10 @@ from playwright.sync_api import Route, expect
 from tests.page.conftest import LIMIT_MS, Tab
 from tests.scripted_server import ClosingServer, QuietHandler, reset_when_closed
 
-SENTENCE, OTHER = "Where is the station?", "Where is the museum?"
-LONG = f"{SENTENCE} {OTHER} " * 8
-BEGINNINGS = ["Où est la gare ?", "Où est la gare ? Où est le musée ?"]
+SENTENCE = "Where is the museum?"
+LONG = f"{SENTENCE} " * 16
+BEGINNINGS = ("Où est la gare ?", "Où est la gare ? Où est le musée ?")
+END, RESET = b"", b"reset"
 Send = Callable[[bytes], None]
 
 
@@ -29,26 +28,23 @@ def write_event(name: str, **content: object) -> bytes:
 
 FIRST, SECOND = (write_event("text", index=0, translated=text) for text in BEGINNINGS)
 BELOW = write_event("text", index=1, translated="Oui.")
-DONE = write_event("done", translated=[BEGINNINGS[1]])
-END, RESET = b"", b"reset"
-PROBLEM = {"type": "urn:babelgate:internal", "detail": "It failed.", "status": 500}
+FAILURE = write_event("error", type="urn:babelgate:internal", status=500)
 
 
 @pytest.fixture
 def send(tab: Tab) -> Iterator[Send]:
     """Sends pieces of the one stream that the page asks for; `END` and `RESET` end it."""
     pieces: Queue[bytes] = Queue()
+    take = partial(pieces.get, timeout=LIMIT_MS / 1000)
 
     class Handler(QuietHandler):
         def do_POST(self) -> None:
             self.read_body()
             self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
             self.close_connection = True
-            get = partial(pieces.get, timeout=LIMIT_MS / 1000)
             with suppress(ConnectionError):  # the page may have enough
-                for piece in iter(get, END):
+                for piece in iter(take, END):
                     if piece == RESET:
                         reset_when_closed(self)
                         break
@@ -67,43 +63,11 @@ def send(tab: Tab) -> Iterator[Send]:
     server.stop()
 
 
-def test_events_are_read_wherever_their_bytes_are_cut(tab):
-    read = tab.page.evaluate(
-        """async (bytes) => {
-          const module = document.querySelector("[href$='/events.js']").href;
-          const { readEvents } = await import(module);
-          const read = async (...parts) => {
-            const found = [];
-            const start = (sink) => {
-              for (const part of parts) sink.enqueue(new Uint8Array(part));
-              sink.close();
-            };
-            const body = new ReadableStream({ start });
-            try {
-              for await (const event of readEvents(body)) found.push(event);
-            } catch (error) {
-              found.push(error.constructor.name);
-            }
-            return found;
-          };
-          const cut = (_, at) => read(bytes.slice(0, at), bytes.slice(at));
-          return Promise.all(bytes.map(cut));
-        }""",
-        list(b": still at work\n\n" + FIRST + DONE),
-    )
-    text, done = ["text", BEGINNINGS[0]], ["done", [BEGINNINGS[1]]]
-    for found in read:
-        *events, end = found
-        assert [[name, data["translated"]] for name, data in events] == [text, done]
-        assert end == "Interrupted"
-
-
 def test_a_long_text_appears_while_it_is_made(tab, send):
     cut = SECOND.index("é".encode()) + 1  # inside an event, and inside a character
-    with tab.page.expect_request("**/translate"):
-        tab.type(f"{LONG}\nYes.")
+    tab.type(f"{LONG}\nYes.")
     send(b": still at work\n\n" + BELOW + FIRST + SECOND[:cut])
-    tab.wait_for_output(BEGINNINGS[0])
+    tab.wait_for_output(BEGINNINGS[0])  # and nothing below what still grows
     expect(tab.find("output")).to_have_attribute("aria-busy", "true")
     send(SECOND[cut:])
     tab.wait_for_output(BEGINNINGS[1])
@@ -117,42 +81,40 @@ def test_a_new_text_ends_the_stream_of_the_one_before(tab, send):
     send(FIRST)
     tab.wait_for_output(BEGINNINGS[0])
     with tab.page.expect_event("requestfailed"):
-        tab.type(OTHER)
-    tab.wait_for_output(f"fr:{OTHER}")
-    send(SECOND + DONE)
-    expect(tab.find("output")).to_have_text(f"fr:{OTHER}")
+        tab.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
 
 
-@pytest.mark.parametrize("end", [END, RESET])
-def test_what_has_come_before_a_stream_breaks_is_kept(tab, send, end):
+@pytest.mark.parametrize(
+    ("end", "said", "kept"),
+    [
+        (END, "The connection broke before the end.", BEGINNINGS[0]),
+        (RESET, "The connection broke before the end.", BEGINNINGS[0]),
+        (FAILURE, "Something went wrong in the service.", ""),
+    ],
+    ids=["end", "reset", "error"],
+)
+def test_a_stream_that_breaks_keeps_what_has_come(tab, send, end, said, kept):
     tab.type(LONG)
     send(FIRST)
     tab.wait_for_output(BEGINNINGS[0])
     send(end)
-    expect(tab.find("state")).to_contain_text("The connection broke before the end.")
-    tab.wait_for_output(BEGINNINGS[0])
+    expect(tab.find("state")).to_contain_text(said)
+    expect(tab.find("output")).to_have_text(kept)
     expect(tab.find("output")).to_have_attribute("aria-busy", "false")
     tab.faults.clear()  # the browser notes the reset
 
 
-def test_a_problem_that_ends_a_stream_is_told_as_others_are(tab, send):
-    tab.type(LONG)
-    send(FIRST + write_event("error", **PROBLEM))
-    expect(tab.find("state")).to_contain_text("Something went wrong in the service.")
-    expect(tab.find("output")).to_be_empty()
-
-
 def test_sentences_below_the_chosen_quality_are_marked(tab):
+    made = [("<b>Oui.</b>", 0.45), ("Non.", 0.6)]
+    sentences = [{"translated": text, "quality": quality} for text, quality in made]
     asked = []
 
     def answer(route: Route) -> None:
-        asked.append(route.request.post_data_json)
-        made = [{"translated": "<b>Oui.</b>", "quality": 0.45}]
-        made.append({"translated": "Non.", "quality": 0.6})
-        whole = " ".join(each["translated"] for each in made)
-        has_quality = {"quality": [0.5], "sentences": [made]}
-        wanted = has_quality if asked[-1].get("quality") else {}
-        route.fulfill(json={"translated": [whole], **wanted})
+        fields = json.loads(route.request.post_data or "")
+        asked.append("quality" in fields)
+        found = {"sentences": [sentences]} if asked[-1] else {}
+        route.fulfill(json={"translated": ["<b>Oui.</b> Non."], **found})
 
     tab.page.route("**/translate", answer)
     tab.find("source").select_option("en")
@@ -161,30 +123,24 @@ def test_sentences_below_the_chosen_quality_are_marked(tab):
     weak = tab.page.locator("#output mark.weak")
     expect(weak).to_have_count(0)
     tab.find("quality").select_option("0.5")
-    expect(weak).to_have_text(["<b>Oui.</b>"])
+    expect(weak).to_have_text("<b>Oui.</b>")
     expect(weak).to_have_attribute("title", "Quality: 45%")
     expect(weak).to_have_css("text-decoration-line", "underline")
     tab.find("quality").select_option("0.7")
     expect(weak).to_have_text(["<b>Oui.</b>", "Non."])
-    assert [each.get("quality") for each in asked] == [None, True]
+    assert asked == [False, True]
     tab.page.reload()
     expect(tab.find("quality")).to_have_value("0.7")
 
 
-def test_an_answer_that_was_known_says_so_and_what_took_time_stands_below_its_code(
-    tab, stage
-):
+def test_a_known_answer_says_so_and_the_times_stand_below_its_code(tab, stage):
     stage.torchserve.will("sign")
-    tab.find("source").select_option("en")
-    tab.type(OTHER)
-    tab.wait_for_output(f"fr:{OTHER}")
-    expect(tab.find("known")).to_be_hidden()
-    tab.page.locator("#code summary").click()
-    expect(tab.find("timing")).to_contain_text(" · compute ")
-    tab.page.reload()
-    tab.find("source").select_option("en")
-    tab.type(OTHER)
-    expect(tab.find("known")).to_have_text("Already known")
-    expect(tab.find("timing-text")).to_contain_text("cache hit · gateway ")
-    expect(tab.find("timing-text")).to_contain_text("@digest")
-    expect(tab.find("code-text")).not_to_contain_text("explain")
+    for is_known, shown in ((False, " · compute "), (True, "cache hit · gateway ")):
+        tab.page.reload()  # which forgets what it had
+        tab.find("source").select_option("en")
+        tab.type(SENTENCE)
+        tab.wait_for_output(f"fr:{SENTENCE}")
+        expect(tab.find("known")).to_be_visible(visible=is_known)
+        tab.page.locator("#code summary").click()
+        expect(tab.find("timing-text")).to_contain_text(shown)
+        expect(tab.find("timing-text")).to_contain_text("@digest")
