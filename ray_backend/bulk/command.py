@@ -10,19 +10,8 @@ import typer
 
 import catalog
 from catalog import CPU, Catalog, CatalogError, Model, checkpoint
+from clients import console
 from clients.captions import SubtitleFormat
-from clients.console import (
-    ColumnNames,
-    EveryFrame,
-    FullSize,
-    NewNames,
-    NoQuotes,
-    SourceLanguage,
-    console,
-    show_errors,
-    show_progress,
-    show_remarks,
-)
 from clients.errors import ClientError, InputError
 from clients.frames import Every, VideoOptions
 from clients.tables import name_columns
@@ -36,17 +25,10 @@ from ray_backend.bulk.executor import STOPPED, WorkerPool, connect, find_cluster
 from ray_backend.bulk.job import BulkCaptioning, BulkJob, BulkTranslation, run
 from ray_backend.bulk.storage import find, open_store
 from ray_backend.deployment import has_gpus
+from text import options
 from text.errors import LanguageNotServed
-from text.options import (
-    AUTO,
-    TAGS,
-    TranslationRequest,
-    read_candidates,
-    read_source,
-    read_target,
-)
 
-_warn = partial(console.print, style="yellow")
+_warn = partial(console.console.print, style="yellow")
 
 
 def command(
@@ -73,9 +55,9 @@ def command(
             help="The language to translate into. Without it, videos are captioned.",
         ),
     ] = None,
-    language: SourceLanguage = None,
-    column: ColumnNames = None,
-    into: NewNames = None,
+    language: console.SourceLanguage = None,
+    column: console.ColumnNames = None,
+    into: console.NewNames = None,
     kind: Annotated[
         str | None,
         typer.Option(
@@ -84,14 +66,12 @@ def command(
             "srt or vtt.",
         ),
     ] = None,
-    no_quotes: NoQuotes = False,
-    every: EveryFrame = "1",
-    full_size: FullSize = False,
+    no_quotes: console.NoQuotes = False,
+    every: console.EveryFrame = "1",
+    full_size: console.FullSize = False,
     workers: Annotated[
         int | None,
-        typer.Option(
-            help="Processes with the model; without it, as many as the map says.", min=1
-        ),
+        typer.Option(help="Processes with the model; without it, the map's.", min=1),
     ] = None,
     cpus: Annotated[
         int | None,
@@ -102,27 +82,23 @@ def command(
     ] = None,
     gpus: Annotated[
         float | None,
-        typer.Option(
-            help="GPUs of a worker, 0.5 for a half; without it, as the map says.", min=0
-        ),
+        typer.Option(help="GPUs of a worker, 0.5 for a half; else the map's.", min=0),
     ] = None,
     address: Annotated[
         str | None,
         typer.Option(
-            help="A cluster's head, such as 10.0.0.1:7800; without it, this machine."
+            help="A cluster's head, such as 10.0.0.1:7800; else this machine."
         ),
     ] = None,
     overwrite: Annotated[
         bool,
-        typer.Option(
-            "--overwrite", help="Remove results that are there, and begin again."
-        ),
+        typer.Option("--overwrite", help="Remove existing results, and begin again."),
     ] = False,
 ) -> None:
     """Translate or caption files in bulk, with the map's models and without a stack. To
     continue a run that was stopped, repeat the command."""
     errors = ClientError, CatalogError, LanguageNotServed, ModelError
-    with show_errors(*errors, stopped=STOPPED):
+    with console.show_errors(*errors, stopped=STOPPED):
         models = catalog.load(
             catalog.ROOT / variables.MAP.read(),
             gpus=None,
@@ -130,14 +106,18 @@ def command(
             is_cluster=address is not None,
         )
         job: BulkJob
+        kinds = SubtitleFormat if target is None else options.TAGS
+        if kind not in (None, *kinds):
+            raise InputError(f"--format {kind}: expected {', '.join(kinds)}")
         if target is None:
+            if CAPTIONING not in models.tasks:
+                raise InputError("the map serves no captioning; --to translates texts")
             job = BulkCaptioning(
-                format=_read_format(models, kind),
+                format=SubtitleFormat(kind or SubtitleFormat.JSONL),
                 store=open_store(results),
                 reading=VideoOptions(Every.parse(every)),
                 is_full_size=full_size,
                 model=models.tasks[CAPTIONING],
-                cache=checkpoint.default_cache(),
             )
         else:
             request = read_request(models, target, language, kind or "text")
@@ -147,7 +127,6 @@ def command(
                 columns=name_columns(column or (), into or (), request.target),
                 has_quotes=not no_quotes,
                 model=models.route(TRANSLATION, request.model_target),
-                cache=checkpoint.default_cache(),
             )
         sources = find(source, job.kind)
         job.check(sources)
@@ -163,35 +142,34 @@ def command(
             pool = fitting
         with (
             connect(pool, _warn, cluster) as executor,
-            show_progress(job.unit) as report,
+            console.show_progress(job.unit) as report,
         ):
-            totals = run(
+            there, wrong = run(
                 *(job, sources, executor.run),
                 report=report,
-                say=show_remarks,
+                say=console.show_remarks,
                 is_overwrite=overwrite,
             )
-        if totals.skipped:
-            console.print(f"{totals.skipped} results were there already")
-        if totals.failed:
+        if there:
+            console.console.print(f"{there} results were there already")
+        if wrong:
             raise typer.Exit(1)
 
 
 def read_request(
     models: Catalog, target: str, source: str | None, kind: str
-) -> TranslationRequest:
-    """Read the options as `POST /translate` does. Raises InputError or LanguageNotServed."""
-    if kind not in TAGS:
-        expected = " or ".join(f'"{each}"' for each in TAGS)
-        raise InputError(f"format: found a string, expected {expected}")
+) -> options.TranslationRequest:
+    """Read the options as `POST /translate` does. Raises LanguageNotServed."""
     several = source.split(",") if source and "," in source else ()
-    return TranslationRequest(
-        source=read_source(AUTO if several else source or AUTO, models.languages),
-        languages=read_candidates(several, checkpoint.find_sources(models)),
-        target=read_target(target, list_variants(models.languages)),
+    return options.TranslationRequest(
+        source=options.read_source(
+            options.AUTO if several else source or options.AUTO, models.languages
+        ),
+        languages=options.read_candidates(several, checkpoint.find_sources(models)),
+        target=options.read_target(target, list_variants(models.languages)),
         texts=("",),
         is_list=False,
-        tags=TAGS[kind],
+        tags=options.TAGS[kind],
         splitting="lines" if kind == "text" else "sentences",
         beam_size=min(BEAM_SIZE.default, models.translation.max_beam_size),
     )
@@ -206,23 +184,11 @@ def choose_pool(
     is_cluster: bool,
 ) -> WorkerPool:
     """The workers of a model, and what each takes unless the command says so."""
-    size, options = workers or model.workers, model.cluster
+    size, cluster = workers or model.workers, model.cluster
     if not model.is_on_gpu:
         share = 1 if is_cluster else max(1, count_cpus() // size)
         return WorkerPool(size, cpus or share, 0)
     if gpus is None:
-        gpus = 1 / model.settings.workers if options.gpus == "auto" else options.gpus
-    has_kind = is_cluster and options.accelerator != "any"
-    return WorkerPool(size, cpus or 1, gpus, options.accelerator if has_kind else None)
-
-
-def _read_format(models: Catalog, kind: str | None) -> SubtitleFormat:
-    if CAPTIONING not in models.tasks:
-        raise InputError(
-            "the map serves no captioning: name a language with --to to translate texts"
-        )
-    if kind not in (None, *SubtitleFormat):
-        raise InputError(
-            f"--format {kind}: expected {', '.join(SubtitleFormat)} for captions"
-        )
-    return SubtitleFormat(kind or SubtitleFormat.JSONL)
+        gpus = 1 / model.settings.workers if cluster.gpus == "auto" else cluster.gpus
+    has_kind = is_cluster and cluster.accelerator != "any"
+    return WorkerPool(size, cpus or 1, gpus, cluster.accelerator if has_kind else None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import tempfile
 import threading
 import time
 from collections import deque
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -93,7 +92,6 @@ class RayCluster:
     #: The machines of the cluster.
     machines: tuple[Machine, ...]
     dashboard: Dashboard
-    token_file: Path
 
 
 def find_cluster(head: str) -> RayCluster:
@@ -107,8 +105,7 @@ def find_cluster(head: str) -> RayCluster:
         ) from error
     url = variables.RAY_DASHBOARD_URL.given
     url = url or f"http://{node.find_on_head(PORTS.dashboard)}"
-    token_file = ROOT / variables.RAY_TOKEN_FILE.read()
-    dashboard = Dashboard(url, token_file)
+    dashboard = Dashboard(url, ROOT / variables.RAY_TOKEN_FILE.read())
     try:
         machines = dashboard.list_machines()
     except DashboardError as error:
@@ -121,7 +118,7 @@ def find_cluster(head: str) -> RayCluster:
             f"this machine is not in the cluster at {node.head}, whose machines are "
             f"{', '.join(have)}: run the command on one of them"
         )
-    return RayCluster(node.head, found[0], machines, dashboard, token_file)
+    return RayCluster(node.head, found[0], machines, dashboard)
 
 
 def fit(pool: WorkerPool, machines: Sequence[Machine]) -> WorkerPool:
@@ -149,16 +146,13 @@ def list_free(cluster: RayCluster | None) -> list[Machine]:
 
     if cluster:
         cluster.dashboard.list_machines()  # Ray would wait for it
-    own = ray.get_runtime_context().get_node_id()
-    alive = (node for node in ray.nodes() if node["Alive"])
-    addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in alive}
-    if own not in addresses:
-        raise ClientError("Ray has ended on this machine; the same command goes on")
     free = state.available_resources_per_node()
+    if ray.get_runtime_context().get_node_id() not in free:
+        raise ClientError("Ray has ended on this machine; the same command goes on")
+    addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
     return [
-        Machine(node_ip=address, state="ALIVE", resources_total=free[number])
-        for number, address in addresses.items()
-        if number in free
+        Machine(node_ip=addresses[number], state="ALIVE", resources_total=resources)
+        for number, resources in free.items()
     ]
 
 
@@ -191,15 +185,6 @@ class _Request:
         return [self] if self.is_over else []
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A call of a worker: first for its place, then to load the model, then requests."""
-
-    actor: Any
-    request: _Request | None = None
-    is_placed: bool = True
-
-
 @dataclass
 class RayExecutor:
     """Workers on the machines of a Ray. Each has two requests at once."""
@@ -207,8 +192,10 @@ class RayExecutor:
     pool: WorkerPool
     say: Callable[[str], None]
     cluster: RayCluster | None = None
-    _actors: list[Any] = field(default_factory=list)
-    _calls: dict[Any, _Call] = field(default_factory=dict)
+    #: The workers, each with a call that is answered once it has its place on a machine.
+    _actors: dict[Any, Any] = field(default_factory=dict)
+    #: The calls, each with its worker and its request; without one it loads the model.
+    _calls: dict[Any, tuple[Any, _Request | None]] = field(default_factory=dict)
     #: The actors that can take a request, twice if they can take two.
     _free: deque[Any] = field(default_factory=deque)
     _failed_loads: int = 0
@@ -223,23 +210,22 @@ class RayExecutor:
             self._start(load)
         requests = (_Request(chunk, range(len(chunk.items))) for chunk in chunks)
         waiting = deque(islice(requests, 1))
-        while waiting or any(call.request for call in self._calls.values()):
+        while waiting or any(request for _, request in self._calls.values()):
             if waiting and waiting[0].is_over:
                 request = waiting.popleft()
-                answers = (request.answers[n] for n in range(len(request.answers)))
-                yield request.chunk, [*answers]
+                yield request.chunk, [a for _, a in sorted(request.answers.items())]
             elif waiting and self._free:
                 actor, request = self._free.popleft(), waiting.popleft()
                 first, last = request.places[0], request.places[-1]
                 asked = actor.answer.remote(request.chunk.items[first : last + 1])
-                self._calls[asked] = _Call(actor, request)
+                self._calls[asked] = actor, request
             else:
                 waiting.extendleft(reversed(self._finish_call(load)))
             if not waiting:
                 waiting.extend(islice(requests, 1))
 
     def _start(self, load: Callable[[], Answerer]) -> None:
-        """Starts a worker, and asks whether it has its place on a machine."""
+        """Starts a worker."""
         import ray
 
         options = {
@@ -248,53 +234,52 @@ class RayExecutor:
             "accelerator_type": self.pool.accelerator,
             "max_concurrency": _CHUNKS_AT_ONCE,
         }
-        worker = ray.remote(BulkWorker).options(**options)
-        self._actors.append(actor := worker.remote(load, self.pool.cpus))
-        self._calls[actor.__ray_ready__.remote()] = _Call(actor, is_placed=False)
+        actor = ray.remote(BulkWorker).options(**options).remote()
+        self._actors[actor] = actor.__ray_ready__.remote()
+        self._calls[actor.load.remote(load, self.pool.cpus)] = actor, None
 
     def _finish_call(self, load: Callable[[], Answerer]) -> list[_Request]:
         """Waits for a call, and returns what is left of its request."""
         import ray
-        from ray import exceptions
+        from ray.exceptions import ObjectLostError, RayActorError, RayError
 
         asked, _ = ray.wait([*self._calls], timeout=_LOOK_S)
         if not asked:
             self._look()
             return []
         self.note_stall("", "", time.monotonic())
-        call, answers = self._calls.pop(asked[0]), None
+        (actor, request), answers = self._calls.pop(asked[0]), None
         try:
             answers = ray.get(asked[0])
-        except (exceptions.RayActorError, exceptions.ObjectLostError) as error:
-            self._failed_loads += call.request is None
-            if self._failed_loads > _MOST_FAILED_LOADS * self.pool.size:
-                raise ClientError(_explain(error)) from error
-            if call.actor in self._actors:  # else its other call has found that out
-                ray.kill(call.actor)
-                self._actors.remove(call.actor)
-                self._free = deque(each for each in self._free if each != call.actor)
-                self._start(load)
-        except exceptions.RayError as error:
-            raise ClientError(_explain(error)) from error
+        except RayError as error:
+            self._failed_loads += request is None
+            is_death = isinstance(error, RayActorError | ObjectLostError)
+            if not is_death or self._failed_loads > _MOST_FAILED_LOADS * self.pool.size:
+                # Before the last line, which says what was raised, is a traceback.
+                said = [line for line in str(error).splitlines() if line]
+                raise ClientError(f"the work has failed: {said[-1]}") from error
+            if self._actors.pop(actor, None) is None:
+                return [request] if request else []  # the call before it was at fault
+            ray.kill(actor)
+            self._free = deque(each for each in self._free if each != actor)
+            self._start(load)
         else:
-            if not call.is_placed:
-                self._calls[call.actor.load.remote()] = _Call(call.actor)
-                return []
             self._failed_loads = 0
-            self._free.extend([call.actor] * (1 if call.request else _CHUNKS_AT_ONCE))
-        return call.request.go_on(answers) if call.request else []
+            self._free.extend([actor] * (1 if request else _CHUNKS_AT_ONCE))
+        return request.go_on(answers) if request else []
 
     def _look(self) -> None:
         """Finds out why nothing is answered."""
+        import ray
+
         kind = reason = ""
         try:
             free = list_free(self.cluster)
         except DashboardError as error:
             kind, reason = "the cluster", str(error)
         else:
-            if not any(call.is_placed for call in self._calls.values()):
-                kind = "room"
-                needs = explain_needs(self.pool.needs, free)
+            if not ray.wait([*self._actors.values()], timeout=0)[0]:
+                kind, needs = "room", explain_needs(self.pool.needs, free)
                 reason = f"other work has taken it. {needs}"
         self.note_stall(kind, reason, time.monotonic())
 
@@ -318,14 +303,11 @@ class RayExecutor:
 class BulkWorker:
     """A model in a process of its own."""
 
-    def __init__(self, load: Callable[[], Answerer], cpus: int) -> None:
+    def load(self, load: Callable[[], Answerer], cpus: int) -> None:
+        """Loads the model."""
         # Ray sets it to the whole cores that the worker leaves to itself.
         os.environ["OMP_NUM_THREADS"] = str(cpus)
-        self._load = load
-
-    def load(self) -> None:
-        """Loads the model."""
-        self._answer = self._load()
+        self._answer = load()
 
     def answer(self, items: Sequence[Any]) -> Sequence[Any]:
         """An answer for each item."""
@@ -337,68 +319,54 @@ def connect(
     pool: WorkerPool, say: Callable[[str], None], cluster: RayCluster | None = None
 ) -> Iterator[RayExecutor]:
     """The machines of a cluster, or a Ray of this machine. Its workers have ended afterwards,
-    also if this process is killed. Raises ClientError."""
+    also if this process is killed. Raises ClientError, also if Ray does not start."""
     with ExitStack() as stack:
         options: dict[str, Any]
         if cluster:
-            is_shared = cluster.address != LOOPBACK
+            is_shared = int(cluster.address != LOOPBACK)
             os.environ |= {
                 "RAY_AUTH_MODE": "token",
-                "RAY_AUTH_TOKEN_PATH": str(cluster.token_file),
-                "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(int(is_shared)),
+                "RAY_AUTH_TOKEN_PATH": str(ROOT / variables.RAY_TOKEN_FILE.read()),
+                "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": str(is_shared),
                 "RAY_NUM_REDIS_GET_RETRIES": "1",
                 "RAY_gcs_rpc_server_reconnect_timeout_s": str(_RECONNECT_S),
             }
             options = {"address": cluster.head, "_node_ip_address": cluster.address}
         else:
-            if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER:
+            folder = gettempdir()
+            if len(os.fsencode(folder)) > _LONGEST_FOLDER:
                 raise ClientError(
-                    f"{tempfile.gettempdir()}: too long for the sockets that Ray makes "
-                    f"there; give a folder of at most {_LONGEST_FOLDER} bytes in TMPDIR"
+                    f"{folder}: too long for the sockets that Ray makes there; give a "
+                    f"folder of at most {_LONGEST_FOLDER} bytes in TMPDIR"
                 )
             os.environ |= _ALONE
-            folder = tempfile.TemporaryDirectory(
-                prefix="bulk-", ignore_cleanup_errors=True
-            )
+            own = TemporaryDirectory(prefix="bulk-", ignore_cleanup_errors=True)
             options = {
                 "address": "local",
                 "num_cpus": pool.size * pool.cpus,
                 "include_dashboard": False,
                 "object_store_memory": _OBJECT_STORE_BYTES,
-                "_temp_dir": stack.enter_context(folder),
+                "_temp_dir": stack.enter_context(own),
             }
-        stack.enter_context(_run_ray(options, say))
-        yield RayExecutor(pool, say, cluster)
+        import ray  # reads its variables now
 
+        try:
+            ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
+        except Exception as error:  # of any type, such as where a machine is too slow
+            raise ClientError(f"Ray does not start: {error}") from error
+        stack.callback(ray.shutdown)
+        try:
+            yield RayExecutor(pool, say, cluster)
+        except (KeyboardInterrupt, ClientError) as error:
+            is_stopped = isinstance(error, KeyboardInterrupt)
+            code, said = (130, STOPPED) if is_stopped else (1, str(error))
 
-@contextmanager
-def _run_ray(options: Mapping[str, Any], say: Callable[[str], None]) -> Iterator[None]:
-    """Ray while the block lasts. Raises ClientError if it does not start."""
-    import ray  # reads its variables now
+            def end() -> None:
+                say(said)
+                os._exit(code)
 
-    try:
-        ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
-    except Exception as error:  # of any type, such as where a machine is too slow
-        raise ClientError(f"Ray does not start: {error}") from error
-    try:
-        yield
-    except (KeyboardInterrupt, ClientError) as error:
-        is_stopped = isinstance(error, KeyboardInterrupt)
-        code, said = (130, STOPPED) if is_stopped else (1, str(error))
-
-        def end() -> None:
-            say(said)
-            os._exit(code)
-
-        timer = threading.Timer(_END_S, end)  # Ray may wait for a cluster that is away
-        timer.daemon = True
-        timer.start()
-        raise
-    finally:
-        ray.shutdown()
-
-
-def _explain(error: Exception) -> str:
-    """Ray's errors begin with a traceback; the last line is what was raised."""
-    said = [line for line in str(error).splitlines() if line]
-    return f"the work has failed: {said[-1]}"
+            # Ray may wait for a cluster that is away.
+            timer = threading.Timer(_END_S, end)
+            timer.daemon = True
+            timer.start()
+            raise

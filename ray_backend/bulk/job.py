@@ -11,10 +11,10 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -77,7 +77,7 @@ class FilePart:
     #: The reason why the file could not be read further.
     error: str | None = None
 
-    @property
+    @cached_property
     def texts(self) -> list[str]:
         """The texts to translate."""
         return [cell.text or "" for cell in self.cells or () if cell.is_wanted]
@@ -109,39 +109,27 @@ class PartWritten(Event):
 
     part: FilePart
     #: Texts or frames.
-    count: int
+    size: int = 0
     remarks: Remarks = Remarks()
-    #: Texts of a file without a result, or 1 if there is none of the file.
-    failed: int = 0
-
-    @property
-    def size(self) -> int:
-        return self.count
 
 
 @dataclass(kw_only=True)
-class _Job:
-    """The model of a bulk job, and where its results go."""
+class BulkTranslation:
+    """Translates the texts of files. Its `repr` has what results depend on, beside the files
+    and the model. It goes to every worker."""
 
-    store: Store
-    model: Model
-    cache: Path
-
-
-@dataclass(kw_only=True)
-class BulkTranslation(_Job):
-    """Translates the texts of files."""
-
+    store: Store = field(repr=False)
+    model: Model = field(repr=False)
+    cache: Path = field(default_factory=checkpoint.default_cache, repr=False)
     columns: Sequence[Column]
     has_quotes: bool
     #: Without texts.
     request: TranslationRequest
     most_texts: int = MOST_TEXTS
-    #: The number of answered parts of each large file, and the last one if it is answered.
-    _done: dict[Source, tuple[int, FilePart | None]] = field(
-        default_factory=dict, init=False
+    #: The answered parts of each large file, while some are missing.
+    _done: dict[Source, list[FilePart]] = field(
+        default_factory=dict, init=False, repr=False
     )
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     unit: ClassVar[str] = "texts"
     kind: ClassVar[SourceKind] = TABLES
@@ -151,41 +139,31 @@ class BulkTranslation(_Job):
         for source in sources:
             self._open(source)
 
-    def describe(self) -> Mapping[str, Any]:
-        """Describe what results depend on beside the files."""
-        settings = self.model.settings
-        return {
-            "columns": [(column.name, column.into) for column in self.columns],
-            "has_quotes": self.has_quotes,
-            "request": repr(self.request),
-            "model": (settings.model, settings.engine, self.model.compute_type),
-            "most_texts": self.most_texts,
-        }
-
     def name_output(self, source: Source) -> Path:
         """Name a result, below the others: `a.jsonl` becomes `a.fr.jsonl`."""
         path = source.relative
         return path.with_name(f"{path.stem}.{self.request.target}{path.suffix}")
 
-    def load(self) -> Callable[[], Answerer]:
-        """The function that loads the model. It goes to every worker."""
-        return partial(load_translator, self.model, self.cache, self.request)
+    def load(self) -> Answerer:
+        """Loads the model, in the process that is to run it."""
+        handler = load_handler(self.model, self.cache)
+        assert isinstance(handler, TranslationHandler)
+        given = LocalModel(handler), Identifier(handler.sources), self.request
+        return partial(translate_texts, *given)
 
-    def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
+    def read(self, sources: Sequence[Source], kept: Container[str]) -> Iterator[Chunk]:
         """Read the files in parts, which depend on each file alone, so that another run
         finds the same ones. `kept` are the names that an unfinished run has left."""
 
         def measure(part: FilePart) -> tuple[int, int]:
-            texts = part.texts
-            # A part of a large file goes alone.
-            least = self.most_texts // (_MOST_FILES if part.is_whole else 1)
-            return max(len(texts), least), sum(map(len, texts))
+            count = max(len(part.texts), self.most_texts // _MOST_FILES)
+            return count, sum(map(len, part.texts))
 
-        def leave_out(part: FilePart) -> FilePart:
-            is_answered = _name_part(part.source, part.number) in kept
-            return replace(part, cells=None) if is_answered else part
+        def split(source: Source) -> Iterable[FilePart]:
+            parts = self._split(source, kept)
+            return [*parts] if source.size_bytes <= _SMALL_BYTES else parts
 
-        parts = map(leave_out, self._split_all(sources))
+        parts = chain.from_iterable(_map_at_once(split, sources))
         for packed in pack(parts, measure, self.most_texts, MOST_CHARACTERS):
             yield Chunk(tuple(packed), [text for part in packed for text in part.texts])
 
@@ -196,73 +174,59 @@ class BulkTranslation(_Job):
         threads."""
         replies = iter(reply or _DEADLY_TEXT for reply in answers)
         for part in chunk.parts:
-            found = answer_cells(0, part.cells or (), replies)
-            report = PartWritten(0, part, len(part.texts))
+            found, remarks = (answer_cells(0, part.cells or (), replies), Remarks())
             if part.is_whole:
-                yield self._write_result(report, partial(iter, (found,)), part.error)
-                continue
-            if part.cells is not None:
+                remarks = self._write_result(part, partial(iter, (found,)))
+            elif part.cells is not None:
                 with self.store.create(_name_part(part.source, part.number)) as file:
                     file.write(_ANSWERS.dump_json(found))
-            if last := self._note(part):
+            if not part.is_whole and (last := self._note(part)):
                 names = [_name_part(last.source, n) for n in range(last.number + 1)]
-                read = partial(map, self._read_part, names)
-                report = self._write_result(report, read, last.error)
+                remarks = self._write_result(last, partial(map, self._read_part, names))
                 self.store.remove(names)
-            yield report
+            yield PartWritten(0, part, len(part.texts), remarks)
 
     def _read_part(self, name: str) -> TranslationAnswer:
         return _ANSWERS.validate_json(self.store.read(name) or b"")
 
     def _note(self, part: FilePart) -> FilePart | None:
-        """The last part of the file, once all of them are answered."""
-        with self._lock:
-            done, last = self._done.pop(part.source, (0, None))
-            done, last = done + 1, part if part.is_last else last
-            if last and done > last.number:
-                return last
-            self._done[part.source] = done, last
-            return None
+        """The last part of the file, for the one thread that completes them."""
+        done = self._done.setdefault(part.source, [])
+        done.append(replace(part, cells=None))
+        last = next((each for each in done if each.is_last), None)
+        if last and len(done) > last.number and self._done.pop(part.source, None):
+            return last
+        return None
 
     def _write_result(
-        self,
-        report: PartWritten,
-        read: Callable[[], Iterator[TranslationAnswer]],
-        error: str | None,
-    ) -> PartWritten:
-        """Writes a result; `read` lists the file's answers, each time from the first one."""
-        source = report.part.source
+        self, last: FilePart, read: Callable[[], Iterator[TranslationAnswer]]
+    ) -> Remarks:
+        """Write the result of a file with this last part. `read` lists its answers, each time
+        from the first one."""
+        source, error = last.source, last.error
         create = partial(self.store.create, self.name_output(source).as_posix())
         try:
             with fetch(source) as copy:
-                count, said = write_translations(
-                    self._open(copy), read, create, is_broken=bool(error)
-                )
+                table = self._open(copy)
+                _, said = write_translations(table, read, create, is_broken=bool(error))
         except InputError as failure:
-            count, said, error = 0, Remarks(), str(failure)
-        errors = [*([error] if error else ()), *said.errors]
-        failed = count or int(bool(errors))
-        return replace(report, remarks=replace(said, errors=errors), failed=failed)
+            said, error = Remarks(), str(failure)
+        return replace(said, errors=[*([error] if error else ()), *said.errors])
 
     def _open(self, source: Source) -> TextTable:
         """Raises InputError if there is no such format, or no column was named for it."""
         return open_table(source, self.columns, has_quotes=self.has_quotes)
 
-    def _split_all(self, sources: Sequence[Source]) -> Iterator[FilePart]:
-        """The parts of all files in order. Small files are read several at once."""
-
-        def split(source: Source) -> Iterable[FilePart]:
-            parts = self._split(source)
-            return [*parts] if source.size_bytes <= _SMALL_BYTES else parts
-
-        return chain.from_iterable(_map_at_once(split, sources))
-
-    def _split(self, source: Source) -> Iterator[FilePart]:
+    def _split(self, source: Source, kept: Container[str]) -> Iterator[FilePart]:
         """The parts of a file, at least one."""
         try:
             with fetch(source) as copy:
                 table = self._open(copy)
-                packs = pack_cells(table.list_cells(), self.most_texts, MOST_CHARACTERS)
+                found = pack_cells(table.list_cells(), self.most_texts, MOST_CHARACTERS)
+                packs = (
+                    None if _name_part(source, number) in kept else cells
+                    for number, cells in enumerate(found)
+                )
                 cells, number, before = next(packs, ()), 0, 0.0
                 for following in packs:
                     share = table.share
@@ -297,17 +261,7 @@ class LocalModel:
         (result,) = self.answer(b"".join(body))
         if isinstance(result, TaskError):
             raise ServerError(result.detail)
-        captions: list[str] = result["captions"]
-        return captions
-
-
-def load_translator(model: Model, cache: Path, request: TranslationRequest) -> Answerer:
-    """Loads a model, in the process that is to run it."""
-    handler = load_handler(model, cache)
-    if not isinstance(handler, TranslationHandler):
-        raise TypeError(f"{model.name} translates no texts")
-    identifier = Identifier(handler.sources)
-    return partial(translate_texts, LocalModel(handler), identifier, request)
+        return [*result["captions"]]
 
 
 def translate_texts(
@@ -335,9 +289,12 @@ def translate_texts(
 
 
 @dataclass(kw_only=True)
-class BulkCaptioning(_Job):
+class BulkCaptioning:
     """Captions videos, with the methods of `BulkTranslation`."""
 
+    store: Store = field(repr=False)
+    model: Model = field(repr=False)
+    cache: Path = field(default_factory=checkpoint.default_cache, repr=False)
     #: In the size that the model takes unless another one is given.
     reading: VideoOptions
     is_full_size: bool
@@ -349,23 +306,19 @@ class BulkCaptioning(_Job):
     def check(self, sources: Sequence[Source]) -> None:
         captions.check_decoder()
 
-    def describe(self) -> Mapping[str, Any]:
-        return {
-            "every": asdict(self.reading.every),
-            "is_full_size": self.is_full_size,
-            "format": self.format,
-            "model": (self.model.settings.model, self.model.compute_type),
-        }
-
     def name_output(self, source: Source) -> Path:
         """Name a result, below the others: `a.mp4` becomes `a.jsonl`, `a.srt` or `a.vtt`."""
         return source.relative.with_suffix(f".{self.format}")
 
-    def load(self) -> Callable[[], Answerer]:
-        options = self.reading, self.is_full_size
-        return partial(load_captioner, self.model, self.cache, *options)
+    def load(self) -> Answerer:
+        local = LocalModel(load_handler(self.model, self.cache))
+        found = None if self.is_full_size else checkpoint.find_input_size(self.model)
+        size = FrameSize(found.height, found.width) if found else None
+        reading = replace(self.reading, size=size)
+        captioner = captions.Captioner(local.caption, reading, _SENDING)
+        return lambda sources: [caption_source(captioner, source) for source in sources]
 
-    def read(self, sources: Sequence[Source], kept: set[str]) -> Iterator[Chunk]:
+    def read(self, sources: Sequence[Source], kept: Container[str]) -> Iterator[Chunk]:
         """Only names: a video is read where it is captioned."""
         return (Chunk((FilePart(source),), [source]) for source in sources)
 
@@ -382,26 +335,15 @@ class BulkCaptioning(_Job):
                 )
             answer = _fail(f"{source.name} has changed meanwhile")
         events = answer or _fail(f"{source.name}: {_DEADLY_VIDEO}")
-        ends = (each for each in events if isinstance(each, captions.VideoEnd))
-        errors = [end.error for end in ends if end.error]
+        errors = [
+            e.error for e in events if isinstance(e, captions.VideoEnd) and e.error
+        ]
         count = sum(event.size for event in events)
         if count or not errors:
             with self.store.create(self.name_output(source).as_posix()) as file:
                 pieces = captions.render(self.format, source.name, events)
                 file.writelines(piece.encode() for piece in pieces)
-        yield PartWritten(0, part, count, Remarks(errors), len(errors))
-
-
-def load_captioner(
-    model: Model, cache: Path, reading: VideoOptions, is_full_size: bool
-) -> Answerer:
-    """Loads a model, in the process that is to run it."""
-    local = LocalModel(load_handler(model, cache))
-    found = None if is_full_size else checkpoint.find_input_size(model)
-    size = FrameSize(found.height, found.width) if found else None
-    reading = replace(reading, size=size)
-    captioner = captions.Captioner(local.caption, reading, _SENDING)
-    return lambda sources: [caption_source(captioner, source) for source in sources]
+        yield PartWritten(0, part, count, Remarks(errors))
 
 
 def caption_source(captioner: captions.Captioner, source: Source) -> VideoAnswer:
@@ -426,16 +368,6 @@ def _fail(error: str) -> list[captions.CaptionAnswer | captions.VideoEnd]:
 BulkJob = BulkTranslation | BulkCaptioning
 
 
-@dataclass
-class RunTotals:
-    """The numbers of a run."""
-
-    #: Results that were there before.
-    skipped: int
-    #: Texts without a result, and files without one.
-    failed: int = 0
-
-
 def run(
     job: BulkJob,
     sources: Sequence[Source],
@@ -444,9 +376,10 @@ def run(
     report: Report,
     say: Callable[[Remarks], None],
     is_overwrite: bool = False,
-) -> RunTotals:
+) -> tuple[int, int]:
     """Writes the missing results, and tells of progress and of what is wrong or in doubt.
-    Raises ClientError; what is done stays."""
+    Returns how many results were there, and how many lines say what is wrong. Raises
+    ClientError; what is done stays."""
     named = _name_results(job, sources)
     store = job.store
     with store.lock() as check:
@@ -455,45 +388,53 @@ def run(
         changed_ns = store.list_files()
         _check_options(job)
         errors = [*_look_back(named, changed_ns)]
-        totals = RunTotals(len(named.keys() & changed_ns), failed=len(errors))
         say(Remarks(errors))
         missing = [source for name, source in named.items() if name not in changed_ns]
         whole = sum(source.size_bytes for source in missing) or 1
-        behind = 0.0
-        chunks = execute(job.load(), job.read(missing, set(changed_ns)))
-        for written in _write_all(job, chunks, check):
+        behind, wrong = 0.0, len(errors)
+
+        def write(answered: tuple[Chunk, Sequence[Any]]) -> list[PartWritten]:
+            check()
+            reports = [*job.write(*answered)]
+            if any(report.remarks.errors for report in reports):
+                with store.create(_FAILED):
+                    pass
+            return reports
+
+        load = replace(job).load  # of a job that stays as it is, so that it can be sent
+        chunks = execute(load, job.read(missing, changed_ns))
+        for written in chain.from_iterable(_map_at_once(write, chunks)):
             behind += written.part.share * written.part.source.size_bytes
             report(written, min(1.0, behind / whole))
-            totals.failed += written.failed
+            wrong += len(written.remarks.errors)
             say(written.remarks)
         check()
         store.remove(store.list_files(KEPT))
-        return totals
+        return len(named) - len(missing), wrong
 
 
 def _name_results(job: BulkJob, sources: Sequence[Source]) -> dict[str, Source]:
     """The sources by the names of their results. Raises ClientError."""
     for source in sources:
-        try:
-            source.name.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"{source.name!r}: the name is not in UTF-8") from error
+        if source.name != source.name.encode(errors="replace").decode():
+            raise InputError(f"{source.name!r}: the name is not in UTF-8")
     files = name_files(sources, job.name_output)
-    named = {path.as_posix(): sources[place] for path, (place,) in files.items()}
-    results = {job.store.locate(name) for name in named}
-    kept = {
-        name: source
-        for name, source in named.items()
-        if (source.url or str(source.path.resolve())) not in results
+    results = {job.store.locate(path.as_posix()) for path in files}
+    named = {
+        path.as_posix(): sources[place]
+        for path, (place,) in files.items()
+        if (sources[place].url or str(sources[place].path.resolve())) not in results
     }
-    if not kept:
+    if not named:
         raise OutputError(f"{job.store.locate()}: nothing there is a source")
-    return kept
+    return named
 
 
 def _check_options(job: BulkJob) -> None:
     """Raises OutputError if an unfinished run has other options."""
-    wanted = json.dumps(job.describe(), sort_keys=True, default=str).encode()
+    settings = job.model.settings
+    weights = settings.model, settings.engine, job.model.compute_type
+    wanted = json.dumps(repr((job, weights))).encode()
     known = job.store.read(_OPTIONS)
     if known not in (None, wanted):
         raise OutputError(
@@ -513,28 +454,8 @@ def _look_back(
     for name, source in named.items():
         # Object stores know whole seconds.
         if source.modified_ns // 10**9 > changed_ns.get(name, sys.maxsize) // 10**9:
-            yield (
-                f"{source.name} has changed since {name} was written; remove that file to "
-                "have it written again"
-            )
-
-
-def _write_all(
-    job: BulkJob,
-    chunks: Iterator[tuple[Chunk, Sequence[Any]]],
-    check: Callable[[], None],
-) -> Iterator[PartWritten]:
-    """Writes several chunks at once. `check` raises OutputError if another run writes there."""
-
-    def write(answered: tuple[Chunk, Sequence[Any]]) -> list[PartWritten]:
-        check()
-        reports = [*job.write(*answered)]
-        if any(report.failed for report in reports):
-            with job.store.create(_FAILED):
-                pass
-        return reports
-
-    return chain.from_iterable(_map_at_once(write, chunks))
+            said = f"{source.name} has changed since {name} was written"
+            yield f"{said}; remove that file to have it written again"
 
 
 def _map_at_once(

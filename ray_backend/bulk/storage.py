@@ -108,11 +108,17 @@ class ObjectFolder:
         """Whom to ask."""
         return _connect(self.url, _RETRIES)
 
-    def list_objects(self, folder: str = "") -> list[ObjectMeta]:
-        """All below a folder, in the order of their names."""
+    def list_sources(self, folder: str = "") -> list[Source]:
+        """All objects below a folder, in the order of their names."""
         with _explaining(self.locate(folder)):
             pages = self.store.list(folder or None, chunk_size=1000)
-            return [each for page in pages for each in page]
+            return [self.describe(each) for page in pages for each in page]
+
+    def describe(self, found: ObjectMeta) -> Source:
+        """An object as a source, changed in whole seconds: lists may say more than answers."""
+        path, changed_s = Path(found["path"]), int(found["last_modified"].timestamp())
+        url = self.locate(found["path"])
+        return Source(path, path, found["size"], changed_s * 10**9, url)
 
     def find(self, name: str) -> ObjectMeta | None:
         """The object of that name."""
@@ -121,7 +127,7 @@ class ObjectFolder:
         return None
 
     def list_files(self, folder: str = "") -> dict[str, int]:
-        return {each["path"]: _find_time(each) for each in self.list_objects(folder)}
+        return {s.path.as_posix(): s.modified_ns for s in self.list_sources(folder)}
 
     def read(self, name: str) -> bytes | None:
         with _explaining(self.locate(name)), suppress(FileNotFoundError):
@@ -185,9 +191,8 @@ def find(argument: str, kind: SourceKind) -> list[Source]:
     folder, _, name = bucket.url.rpartition("/")
     parent = ObjectFolder(folder)
     if not folder.endswith("/") and (one := parent.find(name)):
-        return [_describe_object(parent, one)]
-    found = [_describe_object(bucket, each) for each in bucket.list_objects()]
-    sources = [source for source in found if kind.includes(source.relative)]
+        return [parent.describe(one)]
+    sources = [each for each in bucket.list_sources() if kind.includes(each.relative)]
     if not sources:
         raise InputError(
             f"{argument}: no object, and no folder with a {kind.name} "
@@ -226,18 +231,8 @@ def _download(source: Source, file: BinaryIO) -> None:
             file.write(part.bytes())
     file.flush()
     # So that the copy tells whether the object is still the same.
-    os.utime(file.fileno(), ns=(_find_time(found), _find_time(found)))
-
-
-def _describe_object(bucket: ObjectFolder, found: ObjectMeta) -> Source:
-    path = Path(found["path"])
-    url = bucket.locate(found["path"])
-    return Source(path, path, found["size"], _find_time(found), url)
-
-
-def _find_time(found: ObjectMeta) -> int:
-    """In whole seconds: lists may say more than answers do."""
-    return int(found["last_modified"].timestamp()) * 10**9
+    changed_ns = bucket.describe(found).modified_ns
+    os.utime(file.fileno(), ns=(changed_ns, changed_ns))
 
 
 @lru_cache(maxsize=8)

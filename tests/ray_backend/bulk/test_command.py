@@ -47,10 +47,8 @@ REFUSED = {
         "vi, de, it, hi, ar, pt"
     ),
     "--to fr": "src/a.jsonl: name its column of texts with --column",
-    "--to fr --column text --format srt": (
-        'format: found a string, expected "text" or "html" or "xml"'
-    ),
-    "": "the map serves no captioning: name a language with --to to translate texts",
+    "--to fr --column text --format srt": "--format srt: expected text, html, xml",
+    "": "the map serves no captioning; --to translates texts",
     "--to fr --column text --into a --into b": (
         "--into was given 2 times: expected one for each --column, 1"
     ),
@@ -66,7 +64,7 @@ def test_what_cannot_be_done_is_said_in_one_line(folder, options, said):
 def test_a_wrong_format_of_captions_is_refused(folder):
     content = {"captioning": {"devices": "cpu"}}
     (folder / "map.json").write_text(json.dumps(content))
-    said = "--format html: expected jsonl, srt, vtt for captions\n"
+    said = "--format html: expected jsonl, srt, vtt\n"
     assert ask("src", "dst", "--format", "html") == (1, said)
     assert ask("src", "dst", "--every", "0")[0] == 1
 

@@ -54,13 +54,12 @@ def fake(token: Path) -> Iterator[FakeRay]:
 HEAD = "127.0.0.1:7800"
 
 
-def test_a_cluster_is_found_with_this_machine_in_it(fake, token, monkeypatch):
+def test_a_cluster_is_found_with_this_machine_in_it(fake, monkeypatch):
     own = {"node_ip": "127.0.0.1", "state": "ALIVE", "resources_total": {"CPU": 4}}
     monkeypatch.setattr(fake_ray, "MACHINES", [*fake_ray.MACHINES, own])
     cluster = find_cluster(HEAD)
     assert (cluster.head, cluster.address) == (HEAD, "127.0.0.1")
     assert [each.node_ip for each in cluster.machines] == ["10.0.0.1", "127.0.0.1"]
-    assert cluster.token_file == token
     monkeypatch.setenv(variables.RAY_DASHBOARD_URL.name, fake.url)
     assert find_cluster("10.0.0.9").head == "10.0.0.9:7800"
 
@@ -201,7 +200,7 @@ def shout(items: Sequence[str]) -> Sequence[str]:
 
 
 def test_every_chunk_is_answered_though_workers_end(monkeypatch: pytest.MonkeyPatch):
-    answered = iter([False])  # nothing is, at the first look
+    answered = iter([False, False])  # nothing is, and no worker has a place
 
     def wait(calls: list[ActorCall], timeout: float) -> tuple[list[ActorCall], Any]:
         return calls[: next(answered, True)], None
@@ -236,14 +235,16 @@ def test_workers_that_end_while_they_load_end_the_run():
 
 def test_a_run_that_ray_does_not_let_go_is_ended():
     script = """
-import sys, time, types
+import contextlib, sys, time, types
 ray = types.ModuleType("ray")
 ray.init = lambda **_: None
 ray.shutdown = lambda: time.sleep(60)
 sys.modules["ray"] = ray
 from ray_backend.bulk import executor
-executor._END_S = 0
-with executor._run_ray({}, lambda line: print(line, flush=True)):
+executor._END_S, executor.gettempdir = 0, lambda: "/tmp"
+executor.TemporaryDirectory = lambda **_: contextlib.nullcontext()
+pool = executor.WorkerPool(1, 1, 0)
+with executor.connect(pool, lambda line: print(line, flush=True)):
     raise KeyboardInterrupt
 """
     done = subprocess.run(

@@ -29,7 +29,6 @@ from ray_backend.bulk.job import (
     Answerer,
     BulkCaptioning,
     LocalModel,
-    RunTotals,
     VideoAnswer,
     caption_source,
 )
@@ -39,6 +38,7 @@ from tests.ray_backend.bulk.conftest import (
     REQUEST,
     Bench,
     Died,
+    RunTotals,
     Shouting,
     Stop,
     check,
@@ -54,10 +54,10 @@ def test_errors_of_an_unfinished_run_still_count(bench):
     bench.write("b.txt", "three\n")
     with pytest.raises(Stop):
         bench.run(stop_after=1)
-    assert bench.run().failed == 1
+    assert bench.run().wrong == 1
     expected = "an earlier, unfinished run has left texts without a result"
     assert bench.errors[-1] == expected
-    assert bench.run().failed == 0
+    assert bench.run().wrong == 0
 
 
 def test_what_a_kill_has_torn_never_counts(bench):
@@ -80,11 +80,11 @@ def test_a_source_that_has_changed_is_told(bench):
     source = bench.write("a.txt", "one\n")
     bench.run()
     os.utime(source, (FUTURE_S, FUTURE_S))
-    assert bench.run().failed == 1
+    assert bench.run().wrong == 1
     assert "has changed since a.fr.txt was written" in bench.errors[0]
     os.utime(source, (1, 1))
-    assert bench.run(is_overwrite=True).skipped == 0
-    assert bench.run().failed == 0
+    assert bench.run(is_overwrite=True).there == 0
+    assert bench.run().wrong == 0
 
 
 def test_a_run_does_not_go_on_with_other_options(bench):
@@ -111,7 +111,7 @@ def test_results_may_be_beside_their_sources(bench):
     bench.write("a.txt", "one\n")
     bench.results = bench.sources
     bench.run()
-    assert bench.run().skipped == 1
+    assert bench.run().there == 1
     assert bench.list_results() == ["a.fr.txt", "a.txt"]
 
 
@@ -153,7 +153,7 @@ def test_rows_that_cannot_be_translated_hurt_no_other(bench):
     texts += ['{"text": "kill"}', '{"text": "two"}\n']
     bench.write("a.jsonl", "\n".join(texts))
     bench.handler.deadly = {"kill"}
-    assert bench.run().failed == 5
+    assert bench.run().wrong == 5
     one, broken, five, bad, array, kill, two = bench.read("a.fr.jsonl").splitlines()
     assert json.loads(one)["text_fr"] == "ONE"
     assert json.loads(two)["text_fr"] == "TWO"
@@ -170,7 +170,7 @@ def test_a_broken_file_has_a_result_up_to_the_broken_place(bench):
     bench.write("a.csv", f'id,text\n{rows}9,"open\n')
     bench.write("a.parquet", b"no Parquet")
     bench.write("b.txt", "one\n")
-    assert bench.run().failed == 2
+    assert bench.run().wrong == 2
     assert bench.read("a.fr.csv").splitlines()[-1] == "8,x 8,X 8"
     assert any("a quote is not closed" in error for error in bench.errors)
     assert not (bench.results / "a.fr.parquet").exists()
@@ -249,7 +249,6 @@ def make_job(
         is_full_size=True,
         format=format,
         model=MODEL,
-        cache=Path(),
     )
 
 
@@ -284,7 +283,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def test_every_frame_of_every_video_has_its_caption(videos):
     ended, errors, results = run(videos, Reader())
-    assert (ended.failed, errors) == (0, [])
+    assert (ended.wrong, errors) == (0, [])
     for place, name in enumerate(("a", "b", "more/c")):
         records = read(results / f"{name}.jsonl")
         assert [record["frame"] for record in records] == [*range(20)]
@@ -304,7 +303,7 @@ def test_a_video_that_is_cut_off_has_the_captions_up_to_there(videos):
     path = write_numbers(videos / "b.mp4", 100, is_streamable=True)
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 7 // 10])
     ended, errors, results = run(videos, Reader())
-    assert ended.failed == 1
+    assert ended.wrong == 1
     assert "b.mp4: at " in errors[0]
     assert 32 < len(read(results / "b.jsonl")) < 100
     assert len(read(results / "a.jsonl")) == 20
@@ -334,7 +333,7 @@ def test_a_video_without_captions_hurts_no_other(videos, happen, error):
     reader = Reader()
     happen(reader, videos / "b.mp4")
     ended, errors, results = run(videos, reader)
-    assert ended.failed == 1
+    assert ended.wrong == 1
     assert errors == [f"{videos}/b.mp4: {error}"]
     assert not (results / "b.jsonl").exists()
     assert len(read(results / "a.jsonl")) == len(read(results / "more/c.jsonl")) == 20
@@ -364,4 +363,4 @@ def test_a_machine_that_does_not_see_a_video_ends_the_run(videos, is_gone):
 def test_other_frames_are_other_options():
     job = make_job(ResultFolder(Path()))
     other = make_job(ResultFolder(Path()), every=Every(2))
-    assert job.describe() != other.describe()
+    assert repr(job) != repr(other)

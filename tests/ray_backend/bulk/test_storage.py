@@ -104,14 +104,14 @@ def test_files_of_any_size_are_translated_once(any_bench):
     texts = fill(any_bench)
     totals = any_bench.run()
     check(any_bench, texts)
-    assert (totals.skipped, any_bench.count, totals.failed) == (0, 21, 0)
+    assert (totals.there, any_bench.count, totals.wrong) == (0, 21, 0)
     assert any_bench.shares == sorted(any_bench.shares)
     assert any_bench.shares[-1] == pytest.approx(1.0)
     assert max(map(len, any_bench.handler.batches)) == any_bench.most_texts
     any_bench.handler.batches.clear()
     totals = any_bench.run()
     check(any_bench, texts)
-    assert (totals.skipped, any_bench.count, totals.failed) == (4, 0, 0)
+    assert (totals.there, any_bench.count, totals.wrong) == (4, 0, 0)
     assert any_bench.handler.batches == []
 
 
@@ -129,7 +129,7 @@ def test_overwriting_removes_first_so_that_a_killed_run_goes_on(any_bench, stop_
 def test_a_source_that_changes_meanwhile_has_no_result(any_bench):
     any_bench.write("a.txt", "one\n")
     any_bench.handler.before = lambda: any_bench.write("a.txt", "other\n")
-    assert any_bench.run().failed == 1
+    assert any_bench.run().wrong == 1
     source = f"{any_bench.locate_sources()}/a.txt"
     assert any_bench.errors == [f"{source} has changed meanwhile"]
     assert "a.fr.txt" not in any_bench.list_results()
@@ -157,7 +157,7 @@ def test_tables_go_from_a_folder_into_a_bucket_and_back(bench, tmp_path, is_back
     folder = Bench(tmp_path / "src", tmp_path / "dst")
     here, there = (bench, folder) if is_back else (folder, bench)
     here.write("more/é %20.parquet", out.getvalue())
-    assert there.run(source=here.locate_sources()).failed == 0
+    assert there.run(source=here.locate_sources()).wrong == 0
     (name,) = there.list_results()
     assert name == "more/é %20.fr.parquet"
     found = there.open_results().read(name) or b""
@@ -213,7 +213,7 @@ def test_a_source_that_is_gone_hurts_no_other(bench):
     bench.write("b.txt", "two\n")
     bucket = ObjectFolder(bench.locate_sources())
     bench.handler.before = lambda: bucket.remove(["a.txt"])
-    assert bench.run().failed == 1
+    assert bench.run().wrong == 1
     assert bench.errors == [f"{bench.url}/src/a.txt: somebody has removed it"]
     assert bench.read("b.fr.txt") == "TWO\n"
 
