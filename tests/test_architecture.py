@@ -72,6 +72,7 @@ GATEWAY = (
     "gateway.settings",
     "gateway.http",
     "gateway.shared_memory",
+    "gateway.shared_redis",
     "gateway.database",
     "gateway.access",
     "gateway.glossaries",

@@ -5,30 +5,23 @@ Redis.
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gateway.access.keys import ApiKey, Grant
-from gateway.circuit_breaker import CircuitBreaker
 from gateway.errors import KeysUnavailable, RateLimited
 from gateway.shared_memory import Lock, SharedTable
-
-log = logging.getLogger(__name__)
+from gateway.shared_redis import RedisGone, SharedRedis
 
 _MINUTE_US, _SECOND_US = 60 * 10**6, 10**6
 #: The longest wait of a request for its token. DeepL's clients give an answer 10 s, and
 #: repeat a request for 16 s, whatever Retry-After says.
 HELD_S = 8.0
 _HELD_US = round(HELD_S * _SECOND_US)
-#: Redis answers within a millisecond, but a busy gateway may hear it late. Where it does not
-#: answer at all, one request in a while asks it again.
-_REDIS_S, _RETRY_S = 5.0, 5.0
-#: Connections to Redis of a gateway process.
-_CONNECTIONS = 32
+#: Redis answers within a millisecond, but a busy gateway may hear it late.
+_REDIS_S = 5.0
 #: `TokenBucket.take`, with a time that all machines share.
 _SCRIPT = """
 local interval, burst, tokens = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -43,10 +36,6 @@ local life_ms = math.max(1, math.ceil((full_at - now) / 1000))
 redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', life_ms)
 return wait
 """
-
-
-class RedisGone(Exception):
-    """Redis does not answer."""
 
 
 @dataclass(frozen=True)
@@ -93,44 +82,19 @@ class SharedBuckets:
         return wait_us / _SECOND_US
 
 
-def connect(url: str, limit_s: float) -> Any:
-    """A client of Redis that never waits for longer. Valkey speaks its protocol, so that one
-    client does for both."""
-    import redis
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-
-    plain = url.replace("valkey", "redis", 1).replace("redis+unix", "unix", 1)
-    pool: Any = redis.BlockingConnectionPool.from_url(
-        plain,
-        max_connections=_CONNECTIONS,
-        timeout=limit_s,
-        socket_timeout=limit_s,
-        socket_connect_timeout=limit_s,
-        # Once, where Redis has closed a connection since; never what it may have counted.
-        retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
-    )
-    return redis.Redis(connection_pool=pool)
-
-
 class RedisBuckets:
     """The same in Redis."""
 
     def __init__(self, url: str) -> None:
-        from redis import RedisError
-
-        client = connect(url, _REDIS_S)
-        self._run = client.register_script(_SCRIPT)
-        self.close = client.connection_pool.disconnect
-        self._error = RedisError
+        self._redis = SharedRedis(url, _REDIS_S, "requests per minute")
+        self._run = self._redis.client.register_script(_SCRIPT)
+        self.close = self._redis.close
 
     def take(self, key_id: str, bucket: TokenBucket, tokens: int) -> float:
         """Takes tokens, and returns the seconds until they are there. Raises RedisGone."""
+        keys = [f"babelgate:bucket:{key_id}"]
         given = [bucket.interval_us, bucket.burst, tokens, _HELD_US]
-        try:
-            wait_us = self._run(keys=[f"babelgate:bucket:{key_id}"], args=given)
-        except self._error as error:
-            raise RedisGone from error
+        wait_us = self._redis.ask(lambda: self._run(keys=keys, args=given))
         return int(wait_us) / _SECOND_US
 
 
@@ -140,7 +104,6 @@ class Limiter:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self._local = SharedBuckets(folder)
         self._remote = RedisBuckets(url) if url else None
-        self._breaker = CircuitBreaker(_RETRY_S)
 
     def check(self, key: ApiKey, patience_s: float = HELD_S) -> float:
         """Counts a request. Returns the seconds for which it must be held: then it is its
@@ -168,17 +131,9 @@ class Limiter:
 
     def _take_tokens(self, key: ApiKey, bucket: TokenBucket, tokens: int) -> float:
         """Take tokens and return the seconds until they are there."""
-        if self._remote and self._breaker.let_in():
-            try:
-                wait_s = self._remote.take(key.id, bucket, tokens)
-            except RedisGone as error:
-                if self._breaker.open():
-                    kind = type(error.__cause__).__name__
-                    log.warning("Redis is gone: this machine counts alone (%s)", kind)
-            else:
-                if self._breaker.close():
-                    log.warning("Redis answers again: all machines count together")
-                return wait_s
+        if self._remote:
+            with suppress(RedisGone):
+                return self._remote.take(key.id, bucket, tokens)
         try:
             return self._local.take(key.id, bucket, tokens)
         except OSError as error:

@@ -54,7 +54,7 @@ def test_a_redis_that_does_not_answer_is_not_asked_again_at_once(
     server, caplog, monkeypatch
 ):
     url, process = server
-    monkeypatch.setattr("gateway.cache.remote._RETRY_S", 60.0)
+    monkeypatch.setattr("gateway.shared_redis._RETRY_S", 60.0)
     cache = RemoteCache(url)
     cache.put(HELLO, TEXT)
     cache._writing.join()
