@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
 from text.errors import TermsUnavailable
@@ -46,18 +45,6 @@ class DictionaryDraft:
     target: str
     entries: bytes
     entry_count: int
-
-
-@dataclass(frozen=True)
-class GlossaryLimits:
-    """The most glossaries of an owner, and the most bytes of entries: of one of them, of all
-    of an owner, and of all owners. So much of the disk stays free."""
-
-    glossaries: int
-    glossary_bytes: int
-    owner_bytes: int = sys.maxsize
-    all_bytes: int = sys.maxsize
-    reserve_bytes: int = 0
 
 
 def read_entries(database: str, dictionary_id: str) -> bytes:

@@ -26,12 +26,7 @@ from gateway.errors import (
     Overloaded,
     UnknownGlossary,
 )
-from gateway.glossaries.glossary import (
-    NO_DICTIONARY,
-    DictionaryDraft,
-    Glossary,
-    GlossaryLimits,
-)
+from gateway.glossaries.glossary import NO_DICTIONARY, DictionaryDraft, Glossary
 from gateway.glossaries.reading import (
     GlossaryContent,
     GlossaryUpload,
@@ -60,14 +55,7 @@ class Glossaries:
     """The glossaries of all owners. Safe to share among greenlets."""
 
     def __init__(self, settings: Settings) -> None:
-        self.limits = GlossaryLimits(
-            settings.max_glossaries,
-            settings.max_glossary_bytes,
-            settings.glossaries_kept_bytes_of_one,
-            settings.glossaries_kept_bytes,
-            settings.disk_reserve_bytes,
-        )
-        self._timeout_s = settings.timeout_s
+        self._settings, self._timeout_s = settings, settings.timeout_s
         self._url = find_database(settings)
         self._threads: ThreadPool | None = None
         self._turn = BoundedSemaphore(1)
@@ -90,7 +78,9 @@ class Glossaries:
         self, owner: str, name: str, drafts: Sequence[DictionaryDraft]
     ) -> Glossary:
         """Raises TooManyGlossaries, BodyTooLarge, DiskFull and GlossariesUnavailable."""
-        return self._ask_database(lambda s: s.create(owner, name, drafts, self.limits))
+        return self._ask_database(
+            lambda s: s.create(owner, name, drafts, self._settings)
+        )
 
     def list_all(self, owner: str) -> list[Glossary]:
         """Raises GlossariesUnavailable."""
@@ -123,7 +113,7 @@ class Glossaries:
     def change(self, owner: str, glossary_id: str, **given: Any) -> Glossary:
         """Change a glossary in the storage. Also raises GlossariesUnavailable."""
         return self._ask_database(
-            lambda s: s.change(owner, glossary_id, limits=self.limits, **given)
+            lambda s: s.change(owner, glossary_id, limits=self._settings, **given)
         )
 
     def delete(self, owner: str, glossary_id: str) -> None:
@@ -143,7 +133,7 @@ class Glossaries:
         well, behind its own. Raises UnknownGlossary, NoDictionary if there is none from
         `source`, BodyTooLarge if they are too large together, and GlossariesUnavailable."""
         by_source: dict[str, tuple[str, ...]] = {}
-        size, most = 0, self.limits.glossary_bytes
+        size, most = 0, self._settings.max_glossary_bytes
         language = normalize_language(source) if source else None
         targets = dict.fromkeys((target, normalize_language(target)))
         for one in wanted:

@@ -40,8 +40,8 @@ from gateway.glossaries.glossary import (
     Dictionary,
     DictionaryDraft,
     Glossary,
-    GlossaryLimits,
 )
+from gateway.settings import Settings
 from text.entries import read_stored, write_tsv
 
 #: The number of tries to merge entries with those that another client has changed
@@ -65,17 +65,13 @@ class GlossaryStorage(Database):
     """The tables of glossaries."""
 
     def create(
-        self,
-        owner: str,
-        name: str,
-        drafts: Sequence[DictionaryDraft],
-        limits: GlossaryLimits,
+        self, owner: str, name: str, drafts: Sequence[DictionaryDraft], limits: Settings
     ) -> Glossary:
         """A new glossary. Raises TooManyGlossaries, BodyTooLarge and DiskFull."""
         with self.begin() as connection:
             mine = select(func.count()).where(GLOSSARIES.c.owner == owner)
-            if connection.execute(mine).scalar_one() >= limits.glossaries:
-                raise TooManyGlossaries(limits.glossaries)
+            if connection.execute(mine).scalar_one() >= limits.max_glossaries:
+                raise TooManyGlossaries(limits.max_glossaries)
             made = Glossary(make_id(), name, time.time_ns() // 10**6, ())
             row = made.id, owner, name, made.created_at_ms
             connection.execute(insert(GLOSSARIES).values(row))
@@ -107,7 +103,7 @@ class GlossaryStorage(Database):
         name: str | None = None,
         drafts: Iterable[DictionaryDraft] = (),
         is_merged: bool = False,
-        limits: GlossaryLimits,
+        limits: Settings,
     ) -> Glossary:
         """Renames a glossary, and replaces its dictionaries of the drafts' languages or, if
         `is_merged`, adds to them. Raises UnknownGlossary, BodyTooLarge, DiskFull, and
@@ -151,7 +147,7 @@ class GlossaryStorage(Database):
         connection: Connection,
         glossary: Glossary,
         drafts: Iterable[DictionaryDraft],
-        limits: GlossaryLimits,
+        limits: Settings,
     ) -> None:
         """Replaces dictionaries, or adds them, if the limits leave room."""
         for draft in drafts:
@@ -160,7 +156,7 @@ class GlossaryStorage(Database):
                 _delete(connection, DICTIONARIES.c.id == old.id)
             size = len(draft.entries)
             _check_room(connection, glossary.id, size, limits)
-            if size > self._count_free() - limits.reserve_bytes:
+            if size > self._count_free() - limits.disk_reserve_bytes:
                 raise DiskFull(_NO_ROOM)
             row = {"id": make_id(), "glossary_id": glossary.id}
             connection.execute(insert(DICTIONARIES).values(row | asdict(draft)))
@@ -173,7 +169,7 @@ class GlossaryStorage(Database):
 
 
 def _check_room(
-    connection: Connection, glossary_id: str, size: int, limits: GlossaryLimits
+    connection: Connection, glossary_id: str, size: int, limits: Settings
 ) -> None:
     """Raises BodyTooLarge and DiskFull where entries of this size are too many."""
     known, is_this = GLOSSARIES.c, GLOSSARIES.c.id == glossary_id
@@ -184,15 +180,15 @@ def _check_room(
     found = connection.execute(sums.where(known.id == DICTIONARIES.c.glossary_id)).one()
     own, of_owner, of_all = (int(each or 0) + size for each in found)
     for whose, used, most in (
-        ("A glossary", own, limits.glossary_bytes),
-        ("Your glossaries", of_owner, limits.owner_bytes),
+        ("A glossary", own, limits.max_glossary_bytes),
+        ("Your glossaries", of_owner, limits.glossaries_kept_bytes_of_one),
     ):
         if used > most:
             raise BodyTooLarge(
                 f"{whose} may have {most} bytes of entries, all dictionaries together; "
                 f"these {size} bytes are too many."
             )
-    if of_all > limits.all_bytes:
+    if of_all > limits.glossaries_kept_bytes:
         raise DiskFull(_NO_ROOM)
 
 

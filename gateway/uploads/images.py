@@ -91,7 +91,7 @@ class ImageService:
     ) -> None:
         self.catalog, self.admission, self.telemetry = catalog, admission, telemetry
         self.limit_s = settings.upload_timeout_s
-        self.limits = UploadLimits(settings.max_upload_bytes, settings.max_image_bytes)
+        self.settings = settings
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
         self.rate = LeastRate(settings.body_grace_s)
@@ -129,7 +129,7 @@ class ImageService:
     ) -> list[FrameAnswer]:
         """One answer per row. Raises the Problem of the first row that has one, and
         Overloaded at once if not even the first row could be answered in time."""
-        most, length = self.limits.max_upload_bytes, upload.incoming.length
+        most, length = self.settings.max_upload_bytes, upload.incoming.length
         if length is not None and length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
         is_bulk, costs = length is None or length > ROW_BYTES, [_ROW_COST]
@@ -137,7 +137,7 @@ class ImageService:
             self.admission.admit(model, upload.call, costs, is_bulk=is_bulk) as ticket,
             self.buffer.share(upload.call.deadline) as share,
         ):
-            job = _Job(upload, ticket, parameters, self.limits, share, self.rate)
+            job = _Job(upload, ticket, parameters, self.settings, share, self.rate)
             return job.run(is_single=is_single)
 
 
@@ -148,7 +148,7 @@ class _Job:
     upload: ImageUpload
     ticket: Ticket
     parameters: Mapping[str, str]
-    limits: UploadLimits
+    limits: Settings
     share: UploadShare
     rate: LeastRate
     #: Bytes that were read and do not belong to a row yet.
@@ -322,14 +322,6 @@ class UploadShare:
 
 
 @dataclass(frozen=True)
-class UploadLimits:
-    """The most bytes of an upload, and of one image or frame."""
-
-    max_upload_bytes: int
-    max_image_bytes: int
-
-
-@dataclass(frozen=True)
 class Cut:
     """A row, and its place in the upload. `place` is empty if it is all of it."""
 
@@ -345,7 +337,7 @@ Grow = Callable[[int], None]
 def cut(
     chunks: Iterator[bytes],
     content_type: str,
-    limits: UploadLimits,
+    limits: Settings,
     *,
     is_single: bool = False,
     grow: Grow = lambda _: None,
@@ -388,7 +380,7 @@ def _find_content_type(head: bytes) -> str | None:
 
 @dataclass(frozen=True)
 class _Cutter:
-    limits: UploadLimits
+    limits: Settings
     grow: Grow
 
     def cut_parts(self, form: Form) -> Iterator[Cut]:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from gateway.database.connections import StorageError
-from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
+from gateway.glossaries.glossary import DictionaryDraft
 from gateway.glossaries.storage import GlossaryStorage
+from gateway.settings import Settings
 from tests.durability.running import Diary
 
 OWNERS = ("anna", "ben")
-LIMITS = GlossaryLimits(glossaries=3, glossary_bytes=100)
+LIMITS = Settings(max_glossaries=3, max_glossary_bytes=100, disk_reserve_bytes=0)
 GERMAN, FRENCH = (
     DictionaryDraft("en", "de", b"a\tb", 1),
     DictionaryDraft("en", "fr", b"a\tc\nd\te", 2),

@@ -8,10 +8,11 @@ import pytest
 
 from gateway.errors import BodyTooLarge, DiskFull, TooManyGlossaries, UnknownGlossary
 from gateway.glossaries import storage as glossary_storage
-from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryLimits
+from gateway.glossaries.glossary import DictionaryDraft, Glossary
 from gateway.glossaries.storage import GlossaryStorage
+from gateway.settings import Settings
 
-LIMITS = GlossaryLimits(glossaries=3, glossary_bytes=100)
+LIMITS = Settings(max_glossaries=3, max_glossary_bytes=100, disk_reserve_bytes=0)
 LARGE = DictionaryDraft("en", "de", b"a\tbbbbbbbbbb", 1)
 GERMAN, FRENCH = (
     DictionaryDraft("en", "de", b"a\tb", 1),
@@ -81,7 +82,7 @@ def test_what_is_deleted_is_gone(storage):
 
 
 def test_number_and_size_have_limits(storage):
-    for _ in range(LIMITS.glossaries):
+    for _ in range(LIMITS.max_glossaries):
         made = storage.create("", "Ours", [GERMAN], LIMITS)
     with pytest.raises(TooManyGlossaries):
         storage.create("", "Ours", [GERMAN], LIMITS)
@@ -95,12 +96,13 @@ def test_number_and_size_have_limits(storage):
 @pytest.mark.parametrize(
     ("limits", "error"),
     [
-        (GlossaryLimits(9, 100, owner_bytes=13), BodyTooLarge),
-        (GlossaryLimits(9, 100, all_bytes=16), DiskFull),
+        ({"glossaries_kept_bytes_of_one": 13}, BodyTooLarge),
+        ({"glossaries_kept_bytes": 16}, DiskFull),
     ],
     ids=["of an owner", "of all"],
 )
 def test_what_is_kept_has_limits(storage, limits, error):
+    limits = LIMITS.model_copy(update=limits)
     made = storage.create("ben", "Ours", [GERMAN], LIMITS)
     other = storage.create("anna", "Ours", [GERMAN, FRENCH], limits)
     for _ in range(2):  # what takes the place of another needs no more room
@@ -117,9 +119,7 @@ def test_what_is_kept_has_limits(storage, limits, error):
 def test_a_part_of_the_disk_stays_free(tmp_path):
     storage = GlossaryStorage(f"sqlite:///{tmp_path}/keys.db")
     with pytest.raises(DiskFull):
-        storage.create(
-            "", "Ours", [GERMAN], GlossaryLimits(9, 100, reserve_bytes=1 << 60)
-        )
+        storage.create("", "Ours", [GERMAN], Settings(disk_reserve_bytes=1 << 60))
     assert storage.list_all("") == []
     storage.close()
 

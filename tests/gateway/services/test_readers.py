@@ -22,10 +22,11 @@ from gateway.errors import (
     Overloaded,
     TooManyRows,
 )
-from gateway.glossaries.glossary import DictionaryDraft, GlossaryLimits
+from gateway.glossaries.glossary import DictionaryDraft
 from gateway.glossaries.storage import open_storage
 from gateway.http.request import Call, Deadline
 from gateway.services.readers import Readers, _Reader
+from gateway.settings import Settings
 from text.document import ReadingJob, collect, scan
 from text.options import HTML_TAGS, Tags
 from text.terms import Choice
@@ -198,7 +199,7 @@ def test_terms_are_found_here_and_in_a_process(readers, tmp_path, text):
         "",
         "a",
         [DictionaryDraft("en", "de", b"server\tRechner", 1)],
-        GlossaryLimits(1, 100),
+        Settings(disk_reserve_bytes=0),
     )
     choice = Choice(url, {"en": (made.dictionaries[0].id,)})
     job = replace(make_job(text), target="de", dictionaries=choice)

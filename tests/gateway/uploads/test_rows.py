@@ -19,14 +19,14 @@ from gateway.errors import (
     MalformedRequest,
     UnsupportedImage,
 )
-from gateway.settings import ROW_BYTES
-from gateway.uploads.images import ROW_FRAMES, Cut, UploadLimits, cut
+from gateway.settings import ROW_BYTES, Settings
+from gateway.uploads.images import ROW_FRAMES, Cut, cut
 from tests.contract.test_npy import UINT8, describe
 from tests.gateway.uploads.test_forms import END, chop, join
 from tests.handlers.encoding import write_npy as save
 
-LIMITS = UploadLimits(max_upload_bytes=500 << 20, max_image_bytes=32 << 20)
-SMALL = UploadLimits(max_upload_bytes=4000, max_image_bytes=1000)
+LIMITS = Settings(max_upload_bytes=500 << 20, max_image_bytes=32 << 20)
+SMALL = Settings(max_upload_bytes=4000, max_image_bytes=1000)
 JPEG, PNG = b"\xff\xd8\xff\xe0 a photograph", b"\x89PNG\r\n\x1a\n a drawing"
 WEBP = b"RIFF\x10\0\0\0WEBPVP8 a picture"
 FORM = "multipart/form-data; boundary=xyz"
@@ -37,7 +37,7 @@ def count_up(*shape: int) -> np.ndarray:
 
 
 def cut_all(
-    data: bytes, content_type: str = "", limits: UploadLimits = LIMITS, **options: Any
+    data: bytes, content_type: str = "", limits: Settings = LIMITS, **options: Any
 ) -> list[Cut]:
     return list(cut(iter([data]), content_type, limits, **options))
 
@@ -222,10 +222,10 @@ def test_of_a_large_array_no_more_than_two_rows_are_in_memory(head, tail, conten
             yield frame
         yield tail
 
-    frames = 0
+    frames, limits = 0, LIMITS.model_copy(update={"max_upload_bytes": 1 << 30})
     tracemalloc.start()
     try:
-        for row in cut(read(), content_type, UploadLimits(1 << 30, 1 << 30)):
+        for row in cut(read(), content_type, limits):
             frames += row.frames
         _, peak = tracemalloc.get_traced_memory()
     finally:
