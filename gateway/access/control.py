@@ -14,6 +14,7 @@ from gevent import sleep
 
 from contract.dialects import FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
 from contract.documents import OWNER_HEADER, WORKER_HEADER, read_secret
+from documents.storage import NOBODY
 from gateway.access import OPEN_ROUTES, Access
 from gateway.access.keys import ApiKey
 from gateway.access.limits import Limiter
@@ -24,7 +25,13 @@ from gateway.database import find_database, find_folder
 from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceeded
 from gateway.http.bodies import Bodies, DocumentBlueprint, UploadBlueprint
 from gateway.http.middleware import Middleware
-from gateway.http.request import AUTHORIZATION, GatewayRequest, read_fields, request
+from gateway.http.request import (
+    AUTHORIZATION,
+    Charge,
+    GatewayRequest,
+    read_fields,
+    request,
+)
 from gateway.openapi import is_open
 from gateway.settings import Settings
 
@@ -62,8 +69,7 @@ class Guard(Access):
         wait_s = self._limiter.check(key, request.open_call().limit_s / 2)
         if wait_s:
             sleep(wait_s)
-        request.key = key
-        request.charge = partial(self._charge, key)
+        _note_key(request, key, partial(self._charge, key))
 
     def admit_worker(self, request: GatewayRequest) -> bool:
         """Lets the program in that translates documents, for their owner: only characters are
@@ -73,20 +79,19 @@ class Guard(Access):
         if not given or not hmac.compare_digest(given.encode(), expected):
             return False
         key_id = request.headers.get(OWNER_HEADER, "")
-        request.key = key = self._registry.find_by_id(key_id)
-        request.charge = partial(self.ledger.charge, key)
+        key = self._registry.find_by_id(key_id)
+        _note_key(request, key, partial(self.ledger.charge, key))
         return True
 
     def find_owner(self, fields: Mapping[str, Any]) -> str:
         """The key's id. Raises what `admit` raises."""
-        if request.key is None:
+        if request.charge is None:
             self.admit(request, pick_token(fields))
         return request.owner
 
     def read_usage(self) -> Usage:
         """Return the current key's usage of this month, and its limit."""
-        key = request.key
-        return self.ledger.read(key) if isinstance(key, ApiKey) else Usage(0, None)
+        return self.ledger.read(self._registry.find_by_id(request.owner))
 
     def close(self) -> None:
         """Writes what was used."""
@@ -103,6 +108,11 @@ class Guard(Access):
                 self._limiter.give_back(key)
                 raise
             yield
+
+
+def _note_key(request: GatewayRequest, key: ApiKey, charge: Charge) -> None:
+    request.owner, request.charge = key.id, charge
+    request.cache_space = NOBODY if key.grant.shares_cache else key.id
 
 
 class KeyCheck(Middleware):

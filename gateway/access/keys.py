@@ -47,11 +47,6 @@ class ApiKey:
     created_at: int = 0
     revoked_at: int | None = None
 
-    @property
-    def shares_cache(self) -> bool:
-        """As its grant says."""
-        return self.grant.shares_cache
-
     def matches(self, token: str) -> bool:
         """Whether the token is this key's, in a time that does not depend on the token."""
         return hmac.compare_digest(self.digest, hash_token(token))

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 from urllib.parse import parse_qsl
 
 import flask
@@ -213,18 +213,6 @@ def _read_age(header: str) -> float:
     return age_s if 0 <= age_s < _OLDEST_S else 0.0
 
 
-class Owner(Protocol):
-    """The key of a request."""
-
-    @property
-    def id(self) -> str:
-        """Its public part."""
-
-    @property
-    def shares_cache(self) -> bool:
-        """Whether its sentences are kept together with those of others that share theirs."""
-
-
 class GatewayRequest(Request):
     """A request, with what is found out about it on the way to its route."""
 
@@ -235,7 +223,9 @@ class GatewayRequest(Request):
     limit_s = math.inf
     #: The language under which it is counted, if it is one to translate.
     target: str | None = None
-    key: Owner | None = None
+    #: The id of its key, NOBODY where there are no keys: whose glossaries and documents it
+    #: sees. And those whose kept sentences it shares.
+    owner = cache_space = NOBODY
     #: The making of its answer, once somebody works at it.
     timing: Timing | None = None
     #: Counts the key's characters.
@@ -250,12 +240,6 @@ class GatewayRequest(Request):
     _fields: dict[str, Any] | Problem | None = None
     _json: dict[str, Any] | Problem | None = None
 
-    @property
-    def owner(self) -> str:
-        """The id of its key, NOBODY where there are no keys: whose glossaries and documents
-        it sees."""
-        return self.key.id if self.key else NOBODY
-
     def open_call(
         self, target: str | None = None, *, limit_s: float | None = None
     ) -> Call:
@@ -269,9 +253,7 @@ class GatewayRequest(Request):
             self.owner,
             self.charge or charge_nobody,
             timing=self.timing,
-            cache_space=NOBODY
-            if not self.key or self.key.shares_cache
-            else self.key.id,
+            cache_space=self.cache_space,
         )
 
     def find_blueprint(self) -> object:
