@@ -7,7 +7,10 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from xml.parsers import expat
 
 from contract.markup import INLINE, VOID, Token, scan, take_element, unescape
@@ -25,6 +28,9 @@ _ENTITIES = frozenset({"&amp;", "&lt;", "&gt;", "&quot;", "&apos;"})
 _ROOT = "<_._>"
 #: An XML document with a declaration has a root of its own.
 _PROLOGUE = re.compile(r"\s*<(?:\?xml\s|!DOCTYPE)")
+#: Text without its escapes, or what is kept, with the role of a placeholder inside a
+#: sentence; and whether it is markup between sentences.
+_Piece = tuple[str, Role | None, bool]
 
 
 @dataclass(frozen=True)
@@ -44,13 +50,26 @@ def parse_markup(source: str, tags: Tags) -> list[Run]:
     browser, the reader keeps bad markup or takes it for text. Call `check_xml` first where
     XML is expected.
     """
+    runs = list[Run]()
+    for is_markup, pieces in groupby(_list_pieces(source, tags), itemgetter(2)):
+        texts, placeholders, length = list[str](), list[Placeholder](), 0
+        for text, role, _ in pieces:
+            if role:
+                placeholders.append(Placeholder(length, length, text, role))
+            else:
+                texts.append(text)
+                length += len(text)
+        runs.append(Run("".join(texts), tuple(placeholders), is_markup))
+    return runs
+
+
+def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
     tokens = list(scan(source, is_xml=tags.is_xml))
     inline = _find_inline(tokens, tags)
-    builder = RunBuilder()
     rest = iter(enumerate(tokens))
     for index, token in rest:
         if token.is_text:
-            _add_text(builder, token.raw, tags)
+            yield from _read_text(token.raw, tags)
             continue
         is_ignored = token.is_start and token.name in tags.ignored
         is_void = token.name in VOID and not tags.is_xml
@@ -63,11 +82,7 @@ def parse_markup(source: str, tags: Tags) -> list[Run]:
             if not is_empty:
                 others = (other for _, other in rest)
                 raw = take_element(token, others, is_xml=tags.is_xml)
-        if index in inline:
-            builder.add_placeholder(raw, role)
-        else:
-            builder.add_markup(raw)
-    return builder.finish()
+        yield (raw, role, False) if index in inline else (raw, None, True)
 
 
 def strip(source: str) -> str:
@@ -93,49 +108,6 @@ def show(source: str) -> str:
     return unescape("".join(shown))
 
 
-@dataclass
-class RunBuilder:
-    """Collects tokens into runs."""
-
-    _runs: list[Run] = field(default_factory=list)
-    _markup: list[str] = field(default_factory=list)
-    _texts: list[str] = field(default_factory=list)
-    _length: int = 0
-    _placeholders: list[Placeholder] = field(default_factory=list)
-
-    def add_text(self, text: str) -> None:
-        """Text, without its escapes."""
-        self._end_markup()
-        self._texts.append(text)
-        self._length += len(text)
-
-    def add_placeholder(self, shown: str, role: Role) -> None:
-        """A tag or an element inside a sentence."""
-        self._end_markup()
-        self._placeholders.append(Placeholder(self._length, self._length, shown, role))
-
-    def add_markup(self, raw: str) -> None:
-        """Markup between sentences."""
-        self._end_text()
-        self._markup.append(raw)
-
-    def finish(self) -> list[Run]:
-        """All runs."""
-        self._end_text()
-        self._end_markup()
-        return self._runs
-
-    def _end_text(self) -> None:
-        if self._texts or self._placeholders:
-            self._runs.append(Run("".join(self._texts), tuple(self._placeholders)))
-            self._texts, self._length, self._placeholders = [], 0, []
-
-    def _end_markup(self) -> None:
-        if self._markup:
-            self._runs.append(Run("".join(self._markup), is_markup=True))
-            self._markup = []
-
-
 def check_xml(source: str) -> None:
     """Raises NotWellFormed unless `source` is an XML document, or a part of one."""
     parser = expat.ParserCreate()
@@ -157,20 +129,20 @@ def _refuse_entity(name: str, *_: object) -> None:
     raise NotWellFormed(f"it declares the entity {name[:40]!r}, expected none")
 
 
-def _add_text(builder: RunBuilder, raw: str, tags: Tags) -> None:
+def _read_text(raw: str, tags: Tags) -> Iterator[_Piece]:
     """An entity that only a document of XML knows is preserved."""
     if not tags.is_xml:
-        builder.add_text(unescape(raw))
+        yield unescape(raw), None, False
         return
     start = 0
     for found in _REFERENCE.finditer(raw):
-        builder.add_text(raw[start : found.start()])
+        yield raw[start : found.start()], None, False
         if found[0] in _ENTITIES or found[0].startswith("&#"):
-            builder.add_text(html.unescape(found[0]))
+            yield html.unescape(found[0]), None, False
         else:
-            builder.add_placeholder(found[0], Role.WORD)
+            yield found[0], Role.WORD, False
         start = found.end()
-    builder.add_text(raw[start:])
+    yield raw[start:], None, False
 
 
 @dataclass
