@@ -71,6 +71,17 @@ Address = Annotated[
     typer.Option(help="With Ray: the address at which other machines reach this one."),
 ]
 
+Head = Annotated[
+    str, typer.Option(help="The address of the cluster's head, such as 10.0.0.1.")
+]
+IsDoor = Annotated[
+    bool,
+    typer.Option("--gateway", help="With a head: start nginx and a gateway as well."),
+]
+TimeoutS = Annotated[
+    float, typer.Option(help="Longest wait for what is started, in seconds.")
+]
+
 RUN = ROOT / variables.RUN_DIR.default
 
 
@@ -83,9 +94,7 @@ def up(
     tls_files: Tls = "",
     backend: BackendName = None,
     address: Address = "",
-    timeout_s: Annotated[
-        float, typer.Option(help="Longest wait for the models, in seconds.")
-    ] = 600,
+    timeout_s: TimeoutS = 600,
 ) -> None:
     """Start what is not running yet, wait until every model is ready, show a translation."""
     with _errors(show_log=run_dir):
@@ -99,20 +108,14 @@ def up(
 
 @app.command()
 def join(
-    head: Annotated[
-        str, typer.Option(help="The address of the cluster's head, such as 10.0.0.1.")
-    ],
+    head: Head,
     address: Address = "",
     model: Model = "",
     map_path: Map = None,
     run_dir: RunDir = RUN,
     port_offset: PortOffset = 0,
-    is_door: Annotated[
-        bool, typer.Option("--gateway", help="Start nginx and a gateway here as well.")
-    ] = False,
-    timeout_s: Annotated[
-        float, typer.Option(help="Longest wait for the cluster, in seconds.")
-    ] = 600,
+    is_door: IsDoor = False,
+    timeout_s: TimeoutS = 600,
 ) -> None:
     """Add this machine to a cluster that `up --backend ray` has started on another one. A
     gateway needs the head's map and model."""
@@ -154,12 +157,8 @@ def unit(
     tls_files: Tls = "",
     backend: BackendName = None,
     address: Address = "",
-    head: Annotated[
-        str, typer.Option(help="Join the cluster of this head, such as 10.0.0.1.")
-    ] = "",
-    is_door: Annotated[
-        bool, typer.Option("--gateway", help="With --head: nginx and a gateway too.")
-    ] = False,
+    head: Head = "",
+    is_door: IsDoor = False,
     user: Annotated[
         str, typer.Option(help="For a system service: the user that it runs as.")
     ] = "",

@@ -86,16 +86,6 @@ def _explained() -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True)
-class Taken:
-    """A form of which the fields are known, and the file is on disk."""
-
-    owner: str
-    fields: Fields
-    filename: str
-    place: Reservation
-
-
 class Documents:
     """The documents of this stack. Safe to share among greenlets."""
 
@@ -127,17 +117,18 @@ class Documents:
 
         call = request.open_call(limit_s=self._limit_s)
         with ExitStack() as undo:
-            taken = self._take_form(self._read_form(call), find_owner, call, undo)
+            form = self._read_form(call)
+            fields, name, place = self._take_form(form, find_owner, call, undo)
             # DeepL's clients may give the name in a field.
-            name = clean_name(taken.fields.get("filename") or taken.filename)
+            name = clean_name(fields.get("filename") or name)
             if not name:
                 raise _refuse_file("has no name, expected one such as report.docx")
-            wanted = read({**taken.fields, "filename": name}, taken.owner)
+            wanted = read({**fields, "filename": name}, place.job.owner)
             find_format(name)
             order = Order(
-                id=taken.place.job.id,
-                owner=taken.owner,
-                caller=taken.place.job.caller,
+                id=place.job.id,
+                owner=place.job.owner,
+                caller=place.job.caller,
                 address=call.address,
                 name=name,
                 src_lang=wanted.source,
@@ -146,7 +137,7 @@ class Documents:
                 password=secrets.token_hex(32),
                 created_at=time.time(),
             )
-            accepted = run(taken.place.accept, order)
+            accepted = run(place.accept, order)
             undo.pop_all()
             return accepted
 
@@ -191,10 +182,11 @@ class Documents:
         find_owner: Callable[[Fields], str],
         call: Call,
         undo: ExitStack,
-    ) -> Taken:
-        """The whole form. `undo` gives up its place."""
+    ) -> tuple[Fields, str, Reservation]:
+        """The fields of the whole form, and its file's name and place, which `undo` gives
+        up."""
         fields: dict[str, str] = {}
-        taken: Taken | None = None
+        taken: tuple[Fields, str, Reservation] | None = None
         for number, part in enumerate(form.read_parts()):
             if number >= _MOST_FIELDS:
                 raise BodyTooLarge(f"The form has over {_MOST_FIELDS} parts.")
@@ -206,7 +198,7 @@ class Documents:
                 owner = find_owner(fields)
                 place = self._reserve(owner, call.address)
                 undo.callback(run, place.drop)
-                taken = Taken(owner, fields, part.filename, place)
+                taken = fields, part.filename, place
                 self._write_file(part.stream, place.path)
         if taken is None:
             find_owner(fields)
