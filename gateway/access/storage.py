@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from sqlalchemy import Row, Select, func, select, update
@@ -128,17 +128,7 @@ def _collect(sums: Iterable[Row[Any]]) -> dict[str, int]:
 
 
 def _read_key(row: Row[Any]) -> ApiKey:
-    return ApiKey(
-        row.id,
-        row.name,
-        row.digest,
-        Grant(
-            row.characters_per_month,
-            row.requests_per_minute,
-            tuple(row.routes),
-            row.burst,
-            row.shares_cache,
-        ),
-        row.created_at,
-        row.revoked_at,
-    )
+    rights = {each.name: row._mapping[each.name] for each in fields(Grant)}
+    grant = Grant(**rights | {"routes": tuple(row.routes)})
+    times = row.created_at, row.revoked_at
+    return ApiKey(row.id, row.name, row.digest, grant, *times)

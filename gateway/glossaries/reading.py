@@ -253,10 +253,9 @@ def _decode(body: bytes) -> str:
 
 def _read_form(text: bytes) -> dict[str, Any]:
     """`dictionaries[0].entries` is a field of the first of a list."""
-    _decode(text)
     fields: dict[str, Any] = {}
     listed: dict[int, dict[str, str]] = {}
-    for name, value in parse_qsl(text.decode(), keep_blank_values=True):
+    for name, value in parse_qsl(_decode(text), keep_blank_values=True):
         found = _INDEXED.fullmatch(name)
         if found:
             listed.setdefault(int(found[1]), {})[found[2] or found[3]] = value
