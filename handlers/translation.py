@@ -23,6 +23,7 @@ from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher
 from handlers.engine.translation.loading import is_guarded, load_engine
 from handlers.engine.translation.m2m100 import Decoding, Sentence
+from handlers.engine.translation.quality import GENERIC, estimate, gather
 from handlers.schemas import limit_row
 
 
@@ -41,6 +42,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         self.sources: list[str] = settings.get("languages", LANGUAGES)
         self.min_score: float = settings.get("min_score", float("-inf"))
         self.warning: str = settings.get("warning", "")
+        self.weights = GENERIC._replace(**settings.get("quality", {}))
         self.engine = load_engine(
             options["engine"],
             config.directory,
@@ -117,6 +119,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         result: dict[str, Any] = {
             "translated": answer.text,
             "score": round(answer.score, 4),
+            "quality": round(estimate(gather(item, answer), self.weights), 4),
         }
         if item.decoding.alternatives:
             result["alternatives"] = [

@@ -44,7 +44,8 @@ _KINDS = {
 
 
 #: Ours, beside the model's own files: the `languages` it knows if they are not all of
-#: M2M100's, and the `min_score` under which the answers of a small model carry `warning`.
+#: M2M100's, the `min_score` under which the answers of a small model carry `warning`, and the
+#: weights of what its `quality` is estimated from.
 SETTINGS_FILE = "babelgate.json"
 
 

@@ -89,9 +89,18 @@ def test_a_low_score_carries_a_warning(handler, engine, score, is_doubtful):
     warnings = {"warnings": ["This is a demonstration."]} if is_doubtful else {}
     found = answers[0].content
     assert found.pop("compute_ms") >= 0
+    assert 0 < found.pop("quality") < 1
     translated = {"translated": "[ko] Hello", "score": score, "model": handler.digest}
     assert found == translated | warnings
     assert "warnings" not in answers[1].content
+
+
+def test_a_model_may_have_weights_of_its_quality(start: Start):
+    generic, own = start(), start(quality={"constant": 5.0})
+    found = [ask_one(each, body()).content["quality"] for each in (generic, own)]
+    assert 0.5 < found[0] < found[1] < 1
+    with pytest.raises(ValueError, match="charm"):
+        start(quality={"charm": 1.0})
 
 
 def test_no_log_holds_what_people_translate(handler, engine, caplog):

@@ -54,7 +54,7 @@ _FOREIGN_RATIO = 10
 _CHARACTERS = 8192
 #: Addresses, codes and placeholders look the same in every language.
 _CODE = re.compile(r"[\d/@_%<>=|\[\]]|\w\.\w")
-_PLACEHOLDER = re.compile(r"\{[^{}\s]*\}")
+PLACEHOLDER = re.compile(r"\{[^{}\s]*\}")
 _NUMBER = re.compile(r"\d[\d.,:/-]*")
 #: The scripts without spaces, whose characters count as words.
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -82,7 +82,7 @@ def find_fault(text: str, translated: str, source: str, target: str) -> Fault | 
     repeats = _count_repeats(translated, _least_repeats)
     if repeats > 1 and repeats > 2 * _count_repeats(text, lambda unit: 2):
         return Fault.LOOP
-    shorter, longer = sorted((_weigh(text), _weigh(translated)))
+    shorter, longer = sorted((weigh(text), weigh(translated)))
     if longer > _RATIO * shorter + _RATIO_MARGIN:
         return Fault.RATIO
     original, words = _list_words(text), _list_words(translated)
@@ -127,7 +127,8 @@ def _least_repeats(unit: str) -> int:
     return _LONG_REPEATS if len(unit) >= _LONG else _WORD_REPEATS
 
 
-def _weigh(text: str) -> float:
+def weigh(text: str) -> float:
+    """The length of a text in letters of an alphabet."""
     return sum(map(_weight, text))
 
 
@@ -136,7 +137,7 @@ def _list_words(text: str) -> list[str]:
     apostrophe."""
     return [
         word
-        for chunk in _CHUNK.findall(_PLACEHOLDER.sub(" ", text))
+        for chunk in _CHUNK.findall(PLACEHOLDER.sub(" ", text))
         if not _CODE.search(chunk)
         for word in _WORD.findall(chunk)
     ]
@@ -157,7 +158,7 @@ def _is_own(text: str, words: Sequence[str], source: str, target: str) -> bool:
     """Whether a text with these words is too long to be the same in both languages, and is
     made neither of names nor, as a date or a price is, of numbers."""
     is_sibling = any({source, target} <= group for group in _SIBLINGS)
-    numbers = len(_NUMBER.findall(_PLACEHOLDER.sub("", text)))
+    numbers = len(_NUMBER.findall(PLACEHOLDER.sub("", text)))
     least = _SIBLING_WORDS if is_sibling else _COPY_WORDS
     if len(words) + numbers < least or len(words) <= 2 * numbers:
         return False

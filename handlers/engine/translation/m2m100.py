@@ -100,6 +100,8 @@ class Translation:
     alternatives: tuple[Translation, ...] = ()
     #: The fault that the guard found.
     fault: Fault | None = None
+    #: How much better its score is than the second hypothesis'; None if there was none.
+    margin: float | None = None
 
 
 class Engine(Protocol):
@@ -125,20 +127,19 @@ def read_beams(
     """The best of each beam's hypotheses (tokens and score), with as many of the wanted
     alternatives as the beam holds different texts."""
     kept = decoding.beams if decoding.alternatives else 1
-    ranked = [
-        sorted(hypotheses, key=itemgetter(1), reverse=True)[:kept]
-        for hypotheses in beams
-    ]
+    found = [sorted(beam, key=itemgetter(1), reverse=True) for beam in beams]
+    margins = [b[0][1] - b[1][1] if len(b) > 1 else None for b in found]
+    ranked = [beam[:kept] for beam in found]
     texts = iter(tokenizer.decode([tokens for beam in ranked for tokens, _ in beam]))
     answers = []
-    for beam in ranked:
+    for beam, margin in zip(ranked, margins, strict=True):
         scores: dict[str, float] = {}
         for text, (_, score) in zip(islice(texts, len(beam)), beam, strict=True):
             scores.setdefault(text, score)
         best, *rest = scores.items()
         others = [Translation(*other) for other in rest if other[0]]
         chosen = tuple(others[: decoding.alternatives])
-        answers.append(Translation(*best, alternatives=chosen))
+        answers.append(Translation(*best, alternatives=chosen, margin=margin))
     return answers
 
 

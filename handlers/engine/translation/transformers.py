@@ -81,7 +81,7 @@ class TransformersEngine:
         starts = [[_EOS_ID, self._ids[language_token(s.target)]] for s in sentences]
         longest = max(map(len, rows))
         inputs = torch.tensor([row + [_PAD_ID] * (longest - len(row)) for row in rows])
-        kept = decoding.beams if decoding.alternatives else 1
+        kept = decoding.beams
         processors = LogitsProcessorList()
         if decoding.repetition_penalty != 1:
             # The first start token is the end token, whose first use is no repetition.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
@@ -66,6 +67,9 @@ def test_ctranslate2_gives_the_answers_and_scores_of_transformers(
     assert len(same) > len(sentences) / 2
     for a, b in same:
         assert a.score == pytest.approx(b.score, abs=apart)
+    # Of each library's other hypotheses, a few are none of the other's.
+    margins = [(a.margin or 0.0, b.margin or 0.0) for a, b in same]
+    assert statistics.median(abs(a - b) for a, b in margins) <= apart
 
 
 def test_an_answer_is_clean_text_with_a_log_probability(engine, few):
@@ -191,6 +195,7 @@ def test_a_beam_is_read_without_doubles_and_blanks(decoding, others):
 
     (answer,) = read_beams([HYPOTHESES], Joining(), decoding)
     assert (answer.text, answer.score) == ("a", -0.1)
+    assert answer.margin == pytest.approx(0.1)
     assert [other.text for other in answer.alternatives] == others
 
 

@@ -1,0 +1,63 @@
+"""Estimates how likely a translation is right from what is known of it anyway: a logistic model
+whose weights belong to a checkpoint, because each is sure of itself in its own way.
+"""
+
+from __future__ import annotations
+
+import math
+from operator import mul
+from typing import NamedTuple
+
+from handlers.engine.translation.guard import PLACEHOLDER, weigh
+from handlers.engine.translation.m2m100 import Sentence, Translation
+
+#: The most that a score and a margin count, and the number added before their logarithm.
+_MOST, _OFFSET = 100.0, 0.03
+#: A usual margin, for a search with a single hypothesis.
+_MARGIN = 0.4
+
+
+class Evidence(NamedTuple):
+    """The numbers that speak for a translation or against it; as a model, their weights."""
+
+    constant: float
+    #: The logarithm of the mean negative log-probability per token.
+    surprisal: float
+    #: The logarithm of the score's distance from that of the second hypothesis.
+    margin: float
+    #: The logarithm of the text's length in letters of an alphabet.
+    length: float
+    #: How far the logarithm of the translation's length is from that.
+    ratio: float
+    #: 1 if the guard found a fault.
+    faulty: float
+    #: How many placeholders are lost.
+    lost: float
+
+
+#: The model of a checkpoint that brings none: by the log-probability alone, but for faults.
+#: Nobody has calibrated it, so its values rank translations and are no probabilities.
+GENERIC = Evidence(-0.3, -1.3, 0.0, 0.0, 0.0, faulty=-5.0, lost=-3.0)
+
+
+def gather(sentence: Sentence, translation: Translation) -> Evidence:
+    """The evidence about a sentence's translation, all of it finite."""
+    text, translated = sentence.text, translation.text
+    score = min(0.0, max(-_MOST, translation.score))  # NaN becomes the lowest
+    margin = _MARGIN if translation.margin is None else translation.margin
+    length, other = math.log(1 + weigh(text)), math.log(1 + weigh(translated))
+    lost = set(PLACEHOLDER.findall(text)) - set(PLACEHOLDER.findall(translated))
+    return Evidence(
+        constant=1.0,
+        surprisal=math.log(_OFFSET - score),
+        margin=math.log(_OFFSET + min(_MOST, max(0.0, margin))),
+        length=length,
+        ratio=abs(other - length),
+        faulty=float(translation.fault is not None),
+        lost=float(len(lost)),
+    )
+
+
+def estimate(evidence: Evidence, weights: Evidence) -> float:
+    """The probability that the translation is right, from 0 to 1."""
+    return (1 + math.tanh(sum(map(mul, evidence, weights)) / 2)) / 2
