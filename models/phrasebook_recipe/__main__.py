@@ -52,7 +52,8 @@ def evaluate(
     items: Annotated[int, typer.Option(help="Held-out items to judge.")] = 4000,
     machine: Machine = "",
 ) -> None:
-    """Evaluate the exported model, set its warning's threshold and write its card."""
+    """Evaluate the exported model, set its warning's threshold and the weights of its
+    quality, and write its card."""
     texts = corpus.Corpus(phrasebook.load())
     with tempfile.TemporaryDirectory() as cache:
         engine = CTranslate2Engine(conversion.convert(out, Path(cache), "int8"))
@@ -61,6 +62,7 @@ def evaluate(
         "languages": LANGUAGES,
         "min_score": report["min_score"],
         "warning": evaluation.WARNING,
+        "quality": report["weights"]._asdict(),
     }
     (out / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
     report |= read_facts(out) | {

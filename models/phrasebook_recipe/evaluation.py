@@ -1,20 +1,22 @@
-"""Evaluates a model on held-out items, finds the score below which it warns, and writes its
-card, `models/phrasebook/README.md`.
+"""Evaluates a model on held-out items, finds the score below which it warns and the weights of
+its quality, and writes its card, `models/phrasebook/README.md`.
 """
 
 from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from handlers.engine.translation.batching import Batcher
 from handlers.engine.translation.m2m100 import Engine, Sentence, Translation
+from handlers.engine.translation.quality import GENERIC, Evidence, estimate, gather
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES, clean
@@ -28,6 +30,8 @@ OUTSIDE = Path(__file__).with_name("outside.yaml")
 #: Share of right answers inside the domain that carry no warning.
 _KEPT = 0.98
 _MAX_TOKENS = 4096
+#: Newton's steps to the weights of the quality, and the bins of its calibration error.
+_STEPS, _BINS = 30, 10
 _CARD = Path(__file__).with_name("card.txt").read_text("utf-8")
 
 
@@ -37,6 +41,11 @@ class JudgedPair:
 
     pair: TextPair
     translation: Translation
+
+    @property
+    def evidence(self) -> Evidence:
+        languages = self.pair.source_language, self.pair.target_language
+        return gather(Sentence(self.pair.source, *languages), self.translation)
 
     @property
     def text(self) -> str:
@@ -65,8 +74,13 @@ def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> dict[str, Any
     known = judge(engine, random.Random(2).sample(corpus.finite(), items))
     right_scores = sorted(j.translation.score for j in judged if j.is_right)
     min_score = right_scores[int(len(right_scores) * (1 - _KEPT))]
-    outside = translate(engine, _draw_outside())
+    outside = judge(engine, _draw_outside())
+    half, others = items // 2, len(outside) // 2
+    weights = calibrate([*judged[:half], *outside[:others]])
     return {
+        "weights": weights,
+        "rated": items - half,
+        **_rate(judged[half:], outside[others:], weights),
         "items": items,
         "overall": _share(judged),
         "cldr": _share(j for j in judged if j.is_cldr),
@@ -76,7 +90,43 @@ def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> dict[str, Any
         "finite": _share(j for j in known if j.is_phrase),
         "names": _share(j for j in known if j.is_cldr),
         "min_score": round(min_score, 3),
-        "outside_warned": statistics.mean(t.score < min_score for t in outside),
+        "outside_warned": statistics.mean(
+            j.translation.score < min_score for j in outside
+        ),
+    }
+
+
+def calibrate(judged: Sequence[JudgedPair]) -> Evidence:
+    """The weights of a logistic regression that is drawn to the generic ones: what none of the
+    answers shows, such as a fault, keeps its weight."""
+    given = np.array([j.evidence for j in judged])
+    right = np.array([j.is_right for j in judged])
+    weights = generic = np.array(GENERIC)
+    for _ in range(_STEPS):
+        found = 1 / (1 + np.exp(-given @ weights))
+        slope = given.T @ (found - right) + weights - generic
+        bend = given.T * (found * (1 - found)) @ given + np.eye(len(weights))
+        weights = weights - np.linalg.solve(bend, slope)
+    return Evidence(*weights.round(3).tolist())
+
+
+def _rate(
+    judged: Sequence[JudgedPair], outside: Sequence[JudgedPair], weights: Evidence
+) -> dict[str, float]:
+    inside, strange = (
+        np.array([estimate(j.evidence, weights) for j in pairs])
+        for pairs in (judged, outside)
+    )
+    is_right = np.array([j.is_right for j in judged])
+    right, wrong = inside[is_right], inside[~is_right]
+    bins = (inside * _BINS).astype(int).clip(max=_BINS - 1)
+    return {
+        "auc": np.mean(np.sign(right[:, None] - wrong) + 1) / 2,
+        "calibration_error": abs(np.bincount(bins, inside - is_right)).sum()
+        / len(judged),
+        "right_doubted": (right < 0.5).mean(),
+        "wrong_doubted": (wrong < 0.5).mean(),
+        "outside_doubted": (strange < 0.5).mean(),
     }
 
 
@@ -97,12 +147,12 @@ def translate(engine: Engine, sentences: list[Sentence]) -> list[Translation]:
     return [answer for answer in answers if isinstance(answer, Translation)]
 
 
-def _draw_outside() -> list[Sentence]:
-    """Every outside sentence into three languages."""
+def _draw_outside() -> list[TextPair]:
+    """Every outside sentence into three languages. No answer is right."""
     rng = random.Random(3)
     texts: dict[str, list[str]] = yaml.safe_load(OUTSIDE.read_text("utf-8"))
     return [
-        Sentence(text, source, target)
+        TextPair("outside", source, target, text, "\n")
         for source, sentences in texts.items()
         for text in sentences
         for target in rng.sample([lang for lang in LANGUAGES if lang != source], 3)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from handlers.engine.translation.m2m100 import Sentence, Translation
+from handlers.engine.translation.quality import GENERIC, estimate
 from models.phrasebook_recipe import evaluation
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES
@@ -52,6 +53,20 @@ def test_a_language_that_is_not_known_is_seen(report: dict[str, Any]):
     # A right answer is believed, and one outside of the domain is not.
     assert report["min_score"] == SURE
     assert report["outside_warned"] == 1
+    assert (report["rated"], report["auc"]) == (ITEMS / 2, 1)
+    assert report["right_doubted"] == 0
+    assert report["wrong_doubted"] == report["outside_doubted"] == 1
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(9, 1), (5, 5)], ids=["mostly", "half"])
+def test_a_quality_is_the_share_of_right_answers_with_such_evidence(right, wrong):
+    answers = [*["x"] * right, *["y"] * wrong] * 100
+    pair = TextPair("units", "en", "de", "x", "x")
+    judged = [evaluation.JudgedPair(pair, Translation(text, -0.3)) for text in answers]
+    weights = evaluation.calibrate(judged)
+    assert estimate(judged[0].evidence, weights) == pytest.approx(right / 10, abs=0.02)
+    # No answer has a fault.
+    assert (weights.faulty, weights.lost) == (GENERIC.faulty, GENERIC.lost)
 
 
 def test_spaces_and_invisible_marks_are_no_mistake():
@@ -64,7 +79,7 @@ def test_the_card_has_the_figures(report: dict[str, Any]):
     facts = {"phrases": 77, "parameters": 8.4, "megabytes": 16.9, "minutes": 130.4}
     facts |= {"steps": 12345, "overall": 0.9876, "min_score": -0.123}
     text = evaluation.write_card(report | facts | {"machine": "a machine"})
-    for said in ("98.8%", "-0.123", "77 sentences", "8.4 M", "12,345 steps"):
+    for said in ("98.8%", "-0.123", "is 1.000", "77 sentences", "8.4 M", "12,345"):
         assert said in text.replace("\n", " ")
     assert f"| into | {' | '.join(sorted(LANGUAGES))} |" in text
     assert "| phrases/shop | " in text
