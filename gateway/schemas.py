@@ -107,6 +107,15 @@ class TranslationBody(Schema):
     explain: bool = Field(
         False, description="Whether the answer names its model and its times."
     )
+    quality: bool = Field(
+        False, description="Whether to say how sure each text and sentence is."
+    )
+    min_quality: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="A text whose quality is lower comes back untranslated.",
+    )
 
 
 class IdentificationBody(Schema):
@@ -208,6 +217,8 @@ def parse_translation(
         alternatives=given.alternatives,
         glossaries=(given.glossary,) if given.glossary else (),
         languages=_read_candidates(given.languages, limits.sources),
+        is_rated=given.quality,
+        min_quality=given.min_quality,
     )
 
 

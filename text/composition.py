@@ -38,6 +38,9 @@ _PLACES = 3
 
 _UNIDENTIFIED = "too little evidence for the language of this text: name src_lang"
 _NO_DICTIONARY = "the glossary has no dictionary from {} to {}"
+_UNSURE = (
+    "its translation's quality is {}, below min_quality {}: this is the text itself"
+)
 _TORN = "cut from a sentence that is longer than the model takes"
 
 
@@ -77,10 +80,18 @@ class Warned:
 
 @dataclass(frozen=True)
 class Result:
-    """The renderings of a sentence or a text, the translation first."""
+    """The renderings of a sentence or a text, the translation first.
+
+    A text is as sure as its least sure sentence: a mean would let one that is made up pass
+    between many good ones, and a product would doubt every long text.
+    """
 
     renderings: tuple[Rendering, ...]
     warned: tuple[Warned, ...] = ()
+    #: How likely the translation is right, from 0 to 1.
+    quality: float = 1.0
+    #: Those of a text's sentences.
+    parts: tuple[Result, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +103,8 @@ class TranslatedText:
     guess: Guess | None = None
     #: The characters that a key pays for.
     characters: int = 0
+    quality: float = 1.0
+    sentences: tuple[Result, ...] = ()
 
 
 def identify(identifier: Identifier, text: str, wanted: TranslationRequest) -> Guess:
@@ -177,12 +190,17 @@ class TranslationPlan:
             text = self.wanted.texts[index]
             is_unknown = text.strip() and source == UNDETERMINED
             warned = (_UNIDENTIFIED,) if is_unknown else ()
-            return TranslatedText((Rendering(text),), warned, guess, count)
+            quality = 0.0 if is_unknown and any(map(str.isalpha, text)) else 1.0
+            return TranslatedText((Rendering(text),), warned, guess, count, quality)
         is_whole = len(self._sentences[index]) == 1
         warnings = tuple(_summarize(result.warned, is_whole=is_whole))
         if self._dictionaries and source not in self._dictionaries.by_source:
             warnings += (_NO_DICTIONARY.format(source, self.wanted.target),)
-        return TranslatedText(result.renderings, warnings, guess, count)
+        renderings, quality = result.renderings, result.quality
+        if quality < self.wanted.min_quality:
+            renderings = (Rendering(self.wanted.texts[index]),)
+            warnings += (_UNSURE.format(quality, self.wanted.min_quality),)
+        return TranslatedText(renderings, warnings, guess, count, quality, result.parts)
 
     def _count(self, index: int) -> int:
         document = self._documents.get(index)
@@ -210,7 +228,7 @@ def answer_here(sentence: PlannedSentence, target: str) -> dict[str, Any] | None
     """The answer to a sentence that is in the target's language, and only written in
     another way. None if a model has to translate it."""
     is_same = sentence.source == normalize_language(target)
-    return {"translated": sentence.prepared} if is_same else None
+    return {"translated": sentence.prepared, "quality": 1.0} if is_same else None
 
 
 def _is_to_do(wanted: TranslationRequest, text: str, source: str) -> bool:
@@ -259,7 +277,7 @@ def compose(
     warnings = [*answer.get("warnings", []), *([_TORN] if segment.is_torn else [])]
     end = segment.start + len(segment.text)
     warned = (Warned(segment.start, end, warning) for warning in warnings)
-    return Result(tuple(renderings), tuple(warned))
+    return Result(tuple(renderings), tuple(warned), answer.get("quality", 0.0))
 
 
 def divide_further(
@@ -281,7 +299,8 @@ def join(document: Document, results: Sequence[Result]) -> Result:
     """The renderings of a document: the best of each sentence, the second best, and so on. A
     sentence with fewer renderings repeats its last."""
     if len(results) == len(document.pieces) == 1:  # nothing is around the sentence
-        return results[0]
+        (one,) = results
+        return Result(one.renderings, one.warned, one.quality, (one,))
     count = max((len(result.renderings) for result in results), default=1)
     renderings = []
     for rank in range(count):
@@ -290,7 +309,8 @@ def join(document: Document, results: Sequence[Result]) -> Result:
         text = document.render(rendering.text for rendering in chosen)
         renderings.append(Rendering(text, statistics.fmean(scores) if scores else None))
     warned = (warned for result in results for warned in result.warned)
-    return Result(tuple(renderings), tuple(warned))
+    quality = min((result.quality for result in results), default=1.0)
+    return Result(tuple(renderings), tuple(warned), quality, tuple(results))
 
 
 def join_first(document: Document, results: Sequence[Result]) -> Result | None:

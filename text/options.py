@@ -59,6 +59,10 @@ class TranslationRequest:
     glossaries: tuple[str, ...] = ()
     #: The languages that a text may be in where it is identified; any, if there are none.
     languages: tuple[str, ...] = ()
+    #: Whether to say how sure each text and sentence is.
+    is_rated: bool = False
+    #: A text whose quality is lower comes back as it is.
+    min_quality: float = 0.0
 
     @cached_property
     def model_source(self) -> str | None:

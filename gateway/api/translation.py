@@ -53,6 +53,13 @@ class Alternative(TypedDict):
     score: float
 
 
+class RatedSentence(TypedDict):
+    """The translation of a sentence, and how likely it is right."""
+
+    translated: str
+    quality: float
+
+
 class Translated(TypedDict):
     """The translation; each field has lists where `src_text` is one. There is a `src_lang`
     where the request had none."""
@@ -63,6 +70,8 @@ class Translated(TypedDict):
     alternatives: NotRequired[list[Alternative] | list[list[Alternative]]]
     model: NotRequired[str]
     timing: NotRequired[str]
+    quality: NotRequired[float | list[float]]
+    sentences: NotRequired[list[RatedSentence] | list[list[RatedSentence]]]
     warnings: NotRequired[list[str]]
 
 
@@ -244,6 +253,15 @@ def _join(
         fields["alternatives"] = [
             [{"text": r.text, "score": round(r.score or 0.0, 4)} for r in others]
             for _, *others in (text.renderings for text in texts)
+        ]
+    if wanted.is_rated:
+        fields["quality"] = [text.quality for text in texts]
+        fields["sentences"] = [
+            [
+                {"translated": s.renderings[0].text, "quality": s.quality}
+                for s in text.sentences
+            ]
+            for text in texts
         ]
     if wanted.is_list:
         answer: dict[str, Any] = dict(fields)

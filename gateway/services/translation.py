@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -300,6 +300,8 @@ class _Job:
         done = 0
 
         def show(count: int) -> TranslatedText | None:
+            if self._wanted.min_quality and count < len(sentences):
+                return None  # a later sentence may be less sure
             beginning = composition.join_first(document, results[:count])
             return self._plan.finish(index, beginning) if beginning else None
 
@@ -339,7 +341,8 @@ class _Job:
             self._service.telemetry.count_placeholders(is_kept=is_kept)
         if isinstance(composed, Result):
             return composed
-        return self._translate_parts(composed, sentence.source)
+        pieces = self._translate_parts(composed, sentence.source)
+        return replace(pieces, quality=min(pieces.quality, answer.get("quality", 0.0)))
 
     def _translate_parts(self, document: Document, source: str) -> Result:
         """Translates parts of a sentence. All parts of a request together are limited like

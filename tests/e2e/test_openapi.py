@@ -35,7 +35,7 @@ CONFIGURATION = SchemathesisConfig.from_dict(
 )
 TEXTS = {
     "/": {"src_text": "See you tomorrow", "tgt_lang": "de", "alternatives": 2},
-    "/translate": {"src_text": "Taxi", "tgt_lang": "de"},
+    "/translate": {"src_text": "Taxi", "tgt_lang": "de", "quality": True},
     "/identify": {"src_text": ["Where is the station?", "1"]},
     "/detect": {"q": ["Where is the station?", "Wo ist der Bahnhof?"]},
     "/v2/translate": {

@@ -25,6 +25,9 @@ NEWCOMERS = (
 ).split("|")
 
 
+OUTSIDE = "The committee postponed its verdict on quantum gravity until further notice."
+
+
 def post(url: str, body: dict[str, Any]) -> requests.Response:
     """Ask as the API tells clients to: after 429 again, when `Retry-After` has passed."""
     again = Retry(10, status_forcelist=[429], allowed_methods=None)
@@ -159,13 +162,25 @@ def test_a_word_is_identified(url, text, languages, source, expected):
 
 
 def test_text_outside_the_domain_ends_and_carries_a_warning(url: str):
-    text = (
-        "The committee postponed its verdict on quantum gravity until further notice."
-    )
-    body = {"src_lang": "en", "src_text": text, "tgt_lang": "fr"}
+    body = {"src_lang": "en", "src_text": OUTSIDE, "tgt_lang": "fr"}
     answer = requests.post(url, json=body, timeout=60).json()
     assert answer["translated"]
     assert "demonstration" in answer["warnings"][0]
+
+
+def test_a_phrase_is_sure_and_text_outside_the_domain_comes_back_as_it_is(url: str):
+    texts = ["Good morning. See you tomorrow", OUTSIDE]
+    body = {"src_lang": "en", "src_text": texts, "tgt_lang": "fr", "min_quality": 0.5}
+    answer = post(url, body | {"quality": True}).json()
+    assert answer["translated"] == ["Bonjour. À demain", OUTSIDE]
+    sure, unsure = answer["quality"]
+    assert unsure < 0.5 < 0.9 < sure
+    (*_, last), (other,) = answer["sentences"]
+    assert last["translated"] == "À demain"
+    assert other["quality"] == unsure
+    assert (
+        f"src_text[1]: its translation's quality is {unsure}" in answer["warnings"][-1]
+    )
 
 
 def test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error(url: str):

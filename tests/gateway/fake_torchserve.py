@@ -194,7 +194,7 @@ def _echo(handler: _Handler, call: Call, **extra: Any) -> None:
         _answer_row_problem(handler, call, 422, "text-too-long", **counts)
         return
     text = handler.fake.translate(call.row["tgt_lang"], source)
-    document = {"translated": text, "score": -0.1, **extra}
+    document = {"translated": text, "score": -0.1, "quality": 0.9, **extra}
     body = json.dumps(document, ensure_ascii=False).encode()
     handler.answer(200, body, "application/json; charset=utf-8")
 
@@ -254,7 +254,7 @@ _UNAVAILABLE = "Model has no worker to serve inference request."
 BEHAVIOURS: dict[str, Behaviour] = {
     "echo": _echo,
     **FAULTS,
-    "doubt": partial(_echo, warnings=["The model is not sure."]),
+    "doubt": partial(_echo, warnings=["The model is not sure."], quality=0.2),
     "sign": partial(_echo, model="digest"),
     "choose": _choose,
     "together": _together,

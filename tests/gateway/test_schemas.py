@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -44,6 +45,8 @@ def test_options_are_taken_over():
     wanted = parse(GOOD | options)
     assert (wanted.beam_size, wanted.alternatives) == (8, 5)
     assert (wanted.tags, wanted.is_protected) == (HTML_TAGS, False)
+    rated = parse(GOOD | {"quality": True, "min_quality": 1})
+    assert (rated.is_rated, rated.min_quality) == (True, 1.0)
     assert parse(GOOD) == TranslationRequest("en", "ko", ("Hello",), is_list=False)
 
 
@@ -102,6 +105,10 @@ def test_a_body_that_cannot_be_read_says_where(body, where):
         ("beam_size", 2.0, "found 2.0, expected a whole number from 1 to 8"),
         ("beam_size", True, "found a boolean, expected a whole number from 1 to 8"),
         ("protect", "no", "found a string, expected true or false"),
+        ("min_quality", -0.1, "found -0.1, expected a number from 0 to 1"),
+        ("min_quality", math.nan, "found nan, expected a number from 0 to 1"),
+        ("min_quality", "0.5", "found '0.5', expected a number from 0 to 1"),
+        ("min_quality", None, "found null, expected a number from 0 to 1"),
         ("languages", [], "an empty list, expected at least one string"),
         ("languages", "en", "found a string, expected a list"),
     ],

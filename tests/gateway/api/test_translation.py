@@ -124,6 +124,18 @@ def test_each_text_of_a_list_comes_for_itself(client):
     assert last == ("done", {"translated": [first[-1], "", "ko:Third."]})
 
 
+@pytest.mark.parametrize(
+    ("second", "shown"), [("echo", "ko:One. ko:Two."), ("doubt", "One. Two.")]
+)
+def test_no_text_is_shown_that_a_later_sentence_takes_back(
+    client, torchserve, second, shown
+):
+    torchserve.will("echo", second)
+    events = read_events(ask_for_events(client, src_text="One. Two.", min_quality=0.5))
+    assert [name for name, _ in events] == ["text", "done"]
+    assert {content["translated"] for _, content in events} == {shown}
+
+
 def test_a_text_whose_parts_stand_elsewhere_comes_whole(client):
     message = "{n, plural, one {One file.} other {Many files.}}"
     events = read_events(ask_for_events(client, src_text=message))

@@ -41,6 +41,8 @@ MODELS = catalog.Catalog(
         for target in ("ko", "de", "zh")
     }
 )
+#: The qualities of some answers.
+DOUBTED = {"Two.": 0.4, "Go {0} or {1}": 0.7, "and": 0.6}
 LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
 
 
@@ -71,7 +73,12 @@ class Model(StatelessBackend):
             {"text": other.replace("{text}", text), "score": -number}
             for number, other in enumerate(self._others[:count], 1)
         ]
-        return {"translated": self._answer(text), "score": -0.5, "alternatives": others}
+        return {
+            "translated": self._answer(text),
+            "score": -0.5,
+            "quality": DOUBTED.get(text, 0.9),
+            "alternatives": others,
+        }
 
 
 def translate(
@@ -187,6 +194,47 @@ def test_options_reach_the_model_and_alternatives_have_their_scores():
     texts = ["One. Two.", "One.1. Two.1.", "One.2. Two.2."]
     assert [r.text for r in found.renderings] == texts
     assert [r.score for r in found.renderings] == [-0.5, -1, -2]
+
+
+@pytest.mark.parametrize(
+    ("text", "quality", "sentences"),
+    [
+        ("One.", 0.9, [("ONE.", 0.9)]),
+        (" One.\n", 0.9, [("ONE.", 0.9)]),
+        ("One. Two.\n- Three.", 0.4, [("ONE.", 0.9), ("TWO.", 0.4), ("THREE.", 0.9)]),
+        ("One. 2", 0.9, [("ONE.", 0.9)]),
+        ("2", 1.0, []),
+        ("\n", 1.0, []),
+    ],
+)
+def test_a_text_is_as_sure_as_its_least_sure_sentence(text, quality, sentences):
+    (found,) = translate(Model(str.upper), text)
+    assert found.quality == quality
+    assert [(s.renderings[0].text, s.quality) for s in found.sentences] == sentences
+
+
+def test_a_sentence_in_pieces_is_as_sure_as_they_are_and_as_the_whole():
+    forget = Model(lambda prepared: re.sub(r"\{\d+\}", "", prepared))
+    for word, quality in (("and", 0.6), ("or", 0.7), ("on", 0.9)):
+        (found,) = translate(forget, f"Go {{a}} {word} {{b}}")
+        assert (found.quality, len(found.sentences)) == (quality, 1)
+
+
+def test_a_text_that_is_not_sure_enough_comes_back_as_it_is():
+    texts = ("One. {x}", "One. Two. {x}", "", "12")
+    found = translate(Model(str.upper), *texts, min_quality=0.5, alternatives=1)
+    said = [[rendering.text for rendering in each.renderings] for each in found]
+    assert said == [["ONE. {x}", "One.1. {x}"], ["One. Two. {x}"], [""], ["12"]]
+    warning = "its translation's quality is 0.4, below min_quality 0.5: this is the text itself"
+    assert [each.warnings for each in found] == [(), (warning,), (), ()]
+    exact, *_ = translate(Model(str.upper), "Two.", min_quality=0.4)
+    assert (exact.renderings[0].text, exact.warnings) == ("TWO.", ())
+
+
+def test_a_text_in_no_language_is_not_sure_and_one_in_the_targets_is():
+    texts = ("Qxz", "我们在哪里可以找到车站？", "12")
+    found = translate(Model(), *texts, source=None, target="zh")
+    assert [each.quality for each in found] == [0.0, 1.0, 1.0]
 
 
 def test_what_a_request_is_divided_into_is_bounded():
