@@ -138,6 +138,12 @@ DOCUMENTS_AT_ONCE = Variable(
     "and at least one.",
     "4",
 )
+WEBHOOKS = Variable(
+    "BABELGATE_WEBHOOKS",
+    "Where [webhooks](documents.md#webhooks) may lead: to `public` addresses, to networks "
+    "such as `10.0.0.0/8`, to several of these, separated by commas, or nowhere, `off`.",
+    "public",
+)
 RAY_OPTIONS = Variable(
     "BABELGATE_RAY_OPTIONS",
     "More options of `ray start` for this machine, such as `--num-gpus=2 --labels=zone=a`.",
@@ -165,7 +171,7 @@ SETTINGS = (
     *(CACHE, RUN_DIR, CLIENT_KEY, DATABASE_URL, LIMITS_URL, CACHE_URL),
     *(DOCUMENTS, DOCUMENT_BYTES, DOCUMENTS_KEPT_S),
     *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),
-    RAY_OPTIONS,
+    *(WEBHOOKS, RAY_OPTIONS),
 )
 #: `make up` alone sets them.
 INTERNAL = (

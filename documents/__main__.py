@@ -43,11 +43,12 @@ class DocumentSettings(BaseModel):
     gateway: str = Field(alias=variables.GATEWAY_BIND.name, pattern=r"^[^/\s]+:\d+$")
     kept_s: PositiveFloat = Field(alias=variables.DOCUMENTS_KEPT_S.name)
     at_once: PositiveInt = Field(alias=variables.DOCUMENTS_AT_ONCE.name)
+    webhooks: str = Field(alias=variables.WEBHOOKS.name)
 
 
 def _read_settings() -> DocumentSettings:
     shared = (
-        *(variables.DOCUMENTS, variables.GATEWAY_BIND),
+        *(variables.DOCUMENTS, variables.GATEWAY_BIND, variables.WEBHOOKS),
         *(variables.DOCUMENTS_KEPT_S, variables.DOCUMENTS_AT_ONCE),
     )
     given = {variable.name: variable.read() or None for variable in shared}
@@ -99,8 +100,8 @@ def _translate(settings: DocumentSettings) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     gateway = Gateway(settings.gateway, read_secret())
     storage, sandbox = DocumentStorage(folder), Sandbox("documents.worker")
-    at_once, kept_s = settings.at_once, settings.kept_s
-    jobs = Jobs(storage, gateway, sandbox, kept_s=kept_s, at_once=at_once)
+    given = settings.model_dump(include={"kept_s", "at_once", "webhooks"})
+    jobs = Jobs(storage, gateway, sandbox, **given)
     with closing(sandbox), closing(jobs):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: jobs.stop())

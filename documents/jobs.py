@@ -1,6 +1,6 @@
-"""The queue of documents on this machine. A document in `unfinished` is to be translated,
-and the program that holds the lock of its folder does it. The system lets go of a lock with
-its program or machine, so whatever ends, somebody goes on.
+"""The queue of documents on this machine. A document in `unfinished` is to be translated, and
+the webhook of one in `webhooks` to be told; the program that holds the lock of its folder does
+it. The system lets go of a lock with its program or machine, so somebody goes on.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
 
+from contract import variables
 from documents.gateway import Gateway
 from documents.sandbox import Sandbox
 from documents.storage import DocumentStorage, Gone, UnfinishedDocument
 from documents.translation import DocumentTranslation, WorkerStopped
+from documents.webhooks import tell
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +29,15 @@ _SCAN_S, _SWEEP_S = 0.25, 20.0
 _WALK_S, _WALKED = 300.0, 50
 #: Seconds until a document is begun again that another program translates, or that has failed.
 _LOCKED_S, _FAILED_S = 5.0, 10.0
+#: The most webhooks that are told at the same time.
+_WEBHOOKS_AT_ONCE = 16
 #: The seconds that a stop waits for answers that are on their way.
 _STOP_S = 60.0
 
 
 class Jobs:
-    """The jobs of this machine: `at_once` at the same time, and half of them of one caller."""
+    """The jobs of this machine: `at_once` translations at the same time, and half of them of
+    one caller. Webhooks are told beside them."""
 
     def __init__(
         self,
@@ -42,15 +47,18 @@ class Jobs:
         *,
         kept_s: float,
         at_once: int,
+        webhooks: str = variables.WEBHOOKS.default,
     ) -> None:
         self._storage = storage
         self._gateway = gateway
         self._sandbox = sandbox
         self._kept_s = kept_s
-        self._at_once = at_once
+        self._webhooks = webhooks
         self._stopping = threading.Event()
-        self._pool = ThreadPoolExecutor(at_once, "document")
-        #: The first come first; when each may begin.
+        self._at_once = {"unfinished": at_once, "webhooks": _WEBHOOKS_AT_ONCE}
+        self._pool = ThreadPoolExecutor(at_once + _WEBHOOKS_AT_ONCE, "document")
+        self._acts = {"unfinished": self.translate, "webhooks": self.tell}
+        #: When each may begin. The first documents come first, and the last webhooks.
         self._due_at: dict[UnfinishedDocument, float] = {}
         self._running: dict[UnfinishedDocument, Future[float]] = {}
         self._unseen: Iterator[str | None] = iter(())
@@ -90,6 +98,18 @@ class Jobs:
             log.info("document %s: ended after %.1f s", job.id, seconds)
         return _FAILED_S
 
+    def tell(self, job: UnfinishedDocument) -> float:
+        """Tells the webhook of a document that has ended. Returns what `translate` does."""
+        with _told(f"the webhook of document {job.id}"):
+            with suppress(Gone):
+                document = self._storage.find(job.owner, job.id)
+                with document.lock() as is_ours:
+                    delay_s = tell(document, self._webhooks) if is_ours else _LOCKED_S
+                if delay_s:
+                    return delay_s
+            self._storage.finish(job)
+        return _FAILED_S
+
     def _translate_alone(self, job: UnfinishedDocument) -> bool:
         """Returns False where another program translates it."""
         try:
@@ -110,23 +130,25 @@ class Jobs:
             if ended.done():
                 self._due_at[job] = now + ended.result()
                 del self._running[job]
-        unfinished = self._storage.list_unfinished()
-        for job in self._due_at.keys() - unfinished:
+        jobs = [job for kind in self._acts for job in self._storage.list_jobs(kind)]
+        for job in self._due_at.keys() - jobs:
             del self._due_at[job]
-        for job in self._storage.sort_by_age(set(unfinished) - self._due_at.keys()):
-            if self._storage.is_complete(job):
+        for job in self._storage.sort_by_age(set(jobs) - self._due_at.keys()):
+            if job.kind == "webhooks":  # old ones may hang each time
+                self._due_at = {job: now} | self._due_at
+            elif self._storage.is_complete(job):
                 self._due_at[job] = now
         self._begin(now)
 
     def _begin(self, now: float) -> None:
-        counts = Counter(job.caller for job in self._running)
+        counts = Counter((job.kind, job.caller) for job in self._running)
         for job, due_at in self._due_at.items():
-            is_full = counts[job.caller] == max(1, self._at_once // 2)
-            if len(self._running) == self._at_once:
-                return
+            most, mine = self._at_once[job.kind], (job.kind, job.caller)
+            count = sum(n for (kind, _), n in counts.items() if kind == job.kind)
+            is_full = count == most or counts[mine] == max(1, most // 2)
             if now >= due_at and job not in self._running and not is_full:
-                self._running[job] = self._pool.submit(self.translate, job)
-                counts[job.caller] += 1
+                self._running[job] = self._pool.submit(self._acts[job.kind], job)
+                counts[mine] += 1
 
     def _sweep(self) -> None:
         self._storage.sweep(time.time())

@@ -3,9 +3,10 @@ translated; what is renamed into its place is whole, however the machine ends.
 
     incoming/<id>/                       an upload that has not ended
     unfinished/<owner>~<caller>~<id>     empty; counted before an upload begins
+    webhooks/<owner>~<caller>~<id>       empty; the document has ended, but its webhook waits
     sizes/<owner>~<caller>~<id>          as large as what the document may take
-    kept/<owner>/<id>/                   document.json, state.json, source, texts, journal,
-                                         result
+    kept/<owner>/<id>/                   document.json, state.json, webhook.json, source, texts,
+                                         journal, result
     aside/<digits>-<name>                what nobody can read
     trash/                               what is being deleted
 """
@@ -24,6 +25,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -31,6 +33,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pydantic import TypeAdapter
 
 from contract import durable
+from contract.webhooks import Webhook
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +53,9 @@ _COPIES = 2
 #: An entry without a document is one that a killed program has left, after this many seconds.
 _STRAY_S = 3600.0
 _LONGEST_NAME = 200
+#: The most webhooks that wait at once, of one caller and of all.
+_WEBHOOKS_OF_ONE, _WEBHOOKS = 1_000, 10_000
+_WEBHOOK = "webhook.json"
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 Status: TypeAlias = Literal["queued", "translating", "done", "failed"]
@@ -139,14 +145,16 @@ class State:
 
 #: They leave out fields that a later version has added.
 _ORDERS, _STATES = TypeAdapter(Order), TypeAdapter(State)
+_HOOKS = TypeAdapter(Webhook)
 
 
 class UnfinishedDocument(NamedTuple):
-    """An unfinished document."""
+    """A document that is to be translated, or of which the webhook is to be told."""
 
     owner: str
     caller: str
     id: str
+    kind: str = "unfinished"
 
 
 def disguise(address: str) -> str:
@@ -243,7 +251,7 @@ class DocumentBudget:
                     os.unlink(entry)
 
     def _find(self, mark: Sequence[str]) -> Path:
-        return self._sizes / "~".join(mark)
+        return self._sizes / "~".join(mark[:3])
 
     def _list(self) -> Iterator[os.DirEntry[str]]:
         found = os.scandir(self._sizes)
@@ -256,6 +264,7 @@ class DocumentFolder:
     def __init__(self, folder: Path, order: Order) -> None:
         self.folder = folder
         self.order = order
+        self.state = folder / "state.json"
         #: The file that was uploaded.
         self.source = folder / f"source{order.suffix}"
         #: The texts to translate, until a worker reads them again.
@@ -265,11 +274,13 @@ class DocumentFolder:
         #: The translated file, which is there when the state says so, and while it is written.
         self.result = folder / f"result{order.suffix}"
         self.part = folder / f"part{order.suffix}"
+        #: There until it needs no further attempt.
+        self.webhook = folder / _WEBHOOK
 
     def read_state(self) -> State:
         """Raises Gone. What a power cut has torn begins again behind its journal."""
         try:
-            return _STATES.validate_json((self.folder / "state.json").read_bytes())
+            return _STATES.validate_json(self.state.read_bytes())
         except (FileNotFoundError, ValueError):
             self.check()
             return State()
@@ -280,8 +291,15 @@ class DocumentFolder:
             # An earlier version stops at a field that it does not know.
             unused = None if state.warnings else {"warnings"}
             content = _STATES.dump_json(state, exclude=unused)
-            durable.write(self.folder / "state.json", content, is_synced=state.is_over)
+            durable.write(self.state, content, is_synced=state.is_over)
         except FileNotFoundError as error:  # its folder is gone
+            raise Gone(self.order.id) from error
+
+    def read_webhook(self) -> Webhook:
+        """Raises Gone, also where there is none any more."""
+        try:
+            return _HOOKS.validate_json(self.webhook.read_bytes())
+        except FileNotFoundError as error:
             raise Gone(self.order.id) from error
 
     def check(self) -> None:
@@ -327,11 +345,13 @@ class Reservation:
         """The path to which the file is written."""
         return self._folder / "source"
 
-    def accept(self, order: Order) -> DocumentFolder:
+    def accept(self, order: Order, webhook: Webhook | None = None) -> DocumentFolder:
         """The document, which from now on will be translated. Raises OSError."""
         self._storage.budget.set(self.job, self.path.stat().st_size)
         durable.rename(self.path, self._folder / f"source{order.suffix}")
         durable.write(self._folder / "document.json", _ORDERS.dump_json(order))
+        if webhook:
+            durable.write(self._folder / _WEBHOOK, _HOOKS.dump_json(webhook))
         self._kept.parent.mkdir(parents=True, exist_ok=True)
         durable.rename(self._folder, self._kept)
         return DocumentFolder(self._kept, order)
@@ -361,7 +381,7 @@ class DocumentStorage:
         job = UnfinishedDocument(owner, caller, secrets.token_hex(16))
         self._mark(job)
         try:
-            jobs = self.list_unfinished()
+            jobs = self.list_jobs()
             own = sum(other.caller == caller for other in jobs)
             if own > limits.of_one:
                 raise TooManyWaiting(limits.of_one, is_own=True)
@@ -379,11 +399,12 @@ class DocumentStorage:
             raise Gone(document_id)
         return read_document(self._find(owner, document_id))
 
-    def list_unfinished(self) -> list[UnfinishedDocument]:
+    def list_jobs(self, kind: str = "unfinished") -> list[UnfinishedDocument]:
         """List documents that wait or are being translated, and those that are being
-        uploaded."""
-        names = (name.split("~") for name in _list_names(self.folder / "unfinished"))
-        return [UnfinishedDocument(*parts) for parts in names if len(parts) == 3]
+        uploaded. With `webhooks`: those that have ended, and whose webhook waits."""
+        names = (name.split("~") for name in _list_names(self.folder / kind))
+        jobs = (UnfinishedDocument(*parts) for parts in names if len(parts) == 3)
+        return [job._replace(kind=kind) for job in jobs]
 
     def sort_by_age(
         self, jobs: Iterable[UnfinishedDocument]
@@ -397,12 +418,22 @@ class DocumentStorage:
         return os.path.exists(self._find(job.owner, job.id) / "document.json")
 
     def finish(self, job: UnfinishedDocument) -> None:
-        """Says that there is nothing more to do, and counts what is left."""
+        """Says that there is nothing more to do but to tell a webhook, and counts what is left.
+        Webhooks beyond the limits wait until `walk` finds them."""
+        webhook = job._replace(kind="webhooks")
+        if not (self._find(job.owner, job.id) / _WEBHOOK).exists():
+            self._find_mark(webhook).unlink(missing_ok=True)
+        elif not self._find_mark(webhook).exists():
+            jobs = self.list_jobs(webhook.kind)
+            own = sum(other.caller == job.caller for other in jobs)
+            if own < _WEBHOOKS_OF_ONE and len(jobs) < _WEBHOOKS:
+                self._mark(webhook)
+        job = job._replace(kind="unfinished")
         self._find_mark(job).unlink(missing_ok=True)
         self.budget.settle(job, self._find(job.owner, job.id))
 
     def _find_mark(self, job: UnfinishedDocument) -> Path:
-        return self.folder / "unfinished" / "~".join(job)
+        return self.folder / job.kind / "~".join(job[:3])
 
     def _mark(self, job: UnfinishedDocument) -> None:
         mark = self._find_mark(job)
@@ -454,7 +485,7 @@ class DocumentStorage:
             shutil.rmtree(path, ignore_errors=True)
             with suppress(OSError):  # a file or a link
                 path.unlink()
-        for job in self.list_unfinished():
+        for job in self.list_jobs():
             with self._guard(mark := self._find_mark(job)):
                 if _read_age(mark, now) > _UPLOAD_S and not self.is_complete(job):
                     self.finish(job)
@@ -486,9 +517,36 @@ class DocumentStorage:
                     return True
                 if not (is_marked or state.is_over):
                     self._mark(job)
+                elif not is_marked and document.webhook.exists():
+                    self.finish(job)
             except Gone:
                 self.put_aside(owner, name)
         return False
+
+
+def describe(order: Order, state: State) -> dict[str, Any]:
+    """The progress of a document, for its owner and its webhook."""
+    expires_at = state.expires_at
+    status = {
+        "id": order.id,
+        "name": order.name,
+        "status": state.status,
+        "src_lang": order.src_lang or state.src_lang,
+        "tgt_lang": order.tgt_lang,
+        "texts": state.texts,
+        "texts_done": state.texts_done,
+        "characters": state.characters,
+        "created_at": write_time(round(order.created_at)),
+        "expires_at": write_time(round(expires_at)) if expires_at else None,
+        "error": dict(state.error) if state.error else None,
+    }
+    return status | ({"warnings": [*state.warnings]} if state.warnings else {})
+
+
+def write_time(seconds: float, timespec: str = "seconds") -> str:
+    """A Unix time as clients read it: `2026-11-22T12:00:00Z`."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def read_document(folder: Path) -> DocumentFolder:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
+from documents.storage import write_time
 from gateway.access.keys import Grant, read_routes
 from gateway.access.storage import KeyStorage, ListedKey
 from gateway.database import find_database
@@ -156,8 +156,8 @@ def _describe_key(listed: ListedKey) -> dict[str, Any]:
         "burst": grant.burst,
         "routes": list(grant.routes) or None,
         "shares_cache": grant.shares_cache,
-        "created_at": _write_time(key.created_at),
-        "revoked_at": _write_time(key.revoked_at),
+        "created_at": write_time(key.created_at),
+        "revoked_at": key.revoked_at and write_time(key.revoked_at),
     }
 
 
@@ -173,7 +173,7 @@ def _draw(found: list[ListedKey]) -> Table:
         key, grant = listed.key, listed.key.grant
         per_minute = grant.requests_per_minute
         limits = grant.characters_per_month, per_minute, grant.burst or per_minute
-        revoked = _write_time(key.revoked_at)
+        revoked = key.revoked_at and write_time(key.revoked_at)
         table.add_row(
             *(key.id, key.name, f"{listed.characters:,}"),
             *("-" if limit is None else f"{limit:,}" for limit in limits),
@@ -181,12 +181,6 @@ def _draw(found: list[ListedKey]) -> Table:
             f"revoked {revoked}" if revoked else "valid",
         )
     return table
-
-
-def _write_time(seconds: int | None) -> str | None:
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 if __name__ == "__main__":

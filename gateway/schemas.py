@@ -27,6 +27,7 @@ from contract.dialects import KEY_FIELDS
 from contract.languages import LANGUAGES
 from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
 from contract.validation import kind, list_faults, suggest
+from contract.webhooks import Webhook, make_webhook
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from text.errors import LanguageNotServed
 from text.options import (
@@ -38,6 +39,8 @@ from text.options import (
     read_target,
 )
 
+#: A character of base64.
+_64 = "[A-Za-z0-9+/]"
 #: The most unknown fields that an answer names.
 _MOST_UNKNOWN = 5
 
@@ -140,6 +143,18 @@ class DocumentForm(Schema):
     filename: Text | None = Field(
         None, description="The document's name, instead of that of the file."
     )
+    webhook: Text = Field(
+        "",
+        max_length=2000,
+        examples=["https://example.org/done"],
+        description="A URL with https that is told when the document is done.",
+    )
+    webhook_secret: str = Field(
+        "",
+        pattern=rf"^((whsec_)?({_64}{{4}}){{8,21}}({_64}{{2}}==|{_64}{{3}}=)?)?$",
+        json_schema_extra={"format": "secret of 24 to 64 bytes in base64"},
+        description="It signs what the webhook is told, as Standard Webhooks says.",
+    )
 
 
 class ClassificationParameters(Schema):
@@ -197,6 +212,7 @@ class DocumentRequest:
     source: str | None
     target: str
     glossary: str | None = None
+    webhook: Webhook | None = None
 
 
 def parse_translation(
@@ -223,12 +239,17 @@ def parse_translation(
 
 
 def parse_document(
-    fields: Mapping[str, Any], targets: Sequence[str]
+    fields: Mapping[str, Any], targets: Sequence[str], webhooks: str
 ) -> DocumentRequest:
-    """Parse the fields of a form. Raises InvalidRequest or UnknownLanguage."""
+    """Parse the fields of a form. Its webhook may be at the addresses of a setting. Raises
+    InvalidRequest or UnknownLanguage."""
     given = _validate(DocumentForm, dict(fields))
     source, target = _read_languages(given, targets)
-    return DocumentRequest(source, target, given.glossary or None)
+    try:
+        webhook = make_webhook(given.webhook, given.webhook_secret, webhooks)
+    except ValueError as error:
+        raise InvalidRequest({"webhook": str(error)}) from error
+    return DocumentRequest(source, target, given.glossary or None, webhook)
 
 
 def parse_identification(

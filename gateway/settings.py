@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     Field,
     NonNegativeInt,
     PositiveInt,
@@ -26,6 +27,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 import catalog
 from contract import variables
 from contract.variables import Variable
+from contract.webhooks import check_networks
 
 PREFIX = "BABELGATE_"
 
@@ -34,6 +36,7 @@ _ADDRESS = r"http://[^/,\s]+"
 _Address = Annotated[str, Field(pattern=f"^{_ADDRESS}$")]
 #: The address of a Redis or Valkey.
 _REDIS = r"^$|^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+"
+_Networks = Annotated[str, AfterValidator(check_networks)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 #: The most bytes of a row that holds several frames.
@@ -170,6 +173,7 @@ class Settings(BaseSettings):
     document_bytes: PositiveInt = _share(variables.DOCUMENT_BYTES)
     documents_waiting: PositiveInt = _share(variables.DOCUMENTS_WAITING)
     documents_of_one: PositiveInt = _share(variables.DOCUMENTS_OF_ONE)
+    webhooks: _Networks = _share(variables.WEBHOOKS)
     documents_kept_bytes: PositiveInt = Field(
         16 << 30,
         description="The most bytes of all documents that are kept. A document counts twice "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, cast
 from urllib.parse import quote
@@ -15,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
-from documents.storage import DocumentFolder, State
+from documents.storage import DocumentFolder, State, describe
 from gateway.api import Services
 from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
 from gateway.http.bodies import DocumentBlueprint
@@ -109,7 +108,8 @@ def _make_upload(services: Services) -> Blueprint:
 
         def check(fields: Fields, owner: str) -> DocumentRequest:
             warnings.extend(warn_of_unknown(DocumentForm, fields))
-            return service.check_glossary(parse_document(fields, targets), owner)
+            wanted = parse_document(fields, targets, services.documents.webhooks)
+            return service.check_glossary(wanted, owner)
 
         document = services.documents.receive(services.access.find_owner, check)
         noted = {"warnings": warnings} if warnings else {}
@@ -219,26 +219,4 @@ def name_result(document: DocumentFolder) -> str:
 
 
 def _describe_status(document: DocumentFolder, state: State) -> DocumentStatus:
-    order, expires_at = document.order, state.expires_at
-    status: DocumentStatus = {
-        "id": order.id,
-        "name": order.name,
-        "status": state.status,
-        "src_lang": order.src_lang or state.src_lang,
-        "tgt_lang": order.tgt_lang,
-        "texts": state.texts,
-        "texts_done": state.texts_done,
-        "characters": state.characters,
-        "created_at": write_time(round(order.created_at)),
-        "expires_at": write_time(round(expires_at)) if expires_at else None,
-        "error": dict(state.error) if state.error else None,
-    }
-    if state.warnings:
-        status["warnings"] = list(state.warnings)
-    return status
-
-
-def write_time(seconds: float, timespec: str = "seconds") -> str:
-    """A Unix time as clients read it: `2026-11-22T12:00:00Z`."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+    return cast(DocumentStatus, describe(document.order, state))

@@ -12,8 +12,8 @@ from typing_extensions import TypedDict
 
 from contract.languages import normalize_variant
 from contract.tasks import TRANSLATION
+from documents.storage import write_time
 from gateway.api import Services
-from gateway.api.documents import write_time
 from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
 from gateway.glossaries.glossary import DictionaryDraft, Glossary
 from gateway.glossaries.library import Glossaries

@@ -98,6 +98,8 @@ class Documents:
             settings.documents_kept_bytes_of_one,
             settings.disk_reserve_bytes,
         )
+        #: The addresses that webhooks may have.
+        self.webhooks = settings.webhooks
         self._most_bytes = settings.document_bytes
         self._too_large = f"A document may have {self._most_bytes} bytes."
         self._limit_s = settings.upload_timeout_s
@@ -137,7 +139,7 @@ class Documents:
                 password=secrets.token_hex(32),
                 created_at=time.time(),
             )
-            accepted = run(place.accept, order)
+            accepted = run(place.accept, order, wanted.webhook)
             undo.pop_all()
             return accepted
 

@@ -205,7 +205,7 @@ class Service:
     def work(self, document_id: str, before: Callable[[Jobs], None]) -> None:
         """A program starts, and translates a document unless it is stopped or killed. `before`
         comes before each of its steps: reading, every request, writing."""
-        (job,) = (j for j in self.documents.list_unfinished() if j.id == document_id)
+        (job,) = (j for j in self.documents.list_jobs() if j.id == document_id)
 
         def step() -> None:
             before(jobs)

@@ -357,7 +357,7 @@ class ServiceMachine(RuleBasedStateMachine):
         wanted = {read_id(key.token): key.used for key in self.all_keys}
         expect("characters are saved exactly once", saved, wanted)
         self.wait(30)
-        expect("nothing is left", self.service.documents.list_unfinished(), [])
+        expect("nothing is left", self.service.documents.list_jobs(), [])
 
 
 @pytest.mark.hypothesis

@@ -101,7 +101,7 @@ def _translate_documents(run: Path) -> None:
     storage = Documents(run / "documents")
 
     def is_short_done() -> bool:
-        return len(storage.list_unfinished()) == 1
+        return len(storage.list_jobs()) == 1
 
     with FakeApi(translate=str.upper) as gateway:
         long: list[list[str]] = []

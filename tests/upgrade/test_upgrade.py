@@ -140,11 +140,11 @@ def test_keys_usage_glossaries_and_documents_are_there(client, tokens):
 
 def test_a_document_under_way_goes_on_where_it_was(run: Path):
     storage = DocumentStorage(run / "documents")
-    (job,) = storage.list_unfinished()
+    (job,) = storage.list_jobs()
     with FakeApi(translate=str.upper) as gateway:
         program = start_documents(gateway)
         try:
-            wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
+            wait_until(lambda: not storage.list_jobs(), limit_s=LIMIT_S)
         finally:
             program.terminate()
             program.wait(LIMIT_S)

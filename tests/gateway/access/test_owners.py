@@ -101,7 +101,7 @@ def test_a_keys_documents_have_pages(client, add, upload):
 @pytest.mark.parametrize("path", ["/documents", "/v2/document", "/translate_file"])
 def test_without_a_key_nothing_is_taken(upload, path, tmp_path):
     assert upload(path=path).status_code in (401, 403)
-    assert Documents(tmp_path / "documents").list_unfinished() == []
+    assert Documents(tmp_path / "documents").list_jobs() == []
 
 
 def test_a_key_for_other_routes_takes_no_document(upload, add):

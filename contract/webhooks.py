@@ -1,0 +1,77 @@
+"""The webhooks of documents: which URLs may be told of an end, and at which addresses."""
+
+from __future__ import annotations
+
+import re
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
+
+_OFF, _PUBLIC = "off", "public"
+#: HTTPS of a name or address and a port, without user.
+_URL = re.compile(
+    r'(?i:https)://(\[[\da-fA-F:.]+\]|[\w.-]+)(:[1-9]\d{0,4})?([/?][!"$-~]*)?', re.A
+)
+#: IPv6 of the Internet; 6to4, the second, may lead to any address of IPv4.
+_UNICAST, _6TO4 = IPv6Network("2000::/3"), IPv6Network("2002::/16")
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """A URL to tell of a document's end, and the secret that signs what it is told."""
+
+    url: str
+    secret: str
+
+
+def check_networks(allowed: str) -> str:
+    """The setting without spaces. Raises ValueError."""
+    allowed = allowed.replace(" ", "")
+    for word in {*allowed.split(",")} - {_OFF, _PUBLIC}:
+        ip_network(word)
+    return allowed
+
+
+def make_webhook(url: str, secret: str, allowed: str) -> Webhook | None:
+    """None without a URL. A name is looked up when it is told. Raises ValueError."""
+    if not url:
+        return None
+    if allowed == _OFF:
+        raise ValueError("this server tells no webhooks")
+    if not secret:
+        raise ValueError("expected a webhook_secret with it")
+    try:
+        is_url = _URL.fullmatch(url)
+        with suppress(socket.gaierror):  # a name
+            find_addresses(url, allowed, socket.AI_NUMERICHOST)
+    except (ValueError, PermissionError):
+        is_url = None
+    if not is_url:
+        expected = "a URL with https and a public address, without user"
+        raise ValueError(f"expected {expected}, such as https://example.org/done")
+    return Webhook(url, secret)
+
+
+def find_addresses(url: str, allowed: str, flags: int = 0) -> list[str]:
+    """The addresses of a URL's host that may be reached. Ask one of them: the name may lead
+    elsewhere the next time. Raises PermissionError if there is none, OSError and ValueError."""
+    parts, kind = urlsplit(url), socket.SOCK_STREAM
+    found = socket.getaddrinfo(parts.hostname, parts.port, type=kind, flags=flags)
+    addresses = [str(place[0]) for *_, place in found]
+    if reachable := [each for each in addresses if _may_reach(each, allowed)]:
+        return reachable
+    raise PermissionError
+
+
+def _may_reach(address: str, allowed: str) -> bool:
+    given = ip_address(address)
+    found = getattr(given, "ipv4_mapped", None) or given
+    is_public = found.is_global and not found.is_multicast
+    if found.version == 6:
+        is_public &= found in _UNICAST and found not in _6TO4
+    return any(
+        is_public if word == _PUBLIC else word != _OFF and found in ip_network(word)
+        for word in allowed.split(",")
+    )

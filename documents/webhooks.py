@@ -1,0 +1,93 @@
+"""Tells webhooks that their documents are done, signed as standardwebhooks.com says."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import random
+import socket
+import time
+from base64 import b64decode, b64encode
+from contextlib import closing
+from http import HTTPStatus
+from http.client import HTTPException
+from threading import Timer
+from urllib.parse import urlsplit
+
+from urllib3.connection import HTTPSConnection
+from urllib3.exceptions import HTTPError
+
+from contract.webhooks import Webhook, find_addresses
+from documents.storage import DocumentFolder, describe
+
+log = logging.getLogger(__name__)
+# It warns with the URL, which may hold a secret.
+logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+#: The seconds of an attempt, beside looking up the name.
+_ATTEMPT_S = 10.0
+#: The seconds after a document's end in which there are attempts, and of their pauses.
+_PATIENCE_S, _SHORTEST_S, _LONGEST_S = 86_400.0, 5.0, 3600.0
+
+
+def tell(document: DocumentFolder, allowed: str) -> float:
+    """Makes an attempt at the addresses that are `allowed`. Returns the seconds until the next
+    one, 0 where there is none. Raises Gone, and OSError."""
+    webhook, order = document.read_webhook(), document.order
+    age_s = time.time() - document.state.stat().st_mtime
+    # So pauses double, whichever program makes the attempts.
+    delay_s = min(_LONGEST_S, max(_SHORTEST_S, age_s)) * random.uniform(0.5, 1)
+    body = json.dumps(describe(order, document.read_state()))
+    try:
+        found: int | str = _post(webhook, order.id, body, allowed)
+    except (OSError, ValueError, HTTPError, HTTPException) as error:
+        found = type(error).__name__
+    is_told = found in (*range(200, 300), HTTPStatus.GONE)
+    is_late = age_s + delay_s > _PATIENCE_S
+    said = "told" if is_told else "given up" if is_late else "to be told again"
+    log.info("document %s: webhook %s: %s", order.id, said, found)
+    if not (is_told or is_late):
+        return delay_s
+    document.webhook.unlink(missing_ok=True)
+    return 0.0
+
+
+def _post(webhook: Webhook, name: str, body: str, allowed: str) -> int:
+    """The status of the answer."""
+    parts, sent_at = urlsplit(webhook.url), str(int(time.time()))
+    key = b64decode(webhook.secret.removeprefix("whsec_"))
+    digest = hmac.digest(key, f"{name}.{sent_at}.{body}".encode(), "sha256")
+    headers = {
+        "Host": parts.netloc,
+        "Content-Type": "application/json",
+        "webhook-id": name,
+        "webhook-timestamp": sent_at,
+        "webhook-signature": f"v1,{b64encode(digest).decode()}",
+    }
+    addresses = find_addresses(webhook.url, allowed)
+    give_up_at = time.monotonic() + _ATTEMPT_S
+    connection = HTTPSConnection(
+        random.choice(addresses),
+        parts.port or 443,
+        timeout=_ATTEMPT_S / 2,  # of connecting, and of TLS
+        server_hostname=parts.hostname,
+    )
+    with closing(connection):
+        connection.connect()
+        connection.timeout = left_s = max(0.1, give_up_at - time.monotonic())
+        # A server that sends a byte now and then meets no other limit.
+        # TLS's own `shutdown` would have the reader go on without TLS.
+        end = socket.socket.shutdown
+        timer = Timer(left_s, end, [connection.sock, socket.SHUT_RDWR])
+        timer.start()
+        try:
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("POST", path, body, headers, preload_content=False)
+            answer = connection.getresponse()
+            answer.close()
+        finally:
+            timer.cancel()
+            if time.monotonic() > give_up_at:
+                raise TimeoutError  # what was cut off may look whole
+    return answer.status
