@@ -107,9 +107,10 @@ def add(storage: DocumentStorage) -> Add:
         name = given.pop("name", "a.lines")
         data = content or "".join(f"{text}\n" for text in texts).encode()
         place.path.write_bytes(data)
+        webhook = given.pop("webhook", None)
         wanted = {"address": "10.1.2.3", "tgt_lang": "de", "src_lang": "en"} | given
         order = Order(place.job.id, owner, caller, name=name, **wanted)
-        return place.accept(order)
+        return place.accept(order, webhook)
 
     return add
 

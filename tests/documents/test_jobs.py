@@ -107,7 +107,7 @@ def test_documents_are_translated_and_their_jobs_end(
     wait_for(documents)
     check_results(documents, [secret, *MANY[:5]])
     wait_for([damaged], "failed")
-    wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
+    wait_until(lambda: not storage.list_jobs(), limit_s=LIMIT_S)
     program.terminate()
     assert program.wait(LIMIT_S) == 0
     kept = (tmp_path / "run.log").read_bytes()
@@ -219,7 +219,7 @@ def test_nobody_waits_for_a_client_with_many_documents(
     # A deleted document has no job.
     for document in many:
         storage.delete(document)
-    wait_until(lambda: not storage.list_unfinished(), limit_s=LIMIT_S)
+    wait_until(lambda: not storage.list_jobs(), limit_s=LIMIT_S)
     assert not any(document.folder.exists() for document in many)
 
 

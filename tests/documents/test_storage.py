@@ -60,7 +60,7 @@ def test_waiting_documents_are_bounded(storage, limits, is_own):
     with pytest.raises(TooManyWaiting) as caught:
         storage.reserve(NOBODY, "somebody", limits)
     assert (caught.value.limit, caught.value.is_own) == (3, is_own)
-    assert len(storage.list_unfinished()) == 3
+    assert len(storage.list_jobs()) == 3
     if is_own:
         storage.finish(storage.reserve(NOBODY, "another", limits).job)
     places[0].drop()
@@ -83,7 +83,7 @@ def test_the_bytes_of_documents_are_bounded(storage, limits, is_own, size):
     with pytest.raises(NoRoom) as refused:
         storage.reserve(KEY, KEY, limits, 1)
     assert (refused.value.limit, refused.value.is_own) == (4 * MIB, is_own)
-    assert len(storage.list_unfinished()) == count
+    assert len(storage.list_jobs()) == count
     if is_own:
         storage.reserve(NOBODY, "another", limits, size)
     places[0].drop()
@@ -173,7 +173,7 @@ def test_a_deleted_document_is_gone_for_all(add, storage):
         document.write_state(State())
     with pytest.raises(Gone), document.lock():
         pass
-    assert storage.list_unfinished() == []
+    assert storage.list_jobs() == []
 
 
 def test_a_torn_state_is_that_of_the_beginning(add):
@@ -259,7 +259,7 @@ def test_a_walk_gives_a_document_the_mark_that_it_has_lost(add, storage):
     document = add("one")
     shutil.rmtree(storage.folder / "unfinished")
     assert not any(storage.walk(time.time()))
-    assert [job.id for job in storage.list_unfinished()] == [document.order.id]
+    assert [job.id for job in storage.list_jobs()] == [document.order.id]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from contract import durable
+from contract.webhooks import Webhook
 from documents import worker
 from documents.gateway import ConcurrencyLimit, Gateway
 from documents.pieces import read_journal
@@ -72,7 +73,8 @@ def upload(storage: DocumentStorage, owner: str, diary: Diary) -> None:
             tgt_lang="de",
             src_lang="en",
         )
-        diary.tell("id", place.accept(order).order.id)
+        webhook = Webhook("https://example.org", "secret")
+        diary.tell("id", place.accept(order, webhook).order.id)
     except BaseException:
         place.drop()
         raise
@@ -80,13 +82,16 @@ def upload(storage: DocumentStorage, owner: str, diary: Diary) -> None:
 
 def work(storage: DocumentStorage, diary: Diary) -> None:
     """As the jobs do; what has failed is begun again later."""
-    for job in storage.list_unfinished():
+    for job in storage.list_jobs():
         if storage.is_complete(job):
             with suppress(Gone):
                 document = storage.find(job.owner, job.id)
                 gateway = cast(Gateway, Billing(diary))
                 parts = document, gateway, InProcess(), threading.Event()
                 DocumentTranslation(*parts).run(KEPT_S)
+            storage.finish(job)
+    for job in storage.list_jobs("webhooks"):
+        if not storage.is_complete(job):
             storage.finish(job)
 
 
@@ -142,7 +147,7 @@ def check(folder: Path, diary: Diary) -> None:
     left = [str(path) for path in folder.rglob("*") if path.is_file()]
     # A stray size goes when somebody finds no room.
     assert [name for name in left if "/sizes/" not in name] == [], left
-    assert storage.list_unfinished() == []
+    assert storage.list_jobs() == storage.list_jobs("webhooks") == []
 
 
 def check_owner(storage: DocumentStorage, owner: str, diary: Diary) -> None:
@@ -154,6 +159,7 @@ def check_owner(storage: DocumentStorage, owner: str, diary: Diary) -> None:
     for document in found:
         state = document.read_state()
         assert state.is_over
+        assert document.order.id in {job.id for job in storage.list_jobs("webhooks")}
         if state.status == "done":
             lines = document.result.read_text().splitlines()[1:]
             assert lines == [text.upper() for text in TEXTS[owner]]

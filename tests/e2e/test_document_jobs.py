@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,9 @@ import psutil
 import pytest
 import requests
 
+from contract import variables
 from deploy.stack import Stack
+from tests.certificates import make_certificate
 from tests.e2e.real_stack import (
     VICTIMS,
     kill,
@@ -24,6 +26,7 @@ from tests.e2e.real_stack import (
     wait_until,
 )
 from tests.programs import run
+from tests.webhook_receiver import SECRET, WebhookReceiver
 
 LIMIT_S = 240
 #: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
@@ -69,11 +72,13 @@ def test_an_old_encoding_comes_back_with_a_warning(url: str):
     assert found.content.decode("cp1252") == f"{GOODBYE}\n“\n"
 
 
-def upload(url: str, content: str | bytes, **headers: str) -> str:
+def upload(
+    url: str, content: str | bytes, fields: Mapping[str, str] = {}, /, **headers: str
+) -> str:
     """Return the place of a document."""
     answer = requests.post(
         f"{url}/documents",
-        data={"src_lang": "en", "tgt_lang": "de"},
+        data={"src_lang": "en", "tgt_lang": "de", **fields},
         files={"file": ("a.txt", content)},
         headers=headers,
         timeout=LIMIT_S,
@@ -108,10 +113,23 @@ def test_a_large_document_passes_nginx(url: str, stack: Stack):
 
 
 @pytest.fixture(scope="module")
-def echo(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
-    """A stack that translates every text into itself."""
-    with start_stack(tmp_path_factory.mktemp("echo"), cache, content=ECHO) as started:
-        yield started
+def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookReceiver]:
+    pair = make_certificate(tmp_path_factory.mktemp("pair"))
+    with WebhookReceiver(pair=pair) as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def echo(
+    tmp_path_factory: pytest.TempPathFactory, cache: Path, receiver: WebhookReceiver
+) -> Iterator[Stack]:
+    """A stack that translates every text into itself, and tells webhooks of this machine."""
+    folder = tmp_path_factory.mktemp("echo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", receiver.pair.split(",")[0])
+        patch.setenv(variables.WEBHOOKS.name, "127.0.0.0/8")
+        with start_stack(folder, cache, content=ECHO) as started:
+            yield started
 
 
 def kill_all(stack: Stack) -> None:
@@ -122,6 +140,27 @@ def kill_all(stack: Stack) -> None:
             with suppress(psutil.NoSuchProcess):  # some end by themselves
                 end(victim)
     psutil.wait_procs(victims, timeout=LIMIT_S)
+
+
+@pytest.mark.faults
+def test_a_webhook_is_told_though_it_fails_and_hangs_and_its_program_is_killed(
+    echo: Stack, receiver: WebhookReceiver
+):
+    receiver.will("fail", "hang", "take")
+    hook = {"webhook": f"{receiver.url}/?token=abc", "webhook_secret": SECRET}
+    where = upload(echo.url, GOODBYE, hook)
+    receiver.wait_until(lambda: len(receiver.notices) == 1)
+    kill(echo, "documents", limit_s=LIMIT_S)
+    receiver.wait_until(lambda: len(receiver.notices) == 2)
+    kill(echo, "documents", limit_s=LIMIT_S)
+    waiting = echo.run / "documents" / "webhooks"
+    wait_until(lambda: not list(waiting.iterdir()), limit_s=LIMIT_S)
+    told = ask_state(where)
+    assert told["status"] == "done"
+    assert [notice.read() for notice in receiver.notices] == [told] * 3
+    for log in (echo.run / "logs").iterdir():
+        assert "token=abc" not in log.read_text(errors="replace")
+    requests.delete(where, timeout=LIMIT_S)
 
 
 @pytest.mark.faults

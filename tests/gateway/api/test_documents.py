@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from contract.webhooks import Webhook
 from documents.storage import NOBODY, DocumentFolder, DocumentStorage, State
 from gateway.http.request import Call
 
@@ -102,7 +103,7 @@ def test_a_document_is_taken_and_told_of(client, glossary, storage):
     assert document.source.read_bytes() == content
     assert document.order.glossary == "terms"
     assert document.order.address == "127.0.0.1"
-    (job,) = storage.list_unfinished()
+    (job,) = storage.list_jobs()
     assert (job.owner, job.id) == (NOBODY, document.order.id)
 
 
@@ -141,6 +142,35 @@ def test_an_unknown_field_of_a_form_is_named(client):
     answer = upload(client, **OURS, glosary="terms")
     assert answer.json["warnings"] == ["glosary: unknown field, did you mean glossary?"]
     assert "warnings" not in client.get(answer.headers["Location"]).json
+
+
+def test_a_webhook_is_kept_and_shown_to_nobody(client, storage):
+    url, secret = "https://example.org:8443/done?token=abc", "A" * 32
+    answer = upload(client, **OURS, webhook=url, webhook_secret=secret)
+    assert find(storage, answer).read_webhook() == Webhook(url, secret)
+    for shown in answer, client.get(answer.headers["Location"]):
+        assert "hook" not in shown.text
+        assert "token" not in shown.text
+    foreign = upload(client, "/v2/document", **DEEPL, webhook=url)
+    assert not find(storage, foreign).webhook.exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("webhook", {"webhook": "http://example.org/done", "webhook_secret": "A" * 32}),
+        ("webhook", {"webhook": "https://[::1]/", "webhook_secret": "A" * 32}),
+        ("webhook", {"webhook": f"https://a.org/{'x' * 2000}"}),
+        ("webhook", {"webhook": "https://example.org/done"}),
+        ("webhook_secret", {"webhook_secret": "whsec_no base64"}),
+        ("webhook_secret", {"webhook_secret": "A" * 92}),
+    ],
+)
+def test_a_webhook_that_cannot_be_told_is_refused(field, given, client, list_files):
+    answer = upload(client, **OURS, **given)
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json["errors"]] == [field]
+    assert list_files() == []
 
 
 def test_the_result_is_handed_out(client, storage):
@@ -262,7 +292,7 @@ def test_waiting_documents_are_bounded(make_client, storage, path, fields, limit
     assert upload(client, **OURS).status_code == 202
     answer = upload(client, path, **fields)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "30")
-    assert len(storage.list_unfinished()) == 1
+    assert len(storage.list_jobs()) == 1
 
 
 def test_deepls_document_is_told_of_with_its_key(client, storage):
@@ -293,8 +323,8 @@ def test_deepls_document_is_told_of_with_its_key(client, storage):
 def test_libretranslates_file_is_waited_for(client, storage):
     def translate():
         while (
-            not storage.list_unfinished()
-            or not (job := storage.list_unfinished()[0])
+            not storage.list_jobs()
+            or not (job := storage.list_jobs()[0])
             or not storage.is_complete(job)
         ):
             pass
