@@ -23,7 +23,7 @@ help:     ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 # Add their own packages: a cluster, and what the gateway's environment asks for.
-EXTRAS = $(if $(HEAD)$(filter ray,$(BACKEND)),cluster) $(filter lingua,$(BABELGATE_IDENTIFIER)) $(if $(BABELGATE_LIMITS_URL)$(BABELGATE_CACHE_URL),redis)
+EXTRAS = $(if $(HEAD)$(filter ray,$(BACKEND)),cluster) $(filter lingua,$(BABELGATE_IDENTIFIER)) $(if $(BABELGATE_LIMITS_URL)$(BABELGATE_CACHE_URL),redis) $(if $(OTEL_EXPORTER_OTLP_ENDPOINT),otel)
 READY = .venv/ready $(patsubst %,.venv/ready-%,$(EXTRAS))
 ON_RAY = $(if $(BACKEND),--backend "$(BACKEND)") $(if $(ADDRESS),--address "$(ADDRESS)")
 

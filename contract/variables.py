@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contract.tracing import Tracer
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,11 @@ UNBUFFERED = Variable("PYTHONUNBUFFERED", "Log lines appear at once.")
 RAY_ADDRESS = Variable("BABELGATE_RAY_ADDRESS", "This machine's address in a cluster.")
 HAPROXY = Variable("BABELGATE_HAPROXY", "HAProxy's program file.")
 
+OTLP_ENDPOINT = Variable(
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "A collector of [traces](operations.md#traces), such as `http://127.0.0.1:4318`.",
+)
+
 #: Operators may set them.
 SETTINGS = (
     *(MAP, MODEL, RAY_URLS, RAY_KEY_FILE, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
@@ -195,6 +205,7 @@ FOREIGN = (
         "A mirror of the Hugging Face hub. The library's other variables, such as "
         "`HF_TOKEN` and `HF_HUB_OFFLINE`, work as well.",
     ),
+    OTLP_ENDPOINT,
 )
 #: The variables that most programs must not know.
 SECRETS = tuple(variable for variable in SETTINGS if variable.readers is not None)
@@ -203,3 +214,13 @@ SECRETS = tuple(variable for variable in SETTINGS if variable.readers is not Non
 def find_run() -> Path | None:
     """The run directory of the stack that has started this process; None without one."""
     return Path(RUN_DIR.given) if RUN_DIR.given else None
+
+
+@cache
+def find_tracer() -> Tracer | None:
+    """The one that makes this process's spans; None where no collector is named."""
+    if not OTLP_ENDPOINT.given:
+        return None
+    from contract.tracing import Tracer
+
+    return Tracer()

@@ -42,7 +42,7 @@ _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (d
 _GUNICORN = "gateway/gunicorn.conf.py"
 #: The place of a copied file in nginx's messages.
 _COPY = re.compile(r"\S+/nginx/edited/((?:nginx|tls)\.conf)")
-_PREFIXES = ("BABELGATE_", "HF_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY")
+_PREFIXES = ("BABELGATE_", "HF_", "OTEL_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY")
 #: `up` sets these itself, has an option for them, or they are the caller's own.
 _OTHERS = {
     *(variable.name for variable in variables.INTERNAL),
@@ -363,7 +363,7 @@ def apply_settings(settings: Mapping[str, str]) -> None:
 
 def is_shown(name: str) -> bool:
     """Whether a setting's value may be printed. Addresses and tokens may hold secrets."""
-    return not name.startswith("HF_") and not name.endswith("_URL")
+    return not name.startswith(("HF_", "OTEL_")) and not name.endswith("_URL")
 
 
 @contextmanager

@@ -25,11 +25,12 @@ from prometheus_client.registry import Collector
 from typing_extensions import TypedDict
 
 from catalog import Catalog
+from contract import variables
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission.control import Admission
 from gateway.backends.backend import Backend, ModelState
 from gateway.http.middleware import Middleware
-from gateway.http.request import GatewayRequest, read_request_id
+from gateway.http.request import GatewayRequest, read_request_id, read_trace
 
 #: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
 #: at most where service levels are promised, from 50 ms to 3 s.
@@ -91,6 +92,7 @@ class Telemetry:
         self, languages: Sequence[str] = (), tasks: Iterable[str] = ()
     ) -> None:
         self.registry = CollectorRegistry()
+        self.tracer = variables.find_tracer()
         #: The blueprints and paths that translate.
         self.routes: set[tuple[str | None, str]] = set()
         counter = partial(Counter, registry=self.registry)
@@ -186,8 +188,9 @@ def _find_metric(metric: Counter | Histogram, *labels: object) -> Any:
 
 
 class Arrival(Middleware):
-    """Notes a request's id, its time and the seconds that it may take, and counts its answer.
-    nginx gives every request an id; it comes back in the answer and in each problem."""
+    """Notes a request's id, trace, time and the seconds that it may take, and counts its
+    answer. nginx gives every request an id; it comes back in the answer and in each problem.
+    What is not posted, such as a probe, has a span only in a client's trace."""
 
     def __init__(self, telemetry: Telemetry, limit_s: float) -> None:
         self._telemetry, self._limit_s = telemetry, limit_s
@@ -196,6 +199,10 @@ class Arrival(Middleware):
         request.started_at = time.perf_counter()
         request.id = read_request_id(request.environ)
         request.limit_s = self._limit_s
+        request.trace = read_trace(request.environ.get("HTTP_TRACEPARENT", ""))
+        tracer = self._telemetry.tracer
+        if tracer and (request.trace or request.method == "POST"):
+            request.span, request.trace = tracer.start(request.trace)
 
     def after(self, request: GatewayRequest, response: Response) -> None:
         response.headers["X-Request-ID"] = request.id
@@ -204,12 +211,22 @@ class Arrival(Middleware):
         if request.timing:
             for name, value in request.timing.explain().items():
                 response.headers[EXPLAINED[name]] = value
-        self._telemetry.count_request(rule.rule if rule else "none", status, seconds)
-        target, route = request.target, (request.blueprint, request.path)
-        if target is None and route in self._telemetry.routes:
+        route, tracer = rule.rule if rule else "none", self._telemetry.tracer
+        self._telemetry.count_request(route, status, seconds)
+        target, place = request.target, (request.blueprint, request.path)
+        if target is None and place in self._telemetry.routes:
             target = NO_TARGET
         if target is not None:
             self._telemetry.count_translation(target, status, seconds)
+        if tracer and request.span:
+            facts = {
+                "http.request.method": request.method,
+                "http.route": route,
+                "babelgate.request_id": request.id,
+                "babelgate.target": target or NO_TARGET,
+            }
+            tracer.describe(request.span, status, facts)
+            response.call_on_close(request.span.end)  # a stream has only begun
 
 
 @dataclass(frozen=True)

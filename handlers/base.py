@@ -82,6 +82,8 @@ class Row:
     sent_at: float | None = None
     #: By this number `CancellationTable` finds whether somebody still waits for it.
     number: str | None = None
+    #: Its place in a trace; empty without one.
+    trace: str = ""
 
     def read_json(self) -> Any:
         """The body's content. Raises TaskError if it is not JSON."""
@@ -213,6 +215,7 @@ class TaskHandler(ABC, Generic[Item]):
     def start(self, config: ModelConfig) -> None:
         """Makes the handler ready for `answer`."""
         self._cancelled = CancellationTable()
+        self._tracer = variables.find_tracer()
         self._recent_s: deque[float] = deque(maxlen=_RECENT_BATCHES)
         self.load_model(config)
 
@@ -243,6 +246,10 @@ class TaskHandler(ABC, Generic[Item]):
             compute_s = time.perf_counter() - began
             self._recent_s.append(compute_s)
             counts["BabelgateComputeMs"] += round(compute_s * 1000)
+            if self._tracer:
+                began_at = time.monotonic() - compute_s
+                sent_at = min(row.sent_at or began_at for row in rows)
+                self._tracer.add_batch([rows[i].trace for i in good], sent_at, began_at)
             lost = _internal("The model failed on this row.")
             made = {"model": self.digest, "compute_ms": round(1000 * compute_s, 1)}
             for i, result in zip(good, found, strict=True):
@@ -403,6 +410,7 @@ def _read_row(row: Mapping[str, Any], context: Context, index: int) -> Row:
         math.inf if deadline is None else deadline,
         _read_ms(header(contract.rows.SENT)),
         header(contract.rows.NUMBER),
+        header(contract.rows.TRACE) or "",
     )
 
 

@@ -192,7 +192,8 @@ class Replica:
         try:
             async with asyncio.timeout(limit_s):
                 body = await _read_body(request)
-                row = Row(body, parameters, came_at + limit_s, came_at)
+                trace = request.headers.get(rows.TRACE, "")
+                row = Row(body, parameters, came_at + limit_s, came_at, trace=trace)
                 # The time limit itself acts at the next pause of this call, when a batch
                 # may have the row already.
                 if row.deadline <= time.monotonic():

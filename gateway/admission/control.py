@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog import Model
+from contract.variables import find_tracer
 from gateway.admission.dispatcher import ModelDispatcher, PendingRow, late
 from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
@@ -35,7 +36,7 @@ class Admission:
     def __init__(
         self, backend: Backend, models: Sequence[Model], folder: Path | None = None
     ) -> None:
-        self.backend = backend
+        self.backend, self.tracer = backend, find_tracer()
         self.counters = SharedCounters(folder)
         self._disconnects = DisconnectWatcher()
         self._refused_at = -math.inf
@@ -126,6 +127,8 @@ class Ticket:
             self._dispatcher.wait(pending)
         finally:
             self._waiting.discard(pending)
+            if (tracer := self._admission.tracer) and self._caller.trace:
+                tracer.add_queue(self._caller.trace, pending.joined_at)
         return self._ask_backend(row, pending)
 
     def leave(self) -> None:

@@ -124,7 +124,7 @@ class EmbeddedBackend:
     def _ask_model(self, model: str, row: RowRequest, deadline: float) -> Result:
         sent_at = time.monotonic()
         future = self._served[model].batcher.submit(
-            base.Row(row.body, row.parameters, deadline, sent_at)
+            base.Row(row.body, row.parameters, deadline, sent_at, trace=row.trace)
         )
         try:
             if _wait(future, max(0.0, deadline - sent_at)):

@@ -151,7 +151,7 @@ class Call:
     is_bulk: bool = False
     #: The owner of the kept sentences that the request sees, and adds to.
     cache_space: str = NOBODY
-    #: The request's place in a trace of its client (W3C's Trace Context); empty without one.
+    #: The place of what is done for it in a trace (W3C's Trace Context); empty without one.
     trace: str = ""
     timing: Timing = field(default_factory=Timing, compare=False)
 
@@ -174,6 +174,7 @@ def read_call(
     charge: Charge = charge_nobody,
     *,
     cache_space: str = NOBODY,
+    trace: str = "",
     timing: Timing | None = None,
 ) -> Call:
     """The call of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`. The
@@ -190,7 +191,7 @@ def read_call(
         charge,
         _WORKER in environ,
         cache_space,
-        _read_trace(environ.get("HTTP_TRACEPARENT", "")),
+        trace,
         timing or Timing(),
     )
 
@@ -201,7 +202,8 @@ def read_request_id(environ: Mapping[str, Any]) -> str:
     return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
 
 
-def _read_trace(header: str) -> str:
+def read_trace(header: str) -> str:
+    """The place in a client's trace that a request names; empty without one."""
     return header if _TRACE.fullmatch(header) else ""
 
 
@@ -226,6 +228,9 @@ class GatewayRequest(Request):
     #: The id of its key, NOBODY where there are no keys: whose glossaries and documents it
     #: sees. And those whose kept sentences it shares.
     owner = cache_space = NOBODY
+    #: The place of what is done for it in a trace, and its own span there, if it has one.
+    trace = ""
+    span: Any = None
     #: The making of its answer, once somebody works at it.
     timing: Timing | None = None
     #: Counts the key's characters.
@@ -252,6 +257,7 @@ class GatewayRequest(Request):
             limit_s or self.limit_s,
             self.owner,
             self.charge or charge_nobody,
+            trace=self.trace,
             timing=self.timing,
             cache_space=self.cache_space,
         )

@@ -219,7 +219,8 @@ class _Job:
 
     def _send(self, row: Cut) -> FrameAnswer | None:
         try:
-            sent = RowRequest(row.body, row.content_type, self.parameters)
+            made = row.body, row.content_type, self.parameters
+            sent = RowRequest(*made, trace=self.upload.call.trace)
             return FrameAnswer(row.frames, self.ticket.predict(sent, row.frames))
         except Exception as error:  # a greenlet's edge: `run` raises it
             if isinstance(error, Problem) and row.place:

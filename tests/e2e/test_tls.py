@@ -1,21 +1,29 @@
-"""TLS on the real nginx, as `make up TLS=…` has it written."""
+"""TLS on the real nginx, as `make up TLS=…` has it written; and the traces of the stack that is
+started for it.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.client import HTTPConnection
 
 import pytest
+import requests
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from benchmarks.instruments.running import claim_port_offset
+from contract import variables
 from deploy import programs, tls
 from deploy.stack import DOOR, GATEWAY, Stack, is_taken
 from tests.certificates import make_certificate
+from tests.collector import Collector
 from tests.e2e.real_stack import operate, start_stack, wait_until
 from tests.e2e.test_reverse_proxy import serve_echo
 from tests.scripted_server import LIMIT_S
@@ -114,19 +122,65 @@ def test_plain_http_is_told_that_it_is_plain(stack):
     client.close()
 
 
-def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(tmp_path, cache):
-    options = ("--tls", make_certificate(tmp_path / "pair"))
-    small = {"cuda_id": {"fr": "cpu"}}
-    with start_stack(tmp_path / "run", cache, *options, content=small) as stack:
-        assert stack.url.startswith("https:")
-        up = (stack.run, cache, "up", "--map", str(stack.map))
-        said = operate(*up)
-        assert "running already" in said
-        shown, answer = said.partition("curl --cacert")[1:][1].splitlines()[:2]
-        done = subprocess.run(
-            f"curl -s --cacert{shown}", shell=True, capture_output=True, text=True
-        )
-        assert json.loads(done.stdout) == json.loads(answer), done.stderr
-        operate(stack.run, cache, "reload")
-        assert "cannot be read" in operate(*up, "--tls", "no,no", expect=1)
-        assert tls.post(stack, b"{}").status == 422
+@pytest.fixture(scope="module")
+def small(tmp_path_factory, cache) -> Iterator[tuple[Stack, Collector]]:
+    """A stack of one language, and the collector that gets its spans."""
+    folder = tmp_path_factory.mktemp("small")
+    options = ("--tls", make_certificate(folder / "pair"))
+    content = {"cuda_id": {"fr": "cpu"}}
+    with Collector() as collector, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(variables.OTLP_ENDPOINT.name, collector.url)
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        with start_stack(folder / "run", cache, *options, content=content) as stack:
+            yield stack, collector
+
+
+def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(small, cache):
+    stack, _ = small
+    assert stack.url.startswith("https:")
+    up = (stack.run, cache, "up", "--map", str(stack.map))
+    said = operate(*up)
+    assert "running already" in said
+    shown, answer = said.partition("curl --cacert")[1:][1].splitlines()[:2]
+    done = subprocess.run(
+        f"curl -s --cacert{shown}", shell=True, capture_output=True, text=True
+    )
+    assert json.loads(done.stdout) == json.loads(answer), done.stderr
+    operate(stack.run, cache, "reload")
+    assert "cannot be read" in operate(*up, "--tls", "no,no", expect=1)
+    assert tls.post(stack, b"{}").status == 422
+
+
+def test_traces_lead_from_clients_to_the_batch_that_they_share(small):
+    stack, collector = small
+    numbers, client, secret = itertools.count(1), "b" * 16, "xylophone7391"
+
+    def ask(number: int) -> None:
+        headers = {"traceparent": f"00-{number:032x}-{client}-01"}
+        body = {"src_lang": "en", "src_text": f"{secret} {number}", "tgt_lang": "fr"}
+        options = {"verify": stack.tls.partition(",")[0], "timeout": LIMIT_S}
+        assert requests.post(stack.url, json=body, headers=headers, **options).ok
+
+    def list_shared() -> list[Span]:
+        """The batches of several clients, once each client has asked again."""
+        with ThreadPoolExecutor(8) as clients:
+            list(clients.map(ask, itertools.islice(numbers, 8)))
+        return [span for span in collector.list_spans("batch") if len(span.links) > 1]
+
+    wait_until(list_shared)
+    batch = list_shared()[0]
+    linked = {link.span_id: link.trace_id for link in batch.links}
+
+    def list_asked() -> list[Span]:
+        spans = collector.list_spans("gateway")
+        return [span for span in spans if span.span_id in linked]
+
+    wait_until(lambda: len(list_asked()) == len(linked))
+    for span in list_asked():
+        assert span.trace_id == linked[span.span_id]
+        assert span.trace_id.startswith(bytes(8))  # a client's
+        assert span.parent_span_id.hex() == client
+    assert linked.keys() <= {q.parent_span_id for q in collector.list_spans("queue")}
+    computed = {each.parent_span_id for each in collector.list_spans("compute")}
+    assert batch.span_id in computed
+    assert secret.encode() not in b"".join(collector.payloads)

@@ -262,10 +262,12 @@ def test_a_replica_takes_the_rows_that_torchserve_takes():
 def test_a_row_has_its_parameters_and_its_time(serve: Serve, held: Held):
     held.open.set()
     client = serve(response_timeout=90)
-    run(client.ask(b"a", x_remaining_ms="1500", x_parameters="top_k=2&name=a%20b"))
+    query = "top_k=2&name=a%20b"
+    run(client.ask(b"a", x_remaining_ms="1500", x_parameters=query, traceparent="a"))
     run(client.ask(b"b"))
     (short,), (default,) = held.batches
     assert short.parameters == {"top_k": "2", "name": "a b"}
+    assert (short.trace, default.trace) == ("a", "")
     for row, expected_s in ((short, 1.5), (default, 90)):
         assert row.sent_at is not None
         assert row.deadline - row.sent_at == pytest.approx(expected_s)
