@@ -90,7 +90,7 @@ class Result:
     warned: tuple[Warned, ...] = ()
     #: How likely the translation is right, from 0 to 1.
     quality: float = 1.0
-    #: Those of a text's sentences.
+    #: A text's sentences.
     parts: tuple[Result, ...] = ()
 
 

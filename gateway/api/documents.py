@@ -18,7 +18,7 @@ from documents.storage import DocumentFolder, State, describe
 from gateway.api import Services
 from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
 from gateway.http.bodies import DocumentBlueprint
-from gateway.http.event_stream import EventStream, wants_events
+from gateway.http.event_stream import EventStream
 from gateway.http.request import Fields, request
 from gateway.openapi import (
     FINDING,
@@ -149,7 +149,7 @@ def _make_rest(services: Services) -> Blueprint:
     @Operation("How far a document is", TRANSLATION, refusals=FINDING, streams=True)
     def status(document_id: str) -> DocumentStatus:
         document = find(document_id)
-        if wants_events(request):
+        if request.wants_events:
             follow = partial(_follow, document, documents)
             return cast(DocumentStatus, EventStream(follow, request.id).respond())
         return _describe_status(document, documents.read_state(document))

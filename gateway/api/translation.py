@@ -17,7 +17,7 @@ from contract.dialects import LIBRETRANSLATE, OURS
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services, libretranslate
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
-from gateway.http.event_stream import EventStream, wants_events
+from gateway.http.event_stream import EventStream
 from gateway.http.request import (
     Call,
     read_fields,
@@ -124,7 +124,7 @@ def _make_translation(services: Services) -> Blueprint:
                 answer.update(cast(Translated, call.timing.explain()))
             return answer
 
-        if wants_events(request):
+        if request.wants_events:
             return cast(Translated, _stream(service, wanted, call, finish))
         return finish(service.translate(wanted, call))
 

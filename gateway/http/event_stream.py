@@ -15,7 +15,6 @@ from gevent.event import Event
 
 from contract.dialects import EVENT_STREAM
 from gateway.errors import InternalError, Problem
-from gateway.http.request import GatewayRequest
 from gateway.redaction import describe
 
 log = logging.getLogger(__name__)
@@ -111,8 +110,3 @@ class EventStream:
             content = content.to_document(self._request_id)
         data = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         return f"event: {name}\ndata: {data}\n\n".encode()
-
-
-def wants_events(request: GatewayRequest) -> bool:
-    """Whether the client asks for events."""
-    return EVENT_STREAM in request.headers.get("Accept", "")

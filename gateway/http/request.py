@@ -27,6 +27,7 @@ from werkzeug.http import parse_options_header
 
 from contract.dialects import (
     EITHER,
+    EVENT_STREAM,
     KEY_HEADERS,
     LIBRETRANSLATE,
     OURS,
@@ -261,6 +262,11 @@ class GatewayRequest(Request):
             timing=self.timing,
             cache_space=self.cache_space,
         )
+
+    @property
+    def wants_events(self) -> bool:
+        """Whether the client asks for an answer in server-sent events."""
+        return EVENT_STREAM in self.environ.get("HTTP_ACCEPT", "")
 
     def find_blueprint(self) -> object:
         """The blueprint of its route."""

@@ -67,7 +67,7 @@ def test_ctranslate2_gives_the_answers_and_scores_of_transformers(
     assert len(same) > len(sentences) / 2
     for a, b in same:
         assert a.score == pytest.approx(b.score, abs=apart)
-    # Of each library's other hypotheses, a few are none of the other's.
+    # A few of each library's other hypotheses are not among the other's.
     margins = [(a.margin or 0.0, b.margin or 0.0) for a, b in same]
     assert statistics.median(abs(a - b) for a, b in margins) <= apart
 
