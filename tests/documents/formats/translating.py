@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from documents.formats import find_format
 from documents.formats.format import DocumentContext
 
-_TAGS = re.compile(r"(<[^>]*>|&\w+;)")
+_MARKUP, _ENTITIES = re.compile(r"(<[^>]*>|&\w+;)"), re.compile(r"(&\w+;)")
 
 Translate = Callable[[str], str]
 
@@ -51,5 +51,7 @@ def keep(text: str) -> str:
 
 def shout(text: str) -> str:
     """A translation in capitals, with the elements of the text."""
-    parts = _TAGS.split(text)
+    # Behind the last ">" no element ends, so each "<" there would be looked at in vain.
+    marked, end, rest = text.rpartition(">")
+    parts = [*_MARKUP.split(marked + end), "", *_ENTITIES.split(rest)]
     return "".join(p if n % 2 else p.upper() for n, p in enumerate(parts))
