@@ -122,7 +122,10 @@ def test_every_method_on_every_route_leaves_nothing_behind(
         left_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert left == before, "files and greenlets"
+    # A greenlet of the first time may have been about to end.
+    files, greenlets = left
+    assert files == before[0]
+    assert greenlets <= before[1]
     assert left_bytes < MOST_BYTES
     assert {200, 404, 405} <= set(statuses)
     assert 500 not in statuses
