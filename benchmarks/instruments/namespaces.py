@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import psutil
 
 from benchmarks.instruments import running
-from deploy.stack import ROOT, StackError
+from deploy.stack import StackError
 
 #: `10.77.<network>.<host>`; this machine itself has the last address.
 _PREFIX, _OURS = "10.77", 254
@@ -86,25 +86,14 @@ def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
         Host(f"bg{number}-{host}", f"{_PREFIX}.{number}.{host}")
         for host in range(1, count + 1)
     )
-    guard = subprocess.Popen(
-        [sys.executable, "-m", __name__, *(host.name for host in hosts)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
+    remove = [sys.executable, "-m", __name__, *(host.name for host in hosts)]
+    with running.undo_after(remove, _LIMIT_S * (count + 1)):
         address = f"{_PREFIX}.{number}.{_OURS}"
         _run_ip("ip", "address", "add", f"{address}/24", "dev", f"bg{number}")
         _run_ip("ip", "link", "set", f"bg{number}", "up")
         for host in hosts:
             _add(host)
         yield hosts
-    finally:
-        _, complaint = guard.communicate(timeout=_LIMIT_S * (count + 1))
-        if guard.returncode != 0:
-            raise StackError(complaint)
 
 
 def _add_bridge() -> int:
@@ -145,6 +134,4 @@ def _run_ip(*command: str) -> str:
 
 
 if __name__ == "__main__":
-    # The program that made the hosts closes our input, or ends and so closes it.
-    sys.stdin.read()
     _remove([Host(name, "") for name in sys.argv[1:]])

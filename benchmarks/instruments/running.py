@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -37,6 +36,8 @@ from torchserve_backend.management import ManagementError, read_key
 START_S = 900
 _STOP_S, _KILL_S, _LOOK_S = 180, 20, 0.1
 _TAIL_LINES = 20
+#: Ends a program when the one that has started it ends, however that happens.
+_WITH_US = ("setpriv", "--pdeathsig", "TERM")
 #: The offsets of stacks' ports, below the ports that Linux gives to clients.
 _OFFSETS = range(1000, 20_000, 500)
 #: The statuses of a stack that wants TLS or a key.
@@ -72,10 +73,9 @@ def _claim(offset: int) -> None:
 def run_command(
     command: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None
 ) -> str:
-    """Return what a command writes, with `more` variables. It has a session of its own:
-    Ctrl-C must not interrupt the end of a stack. Raises StackError if it fails."""
+    """Return what a command writes, with `more` variables. Raises StackError if it fails."""
     done = subprocess.run(
-        command,
+        [*_WITH_US, *command],
         cwd=ROOT,
         env=os.environ | (more or {}),
         capture_output=True,
@@ -93,10 +93,10 @@ def run_command(
 def run_program(
     command: list[str], log: Path, *, folder: Path, environment: Mapping[str, str]
 ) -> Iterator[psutil.Popen]:
-    """A program in a session of its own, which ends with the block."""
+    """A program in a session of its own, which ends with the block, or with this program."""
     with log.open("wb") as output:
         leader = psutil.Popen(
-            command,
+            [*_WITH_US, *command],
             cwd=folder,
             env=os.environ | environment,
             stdout=output,
@@ -106,23 +106,29 @@ def run_program(
     try:
         yield leader
     finally:
-        with _uninterrupted():
-            _end(leader)
+        _end(leader)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ignore Ctrl-C and SIGTERM while the block ends programs: a second one would leave them
-    behind. Only the main thread is ever interrupted."""
-    is_main = threading.current_thread() is threading.main_thread()
-    signals = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    # Programs that are started meanwhile do not inherit it, as they would SIG_IGN.
-    handlers = {each: signal.signal(each, lambda *_: None) for each in signals}
-    try:
-        yield
-    finally:
-        for each, handler in handlers.items():
-            signal.signal(each, handler)
+def undo_after(command: Sequence[str], limit_s: float) -> Iterator[None]:
+    """Run `command` when the block ends, or this program does, even if it is killed. Raises
+    StackError if the command fails."""
+    with tempfile.TemporaryFile("w+") as output:
+        guard = subprocess.Popen(
+            ["sh", "-c", 'cat; exec "$@"', "sh", *command],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield
+        finally:
+            guard.communicate(timeout=limit_s)
+            output.seek(0)
+            if guard.returncode:
+                raise StackError(f"`{' '.join(command)}` failed:\n{output.read()}")
 
 
 def wait_until(
@@ -230,20 +236,18 @@ def start(
     options = ["--map", str(map_path), "--port-offset", str(claim_port_offset())]
     if model:
         options += ["--model", str(model)]
-    try:
-        _deploy("up", run, *options, limit_s=START_S, settings=settings)
+    with undo_after(_write_command("down", run, "--forget"), _STOP_S):
+        up = _write_command("up", run, *options)
+        run_command(up, START_S, {"COLUMNS": "160", **settings})
         stack = stacks.read(run)
         if stack is None:
             raise StackError(f"{run} has no stack.")
         yield Running(stack.url, find_leaders(stack), metrics_url=stack.metrics_url)
-    finally:
-        with _uninterrupted():
-            _deploy("down", run, "--forget", limit_s=_STOP_S)
 
 
 def reload(run: Path) -> None:
     """Runs `make reload` for the stack here. Raises StackError with its message."""
-    _deploy("reload", run, limit_s=_STOP_S)
+    run_command(_write_command("reload", run), _STOP_S)
 
 
 @contextmanager
@@ -347,12 +351,6 @@ def write_map(
     return path
 
 
-def _deploy(
-    command: str,
-    run: Path,
-    *options: str,
-    limit_s: float,
-    settings: Mapping[str, str] | None = None,
-) -> None:
+def _write_command(command: str, run: Path, *options: str) -> list[str]:
     deploy = (sys.executable, "-m", "deploy", command, "--run-dir", str(run))
-    run_command([*deploy, *options], limit_s, {"COLUMNS": "160", **(settings or {})})
+    return [*deploy, *options]

@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
-from benchmarks.instruments import running
 from benchmarks.instruments.generator import Request
 from benchmarks.instruments.running import Running
-from deploy.stack import StackError
+from deploy.stack import ROOT, StackError
 from tests.benchmarks.conftest import Server
+from tests.e2e.real_stack import wait_until
+
+#: Kills itself once it has started a program.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from benchmarks.instruments import running
+
+folder = Path(sys.argv[1])
+command = ["sleep", "600"]
+with (
+    running.undo_after(["touch", str(folder / "undone")], 60),
+    running.run_program(command, folder / "log", folder=folder, environment={}) as it,
+):
+    while it.name() != "sleep":
+        pass
+    print(it.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
-def test_a_second_interrupt_leaves_no_stack_behind(tmp_path, monkeypatch):
-    done = []
+def test_a_benchmark_that_is_killed_leaves_nothing_behind(tmp_path: Path):
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    wait_until((tmp_path / "undone").exists)
+    wait_until(lambda: has_ended(int(done.stdout)))
 
-    def deploy(command: str, *_: object, **__: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-        done.append(command)
 
-    monkeypatch.setattr(running, "_deploy", deploy)
-    before = signal.getsignal(signal.SIGTERM)
-    # In the background of a shell, a program ignores Ctrl-C.
-    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+def has_ended(pid: int) -> bool:
     try:
-        with (
-            pytest.raises(KeyboardInterrupt),
-            running.start(tmp_path, tmp_path / "map.json"),
-        ):
-            pass
-    finally:
-        signal.signal(signal.SIGINT, heeded)
-    assert done == ["down"]
-    assert signal.getsignal(signal.SIGTERM) is before
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_a_stack_that_wants_a_key_is_not_asked_again(server: Server):
