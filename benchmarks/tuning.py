@@ -1,5 +1,5 @@
 """`python -m benchmarks tune`: finds the most throughput within an SLA, confirms it, and writes
-results.csv, report.md with a picture, and the winner's map. Errors in a plan name the line.
+results.csv, report.md with a picture, and the winner's map.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import math
 import random
 import time
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pydantic
 import typer
@@ -31,18 +31,10 @@ from benchmarks.instruments.load import (
     read_counters,
 )
 from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
-from catalog.map import SECTIONS, check
+from catalog.map import SECTIONS
 from contract.tasks import TRANSLATION
 from deploy.stack import StackError
 
-#: The keys of a model's entry that are tried; each task's section of the map has some.
-KNOBS = (
-    *("engine", "compute_type", "placement", "workers"),
-    *("batch_size", "max_batch_delay", "max_batch_tokens", "max_batch_frames"),
-    "threads",
-)
-#: All keys of which several values may be tried.
-TRIED = ("device", *KNOBS)
 #: Successive halving (Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured
 #: briefly, the best third of them twice as long, and so on.
 _ETA = 3
@@ -59,9 +51,8 @@ def _make_list(value: Any) -> Any:
     return tuple(tuple(v) if isinstance(v, list) else v for v in values)
 
 
-_LISTED = pydantic.BeforeValidator(_make_list)
-Words = Annotated[tuple[str, ...], _LISTED]
-Numbers = Annotated[tuple[int, ...], _LISTED]
+Values = Annotated[tuple[Any, ...], pydantic.BeforeValidator(_make_list)]
+Levels = Annotated[tuple[driver.Positive, ...], pydantic.Field(strict=False)]
 
 
 class ModelEntry(driver.PlanEntry):
@@ -70,31 +61,17 @@ class ModelEntry(driver.PlanEntry):
     task: MeasuredTask = TRANSLATION
     #: The task's own where it is empty.
     model: str = ""
-    languages: Words = ()
-    device: Annotated[tuple[str | tuple[str, ...], ...], _LISTED] = ()
-    engine: Words = ()
-    compute_type: Words = ()
-    placement: Words = ()
-    workers: Numbers = ()
-    batch_size: Numbers = ()
-    max_batch_delay: Numbers = ()
-    max_batch_tokens: Numbers = ()
-    max_batch_frames: Numbers = ()
-    threads: Numbers = ()
-
-    @pydantic.field_validator("languages", *KNOBS)
-    @classmethod
-    def _check_values(cls, values: Sequence[Any], info: pydantic.ValidationInfo) -> Any:
-        task, key = info.data.get("task", TRANSLATION), str(info.field_name)
-        if key == "languages":
-            if values and task != TRANSLATION:
-                raise ValueError("only translation has languages")
-            return values
-        if values and key not in SECTIONS[task].model_fields:
-            raise ValueError(f"the map's {task} section has no such key")
-        for value in values:
-            check(SECTIONS[task], {key: value})
-        return values
+    languages: Values = ()
+    device: Values = ()
+    engine: Values = ()
+    compute_type: Values = ()
+    placement: Values = ()
+    workers: Values = ()
+    batch_size: Values = ()
+    max_batch_delay: Values = ()
+    max_batch_tokens: Values = ()
+    max_batch_frames: Values = ()
+    threads: Values = ()
 
     def combine(self) -> Iterator[ModelEntry]:
         """The model with one value of each key, in every combination."""
@@ -134,19 +111,16 @@ class ModelEntry(driver.PlanEntry):
 class LoadEntry(driver.PlanEntry):
     """The load for each combination: clients that wait for their answers, or arrivals."""
 
-    rates: Annotated[tuple[driver.Positive, ...], _LISTED] = ()
-    clients: Numbers = ()
+    rates: Levels = ()
+    clients: Levels = ()
     seconds: driver.Positive = 6
     warm_up_seconds: driver.Positive = 3
     tokens: Annotated[str, pydantic.Field(pattern=r"^(\d+-\d+)?$")] = ""
-    targets: Mapping[str, int] = {}
 
     @pydantic.model_validator(mode="after")
     def _check_levels(self) -> LoadEntry:
         if bool(self.rates) == bool(self.clients):
             raise ValueError("expected either rates or clients")
-        if any(number < 1 for number in (*self.clients, *self.targets.values())):
-            raise ValueError("expected whole numbers from 1")
         return self
 
     @property
@@ -169,10 +143,13 @@ class SlaEntry(driver.PlanEntry):
 
 
 class SearchEntry(driver.PlanEntry):
-    """The choice of combinations, and the time that it may take."""
+    """The time that the search may take."""
 
-    method: Literal["halving", "grid"] = "halving"
     minutes: driver.Positive = 15
+
+
+#: The keys of which several values may be tried.
+TRIED = tuple(list(ModelEntry.model_fields)[3:])
 
 
 class TuningPlan(driver.PlanEntry):
@@ -316,7 +293,7 @@ class TuningRun:
         self.default = next(iter(self.combinations))
         #: The number of combinations of each rung, without the default in all but the first.
         self.rungs = [len(self.combinations)]
-        while self.plan.search.method == "halving" and self.rungs[-1] > _ETA:
+        while self.rungs[-1] > _ETA:
             self.rungs.append(math.ceil(self.rungs[-1] / _ETA))
 
     @property
@@ -372,12 +349,10 @@ class TuningRun:
         """Add a point for each level on the way to the highest that keeps the SLA."""
         load, levels = self.plan.load, self.plan.load.levels
         combination = self.combinations[trial.name]
-        # Images, or texts into the plan's or the combination's languages.
-        targets = [target for target, n in load.targets.items() for _ in range(n)]
         requests = draw_requests(
             combination.task,
             REQUESTS,
-            targets=targets or combination.languages,
+            targets=combination.languages,
             tokens=driver.read_range(load.tokens),
         )
         aimed = stack.aim(requests)
@@ -387,37 +362,20 @@ class TuningRun:
             loop, seconds = CLOSED if load.clients else OPEN, max(seconds, least_s)
             return measure(aimed, loop, level, seconds=seconds)[0]
 
-        def passes(number: int) -> bool:
+        def fails(level: float) -> bool:
             unit = "clients" if load.clients else "requests/s"
-            driver.say(f"{trial.name}, {levels[number]:g} {unit}")
+            driver.say(f"{trial.name}, {level:g} {unit}")
             before = read_counters(stack.metrics_url)
-            found = ask(levels[number], seconds)
+            found = ask(level, seconds)
             workers = describe_workers(before, read_counters(stack.metrics_url))
             is_kept = self.plan.sla.is_kept(found)
             trial.points.append(
                 TrialPoint(trial.name, trial.rung, found, workers, is_kept)
             )
-            return is_kept
+            return not is_kept
 
         ask(levels[-1], load.warm_up_seconds)
-        # The search goes on at the best level of the rung before, or at the lowest.
-        start = None
-        for before in self.trials:
-            if before.name == trial.name:
-                start = levels.index(before.best.load.level) if before.best else 0
-        count_passing(len(levels), passes, start)
-
-
-def count_passing(
-    levels: int, passes: Callable[[int], bool], start: int | None = None
-) -> int:
-    """Return how many numbers from 0 to below `levels` pass, if none does after one that does
-    not. Searches by bisection, or step by step from `start`."""
-    if start is None:
-        return bisect(range(levels), False, key=lambda number: not passes(number))
-    if passes(start):
-        return next((n for n in range(start + 1, levels) if not passes(n)), levels)
-    return next((n + 1 for n in reversed(range(start)) if passes(n)), 0)
+        bisect(levels, False, key=fails)
 
 
 def write_results(run: TuningRun) -> None:
