@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import signal
 
 try:
-    import matplotlib  # noqa: F401
-
     from benchmarks.driver import make_app
-    from benchmarks.report import write_tables
-    from deploy.stack import ROOT
 
     app = make_app()
 except ModuleNotFoundError as error:
     raise SystemExit(f"{error}: `make .venv/ready-dev` installs it.") from error
-
-DOCS = ROOT / "docs"
 
 
 @app.callback()
@@ -24,14 +17,6 @@ def main() -> None:
     """Measure on this machine what docs/performance.md reports."""
     # SIGTERM must stop the stacks of a benchmark as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
-@app.command()
-def tables() -> None:
-    """Write the tables of docs/performance.md from docs/figures/performance.json."""
-    figures = json.loads((DOCS / "figures/performance.json").read_text("utf-8"))
-    page = (DOCS / "performance.md").read_text("utf-8")
-    (DOCS / "performance.md").write_text(write_tables(page, figures), "utf-8")
 
 
 if __name__ == "__main__":

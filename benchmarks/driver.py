@@ -1,6 +1,4 @@
-"""The driver of all benchmarks. `questions.yaml` has the options of each command. Errors in a
-plan in YAML name the line and what was expected.
-"""
+"""The driver of all benchmarks. `questions.yaml` has the options of each command."""
 
 from __future__ import annotations
 
@@ -18,7 +16,6 @@ import typer
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import report
 from benchmarks.report import Findings
@@ -27,8 +24,6 @@ from deploy.stack import ROOT, StackError
 
 QUESTIONS = Path(__file__).with_name("questions.yaml")
 console = Console(highlight=False)
-#: A table is shown whole: a terminal that is too narrow breaks its lines.
-_WIDEST = 400
 
 Turn = TypeVar("Turn")
 #: Measures something. Its parameters are the command's options, but for `--out` and `--plot`.
@@ -45,60 +40,26 @@ class PlanEntry(BaseModel):
 
 
 class PlanError(ValueError):
-    """A plan that cannot be followed; the message names the line and what was expected."""
+    """A plan that cannot be followed; the message names the key and what was expected."""
 
 
 def load_plan(path: Path, kind: type[Plan]) -> Plan:
     """A plan of this kind from a file. Raises PlanError."""
     try:
-        text = path.read_text("utf-8")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
+        content = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise PlanError(f"{path}: {error}") from error
-    if not isinstance(root, yaml.MappingNode):
-        needed = [key for key, f in kind.model_fields.items() if f.is_required()]
-        raise PlanError(f"{path}: expected a mapping with {', '.join(needed)}")
-    lines: dict[tuple[str, ...], int] = {}
-    for place, line in _list_lines(root):
-        if place in lines:
-            raise PlanError(f"{path}:{line}: {place[-1]}: is there twice")
-        lines[place] = line
+    return check_plan(content, kind, path)
+
+
+def check_plan(content: Any, kind: type[Plan], name: object) -> Plan:
+    """A plan of this kind from decoded YAML. Raises PlanError."""
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        faults = (_describe_fault(path, lines, fault) for fault in error.errors())
-        raise PlanError("\n".join(faults)) from error
-
-
-def _list_lines(
-    node: yaml.Node, place: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The place and the line of each value, of the whole first. YAML's own reader keeps the
-    last one of a key that is there twice."""
-    yield place, node.start_mark.line + 1
-    pairs: Iterable[tuple[Any, yaml.Node, yaml.Node]] = ()
-    if isinstance(node, yaml.MappingNode):
-        pairs = ((key.value, key, value) for key, value in node.value)
-    elif isinstance(node, yaml.SequenceNode):
-        pairs = ((n, value, value) for n, value in enumerate(node.value))
-    for name, key, value in pairs:
-        (inner, _), *others = _list_lines(value, (*place, str(name)))
-        yield inner, key.start_mark.line + 1
-        yield from others
-
-
-def _describe_fault(
-    path: Path, lines: Mapping[tuple[str, ...], int], fault: Any
-) -> str:
-    """The fault with the line of its value, or of its nearest existing parent."""
-    place = tuple(map(str, fault["loc"]))
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    if not place:
-        return f"{path}: {message}"
-    message = message.removeprefix(f"{place[-1]}: ")
-    known = next(n for n in range(len(place), -1, -1) if place[:n] in lines)
-    return f"{path}:{lines[place[:known]]}: {'.'.join(place)}: {message}"
+        faults = ((*map(str, one["loc"]), one["msg"]) for one in error.errors())
+        lines = (f"{name}: {'.'.join(place)}: {said}" for *place, said in faults)
+        raise PlanError("\n".join(lines)) from error
 
 
 def make_app() -> typer.Typer:
@@ -178,18 +139,11 @@ def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:
 def _publish(name: str, out: Path, options: dict[str, Any], found: Findings) -> None:
     """Show the table and write it as Markdown next to the figures."""
     out = out.with_stem(f"{out.stem}-{found.part}") if found.part else out
-    for remark in found.remarks:
-        console.print(remark, markup=False, soft_wrap=True)
-    shown = Table()
-    for number, header in enumerate(found.table.headers):
-        shown.add_column(header, justify="right" if number else "left")
-    for row in found.table.rows:
-        shown.add_row(*row)
-    wide = Console(width=max(console.width, _WIDEST))
-    wide.width = max(console.width, wide.measure(shown).maximum)
-    wide.print(shown, soft_wrap=True)
+    table = report.to_markdown(found.table)
+    for text in (*found.remarks, table):
+        console.print(text, markup=False, soft_wrap=True)
     report.save(out, name, options, found.results)
-    out.with_suffix(".md").write_text(report.to_markdown(found.table), "utf-8")
+    out.with_suffix(".md").write_text(table, "utf-8")
     say(f"written: {out}")
 
 
@@ -218,11 +172,10 @@ def compare(
     figures: Sequence[str] = (),
     *,
     is_added: bool = False,
-    goal: report.FigureGoal | None = None,
 ) -> Findings:
     """Let the ways take turns, and compare the first one with the others."""
     turns = {"": take_turns(ways, rounds)}
-    return report.compare_turns(turns, figures, is_added=is_added, goal=goal)
+    return report.compare_turns(turns, figures, is_added=is_added)
 
 
 def read_numbers(text: str) -> list[int]:

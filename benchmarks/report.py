@@ -41,7 +41,6 @@ class Latencies:
     p50_ms: float | None
     p95_ms: float | None
     p99_ms: float | None
-    p90_ms: float | None = None
     mean_ms: float | None = None
 
 
@@ -51,10 +50,10 @@ def summarize_latencies(
     """Percentiles in milliseconds of times in seconds, each of which counts with its weight."""
     if not len(seconds):
         return Latencies(None, None, None)
-    ms, shares = np.array(seconds) * 1000, (0.5, 0.95, 0.99, 0.9)
+    ms, shares = np.array(seconds) * 1000, (0.5, 0.95, 0.99)
     found = np.quantile(ms, shares, weights=weights, method="inverted_cdf")
-    p50, p95, p99, p90 = map(float, found)
-    return Latencies(p50, p95, p99, p90, float(np.average(ms, weights=weights)))
+    p50, p95, p99 = map(float, found)
+    return Latencies(p50, p95, p99, float(np.average(ms, weights=weights)))
 
 
 def spread(values: Iterable[float]) -> Spread:
@@ -73,17 +72,6 @@ def find_ratio(
     pairs = zip(ours, theirs, strict=True)
     ratios = [relate(our, their) for our, their in pairs if our is not None and their]
     return spread(ratios) if ratios else None
-
-
-def judge(
-    name: str, value: float | Spread, limit: float, *, is_least: bool = False
-) -> str:
-    """Say whether a promise is kept: `p95 ms: 2.90: within 3`."""
-    found = value.median if isinstance(value, Spread) else value
-    is_kept = found >= limit if is_least else found <= limit
-    verdict = "within" if is_kept else "below" if is_least else "over"
-    shown = value if isinstance(value, Spread) else show(value)
-    return f"{name}: {shown}: {verdict} {limit:g}"
 
 
 def group(
@@ -151,15 +139,6 @@ class Findings:
     has_failed: bool = False
 
 
-@dataclass(frozen=True)
-class FigureGoal:
-    """The limit of a relation between two ways."""
-
-    figure: str
-    limit: float
-    is_least: bool = False
-
-
 def flatten(item: Any) -> dict[str, Any]:
     """The fields of a dataclass by their headers, with those of dataclasses and mappings in
     it: `load.requests_per_s` is `requests/s`, and `cpu_ms["nginx"]` is `nginx cpu ms`. A
@@ -213,7 +192,6 @@ def compare_turns(
     *,
     case: str = "",
     is_added: bool = False,
-    goal: FigureGoal | None = None,
 ) -> Findings:
     """Compare the first way of each case with the others, round by round: by their ratio, or
     by what the other one adds. `figures` are headers that `flatten` gives; all if empty.
@@ -221,7 +199,7 @@ def compare_turns(
     Each way has a row: counts are sums, figures are medians, the first one with its
     extremes. The first column is the case, if `case` names it.
     """
-    rows, relations, remarks = [], [], []
+    rows, relations = [], []
     every = (turn for ways in cases.values() for some in ways.values() for turn in some)
     figures = figures or list(
         dict.fromkeys(name for one in every for name in flatten(one))
@@ -246,13 +224,9 @@ def compare_turns(
             }
             rows.append((*label, title, *(str(one or "–") for one in related.values())))
             relations.append({"case": name, "title": title, "figures": related})
-            if goal and (found := related[goal.figure]):
-                promise = f"{title}, {goal.figure}"
-                held = judge(promise, found, goal.limit, is_least=goal.is_least)
-                remarks.append(held)
     headers = (*((case,) if case else ()), "", *figures)
-    results = {"turns": cases, "relations": relations, "goal": goal}
-    return Findings(FigureTable(headers, tuple(rows)), results, remarks)
+    results = {"turns": cases, "relations": relations}
+    return Findings(FigureTable(headers, tuple(rows)), results)
 
 
 def _summarize(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
@@ -267,27 +241,13 @@ def _summarize(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 
 def to_markdown(table: FigureTable) -> str:
-    """Return the table for a page in Markdown."""
+    """Return the table for a terminal, or for a page in Markdown."""
+    lines = (table.headers, *table.rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     header, *rows = (
-        f"|{''.join(f' {cell} |' if cell else ' |' for cell in line)}\n"
-        for line in (table.headers, *table.rows)
+        f"| {' | '.join(map(str.ljust, line, widths))} |\n" for line in lines
     )
-    return "".join((header, f"|{'---|' * len(table.headers)}\n", *rows))
-
-
-def write_tables(page: str, tables: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    """Return a page in Markdown with these tables, by section; the first row of a table has
-    its headers. Raises ValueError for a section without a table."""
-    for section, (headers, *rows) in tables.items():
-        table = to_markdown(FigureTable(tuple(headers), tuple(map(tuple, rows))))
-        place = re.compile(
-            rf"(?ms)(^## {re.escape(section)}$(?:(?!^## ).)*?)(?:^\|.*?\n)+"
-        )
-        escaped = table.replace("\\", r"\\")
-        page, count = place.subn(rf"\g<1>{escaped}", page)
-        if not count:
-            raise ValueError(f"expected a table in the section {section!r}")
-    return page
+    return "".join((header, f"|{'---|' * len(widths)}\n", *rows))
 
 
 def save(out: Path, benchmark: str, options: Mapping[str, Any], results: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from typing import Any
 
 import yaml
 
-import catalog
 from benchmarks import driver, report
 from benchmarks.compare.baseline import launch
 from benchmarks.compare.peers.launch import PEERS
@@ -23,7 +21,6 @@ from benchmarks.instruments.generator import ask_once
 from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
 from catalog import checkpoint
-from contract.tasks import TRANSLATION
 from deploy.stack import ROOT, StackError
 from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import Sentence
@@ -125,13 +122,6 @@ def _run_engine(
     return [replace(figures, level=clients) for clients in workload.clients]
 
 
-def _read_differences(name: str) -> dict[str, Any]:
-    """The translation settings in which a map differs from the one that `make up` takes."""
-    paths = catalog.MAP, catalog.MAP.with_name(name)
-    usual, other = (json.loads(path.read_text("utf-8"))[TRANSLATION] for path in paths)
-    return {key: value for key, value in other.items() if usual.get(key) != value}
-
-
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
     """A contender's own settings win over those of all."""
     return running.write_map(
@@ -144,10 +134,12 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
 OURS = "babelgate"
 #: The ways in which ours runs.
 OWN = (OURS, "interactive", "embedded")
+#: What torchserve_backend/interactive.json says otherwise than the map that ships.
+INTERACTIVE = {"max_batch_delay": 2, "placement": "device"}
 #: The contenders that ours is compared with, by their names for `--against`.
 OTHERS: Mapping[str, TakeTurn] = {
     "baseline": _start_with(launch.start),
-    "interactive": _start_with(running.start, **_read_differences("interactive.json")),
+    "interactive": _start_with(running.start, **INTERACTIVE),
     "embedded": _start_with(running.start_embedded),
     **{name: _start_with(peer.start) for name, peer in PEERS.items()},
     "engine": _run_engine,

@@ -90,8 +90,6 @@ class Manner:
     addresses: int = 1
     #: The time that a client waits for an answer.
     patience_s: float = 600.0
-    #: The most requests under way; further ones wait.
-    connections: float = math.inf
 
 
 def ask_within(limit_ms: int, *, addresses: int = 1) -> Manner:
@@ -231,7 +229,8 @@ class Generator:
         looked_s = 0.0
         while self._due or self._waiting:
             self._send_due()
-            pause_s = max(0.0, min(_LOOK_S, self._find_due() - self._now()))
+            due_s = self._due[0] if self._due else math.inf
+            pause_s = max(0.0, min(_LOOK_S, due_s - self._now()))
             for fd, events in self._epoll.poll(pause_s):
                 if events & select.EPOLLOUT:
                     self._write_request(self._open[fd])
@@ -246,14 +245,9 @@ class Generator:
     def _now(self) -> float:
         return time.monotonic() - self._began
 
-    def _find_due(self) -> float:
-        """Find the time at which the next request may be sent."""
-        is_full = len(self._waiting) >= self._manner.connections
-        return math.inf if is_full or not self._due else self._due[0]
-
     def _send_due(self) -> None:
         for _ in range(_BURST):
-            if self._find_due() > self._now():
+            if not self._due or self._due[0] > self._now():
                 return
             self._ask_planned(heapq.heappop(self._due))
 

@@ -5,10 +5,9 @@ metrics page of TorchServe or Ray. Model workers are not counted with Java.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -24,8 +23,6 @@ from benchmarks.report import Latencies, summarize_latencies
 from deploy.stack import ROOT, Stack
 
 OPEN, CLOSED = "open", "closed"
-#: The most requests of an open loop that are under way.
-_CONNECTIONS = 512
 
 
 @dataclass(frozen=True)
@@ -85,12 +82,12 @@ def measure(
     from the planned arrival: otherwise the wait for a free connection would be hidden. In a
     closed loop, a client pauses after a refusal.
     """
+    manner = manner or Manner()
     if loop == OPEN:
         arrivals = generator.draw_arrivals(level, seconds, 0)
-        manner = manner or Manner(connections=_CONNECTIONS)
         ask = partial(generator.ask_at, target, arrivals, manner)
     else:
-        ask = partial(generator.ask_again, target, manner or Manner(), pause_s=pause_s)
+        ask = partial(generator.ask_again, target, manner, pause_s=pause_s)
         ask = partial(ask, clients=int(level), seconds=seconds)
     replies, spent = measure_cpu(target.leaders, ask)
     lasted_s = max((reply.ended_s for reply in replies), default=0.0)
@@ -173,29 +170,6 @@ def measure_cpu(
     }
 
 
-@contextmanager
-def deal_cores(leaders: Leaders) -> Iterator[None]:
-    """Gives the programs half of the cores, this process the other. Raises ValueError."""
-    cores = sorted(os.sched_getaffinity(0))
-    half = len(cores) // 2
-    if not half:
-        raise ValueError("one core cannot be dealt out")
-    family = [process for part in _find_families(leaders).values() for process in part]
-    try:
-        _bind({psutil.Process(): cores[:half], **dict.fromkeys(family, cores[half:])})
-        yield
-    finally:
-        _bind(dict.fromkeys([psutil.Process(), *family], cores))
-
-
-def _bind(places: Mapping[psutil.Process, list[int]]) -> None:
-    """Binds all threads: existing ones keep their cores unless each is told."""
-    for process, cores in places.items():
-        with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            for thread in process.threads():
-                os.sched_setaffinity(thread.id, cores)
-
-
 def measure_memory(leaders: Leaders) -> dict[str, float]:
     """Megabytes of each program; memory shared by several processes counts once."""
     return {
@@ -274,15 +248,12 @@ _NAMES = {
 class WorkerFigures:
     """Figures of all workers together; None if no batch came."""
 
-    batches: int = 0
     #: Rows of a batch.
     batch_fill: float | None = None
     #: From the gateway's sending of a row to its batch's start.
     queue_ms: float | None = None
     #: The duration of a batch in the handler.
     handler_ms: float | None = None
-    padding_share: float | None = None
-    tokens: int = 0
 
 
 def read_counters(url: str) -> Counter[str]:
@@ -304,16 +275,12 @@ def describe_workers(
     """Describe the counts between two readings."""
     counted = Counter(after)
     counted.subtract(before)
-    counted["Read"] = counted["Tokens"] + counted["PaddingTokens"]
 
     def divide(dividend: str, divisor: str) -> float | None:
         return counted[dividend] / counted[divisor] if counted[divisor] else None
 
     return WorkerFigures(
-        batches=counted["Batches"],
         batch_fill=divide("Rows", "Batches"),
         queue_ms=divide("QueueMs", "Rows"),
         handler_ms=divide("ComputeMs", "Batches"),
-        padding_share=divide("PaddingTokens", "Read"),
-        tokens=counted["Tokens"],
     )

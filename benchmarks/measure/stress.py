@@ -13,7 +13,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,11 +40,6 @@ from handlers.engine.translation.m2m100 import Sentence
 OURS, TARGET = "babelgate", "fr"
 ANSWERED, REFUSED = "200", "429"
 _FOLDER = stacks.ROOT / "run/overload"
-#: The targets for refusals and for rows computed for nobody.
-REFUSAL_MS, LATE_ROWS = 100.0, 0.05
-#: The promised share of the peak, by the highest multiple of the capacity: where a refusal
-#: costs nothing beside an answer, and with the phrasebook, where it does.
-LARGE, SMALL = {10.0: 0.9}, {2.0: 0.9, 4.0: 0.75}
 #: A sentence's end in a text that goes on.
 _INNER_END = re.compile(r"[.!?。！？।؟…:;]\s*\S")
 #: The clients' addresses: a server may bound what it does for one.
@@ -80,12 +75,6 @@ class LoadStep:
     late_rows_share: float | None = None
     #: Share of the peak within the same limit, or of the offer where that is less.
     share: float | None = None
-
-    @property
-    def others(self) -> Mapping[str, int]:
-        """All ends of a request but 200 and 429, by status or the generator's words."""
-        known, statuses = (ANSWERED, REFUSED), self.figures.statuses
-        return {name: statuses[name] for name in statuses if name not in known}
 
 
 def overload(
@@ -125,7 +114,7 @@ def overload(
                 )
                 capacity = steps[0].good_per_s if steps else None
                 steps += [replace(step, server=name) for step in bench.press(capacity)]
-    return describe(steps, LARGE if model == passes.RANDOM else SMALL)
+    return describe(steps)
 
 
 def choose(names: Sequence[str]) -> dict[str, running.Start]:
@@ -242,40 +231,14 @@ def summarize(
     )
 
 
-def find_misses(step: LoadStep, goals: Mapping[float, float]) -> Iterator[str]:
-    """Name the promises that were not kept; `goals` are shares of the peak, by the highest
-    load."""
-    goal = next((goals[most] for most in sorted(goals) if step.times <= most), 0.0)
-    late_rows, refusal_ms = step.late_rows_share or 0.0, step.refusal_p99_ms or 0.0
-    if step.share is not None and step.share < goal:
-        yield f"{step.share:.0%} of the peak, not {goal:.0%}"
-    if step.late:
-        yield f"{step.late} answers after their limit"
-    if refusal_ms > REFUSAL_MS:
-        yield f"429 after {report.show(refusal_ms)} ms, not {REFUSAL_MS:g}"
-    if step.others:
-        yield f"neither 200 nor 429: {report.list_counts(step.others)}"
-    if late_rows > LATE_ROWS:
-        yield f"{late_rows:.0%} of the rows for nobody, not {LATE_ROWS:.0%}"
-
-
-def describe(
-    steps: Sequence[LoadStep], goals: Mapping[float, float]
-) -> report.Findings:
-    """A row per server, limit and load, goodput over offered load, and which promises ours
-    has not kept."""
+def describe(steps: Sequence[LoadStep]) -> report.Findings:
+    """A row per server, limit and load, and goodput over offered load."""
     own = [step for step in steps if step.server == OURS]
     costs = find_refusal_cost([step.figures for step in own])
     remarks = [
         f"CPU ms per refusal: {name} {report.show(costs[name])}" for name in costs
     ]
     pressed = [step for step in steps if step.times]
-    misses = [
-        f"{step.limit_ms} ms, {step.times:g} times: {miss}"
-        for step in pressed
-        if step.server == OURS
-        for miss in find_misses(step, goals)
-    ]
     charts = [
         replace(
             report.plot(some, "offered/s", "good/s", line="server"),
@@ -286,7 +249,7 @@ def describe(
     return report.Findings(
         report.tabulate(steps),
         {"steps": steps, "refusal_cpu_ms": costs},
-        remarks=[*remarks, *(misses or ["All promises are held."])],
+        remarks=remarks,
         charts=charts,
     )
 

@@ -41,13 +41,6 @@ def test_an_open_loop_does_not_wait_for_answers(listening: socket.socket):
     assert spread_s < 1, "each waited for the one before it"
 
 
-def test_a_bound_on_connections_makes_requests_wait(listening: socket.socket):
-    manner = generator.Manner(patience_s=0.1, connections=1)
-    replies = generator.ask_at(aim(listening), [0.0, 0.0], manner)
-    assert [reply.status for reply in replies] == ["timeout"] * 2
-    assert replies[1].lag_s >= 0.1
-
-
 def test_a_closed_loop_asks_again_after_each_answer(server: Server):
     server.statuses = [429]
     target, manner = generator.Target(server.url, REQUESTS), generator.ask_within(5000)

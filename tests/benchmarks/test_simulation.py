@@ -1,5 +1,6 @@
 """The simulation agrees with what queueing theory knows, and loses nothing; a day is made of
 moments, each with a part of the replicas. The command compares it with what was measured.
+Scenarios are checked.
 """
 
 from __future__ import annotations
@@ -11,28 +12,25 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from benchmarks import simulation
 from benchmarks.__main__ import app
-from benchmarks.simulate import cluster
-from benchmarks.simulate.scenario import HOUR_S, DayEntry, Scenario
+from benchmarks.driver import PlanError, load_plan
+from benchmarks.simulation import HOUR_S, Scenario, TrafficEntry, change
+from deploy.stack import ROOT
 
 LONG = {"seconds": 200, "settle_s": 20}
 #: A batch takes 10 ms, and 1 ms for each row.
-BATCHES = {"service": {"fixed_ms": 10, "row_ms": 1}, "batch_size": 32}
+BATCHES = {"ms": {1: 11, 2: 12}, "batch_size": 32}
 #: For a day: a batch takes 100 ms, and 10 ms for each row.
-REPLICA = {
-    "service": {"fixed_ms": 100, "row_ms": 10},
-    "batch_size": 16,
-    "max_batch_delay": 50,
-}
-DAY = {"moments": 4, "seconds": 10, "settle_s": 2}
-PRICE = {"gpu_hour": 3, "replica_hour": 1, "gateway_hour": 2}
+REPLICA = {"ms": {1: 110, 2: 120}, "batch_size": 16, "max_batch_delay": 50}
+DAY = {"moments": 4, "seconds": 10, "settle_s": 2, "target_ongoing_requests": 15}
 
 
 def make(**parts: Any) -> Scenario:
     """A scenario of one replica that takes 10 ms for each row, row by row, and whose parts
     are replaced by what is given."""
     replica = {
-        "service": {"fixed_ms": 10, "row_ms": 0},
+        "ms": {1: 10},
         "batch_size": 1,
         "max_batch_delay": 0,
         "queue_size": 100_000,
@@ -42,11 +40,11 @@ def make(**parts: Any) -> Scenario:
     return Scenario.model_validate({"replica": replica, "stretch": stretch, **parts})
 
 
-def simulate(scenario: Scenario) -> cluster.LanguageOutcome:
-    return cluster.run(scenario, 1)[0]
+def simulate(scenario: Scenario) -> simulation.LanguageOutcome:
+    return simulation.run(scenario, 1)[0]
 
 
-def wait_ms(outcome: cluster.LanguageOutcome, service_ms: float) -> float:
+def wait_ms(outcome: simulation.LanguageOutcome, service_ms: float) -> float:
     assert outcome.latencies.mean_ms
     return outcome.latencies.mean_ms - service_ms
 
@@ -63,9 +61,9 @@ def wait_ms(outcome: cluster.LanguageOutcome, service_ms: float) -> float:
             {
                 "traffic": {"requests_per_s": 400},
                 "gateways": {"request_ms": 2},
-                "replica": {"workers": 1000},
+                "replica": {"ms": {1: 0.001}},
             },
-            *(12, 2 * 0.8 / 0.4),
+            *(2, 2 * 0.8 / 0.4),
         ),
     ],
     ids=["a row at a time", "lengths that differ", "a gateway's process"],
@@ -85,11 +83,7 @@ def test_a_lone_client_waits_for_the_window_and_its_row():
 
 def test_a_batch_has_what_comes_in_its_window():
     # One row opens the window, and further ones come at random.
-    replica = {
-        "service": {"ms": {1: 0.001}},
-        "batch_size": 100_000,
-        "max_batch_delay": 100,
-    }
+    replica = {"ms": {1: 0.001}, "batch_size": 100_000, "max_batch_delay": 100}
     outcome = simulate(
         make(traffic={"requests_per_s": 50}, replica=replica, stretch=LONG)
     )
@@ -136,43 +130,37 @@ def test_rows_that_come_too_late_are_counted():
 def test_the_seed_decides_alone():
     scenario = make(traffic={"requests_per_s": 80, "tokens_spread": 0.5})
     assert (
-        cluster.run(scenario, 1) == cluster.run(scenario, 1) != cluster.run(scenario, 2)
+        simulation.run(scenario, 1)
+        == simulation.run(scenario, 1)
+        != simulation.run(scenario, 2)
     )
 
 
 def test_alike_traffic_needs_the_same_replicas_all_day():
     scenario = make(
         traffic={"requests_per_s": 400},
-        replica={**REPLICA, "gpus": 0.5},
-        replicas=[1, 100],
-        autoscaling={"target_ongoing_requests": 15},
-        gateways={"processes": 3},
-        day=DAY,
-        price=PRICE,
+        replica=REPLICA,
+        day={**DAY, "replicas": [1, 100]},
     )
-    (outcome,) = cluster.run(scenario, 1)
+    (outcome,) = simulation.run(scenario, 1)
     assert outcome.replicas == pytest.approx(outcome.most_replicas)
-    assert outcome.gpu_hours == pytest.approx(outcome.most_replicas * 24 * 0.5)
     assert outcome.requests_per_s == pytest.approx(400, rel=0.03)
-    hours = outcome.most_replicas * (0.5 * 3 + 1) + 3 * 2
-    expected = hours / (outcome.requests_per_s * HOUR_S) * 1e6
-    assert outcome.cost_per_million == pytest.approx(expected)
 
 
 def test_replicas_follow_the_wave_with_serves_delays():
     scenario = make(
         traffic={"requests_per_s": 2000, "wave": 0.8, "peak_hour": 12.5},
         replica={**REPLICA, "start_s": HOUR_S},
-        replicas=[1, 1000],
-        autoscaling={
-            "target_ongoing_requests": 15,
+        day={
+            **DAY,
+            "moments": 24,
+            "replicas": [1, 1000],
             "upscale_delay_s": HOUR_S,
             "downscale_delay_s": 6 * HOUR_S,
         },
-        day={**DAY, "moments": 24},
     )
     assert scenario.day
-    planner = cluster.Planner(scenario, scenario.day)
+    planner = simulation.Planner(scenario, scenario.day)
     parts = [part for hour in range(24) for part in planner.plan(hour)[1]]
     ready = [part.factor * part.replicas for part in parts]
     held = [part.held for part in parts]
@@ -184,18 +172,15 @@ def test_replicas_follow_the_wave_with_serves_delays():
     assert all(paid >= some for paid, some in zip(held, ready, strict=True))
 
 
-def make_tally(language: str, times: list[float], factor: float) -> cluster.Tally:
-    tally = cluster.Tally(
-        cluster.LanguagePart(language, 1, 1, 1, 1, factor), seconds=10
-    )
-    tally.latencies_s.extend(times)
-    return tally
+def make_part(language: str, times: list[float], factor: float):
+    part = simulation.LanguagePart(language, 1, 1, 1, 1, factor)
+    part.latencies_s.extend(times)
+    return part
 
 
 def test_a_requests_weight_is_what_it_stands_for():
-    scenario = make(traffic={"requests_per_s": 1}, day=DayEntry(moments=1))
-    tallies = [make_tally("fr", [1, 1], 1), make_tally("ja", [3], 8)]
-    whole, french, _ = cluster.summarize(scenario, tallies)
+    parts = [make_part("fr", [1, 1], 1), make_part("ja", [3], 8)]
+    whole, french, _ = simulation.summarize(parts, 10)
     assert whole.requests_per_s == pytest.approx(1)
     assert whole.latencies.mean_ms == pytest.approx(2600)
     assert whole.latencies.p50_ms == 3000
@@ -205,13 +190,13 @@ def test_a_requests_weight_is_what_it_stands_for():
 SCENARIO = """\
 traffic: {requests_per_s: 50}
 replica:
-  service: {fixed_ms: 10, row_ms: 0}
+  ms: {1: 10}
   batch_size: 4
   max_batch_delay: 1000
-stretch: {seconds: 2, settle_s: 0.5}
+stretch: {seconds: 40, settle_s: 0.5}
 """
 #: Four clients fill a batch as soon as it is answered.
-FULL = {"loop": "closed", "level": 4, "requests_per_s": 400.0, "mean_batch": 4.0} | {
+FULL = {"loop": "closed", "level": 4, "requests_per_s": 400.0} | {
     "latencies": {"p50_ms": 1.0, "p95_ms": 1.0, "p99_ms": 2.0}
 }
 
@@ -225,30 +210,77 @@ def invoke(folder: Path, *options: str) -> tuple[Result, Any]:
     return result, json.loads(out.read_text("utf-8")) if out.exists() else None
 
 
-def test_loads_replace_the_traffic(tmp_path: Path):
-    result, content = invoke(tmp_path, "--clients", "1,8", "--rates", "0.5")
-    assert result.exit_code == 0, result.output
-    levels = [one["load"].split()[0] for one in content["results"]]
-    assert levels == ["1", "8", "0.5"]
+@pytest.mark.parametrize(
+    ("rate", "batch", "exit_code"),
+    [(400.0, 4.0, 0), (300.0, 4.0, 1), (400.0, 3.0, 1)],
+    ids=["agrees", "rate", "batch"],
+)
+def test_figures_are_compared_with_measured_ones(tmp_path, rate, batch, exit_code):
+    # As `stack` writes them, and as `ingress` does.
+    one = FULL | {"requests_per_s": rate}
+    two = {"load": FULL | {"requests_per_s": 800.0, "level": 8}, "machines": 2}
+    three = {"load": FULL, "batch_fill": batch}
+    path = tmp_path / "measured.json"
+    path.write_text(json.dumps({"results": [one, two, three]}), "utf-8")
+    result, content = invoke(tmp_path, "--check", str(path))
+    assert result.exit_code == exit_code, result.output
+    assert content["results"][1][1]["replicas"] == 2
 
 
-def test_loads_of_a_cluster_say_their_machines_and_batches(tmp_path: Path):
-    entries = [{"load": FULL, "batch_fill": 3.9}, {"load": FULL, "machines": 2}]
-    path = tmp_path / "ingress.json"
-    path.write_text(json.dumps({"results": entries}), "utf-8")
-    one, two = cluster.read_measured(path)
-    assert (one.mean_batch, two.replicas) == (3.9, 2)
+PLAN = """\
+traffic:
+  requests_per_s: 10
+replica: {ms: {1: 10, 8: 24}}
+"""
+
+
+def read(folder: Path, text: str = PLAN) -> Scenario:
+    path = folder / "plan.yaml"
+    path.write_text(text, "utf-8")
+    return load_plan(path, Scenario)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/scenarios/*.yaml")))
+def test_a_scenario_that_ships_is_a_scenario(path: Path):
+    assert load_plan(path, Scenario).replica.tabulate()[-1] > 0
 
 
 @pytest.mark.parametrize(
-    ("differs", "exit_code"),
-    [({}, 0), ({"requests_per_s": 300.0}, 1), ({"mean_batch": 3.0}, 1)],
-    ids=["agrees", "rate", "batch"],
+    ("old", "new"),
+    [
+        ("requests_per_s: 10", "wave: 0.5"),
+        ("{ms: {1: 10, 8: 24}}", "{ms: {}}"),
+        ("  requests_per_s: 10", "  clients: 10\nday: {replicas: [1, 2]}"),
+    ],
 )
-def test_figures_are_compared_with_measured_ones(tmp_path, differs, exit_code):
-    two = FULL | {"requests_per_s": 800.0, "level": 8, "replicas": 2}
-    path = tmp_path / "measured.json"
-    path.write_text(json.dumps({"results": {"loads": [FULL | differs, two]}}), "utf-8")
-    result, content = invoke(tmp_path, "--check", str(path))
-    assert result.exit_code == exit_code, result.output
-    assert content["results"][1]["simulated"]["replicas"] == 2
+def test_what_makes_no_sense_together_is_refused(tmp_path, old, new):
+    with pytest.raises(PlanError):
+        read(tmp_path, PLAN.replace(old, new))
+
+
+def test_a_number_of_languages_has_zipfs_shares():
+    shares = TrafficEntry(requests_per_s=1, languages=3).find_shares()
+    assert list(shares.values()) == pytest.approx([6 / 11, 3 / 11, 2 / 11])
+
+
+def test_traffic_makes_a_wave_in_a_day():
+    traffic = TrafficEntry(requests_per_s=100, wave=0.5, peak_hour=14)
+    found = [traffic.find_rate(hour * HOUR_S) for hour in (14, 2, 20, 38)]
+    assert found == pytest.approx([150, 50, 100, 150])
+
+
+def test_a_table_has_straight_lines_between_its_sizes_and_beyond(tmp_path: Path):
+    seconds = read(tmp_path).replica.tabulate()
+    found = [seconds[rows] for rows in (0, 1, 4, 8, 12)]
+    assert found == pytest.approx([0, 0.01, 0.016, 0.024, 0.032])
+
+
+def test_values_can_be_changed(tmp_path: Path):
+    scenario = read(tmp_path)
+    texts = ["traffic.languages=3", "replicas=9", "day.replicas=[1, 2]"]
+    changed = change(scenario, texts)
+    assert len(changed.traffic.find_shares()) == 3
+    assert changed.replicas == 9
+    assert changed.day
+    assert changed.replica == scenario.replica
+    assert change(scenario, []) == scenario

@@ -1,1 +1,0 @@
-"""Simulates gateways and replicas, event by event, before anybody rents them."""
