@@ -26,7 +26,8 @@ QUESTIONS = Path(__file__).with_name("questions.yaml")
 console = Console(highlight=False)
 
 Turn = TypeVar("Turn")
-#: Measures something. Its parameters are the command's options, but for `--out` and `--plot`.
+Number = TypeVar("Number", int, float)
+#: Measures something. Its parameters are the command's options, but for `--out`.
 Answer = Callable[..., Findings | Iterator[Findings] | None]
 
 Plan = TypeVar("Plan", bound=BaseModel)
@@ -86,8 +87,6 @@ def register(
     kinds = get_type_hints(answer)
     kinds.pop("return", None)
     kinds.setdefault("out", Path)
-    if "plot" in given:
-        kinds["plot"] = Path | None
     own = inspect.signature(answer).parameters
     parameters = []
     for key, kind in kinds.items():
@@ -119,15 +118,13 @@ def register(
 def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:
     """Run a benchmark and publish its findings, or show without a traceback why it cannot."""
     own = inspect.signature(answer).parameters
-    plot, out = options.get("plot"), options["out"]
+    out = options["out"]
     asked = {key: value for key, value in options.items() if key in own}
     has_failed = False
     try:
         found = answer(**asked)
         for findings in [found] if isinstance(found, Findings) else found or ():
             _publish(name, out, asked, findings)
-            if plot:
-                report.draw_charts(findings.charts, plot)
             has_failed |= findings.has_failed
     except (StackError, ClientError, ValueError, SubprocessError) as error:
         console.print(str(error), style="red", markup=False)
@@ -178,22 +175,12 @@ def compare(
     return report.compare_turns(turns, figures, is_added=is_added)
 
 
-def read_numbers(text: str) -> list[int]:
-    """Read `1,64,128` as numbers from 1. Raises ValueError."""
-    numbers = [int(number) for number in read_words(text)]
-    if not numbers or min(numbers) < 1:
-        raise ValueError(
-            f"{text!r}: expected whole numbers from 1, with commas between"
-        )
+def read_numbers(text: str, kind: Callable[[str], Number] = int) -> list[Number]:
+    """Read `1,64,128` as numbers above 0; an empty text is an empty list. Raises ValueError."""
+    numbers = [kind(number) for number in read_words(text)]
+    if not all(0 < number < math.inf for number in numbers):
+        raise ValueError(f"{text!r}: expected numbers above 0, with commas between")
     return numbers
-
-
-def read_rates(text: str) -> list[float]:
-    """Read `0.5,20` as numbers above 0; an empty text is an empty list. Raises ValueError."""
-    rates = [float(rate) for rate in read_words(text)]
-    if not all(0 < rate < math.inf for rate in rates):
-        raise ValueError(f"{text!r}: expected arrivals per second, above 0")
-    return rates
 
 
 def read_words(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Summarises measured values, and publishes them: tables, charts and files."""
+"""Summarises measured values, and publishes them: tables and files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,30 +99,10 @@ def show(value: float | None) -> str:
 
 
 _PACKAGES = ("ctranslate2", "torch", "torchserve", "transformers")
-_INCHES = (6.0, 4.0)
-
-Points = Sequence[tuple[float, float]]
 
 
-@dataclass(frozen=True)
-class FigureTable:
-    """Cells, as they are shown."""
-
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Lines through points, each with its name."""
-
-    title: str
-    x_label: str
-    y_label: str
-    lines: Mapping[str, Points]
-    is_logarithmic: bool = False
-    #: Points without a line.
-    dots: Mapping[str, Points] = field(default_factory=dict)
+#: Rows of cells, as they are shown; the first one has the headers.
+FigureTable = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -133,7 +113,6 @@ class Findings:
     results: Any
     #: Lines for the terminal.
     remarks: Sequence[str] = ()
-    charts: Sequence[Chart] = ()
     #: The end of the files' names, where a benchmark writes several.
     part: str = ""
     has_failed: bool = False
@@ -169,21 +148,7 @@ def tabulate(items: Iterable[Any]) -> FigureTable:
     cells = list(map(flatten, items))
     known = (name for row in cells for name in row if row[name] is not None)
     headers = tuple(dict.fromkeys(known))
-    rows = (tuple(write(row.get(name)) for name in headers) for row in cells)
-    return FigureTable(headers, tuple(rows))
-
-
-def plot(
-    items: Iterable[Any], x: str, y: str, line: str, *, is_logarithmic: bool = False
-) -> Chart:
-    """A chart of one column over another, with a line for each value of a third."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for cells in map(flatten, items):
-        value = cells[y]
-        if value is not None:
-            value = value.median if isinstance(value, Spread) else value
-            lines.setdefault(str(cells[line]), []).append((cells[x], value))
-    return Chart(y, x, y, lines, is_logarithmic)
+    return [headers, *([write(row.get(name)) for name in headers] for row in cells)]
 
 
 def compare_turns(
@@ -226,7 +191,7 @@ def compare_turns(
             relations.append({"case": name, "title": title, "figures": related})
     headers = (*((case,) if case else ()), "", *figures)
     results = {"turns": cases, "relations": relations}
-    return Findings(FigureTable(headers, tuple(rows)), results)
+    return Findings([headers, *rows], results)
 
 
 def _summarize(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
@@ -242,10 +207,9 @@ def _summarize(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 def to_markdown(table: FigureTable) -> str:
     """Return the table for a terminal, or for a page in Markdown."""
-    lines = (table.headers, *table.rows)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     header, *rows = (
-        f"| {' | '.join(map(str.ljust, line, widths))} |\n" for line in lines
+        f"| {' | '.join(map(str.ljust, line, widths))} |\n" for line in table
     )
     return "".join((header, f"|{'---|' * len(widths)}\n", *rows))
 
@@ -275,29 +239,3 @@ def describe_machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {package: version(package) for package in _PACKAGES},
     }
-
-
-def draw_charts(charts: Sequence[Chart], path: Path) -> None:
-    """Draws the charts side by side in the format of the path's ending. Raises ValueError."""
-    # Tests import this module, and few of them draw.
-    from matplotlib.figure import Figure
-
-    width, height = _INCHES
-    figure = Figure(figsize=(width * len(charts), height), layout="constrained")
-    axes = figure.subplots(1, len(charts), squeeze=False)[0]
-    for chart, axis in zip(charts, axes, strict=True):
-        for name, points in chart.lines.items():
-            axis.plot(*zip(*points, strict=True), marker="o", label=name)
-        for name, points in chart.dots.items():
-            axis.scatter(*zip(*points, strict=True), marker="x", label=name)
-        axis.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
-        if chart.is_logarithmic:
-            axis.set_xscale("log", base=2)
-            axis.set_yscale("log")
-            axis.xaxis.set_major_formatter("{x:g}")
-            axis.yaxis.set_major_formatter("{x:g}")
-        axis.grid(visible=True, alpha=0.3)
-        if chart.lines or chart.dots:
-            axis.legend(fontsize="small", framealpha=0.5)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pydantic
@@ -145,7 +145,7 @@ class Scenario(PlanEntry):
 
     traffic: TrafficEntry
     replica: ReplicaEntry
-    #: Of each language, but in a day.
+    #: The number for each language; a day has its own.
     replicas: Count = 1
     gateways: GatewayEntry = GatewayEntry()
     stretch: StretchEntry = StretchEntry()
@@ -294,7 +294,7 @@ class Simulation:
         now = self._env.now
         turn, ingress = divmod(number, self._scenario.gateways.ingresses)
         replicas = self._replicas[part.language]
-        # Of those with equally few, the next one in turn.
+        # Replicas with equally few take turns.
         _, _, replica = min(
             (one.connections[ingress], (place - turn) % len(replicas), one)
             for place, one in enumerate(replicas)
@@ -569,7 +569,7 @@ def read_measured(path: Path) -> list[MeasuredLoad]:
 def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> report.Findings:
     """Compare each load as it is simulated with what was measured, and name what is far
     apart."""
-    cases = {
+    cases: dict[str, dict[str, list[Any]]] = {
         name: {
             "simulated": [one for _, one in some],
             "measured": [one for one, _ in some],

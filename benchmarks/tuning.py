@@ -1,5 +1,5 @@
 """`python -m benchmarks tune`: finds the most throughput within an SLA, confirms it, and writes
-results.csv, report.md with a picture, and the winner's map.
+results.csv, report.md, and the winner's map.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
     """Find the configuration that answers most within an SLA.
 
     Every combination is started as its own stack, warmed up, asked and stopped. Writes
-    results.csv, report.md with a chart, and the winner as setup_config.json.
+    results.csv, report.md, and the winner as setup_config.json.
     """
     run = open_run(driver.load_plan(plan, TuningPlan), out.resolve(), is_fresh=fresh)
     try:
@@ -379,7 +379,7 @@ class TuningRun:
 
 
 def write_results(run: TuningRun) -> None:
-    """Write results.csv, report.md and throughput.svg into the run's folder."""
+    """Write results.csv and report.md into the run's folder."""
     rows = [report.flatten(point) for trial in run.trials for point in trial.points]
     with (run.out / "results.csv").open("w", encoding="utf-8", newline="") as file:
         keys = list(dict.fromkeys(key for row in rows for key in row))
@@ -392,17 +392,11 @@ def write_results(run: TuningRun) -> None:
         key=lambda trial: (trial.rung, trial.rank),
         reverse=True,
     )
-    report.draw_charts([draw(run)], run.out / "throughput.svg")
     (run.out / "report.md").write_text(_write_report(run, latest), "utf-8")
 
 
 def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
-    # The cost of each program is in results.csv.
-    best = [
-        replace(b, load=replace(b.load, cpu_ms={}, memory_mb={}, statuses={}))
-        for b in (trial.best for trial in latest)
-        if b
-    ]
+    best = [trial.best for trial in latest if trial.best]
     faulty = (trial for trial in latest if trial.fault or not trial.best)
     faults = "".join(
         f"- {': '.join(filter(None, (str(t), t.fault)))}\n" for t in faulty
@@ -411,8 +405,9 @@ def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
         "# Tuning\n",
         summarize(run).replace("\n", "\n\n") + "\n",
         "Figures are those of the highest load within the SLA.\n",
-        report.to_markdown(report.tabulate(best)),
-        "![Latency and throughput](throughput.svg)\n",
+        _write_table(best),
+        "## Where nothing answers more, and faster\n",
+        _write_table(find_front(run)),
         f"## Without such a load, or with a fault\n\n{faults}" if faults else "",
     )
     return "\n".join(parts)
@@ -440,22 +435,24 @@ def summarize(run: TuningRun) -> str:
     return "\n".join(lines)
 
 
-def draw(run: TuningRun) -> report.Chart:
-    """Draw latency over throughput: the last point of each level of each combination, and
-    the Pareto front, which no other point beats in both."""
-    last = {(t.name, p.load.level): p.load for t in run.trials for p in t.points}
-    points = {
-        (load.requests_per_s, load.latencies.p99_ms)
-        for load in last.values()
-        if load.latencies.p99_ms is not None
-    }
-    front: list[tuple[float, float]] = []
-    for point in sorted(points, key=lambda point: (-point[0], point[1])):
-        if not front or point[1] < front[-1][1]:
+def find_front(run: TuningRun) -> list[TrialPoint]:
+    """The Pareto front among the last points of each level of each combination: no other
+    answers more requests/s with a shorter p99."""
+    last = {(t.name, p.load.level): p for t in run.trials for p in t.points}
+    front: list[TrialPoint] = []
+    shortest_ms = math.inf
+    for point in sorted(last.values(), key=lambda point: point.rank, reverse=True):
+        p99_ms = point.load.latencies.p99_ms
+        if p99_ms is not None and p99_ms < shortest_ms:
             front.append(point)
-    sla = [(rate, run.plan.sla.p99_ms) for rate, _ in front[:1] + front[-1:]]
-    chart = report.Chart("Latency over throughput", "requests/s", "p99 ms", {})
-    if not front:
-        return chart
-    dots, lines = {"all": [*points]}, {"front": front, "SLA": sla}
-    return replace(chart, lines=lines, dots=dots)
+            shortest_ms = p99_ms
+    return front
+
+
+def _write_table(points: Sequence[TrialPoint]) -> str:
+    # The cost of each program is in results.csv.
+    told = (
+        replace(p, load=replace(p.load, cpu_ms={}, memory_mb={}, statuses={}))
+        for p in points
+    )
+    return report.to_markdown(report.tabulate(told))

@@ -22,7 +22,6 @@ from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
 from catalog import checkpoint
 from deploy.stack import ROOT, StackError
-from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.m2m100 import Sentence
 
 
@@ -96,12 +95,8 @@ def _run_engine(
     `threads` threads or all cores. It has no clients: its figures stand for any number."""
     map_path = _write_map(workload, name, {})
     model = running.merge(running.read_map(map_path, workload.model))
-    engine = load_engine(
-        model.settings.engine,
-        checkpoint.prepare(model, checkpoint.default_cache()),
-        device="cuda" if model.is_on_gpu else "cpu",
-        compute_type=model.compute_type,
-    )
+    directory = checkpoint.prepare(model, checkpoint.default_cache())
+    engine = passes.open_engine(model, directory)
     each, sentences = size or model.settings.batch_size, workload.sentences
     batches = [sentences[at : at + each] for at in range(0, len(sentences), each)]
     passes.translate(engine, batches[:1], threads)
@@ -134,7 +129,7 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
 OURS = "babelgate"
 #: The ways in which ours runs.
 OWN = (OURS, "interactive", "embedded")
-#: What torchserve_backend/interactive.json says otherwise than the map that ships.
+#: The difference of torchserve_backend/interactive.json to the map that ships.
 INTERACTIVE = {"max_batch_delay": 2, "placement": "device"}
 #: The contenders that ours is compared with, by their names for `--against`.
 OTHERS: Mapping[str, TakeTurn] = {
@@ -180,11 +175,10 @@ def answer(
     """
     names, served = driver.read_words(against), driver.read_words(languages)
     contenders = choose(names)
-    lengths = driver.read_range(tokens or ("3-200" if names == ["packing"] else ""))
     workload = Workload(
         folder=ROOT / "run/compare",
         model=passes.find_model(model),
-        sentences=draw(REQUESTS, served, tokens=lengths),
+        sentences=draw(REQUESTS, served, tokens=driver.read_range(tokens)),
         clients=tuple(driver.read_numbers(clients)),
         seconds=seconds,
         warm_s=warm_s,
@@ -218,9 +212,8 @@ def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> report.Fin
         for level, ways in loads.items()
         for pair in _pair_with_best(ways)
     ]
-    rows = (*found.table.rows, *(lead.table.rows[-1] for lead in leads))
     return report.Findings(
-        report.FigureTable(found.table.headers, rows),
+        [*found.table, *(lead.table[-1] for lead in leads)],
         {
             "leads": [lead.results["relations"][0] for lead in leads],
             "relations": found.results["relations"],

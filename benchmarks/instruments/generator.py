@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, count, takewhile
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -135,23 +136,16 @@ _SPACE = socket.CMSG_SPACE(_STAMP.size)
 
 
 class TimedSocket(socket.socket):
-    """A TCP socket that knows when a request was sent and when the kernel had its answer: a
-    client that gets no CPU reads late, and that is no fault of its server's. Times are of the
-    monotonic clock, and 0 at first."""
+    """A TCP socket that knows when the kernel had what is read: a client that gets no CPU reads
+    late, and that is no fault of its server's. Times are of the monotonic clock, and 0 at
+    first."""
 
-    #: The time at which it last began to send.
-    sent_at = 0.0
     #: The time at which the kernel had all bytes that have been read.
     arrived_at = 0.0
 
     def __init__(self) -> None:
         super().__init__()
         self.setsockopt(socket.SOL_SOCKET, _OPTION, 1)
-
-    def sendall(self, data: Buffer, flags: int = 0, /) -> None:
-        """Notes when it begins to send."""
-        self.sent_at = time.monotonic()
-        super().sendall(data, flags)
 
     def recv_into(self, buffer: Buffer, nbytes: int = 0, flags: int = 0) -> int:
         """Notes when what it reads has arrived."""
@@ -392,12 +386,8 @@ def keep_asking(
 def draw_arrivals(rate: float, seconds: float, seed: int) -> list[float]:
     """Times in seconds of a Poisson process, none after `seconds`; alike for a seed."""
     rng = random.Random(seed)
-    times: list[float] = []
-    time = rng.expovariate(rate)
-    while time < seconds:
-        times.append(time)
-        time += rng.expovariate(rate)
-    return times
+    gaps = (rng.expovariate(rate) for _ in count())
+    return list(takewhile(lambda time: time < seconds, accumulate(gaps)))
 
 
 def write_messages(target: Target, limit_ms: int | None) -> list[bytes]:

@@ -14,13 +14,12 @@ from typing import TypeVar
 
 import psutil
 import requests
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.instruments import generator
 from benchmarks.instruments.generator import Leaders, LoadReply, Manner, Target
 from benchmarks.report import Latencies, summarize_latencies
-from deploy.stack import ROOT, Stack
+from deploy.stack import Stack
 
 OPEN, CLOSED = "open", "closed"
 
@@ -231,17 +230,8 @@ def _read_clock(leaders: Leaders) -> dict[str, dict[int, float]]:
     return clock
 
 
-_PREFIX, _RAY_PREFIX = "Babelgate", "ray_"
+_PREFIX, _RAY_PREFIX = "babelgate", "ray_"
 _TIMEOUT_S = 10
-_DECLARED = yaml.safe_load(
-    (ROOT / "torchserve_backend/metrics.yaml").read_text("utf-8")
-)
-#: The declared counters without their prefix, by their names in small letters, which Ray
-#: writes.
-_NAMES = {
-    each["name"].lower(): each["name"].removeprefix(_PREFIX)
-    for each in _DECLARED["model_metrics"]["counter"]
-}
 
 
 @dataclass(frozen=True)
@@ -257,15 +247,17 @@ class WorkerFigures:
 
 
 def read_counters(url: str) -> Counter[str]:
-    """The handlers' counters, added up over the models. Raises RequestException."""
+    """The handlers' counters in small letters, which Ray writes, added up over the models.
+    Raises RequestException."""
     page = requests.get(url, timeout=_TIMEOUT_S)
     page.raise_for_status()
     counters: Counter[str] = Counter()
     for family in text_string_to_metric_families(page.text):
         for sample in family.samples:
-            name = sample.name.removeprefix(_RAY_PREFIX).removesuffix("_total")
-            if declared := _NAMES.get(name.lower()):
-                counters[declared] += round(sample.value)
+            name = sample.name.lower().removeprefix(_RAY_PREFIX).removesuffix("_total")
+            # The gateway's own metrics have underscores.
+            if name.startswith(_PREFIX) and name.isalpha():
+                counters[name.removeprefix(_PREFIX)] += round(sample.value)
     return counters
 
 
@@ -280,7 +272,7 @@ def describe_workers(
         return counted[dividend] / counted[divisor] if counted[divisor] else None
 
     return WorkerFigures(
-        batch_fill=divide("Rows", "Batches"),
-        queue_ms=divide("QueueMs", "Rows"),
-        handler_ms=divide("ComputeMs", "Batches"),
+        batch_fill=divide("rows", "batches"),
+        queue_ms=divide("queuems", "rows"),
+        handler_ms=divide("computems", "batches"),
     )

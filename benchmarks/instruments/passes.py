@@ -18,7 +18,6 @@ from typing import Any
 import catalog
 from benchmarks.report import Spread, spread
 from catalog import checkpoint
-from catalog.sections.translation import ENGINES
 from handlers.engine.translation import batching, loading
 from handlers.engine.translation.m2m100 import Engine, Sentence
 
@@ -50,12 +49,11 @@ class PassPlan:
 
     #: The first cells of its rows, which tell it from others.
     label: tuple[str, ...]
-    #: `cpu` or `cuda`.
+    #: `cpu` or the number of a GPU.
     device: str
-    #: Finds the directory that is loaded, and may convert it into a cache. Raises
-    #: ValueError if the subject does not run on the device, or in its precision.
-    prepare: Callable[[Path], Path]
-    load: Callable[[Path], Runner]
+    #: Finds the model. Raises ValueError if there is none with the device and precision.
+    find: Callable[[], catalog.Model]
+    load: Callable[[catalog.Model, Path], Runner]
     batches: tuple[int, ...]
     #: At least as many as the largest batch has.
     items: tuple[Any, ...]
@@ -78,8 +76,6 @@ class Measurement:
 
     label: tuple[str, ...]
     batch: int
-    items: int
-    repetitions: int
     items_per_s: Spread
     #: In the texts, without padding.
     tokens_per_s: float
@@ -99,16 +95,15 @@ class SkippedSubject:
     reason: str
 
 
-def measure_apart(
-    plan: PassPlan, cache: Path
-) -> Iterator[Measurement | SkippedSubject]:
+def measure_apart(plan: PassPlan) -> Iterator[Measurement | SkippedSubject]:
     """A measurement per batch size until memory ends, from a process that ends afterwards;
     another process converts the model. What fails, or a process that dies, is skipped."""
     try:
+        model, cache = plan.find(), checkpoint.default_cache()
         with _spawn() as pool:
-            directory = pool.submit(plan.prepare, cache).result()
+            directory = pool.submit(checkpoint.prepare, model, cache).result()
         with _spawn() as pool:
-            pool.submit(_load, plan, directory).result()
+            pool.submit(_load, plan, model, directory).result()
             for batch in plan.batches:
                 yield pool.submit(measure, plan, batch).result()
     except (OSError, RuntimeError, ValueError) as error:
@@ -129,8 +124,8 @@ def _spawn() -> Iterator[ProcessPoolExecutor]:
         pool.shutdown()
 
 
-def _load(plan: PassPlan, directory: Path) -> None:
-    _runners[:] = [plan.load(directory)]
+def _load(plan: PassPlan, model: catalog.Model, directory: Path) -> None:
+    _runners[:] = [plan.load(model, directory)]
 
 
 def measure(plan: PassPlan, batch: int) -> Measurement:
@@ -141,7 +136,7 @@ def measure(plan: PassPlan, batch: int) -> Measurement:
     except MemoryEnds as error:
         raise MemoryEnds(f"memory ends before batches of {batch}: {error}") from error
     memory_mb, gpu_memory_mb = _read_peak_mb(), None
-    if plan.device != "cpu":
+    if plan.device != catalog.CPU:
         import torch
 
         free, total = torch.cuda.mem_get_info()
@@ -159,8 +154,6 @@ def summarize(
     return Measurement(
         label=label,
         batch=len(batches[0]),
-        items=items,
-        repetitions=len(done),
         items_per_s=rates,
         tokens_per_s=rates.median * done[-1].tokens / items,
         ms_per_batch=spread(one.seconds * 1000 / len(batches) for one in done),
@@ -198,34 +191,28 @@ def _read_peak_mb() -> float:
 #: Tokens in a pack; the map's default.
 MAX_TOKENS = catalog.TranslationSection().max_batch_tokens
 RANDOM = "418M"
-_TRANSFORMERS_TYPES = ("float32", "bfloat16", "float16")
 
 
-def prepare_engine(
-    model: Path, cache: Path, *, engine: str, compute_type: str, device: str
-) -> Path:
-    """The directory that an engine loads, converted into `cache` if necessary. Raises
-    ValueError if it does not run there, or in this precision."""
-    if engine not in ENGINES:
-        raise ValueError(f"there is no engine {engine!r}")
-    if engine == "transformers" and compute_type not in _TRANSFORMERS_TYPES:
-        raise ValueError(f"Transformers has no {compute_type}")
-    if engine != "ctranslate2":
-        return model
-    import ctranslate2
-
-    from handlers.engine.translation.conversion import convert
-
-    if compute_type not in ctranslate2.get_supported_compute_types(device):
-        raise ValueError(f"CTranslate2 has no {compute_type} on this {device}")
-    return convert(model, cache / "ctranslate2", compute_type)
-
-
-def load_engine(name: str, compute_type: str, device: str, directory: Path) -> Runner:
-    """Load an engine on all its translators; its items are sentences."""
-    engine = loading.load_engine(
-        name, directory, device=device, compute_type=compute_type
+def open_engine(model: catalog.Model, directory: Path) -> Engine:
+    """The engine of a model of a map, on its first device."""
+    device, index = name_device(model)
+    return loading.load_engine(
+        model.settings.engine,
+        directory,
+        device=device,
+        index=index,
+        compute_type=model.compute_type,
     )
+
+
+def name_device(model: catalog.Model) -> tuple[str, int]:
+    """The kind and the number of a model's first device."""
+    return ("cuda", int(model.devices[0])) if model.is_on_gpu else (catalog.CPU, 0)
+
+
+def load_engine(model: catalog.Model, directory: Path) -> Runner:
+    """Load an engine on all its translators; its items are sentences."""
+    engine = open_engine(model, directory)
     tokenize = engine.tokenizer.tokenize
 
     def run(batches: Sequence[Sequence[Sentence]]) -> Pass:

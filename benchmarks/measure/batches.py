@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count as count_up
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -60,23 +60,18 @@ def measure_engines(
     Each engine in each precision runs in its own process.
     """
     sizes = tuple(sorted(driver.read_numbers(batches)))
-    directory, items = passes.find_model(model), workload.draw(max(sentences, *sizes))
-    pairs = product(driver.read_words(engines), driver.read_words(compute_types))
+    items, directory = workload.draw(max(sentences, *sizes)), passes.find_model(model)
+    settings = {"model": str(directory)}
     return _measure_all(
         passes.PassPlan(
             (engine, kind),
             device,
-            partial(
-                passes.prepare_engine,
-                directory,
-                engine=engine,
-                compute_type=kind,
-                device=device,
-            ),
-            partial(passes.load_engine, engine, kind, device),
+            partial(_find, settings | {"engine": engine, "compute_type": kind}, device),
+            passes.load_engine,
             *(sizes, items, sentences, repetitions, limit_s),
         )
-        for engine, kind in pairs
+        for engine in driver.read_words(engines)
+        for kind in driver.read_words(compute_types)
     )
 
 
@@ -106,36 +101,43 @@ def study(
     )
     items = tuple(request.body for request in requests)
     settings = driver.read_settings(setting) | ({"model": model} if model else {})
-    models = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "map.json"
-        for device in driver.read_words(devices):
-            running.write_map(path, settings, [language], device=device, task=task)
-            models.append(running.read_map(path).models[0])
     return _measure_all(
         passes.PassPlan(
-            one.devices[:1],
-            "cuda" if one.is_on_gpu else catalog.CPU,
-            partial(checkpoint.prepare, one),
-            partial(load_handler, one),
+            (device,),
+            device,
+            partial(_find, settings, device, task, (language,)),
+            load_handler,
             *(sizes, items, _PASS_ITEMS, repetitions, limit_s),
         )
-        for one in models
+        for device in driver.read_words(devices)
     )
+
+
+def _find(
+    settings: Mapping[str, Any],
+    device: str,
+    task: str = TRANSLATION,
+    languages: Sequence[str] = (),
+) -> catalog.Model:
+    """A model of a map with these settings. Raises ValueError if they make no map."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "map.json"
+        running.write_map(path, settings, languages, device=device, task=task)
+        return running.read_map(path).models[0]
 
 
 def _measure_all(plans: Iterable[passes.PassPlan]) -> report.Findings:
     results: list[passes.Measurement | passes.SkippedSubject] = []
     for plan in plans:
         driver.say(" ".join(plan.label))
-        results += passes.measure_apart(plan, checkpoint.default_cache())
+        results += passes.measure_apart(plan)
     return describe(results)
 
 
 def describe(
     results: Sequence[passes.Measurement | passes.SkippedSubject],
 ) -> report.Findings:
-    """A row and a point per subject and batch size; a remark says the knee of each subject."""
+    """A row per subject and batch size; a remark says the knee of each subject."""
     measured = [result for result in results if isinstance(result, passes.Measurement)]
     skipped = [
         result for result in results if isinstance(result, passes.SkippedSubject)
@@ -147,15 +149,10 @@ def describe(
         knee = next(m.batch for m in some if m.items_per_s.median >= enough)
         knees.append(f"{name}: the knee is {knee}")
     reasons = [f"{' '.join(result.label)}: {result.reason}" for result in skipped]
-    charts = [
-        report.plot(measured, "batch", figure, line="label", is_logarithmic=True)
-        for figure in ("ms per item", "items/s")
-    ]
     return report.Findings(
         report.tabulate(measured),
         {"measured": measured, "skipped": skipped},
         remarks=[*knees, *reasons],
-        charts=charts,
     )
 
 
@@ -163,8 +160,7 @@ def load_handler(model: catalog.Model, directory: Path) -> passes.Runner:
     """Load a model of the map on its first device; its items are bodies of requests."""
     handler = base.find_handler(model.task)()
     options = describe_handler(model, directory)
-    place = ("cuda", int(model.devices[0])) if model.is_on_gpu else (catalog.CPU, 0)
-    handler.start(base.ModelConfig(directory, *place, options))
+    handler.start(base.ModelConfig(directory, *passes.name_device(model), options))
     return partial(run_handler, handler)
 
 
@@ -229,8 +225,7 @@ def _run_bare(
     """Measure the engine without the first chunk, as below."""
     model = models.route(TRANSLATION, _TARGET)
     directory = checkpoint.prepare(model, checkpoint.default_cache())
-    kinds = (model.settings.engine, model.compute_type, catalog.CPU)
-    translate = passes.load_engine(*kinds, directory)
+    translate = passes.load_engine(model, directory)
     starts = range(0, len(sentences), chunk)
     first, *rest = [sentences[n : n + chunk] for n in starts]
     translate([first])

@@ -52,15 +52,6 @@ _MEAN_MS, _MEMORY_MB = "mean ms", "gateway memory mb"
 _BATCH_COLUMNS = ("requests/s", _MEAN_MS, "p99 ms", "errors", CPU_MS, _MEMORY_MB)
 
 
-@dataclass(frozen=True)
-class PackageShare:
-    """A package's share of a gateway's CPU, and its milliseconds of a request."""
-
-    package: str
-    percent: float
-    cpu_ms: float
-
-
 def compare_dialects(*, clients: int, seconds: float, rounds: int) -> report.Findings:
     """The gateway's CPU per request in each API, in turns."""
     with TemporaryDirectory() as name, start(Path(name), {}) as stack:
@@ -111,10 +102,14 @@ def profile(*, clients: int, seconds: float) -> report.Findings:
         with _record(worker, stacks, seconds):
             figures = load.measure_closed(target, clients=clients, seconds=seconds)
         samples = count_samples(stacks.read_text("utf-8").splitlines())
+    cpu_ms = figures.cpu_ms["gateway"] / samples.total()
     parts = [
-        PackageShare(package, 100 * part, figures.cpu_ms["gateway"] * part)
+        {
+            "package": package,
+            "percent": 100 * count / samples.total(),
+            "cpu ms": cpu_ms * count,
+        }
         for package, count in samples.most_common()
-        for part in (count / samples.total(),)
     ]
     return report.Findings(report.tabulate(parts), {"load": figures, "packages": parts})
 

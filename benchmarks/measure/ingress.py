@@ -48,8 +48,6 @@ class ClusterLoad:
     #: Rows of a batch.
     batch_fill: float | None = None
     machines: int | None = None
-    #: Its part of as many times the requests/s of one machine.
-    linear_share: float | None = None
 
 
 def answer(
@@ -111,7 +109,6 @@ class _Bench:
             )
             for count in range(1, _MACHINES + 1)
         ]
-        alone = None
         with rig.start_cluster(self.folder / "machines", _MACHINES) as cluster:
             for count, map_path in enumerate(maps, 1):
                 with self._serve(cluster, map_path) as gateway:
@@ -120,10 +117,7 @@ class _Bench:
                     (found,) = load.measure_levels(
                         target, [asking], seconds=self.seconds, warm_s=_WARM_S
                     )
-                alone = alone or found.requests_per_s
-                share = found.requests_per_s / count / alone if alone else None
-                name = f"{count} machines"
-                yield ClusterLoad(name, found, machines=count, linear_share=share)
+                yield ClusterLoad(f"{count} machines", found, machines=count)
 
     def measure_faults(self, absent_s: float) -> Iterator[FaultOutcome]:
         """One after the other on one cluster, whose model has three replicas."""
@@ -158,9 +152,9 @@ class _Bench:
         before = load.read_counters(page)
         figures = measure_closed(target, clients=self.clients, seconds=self.seconds)
         # Ray shows what a replica has counted after some seconds.
-        rows_done = before["Rows"] + figures.answers
+        rows_done = before["rows"] + figures.answers
         running.wait_until(
-            lambda: load.read_counters(page)["Rows"] >= rows_done,
+            lambda: load.read_counters(page)["rows"] >= rows_done,
             "all rows are counted",
             _COUNTED_S,
         )

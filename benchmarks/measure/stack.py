@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -77,17 +77,14 @@ def answer(
     loop, requests arrive at random, whatever happens to the others, and their time counts
     from the planned arrival.
     """
-    levels = [(OPEN, rate) for rate in driver.read_rates(rates)]
-    if clients:
-        levels = [(CLOSED, n) for n in driver.read_numbers(clients)] + levels
+    levels = [(OPEN, rate) for rate in driver.read_numbers(rates, float)]
+    levels = [(CLOSED, n) for n in driver.read_numbers(clients)] + levels
     asked = find_running(run_dir).aim(draw_requests(task, REQUESTS))
     loads: list[LoadFigures] = []
     for loop, level in levels:
         driver.say(f"{loop} loop, {level:g}")
         loads.append(load.measure(asked, loop, level, seconds=seconds)[0])
-    times = ("p50 ms", "p95 ms", "p99 ms")
-    charts = [report.plot(loads, "requests/s", ms, line="loop") for ms in times]
-    return report.Findings(report.tabulate(loads), loads, charts=charts)
+    return report.Findings(report.tabulate(loads), loads)
 
 
 def compare_with_lists(
@@ -228,17 +225,6 @@ def time_typing(page: Page, sentences: Sequence[str]) -> list[tuple[float, float
     return measured
 
 
-@dataclass(frozen=True)
-class CaptionTurn:
-    """One video captioned, or only decoded."""
-
-    frames_per_s: float
-    #: The share of captions that say what the frame shows; None if there are none.
-    right: float | None = None
-    #: Milliseconds of CPU per frame, by program.
-    cpu_ms: Mapping[str, float] = field(default_factory=dict)
-
-
 def measure_captioning(
     *, sizes: str, modes: str, frames: int, rounds: int, run_dir: Path
 ) -> report.Findings:
@@ -270,33 +256,35 @@ def read_size(text: str) -> FrameSize:
 
 def _caption_all(
     running: Running, path: Path, frames: int, modes: Sequence[Mode], *, rounds: int
-) -> dict[str, list[CaptionTurn]]:
-    """Take all modes and the decoding alone in turns."""
+) -> dict[str, list[Mapping[str, float]]]:
+    """Take all modes and the decoding alone in turns: frames/s, the share of captions that say
+    what the frame shows, and milliseconds of CPU per frame by program."""
     truth = list_captions(frames)
 
-    def decode() -> CaptionTurn:
+    def decode() -> Mapping[str, float]:
         (video,) = find_sources([str(path)], VIDEOS)
         began = time.perf_counter()
         for _frame in FrameReader(video, scaled, threading.Event()).read():
             pass
-        return CaptionTurn(frames / (time.perf_counter() - began))
+        return {"frames/s": frames / (time.perf_counter() - began)}
 
-    def caption(mode: Mode) -> CaptionTurn:
+    def caption(mode: Mode) -> Mapping[str, float]:
         reading = VideoOptions() if mode in _FULL_SIZE else scaled
         sending = Sending(mode=mode, memory_limit_bytes=_MEMORY_LIMIT_BYTES)
         (captions, summary), cpu_s = load.measure_cpu(
             running.leaders, lambda: caption_video(path, server, reading, sending)
         )
-        return CaptionTurn(
-            summary.answered / summary.seconds,
-            sum(map(str.__eq__, captions, truth)) / len(truth),
-            load.divide(cpu_s, summary.answered),
-        )
+        cpu_ms = load.divide(cpu_s, summary.answered)
+        return {
+            "frames/s": summary.answered / summary.seconds,
+            "right": sum(map(str.__eq__, captions, truth)) / len(truth),
+            **{f"{program} cpu ms": ms for program, ms in cpu_ms.items()},
+        }
 
     retries = RetryPolicy(timeout_s=_ANSWER_S)
     with ApiClient(running.url, retries, Sending.requests_in_flight) as server:
         scaled = VideoOptions(size=server.find_input())
-        ways: dict[str, Callable[[], CaptionTurn]] = {
+        ways: dict[str, Callable[[], Mapping[str, float]]] = {
             **{mode.value: partial(caption, mode) for mode in modes},
             "decoding, scaling": decode,
         }

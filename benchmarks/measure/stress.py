@@ -33,7 +33,6 @@ from benchmarks.instruments.workload import (
     write_document,
     write_request,
 )
-from catalog import checkpoint
 from deploy import stack as stacks
 from handlers.engine.translation.m2m100 import Sentence
 
@@ -93,13 +92,14 @@ def overload(
     arrive at random, whatever happens to the others. The capacity is our peak within the
     longest limit; others get the same load.
     """
-    multiples, sizes = driver.read_rates(loads), driver.read_numbers(clients)
+    multiples, sizes = driver.read_numbers(loads, float), driver.read_numbers(clients)
     limits_ms = sorted(driver.read_numbers(limits), reverse=True)
-    servers = choose(driver.read_words(against))
+    names = driver.read_words(against)
+    if unknown := set(names) - PEERS.keys():
+        raise ValueError(f"{unknown}: expected some of {', '.join(PEERS)}")
+    servers = {OURS: running.start} | {name: PEERS[name].start for name in names}
     directory = passes.find_model(model)
     map_path = running.write_map(_FOLDER / "map.json", {}, (TARGET,))
-    for served in running.read_map(map_path, directory).models:
-        checkpoint.prepare(served, checkpoint.default_cache())
     # One sentence each, so that a request is one row.
     sentences = (s for s in draw(REQUESTS, (TARGET,)) if not _INNER_END.search(s.text))
     requests = list(map(write_request, sentences))
@@ -115,16 +115,6 @@ def overload(
                 capacity = steps[0].good_per_s if steps else None
                 steps += [replace(step, server=name) for step in bench.press(capacity)]
     return describe(steps)
-
-
-def choose(names: Sequence[str]) -> dict[str, running.Start]:
-    """Choose ours and the named peers. Raises ValueError for an unknown one."""
-    unknown = [name for name in names if name not in PEERS]
-    if unknown:
-        raise ValueError(f"{', '.join(unknown)!r}: expected some of {', '.join(PEERS)}")
-    for name in names:
-        PEERS[name].prepare()
-    return {OURS: running.start, **{name: PEERS[name].start for name in names}}
 
 
 @dataclass
@@ -205,8 +195,8 @@ class Bench:
         if not self.running.metrics_url:
             return 0
         counters = load.read_counters(self.running.metrics_url)
-        dropped = (n for name, n in counters.items() if name.startswith("Dropped"))
-        return counters["Rows"] - sum(dropped)
+        dropped = (n for name, n in counters.items() if name.startswith("dropped"))
+        return counters["rows"] - sum(dropped)
 
 
 def summarize(
@@ -232,26 +222,14 @@ def summarize(
 
 
 def describe(steps: Sequence[LoadStep]) -> report.Findings:
-    """A row per server, limit and load, and goodput over offered load."""
+    """A row per server, limit and load."""
     own = [step for step in steps if step.server == OURS]
     costs = find_refusal_cost([step.figures for step in own])
     remarks = [
         f"CPU ms per refusal: {name} {report.show(costs[name])}" for name in costs
     ]
-    pressed = [step for step in steps if step.times]
-    charts = [
-        replace(
-            report.plot(some, "offered/s", "good/s", line="server"),
-            title=f"Limit {limit_ms / 1000:g} s",
-        )
-        for limit_ms, some in report.group(pressed, lambda step: step.limit_ms).items()
-    ]
-    return report.Findings(
-        report.tabulate(steps),
-        {"steps": steps, "refusal_cpu_ms": costs},
-        remarks=remarks,
-        charts=charts,
-    )
+    results = {"steps": steps, "refusal_cpu_ms": costs}
+    return report.Findings(report.tabulate(steps), results, remarks)
 
 
 def find_refusal_cost(loads: Sequence[LoadFigures]) -> dict[str, float]:
@@ -463,7 +441,7 @@ def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
 
 
 def describe_soak(diary: Diary, rate: float) -> report.Findings:
-    """A row per measure of each program, a chart per unit, and what is not as it should be."""
+    """A row per measure of each program, and what is not as it should be."""
     trends = [find_trend(*key, points) for key, points in diary.series.items()]
     known = [trend for trend in trends if trend]
     grown = [
@@ -472,18 +450,12 @@ def describe_soak(diary: Diary, rate: float) -> report.Findings:
         if not trend.is_flat
     ]
     surprises = report.list_counts(dict(diary.surprises.most_common()))
-    lines: dict[str, dict[str, Sequence[tuple[float, float]]]] = {}
-    for (part, unit), points in diary.series.items():
-        lines.setdefault(unit, {})[part] = points
     return report.Findings(
         report.tabulate(known),
-        {"rate": rate, "trends": known, "surprises": diary.surprises, "series": lines},
+        {"rate": rate, "trends": known, "surprises": diary.surprises},
         remarks=[
             f"{diary.answers} answers; not as expected: {surprises or 'none'}",
             *(grown or ["Everything is flat."]),
-        ],
-        charts=[
-            report.Chart(unit, "minutes", unit, parts) for unit, parts in lines.items()
         ],
     )
 

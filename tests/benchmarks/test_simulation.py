@@ -216,7 +216,7 @@ def invoke(folder: Path, *options: str) -> tuple[Result, Any]:
     ids=["agrees", "rate", "batch"],
 )
 def test_figures_are_compared_with_measured_ones(tmp_path, rate, batch, exit_code):
-    # As `stack` writes them, and as `ingress` does.
+    # The first is written by `stack`, the others by `ingress`.
     one = FULL | {"requests_per_s": rate}
     two = {"load": FULL | {"requests_per_s": 800.0, "level": 8}, "machines": 2}
     three = {"load": FULL, "batch_fill": batch}

@@ -132,23 +132,29 @@ def ask(url: str, question: Question, limit_s: float) -> Exchange:
     )
 
 
+class _Client(TimedSocket):
+    #: The time at which it began to send.
+    sent_at = 0.0
+
+
 @contextmanager
-def _connect(url: str, patience_s: float) -> Iterator[TimedSocket]:
+def _connect(url: str, patience_s: float) -> Iterator[_Client]:
     parts = urlsplit(url)
-    with TimedSocket() as client:
+    with _Client() as client:
         client.settimeout(patience_s)
         client.connect((parts.hostname or "", parts.port or 80))
         yield client
 
 
 def _exchange(
-    client: TimedSocket, question: Question, limit_s: float
+    client: _Client, question: Question, limit_s: float
 ) -> tuple[int, str, dict[str, Any]]:
     host, port = client.getpeername()
     request = Request(question.body, question.path)
     headers = {"Connection": "close", **question.headers}
     target = Target(f"http://{host}:{port}", [request], headers=headers)
     (message,) = write_messages(target, round(limit_s * 1000))
+    client.sent_at = time.monotonic()
     client.sendall(message)
     with http.client.HTTPResponse(client, method="POST") as response:
         response.begin()

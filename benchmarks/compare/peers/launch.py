@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from benchmarks.instruments import running
 from benchmarks.instruments.running import Running
 from catalog import checkpoint
 from contract.languages import LANGUAGES
-from deploy.stack import ROOT, StackError
+from deploy.stack import GATEWAY, ROOT, StackError
 from handlers.engine.directories import read_settings
 
 HERE = Path(__file__).parent
@@ -68,7 +67,7 @@ def choose(map_path: Path, model: Path) -> PeerOptions:
     return PeerOptions(
         model=str(checkpoint.prepare(served, checkpoint.default_cache())),
         host=HOST,
-        port=find_free_port(),
+        port=GATEWAY + running.claim_port_offset(),
         batch_size=settings.batch_size,
         wait_s=settings.max_batch_delay / 1000,
         engine=settings.engine,
@@ -106,12 +105,6 @@ def serve(
             goal = f"{peer.name} translates"
             running.wait_until(translates, goal, running.START_S, {log: leader})
             yield Running(url, {peer.name: leader})
-
-
-def find_free_port() -> int:
-    """A free port on the loopback interface."""
-    with socket.create_server((HOST, 0)) as server:
-        return int(server.getsockname()[1])
 
 
 #: Our own versions, which hold for the peers' environments wherever they need the same.

@@ -41,16 +41,8 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
         except ValueError as error:
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
 
-    def batch(self, inputs: Sequence[Sentence]) -> Sequence[Sentence]:
-        """Returns the requests unchanged: the engine takes a list."""
-        return inputs
-
     def predict(self, x: Sequence[Sentence]) -> list[str]:
         return self._translator.translate(x)
-
-    def unbatch(self, output: list[str]) -> list[str]:
-        """Returns the answers unchanged."""
-        return output
 
     def encode_response(self, output):  # type: ignore[no-untyped-def]
         return {"translated": output}

@@ -66,7 +66,7 @@ def test_each_way_of_running_ours_is_compared_with_the_best_peer_of_each_round()
         ("1", "babelgate / best peer", low, high),
         ("1", "embedded / best peer", high, low),
     ]
-    assert found.table.rows[-1][:2] == ("1", "embedded / best peer")
+    assert found.table[-1][:2] == ("1", "embedded / best peer")
 
 
 @pytest.mark.parametrize("name", ["engine", "sentence"])

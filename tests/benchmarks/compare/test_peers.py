@@ -15,11 +15,11 @@ import pytest
 import requests
 
 from benchmarks.compare.peers import launch
-from benchmarks.compare.peers.launch import HERE, PEERS, find_free_port
+from benchmarks.compare.peers.launch import HERE, PEERS
 from benchmarks.compare.peers.translator import PeerOptions, PeerTranslator
 from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
-from deploy.stack import ROOT, StackError
+from deploy.stack import GATEWAY, ROOT, StackError
 from handlers.engine.translation.conversion import convert
 
 pytestmark = pytest.mark.slow
@@ -32,9 +32,8 @@ LIMIT_S = 60
 def options(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> PeerOptions:
     """A server with the tiny model on a free port."""
     model = convert(tiny, tmp_path_factory.mktemp("converted"), "int8")
-    return PeerOptions(
-        str(model), launch.HOST, find_free_port(), batch_size=64, wait_s=0.02
-    )
+    port = GATEWAY + running.claim_port_offset()
+    return PeerOptions(str(model), launch.HOST, port, batch_size=64, wait_s=0.02)
 
 
 @pytest.fixture(scope="module")

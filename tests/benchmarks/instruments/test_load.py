@@ -24,8 +24,8 @@ def test_the_cost_is_that_of_each_program_and_the_cpu_of_their_client():
 
 
 def test_figures_are_of_what_was_counted_in_between():
-    before = {"Batches": 10, "Rows": 100, "QueueMs": 5000}
-    after = {"Batches": 14, "Rows": 140, "QueueMs": 9000, "ComputeMs": 200}
+    before = {"batches": 10, "rows": 100, "queuems": 5000}
+    after = {"batches": 14, "rows": 140, "queuems": 9000, "computems": 200}
     expected = WorkerFigures(batch_fill=10, queue_ms=100, handler_ms=50)
     assert describe_workers(before, after) == expected
 
@@ -37,6 +37,7 @@ def test_rays_page_has_the_same_counters_under_longer_names(monkeypatch):
 ray_babelgaterows_total{ModelName="fr",SessionName="s"} 60
 ray_babelgaterows_total{ModelName="de",SessionName="s"} 4
 ray_tasks{State="RUNNING"} 3
+babelgate_waiting_rows{model="fr"} NaN
 """
     monkeypatch.setattr(requests, "get", lambda url, timeout: page)
-    assert read_counters("http://127.0.0.1") == {"Rows": 64}
+    assert read_counters("http://127.0.0.1") == {"rows": 64}
