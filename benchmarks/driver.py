@@ -120,17 +120,15 @@ def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:
     own = inspect.signature(answer).parameters
     out = options["out"]
     asked = {key: value for key, value in options.items() if key in own}
-    has_failed = False
     try:
         found = answer(**asked)
         for findings in [found] if isinstance(found, Findings) else found or ():
             _publish(name, out, asked, findings)
-            has_failed |= findings.has_failed
+            if findings.has_failed:
+                raise typer.Exit(1)
     except (StackError, ClientError, ValueError, SubprocessError) as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(1) from error
-    if has_failed:
-        raise typer.Exit(1)
 
 
 def _publish(name: str, out: Path, options: dict[str, Any], found: Findings) -> None:
@@ -199,11 +197,11 @@ def read_range(text: str) -> tuple[int, int] | None:
 
 
 def read_settings(texts: Iterable[str] | None) -> dict[str, Any]:
-    """Read `placement=device` and `max_batch_delay=5`. Raises ValueError."""
+    """Read `placement=device` and `max_batch_delay=5`, values in YAML. Raises ValueError."""
     settings = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"{text!r}: expected KEY=VALUE")
-        settings[key] = int(value) if value.isdigit() else value
+        settings[key] = yaml.safe_load(value)
     return settings

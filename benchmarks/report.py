@@ -84,11 +84,6 @@ def group(
     return groups
 
 
-def list_counts(counts: Mapping[str, int]) -> str:
-    """`3 x 200, 1 x 429`."""
-    return ", ".join(f"{count} x {name}" for name, count in counts.items())
-
-
 def show(value: float | None) -> str:
     """Three digits: more than a benchmark knows."""
     if value is None or not math.isfinite(value):
@@ -228,8 +223,7 @@ def save(out: Path, benchmark: str, options: Mapping[str, Any], results: Any) ->
 
 def describe_machine() -> dict[str, Any]:
     """The machine, on which the figures depend."""
-    described = Path("/proc/cpuinfo")
-    text = described.read_text("utf-8") if described.exists() else ""
+    text = Path("/proc/cpuinfo").read_text("utf-8")
     processor = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
     return {
         "processor": processor[1].strip() if processor else platform.processor(),

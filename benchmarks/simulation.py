@@ -22,7 +22,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import pydantic
 import simpy
-import yaml
 
 from benchmarks import driver, report
 from benchmarks.driver import PlanEntry, Positive
@@ -161,15 +160,12 @@ class Scenario(PlanEntry):
 def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:
     """The scenario with other values, such as `traffic.languages=100`. Raises ValueError."""
     content = scenario.model_dump(exclude_unset=True)
-    for text in texts:
-        place, equals, value = text.partition("=")
-        *parents, key = place.split(".")
-        entry = content
-        for parent in parents:
-            entry = entry.setdefault(parent, {})
-        if not (equals and isinstance(entry, dict)):
-            raise ValueError(f"{text!r}: expected KEY.KEY=VALUE, as in the scenario")
-        entry[key] = yaml.safe_load(value)
+    for place, value in driver.read_settings(texts).items():
+        parent, _, key = place.rpartition(".")
+        entry = content.get(parent) if parent else content
+        if not isinstance(entry, dict):
+            entry = content[parent] = {}
+        entry[key] = value
     return driver.check_plan(content, Scenario, " ".join(texts))
 
 

@@ -171,7 +171,7 @@ class TuningPlan(driver.PlanEntry):
     @property
     def fingerprint(self) -> str:
         """Identifies this plan's results. The search time is not part of it."""
-        return self.model_dump_json(exclude={"search": {"minutes"}})
+        return self.model_dump_json(exclude={"search"})
 
 
 @dataclass(frozen=True)

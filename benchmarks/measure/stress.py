@@ -449,7 +449,8 @@ def describe_soak(diary: Diary, rate: float) -> report.Findings:
         for trend in known
         if not trend.is_flat
     ]
-    surprises = report.list_counts(dict(diary.surprises.most_common()))
+    counts = diary.surprises.most_common()
+    surprises = ", ".join(f"{count} x {name}" for name, count in counts)
     return report.Findings(
         report.tabulate(known),
         {"rate": rate, "trends": known, "surprises": diary.surprises},
