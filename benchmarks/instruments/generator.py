@@ -153,18 +153,14 @@ class TimedSocket(socket.socket):
         count, ancillary, *_ = self.recvmsg_into(
             [place[: nbytes or len(place)]], _SPACE, flags
         )
-        self._note(ancillary, count)
+        # The end of a connection has no time, nor what came before the kernel noted any.
+        if count:
+            now, age_s = time.monotonic(), 0.0
+            for _, _, data in ancillary:
+                seconds, nanoseconds = _STAMP.unpack(data)
+                age_s = max(0.0, time.time() - seconds - nanoseconds / 1e9)
+            self.arrived_at = now - age_s
         return count
-
-    def _note(self, ancillary: Iterable[tuple[int, int, bytes]], count: int) -> None:
-        """The end of a connection has no time, nor what came before the kernel noted any."""
-        if not count:
-            return
-        now, age_s = time.monotonic(), 0.0
-        for _, _, data in ancillary:
-            seconds, nanoseconds = _STAMP.unpack(data)
-            age_s = max(0.0, time.time() - seconds - nanoseconds / 1e9)
-        self.arrived_at = now - age_s
 
 
 @dataclass(slots=True, eq=False)

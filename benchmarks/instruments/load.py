@@ -231,7 +231,6 @@ def _read_clock(leaders: Leaders) -> dict[str, dict[int, float]]:
 
 
 _PREFIX, _RAY_PREFIX = "babelgate", "ray_"
-_TIMEOUT_S = 10
 
 
 @dataclass(frozen=True)
@@ -249,7 +248,7 @@ class WorkerFigures:
 def read_counters(url: str) -> Counter[str]:
     """The handlers' counters in small letters, which Ray writes, added up over the models.
     Raises RequestException."""
-    page = requests.get(url, timeout=_TIMEOUT_S)
+    page = requests.get(url, timeout=10)
     page.raise_for_status()
     counters: Counter[str] = Counter()
     for family in text_string_to_metric_families(page.text):
