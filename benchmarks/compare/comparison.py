@@ -150,11 +150,8 @@ PAIRS: Mapping[str, Mapping[str, TakeTurn]] = {
     ].items()
 }
 
-RATE, P99 = "requests/s", "p99 ms"
 CPU, MEMORY = "CPU ms", "memory MB"
 FIGURES = (*load.LOAD_COLUMNS, CPU, MEMORY, "cold start s")
-#: The cells that `flatten` gives of a load, with sums over its programs.
-Cells = Mapping[str, Any]
 
 
 def answer(
@@ -222,7 +219,7 @@ def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> report.Fin
     )
 
 
-def _add_up(figures: LoadFigures) -> Cells:
+def _add_up(figures: LoadFigures) -> Mapping[str, Any]:
     """Add the cost of all programs but the client; None if none was counted."""
     cpu_ms = sum(ms for name, ms in figures.cpu_ms.items() if name != load.CLIENT)
     memory_mb = sum(figures.memory_mb.values())
@@ -230,8 +227,8 @@ def _add_up(figures: LoadFigures) -> Cells:
 
 
 def _pair_with_best(
-    ways: Mapping[str, Sequence[Cells]],
-) -> Iterator[dict[str, Sequence[Cells]]]:
+    ways: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> Iterator[dict[str, Sequence[Mapping[str, Any]]]]:
     """Pair each way of running ours with each round's best peer: the most requests/s, and the
     smallest p99, which can be another's. Only other serving systems count as peers."""
     rounds = zip(*(ways[name] for name in ways if name in PEERS), strict=True)
@@ -240,7 +237,7 @@ def _pair_with_best(
             figure: choose_best(
                 (one[figure] for one in some if one[figure]), default=None
             )
-            for figure, choose_best in ((RATE, max), (P99, min))
+            for figure, choose_best in (("requests/s", max), ("p99 ms", min))
         }
         for some in rounds
     ]

@@ -252,8 +252,6 @@ LIMIT_MS = 10_000
 _BEFORE_S, _AFTER_S = 1.0, 2.0
 #: Each of its replicas first gives away what it has taken.
 _REDEPLOY_S = 240.0
-
-
 #: Something that happens to a cluster. It returns when the cluster is whole.
 ClusterFault = Callable[[NamespaceCluster], None]
 

@@ -140,8 +140,6 @@ def split_by_level(
 
 
 Result = TypeVar("Result")
-
-
 _TORCHSERVE, _WORKERS = "torchserve", "workers"
 #: This process, which makes the load.
 CLIENT = "client"

@@ -36,8 +36,6 @@ class Pass:
 
 #: A subject that is loaded: it does one batch after the other. Raises MemoryEnds.
 Runner = Callable[[Sequence[Sequence[Any]]], Pass]
-
-
 #: The subject that the measuring process has loaded.
 _runners: list[Runner] = []
 
