@@ -27,7 +27,7 @@ console = Console(highlight=False)
 
 Turn = TypeVar("Turn")
 Number = TypeVar("Number", int, float)
-#: Measures something. Its parameters are the command's options, but for `--out`.
+#: Measures something. Its parameters are the command's options, but for `--out` and `--plot`.
 Answer = Callable[..., Findings | Iterator[Findings] | None]
 
 Plan = TypeVar("Plan", bound=BaseModel)
@@ -41,26 +41,58 @@ class PlanEntry(BaseModel):
 
 
 class PlanError(ValueError):
-    """A plan that cannot be followed; the message names the key and what was expected."""
+    """A plan that cannot be followed; the message names the line and what was expected."""
 
 
 def load_plan(path: Path, kind: type[Plan]) -> Plan:
     """A plan of this kind from a file. Raises PlanError."""
+    lines: dict[tuple[str, ...], int] = {}
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        for place, line in _list_lines(yaml.compose(text, Loader=yaml.SafeLoader)):
+            # YAML's own reader keeps the last one of a key that is there twice.
+            if place in lines:
+                raise PlanError(f"{path}:{line}: {place[-1]}: is there twice")
+            lines[place] = line
+        return check_plan(yaml.safe_load(text), kind, path, lines)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise PlanError(f"{path}: {error}") from error
-    return check_plan(content, kind, path)
 
 
-def check_plan(content: Any, kind: type[Plan], name: object) -> Plan:
-    """A plan of this kind from decoded YAML. Raises PlanError."""
+def _list_lines(
+    node: yaml.Node | None, place: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The place and the line of each value below a node."""
+    pairs: Iterable[tuple[Any, yaml.Node, yaml.Node]] = ()
+    if isinstance(node, yaml.MappingNode):
+        pairs = ((key.value, key, value) for key, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        pairs = ((n, value, value) for n, value in enumerate(node.value))
+    for name, key, value in pairs:
+        inner = (*place, str(name))
+        yield inner, key.start_mark.line + 1
+        yield from _list_lines(value, inner)
+
+
+def check_plan(
+    content: Any,
+    kind: type[Plan],
+    name: object,
+    lines: Mapping[tuple[str, ...], int] | None = None,
+) -> Plan:
+    """A plan of this kind from decoded YAML; `lines` are those of its values. Raises PlanError
+    with the line of each fault's value, or of its nearest parent that is there."""
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        faults = ((*map(str, one["loc"]), one["msg"]) for one in error.errors())
-        lines = (f"{name}: {'.'.join(place)}: {said}" for *place, said in faults)
-        raise PlanError("\n".join(lines)) from error
+        faults, known = [], lines or {}
+        for one in error.errors():
+            place = tuple(map(str, one["loc"]))
+            parents = (place[:n] for n in range(len(place), 0, -1))
+            line = next((f":{known[p]}" for p in parents if p in known), "")
+            said = one["msg"].removeprefix("Value error, ")
+            faults.append(f"{name}{line}: {'.'.join(place)}: {said}")
+        raise PlanError("\n".join(faults)) from error
 
 
 def make_app() -> typer.Typer:
@@ -87,6 +119,8 @@ def register(
     kinds = get_type_hints(answer)
     kinds.pop("return", None)
     kinds.setdefault("out", Path)
+    if "plot" in given:
+        kinds["plot"] = Path | None
     own = inspect.signature(answer).parameters
     parameters = []
     for key, kind in kinds.items():
@@ -124,6 +158,8 @@ def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:
         found = answer(**asked)
         for findings in [found] if isinstance(found, Findings) else found or ():
             _publish(name, out, asked, findings)
+            if options.get("plot"):
+                report.draw_charts(findings.charts, options["plot"])
             if findings.has_failed:
                 raise typer.Exit(1)
     except (StackError, ClientError, ValueError, SubprocessError) as error:

@@ -1,4 +1,4 @@
-"""Summarises measured values, and publishes them: tables and files."""
+"""Summarises measured values, and publishes them: tables, charts and files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -98,6 +98,19 @@ _PACKAGES = ("ctranslate2", "torch", "torchserve", "transformers")
 
 #: Rows of cells, as they are shown; the first one has the headers.
 FigureTable = Sequence[Sequence[str]]
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines through points, and points without a line, each with its name."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Mapping[str, Points]
+    dots: Mapping[str, Points] = field(default_factory=dict)
+    is_logarithmic: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,7 @@ class Findings:
     results: Any
     #: Lines for the terminal.
     remarks: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
     #: The end of the files' names, where a benchmark writes several.
     part: str = ""
     has_failed: bool = False
@@ -144,6 +158,41 @@ def tabulate(items: Iterable[Any]) -> FigureTable:
     known = (name for row in cells for name in row if row[name] is not None)
     headers = tuple(dict.fromkeys(known))
     return [headers, *([write(row.get(name)) for name in headers] for row in cells)]
+
+
+def plot(items: Iterable[Any], x: str, y: str, line: str) -> Chart:
+    """A chart of one column over another, with a line for each value of a third."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for cells in map(flatten, items):
+        value = cells[y]
+        if value is not None:
+            value = value.median if isinstance(value, Spread) else value
+            lines.setdefault(str(cells[line]), []).append((cells[x], value))
+    return Chart(y, x, y, lines)
+
+
+def draw_charts(charts: Sequence[Chart], path: Path) -> None:
+    """Draw the charts side by side in the format of the path's ending. Raises ValueError."""
+    # Tests import this module, and few of them draw.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6 * len(charts), 4), layout="constrained")
+    axes = figure.subplots(1, len(charts), squeeze=False)[0]
+    for chart, axis in zip(charts, axes, strict=True):
+        for kind, size, curves in (("o-", 6, chart.lines), ("x", 10, chart.dots)):
+            for name, points in curves.items():
+                axis.plot(*zip(*points, strict=True), kind, markersize=size, label=name)
+        axis.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+        if chart.is_logarithmic:
+            axis.set_xscale("log", base=2)
+            axis.set_yscale("log")
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_major_formatter("{x:g}")
+        axis.grid(visible=True, alpha=0.3)
+        if chart.lines:
+            axis.legend(fontsize="small", framealpha=0.5)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
 
 
 def compare_turns(
@@ -207,6 +256,18 @@ def to_markdown(table: FigureTable) -> str:
         f"| {' | '.join(map(str.ljust, line, widths))} |\n" for line in table
     )
     return "".join((header, f"|{'---|' * len(widths)}\n", *rows))
+
+
+def write_tables(page: str, tables: Mapping[str, FigureTable]) -> str:
+    """Return a page in Markdown with these tables, by section. Raises ValueError for a section
+    without a table."""
+    for section, table in tables.items():
+        lines = re.sub(" +[|]", " |", to_markdown(table)).replace("\\", r"\\")
+        place = rf"(?ms)(^## {re.escape(section)}$(?:(?!^## ).)*?)(?:^\|.*?\n)+"
+        page, count = re.subn(place, rf"\g<1>{lines}", page)
+        if not count:
+            raise ValueError(f"expected a table in the section {section!r}")
+    return page
 
 
 def save(out: Path, benchmark: str, options: Mapping[str, Any], results: Any) -> None:

@@ -19,9 +19,9 @@ from deploy.stack import ROOT, Stack
 
 #: A program that has been told to end may need this long.
 PATIENCE_S = 10
-#: Caches that PyTorch keeps for the next process, and the file that a worker of
+#: Caches that PyTorch and Matplotlib keep for the next process, and the file that a worker of
 #: Gunicorn unlinks as soon as it is open, unless SIGKILL comes between.
-_KEPT = ("torchinductor_", "wgunicorn-")
+_KEPT = ("torchinductor_", "matplotlib-", "wgunicorn-")
 #: Python's own, which ends with the process that it serves.
 _HELPERS = ("resource_tracker", "forkserver")
 

@@ -12,6 +12,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count as count_up
 from itertools import islice
@@ -137,22 +138,32 @@ def _measure_all(plans: Iterable[passes.PassPlan]) -> report.Findings:
 def describe(
     results: Sequence[passes.Measurement | passes.SkippedSubject],
 ) -> report.Findings:
-    """A row per subject and batch size; a remark says the knee of each subject."""
+    """A row and a point per subject and batch size; the knee of each subject is marked."""
     measured = [result for result in results if isinstance(result, passes.Measurement)]
     skipped = [
         result for result in results if isinstance(result, passes.SkippedSubject)
     ]
     subjects = report.group(measured, lambda m: " ".join(m.label))
-    knees = []
+    knees, at_knees = [], []
     for name, some in subjects.items():
         enough = _KNEE_SHARE * max(m.items_per_s.median for m in some)
-        knee = next(m.batch for m in some if m.items_per_s.median >= enough)
-        knees.append(f"{name}: the knee is {knee}")
+        knee = next(m for m in some if m.items_per_s.median >= enough)
+        knees.append(f"{name}: the knee is {knee.batch}")
+        at_knees.append(replace(knee, label=("knee",)))
     reasons = [f"{' '.join(result.label)}: {result.reason}" for result in skipped]
+    charts = [
+        replace(
+            report.plot(measured, "batch", figure, line="label"),
+            dots=report.plot(at_knees, "batch", figure, line="label").lines,
+            is_logarithmic=True,
+        )
+        for figure in ("ms per item", "items/s")
+    ]
     return report.Findings(
         report.tabulate(measured),
         {"measured": measured, "skipped": skipped},
         remarks=[*knees, *reasons],
+        charts=charts,
     )
 
 

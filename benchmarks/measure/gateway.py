@@ -91,15 +91,17 @@ def write_requests(dialect: Dialect) -> list[Request]:
     return [Request(json.dumps(b, ensure_ascii=False).encode(), path) for b in bodies]
 
 
-def profile(*, clients: int, seconds: float) -> report.Findings:
+def profile(*, clients: int, seconds: float, flame: Path | None) -> report.Findings:
     """The packages that the gateway's CPU goes to, by samples of py-spy."""
     with TemporaryDirectory() as name, start(Path(name), {}) as stack:
         target = stack.aim(write_requests(OURS))
         load.measure_closed(target, clients=clients, seconds=_WARM_S)
         worker = stack.leaders["gateway"].children()[0].pid
         stacks = Path(name) / "stacks"
-        with _record(worker, stacks, seconds):
-            figures = load.measure_closed(target, clients=clients, seconds=seconds)
+        ways = {"raw": stacks, "flamegraph": flame} if flame else {"raw": stacks}
+        for kind, out in ways.items():
+            with _record(worker, kind, out, seconds):
+                figures = load.measure_closed(target, clients=clients, seconds=seconds)
         samples = count_samples(stacks.read_text("utf-8").splitlines())
     cpu_ms = figures.cpu_ms["gateway"] / samples.total()
     parts = [
@@ -114,9 +116,9 @@ def profile(*, clients: int, seconds: float) -> report.Findings:
 
 
 @contextmanager
-def _record(worker: int, out: Path, seconds: float) -> Iterator[None]:
+def _record(worker: int, kind: str, out: Path, seconds: float) -> Iterator[None]:
     """Write the stacks of a process that hold Python's lock. Raises StackError."""
-    options = f"--gil --full-filenames --rate {_SAMPLES_PER_S} --format raw".split()
+    options = f"--gil --full-filenames --rate {_SAMPLES_PER_S} --format {kind}".split()
     place = ("--pid", str(worker), "--duration", str(round(seconds)), "--output", out)
     spy = Path(sys.executable).with_name("py-spy")
     with subprocess.Popen(

@@ -84,7 +84,9 @@ def answer(
     for loop, level in levels:
         driver.say(f"{loop} loop, {level:g}")
         loads.append(load.measure(asked, loop, level, seconds=seconds)[0])
-    return report.Findings(report.tabulate(loads), loads)
+    times = ("p50 ms", "p95 ms", "p99 ms")
+    charts = [report.plot(loads, "requests/s", ms, line="loop") for ms in times]
+    return report.Findings(report.tabulate(loads), loads, charts=charts)
 
 
 def compare_with_lists(

@@ -222,14 +222,22 @@ def summarize(
 
 
 def describe(steps: Sequence[LoadStep]) -> report.Findings:
-    """A row per server, limit and load."""
+    """A row per server, limit and load, and goodput over offered load."""
     own = [step for step in steps if step.server == OURS]
     costs = find_refusal_cost([step.figures for step in own])
     remarks = [
         f"CPU ms per refusal: {name} {report.show(costs[name])}" for name in costs
     ]
     results = {"steps": steps, "refusal_cpu_ms": costs}
-    return report.Findings(report.tabulate(steps), results, remarks)
+    limits = report.group(filter(lambda step: step.times, steps), lambda s: s.limit_ms)
+    charts = [
+        replace(
+            report.plot(some, "offered/s", "good/s", line="server"),
+            title=f"Limit {limit_ms / 1000:g} s",
+        )
+        for limit_ms, some in limits.items()
+    ]
+    return report.Findings(report.tabulate(steps), results, remarks, charts)
 
 
 def find_refusal_cost(loads: Sequence[LoadFigures]) -> dict[str, float]:
@@ -441,7 +449,7 @@ def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
 
 
 def describe_soak(diary: Diary, rate: float) -> report.Findings:
-    """A row per measure of each program, and what is not as it should be."""
+    """A row per measure of each program, a chart per unit, and what is not as it should be."""
     trends = [find_trend(*key, points) for key, points in diary.series.items()]
     known = [trend for trend in trends if trend]
     grown = [
@@ -451,6 +459,9 @@ def describe_soak(diary: Diary, rate: float) -> report.Findings:
     ]
     counts = diary.surprises.most_common()
     surprises = ", ".join(f"{count} x {name}" for name, count in counts)
+    lines: dict[str, dict[str, Sequence[tuple[float, float]]]] = {}
+    for (part, unit), points in diary.series.items():
+        lines.setdefault(unit, {})[part] = points
     return report.Findings(
         report.tabulate(known),
         {"rate": rate, "trends": known, "surprises": diary.surprises},
@@ -458,6 +469,7 @@ def describe_soak(diary: Diary, rate: float) -> report.Findings:
             f"{diary.answers} answers; not as expected: {surprises or 'none'}",
             *(grown or ["Everything is flat."]),
         ],
+        charts=[report.Chart(unit, "minutes", unit, lines[unit]) for unit in lines],
     )
 
 

@@ -19,7 +19,7 @@ from benchmarks import driver, report
 from benchmarks.__main__ import app
 from benchmarks.instruments.generator import LoadReply
 from benchmarks.instruments.load import LoadFigures, summarize
-from benchmarks.report import Findings, Spread
+from benchmarks.report import Chart, Findings, Spread
 from deploy.stack import ROOT
 
 TABLE = [["clients", "requests/s"], ["1", "9.00"], ["64", "180"]]
@@ -37,9 +37,12 @@ def run(answer: driver.Answer, folder: Path, *options: str, **defaults: Any):
 def test_findings_are_published_with_options_and_machine(tmp_path: Path):
     def answer(*, rounds: int) -> Findings:
         values = (Spread(1, 0.5, 2), float("nan"), Path("a/b"), None, "텍스트")
-        return Findings(TABLE, {rounds: values})
+        chart = Chart("Throughput", "batch", "1/s", {"int8": [(1.0, 2.0)]})
+        return Findings(TABLE, {rounds: values}, charts=[chart])
 
-    out, done = run(answer, tmp_path, "--rounds", "3")
+    plot = tmp_path / "figure.png"
+    options = ("--rounds", "3", "--plot", str(plot))
+    out, done = run(answer, tmp_path, *options, plot=None)
     assert done.exit_code == 0, done.output
     document = json.loads(out.read_text("utf-8"))
     assert document["options"] == {"rounds": 3}
@@ -51,6 +54,7 @@ def test_findings_are_published_with_options_and_machine(tmp_path: Path):
         "| clients | requests/s |\n|---|---|\n"
         "| 1       | 9.00       |\n| 64      | 180        |\n"
     )
+    assert plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_option_has_the_default_and_the_bounds_of_its_question(tmp_path: Path):
@@ -80,12 +84,12 @@ def test_parts_have_files_of_their_own_and_a_failed_one_fails_all(tmp_path: Path
 
 def test_every_command_explains_itself_and_every_option_is_used():
     listed = yaml.safe_load(driver.QUESTIONS.read_text("utf-8"))
-    used = {"out"}
+    used = {"out", "plot"}
     for name, question in listed["questions"].items():
         done = CliRunner().invoke(app, [name, "--help"])
         assert (done.exit_code, "--out" in done.output) == (0, True), name
         own = set(inspect.signature(resolve_name(question["answer"])).parameters)
-        assert question["defaults"].keys() <= own
+        assert question["defaults"].keys() - {"plot"} <= own
         used |= own | {f"{name}.{key}" for key in own}
     assert listed["options"].keys() - used == set()
 
@@ -132,6 +136,14 @@ def test_what_a_way_adds_is_found_in_each_case():
     ]
 
 
+def test_the_tables_of_the_page_are_those_of_the_figures():
+    page = (ROOT / "docs/performance.md").read_text("utf-8")
+    figures = json.loads((ROOT / "docs/figures/performance.json").read_text("utf-8"))
+    assert report.write_tables(page, figures) == page
+    with pytest.raises(ValueError, match="in the section 'none'"):
+        report.write_tables(page, {"none": [["a"]]})
+
+
 def test_figures_are_found_and_shown():
     found = report.summarize_latencies([n / 1000 for n in range(100, 0, -1)])
     assert (found.p50_ms, found.p95_ms, found.p99_ms) == (50, 95, 99)
@@ -166,6 +178,8 @@ def test_the_fields_of_what_is_measured_are_the_columns():
     assert (first["requests/s"], first["200 statuses"]) == ("0.50", "1")
     assert (first["p50 ms"], first["items/s"]) == ("500", "2.00 (1.00–3.00)")
     assert "lost" not in first
+    chart = report.plot(items, "requests/s", "items/s", line="label")
+    assert chart.lines == {"cpu int8": [(0.5, 2)], "gpu": [(0.5, 1)]}
 
 
 @pytest.mark.parametrize(

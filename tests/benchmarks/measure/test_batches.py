@@ -55,6 +55,10 @@ def test_the_knee_is_the_smallest_batch_with_nine_tenths_of_the_best():
         ]
     )
     assert found.remarks == ["cpu: the knee is 16", "0: the knee is 2"]
+    time, throughput = found.charts
+    assert throughput.lines["0"] == [(1, 5), (2, 9)]
+    assert throughput.dots["knee"][1] == (2, 9)
+    assert time.lines["0"] == [(1, 200), (2, pytest.approx(111.1, abs=0.1))]
 
 
 def invoke(command: str, out: Path, *options: str):
@@ -65,13 +69,14 @@ def invoke(command: str, out: Path, *options: str):
 def test_the_cost_of_a_batch_is_found(tmp_path: Path):
     """The model's batches take 20 ms, however large they are."""
     model = write_model(tmp_path / "echo", batch_ms=20)
-    out = tmp_path / "study.json"
+    out, plot = tmp_path / "study.json", tmp_path / "study.svg"
     options = ("--set", "engine=echo", "--batches", "1,64", "--repetitions", "1")
-    done = invoke("study", out, "--model", str(model), *options)
+    done = invoke("study", out, "--model", str(model), *options, "--plot", str(plot))
     assert done.exit_code == 0, done.output
     one, many = json.loads(out.read_text("utf-8"))["results"]["measured"]
     # 64 rows cost as much as one, but for what the machine does meanwhile.
     assert many["items_per_s"]["median"] > one["items_per_s"]["median"]
+    assert "knee" in plot.read_text("utf-8")
 
 
 @dataclass

@@ -71,9 +71,10 @@ def test_a_sample_counts_for_the_innermost_package(frames: str, package: str):
 
 @pytest.mark.slow
 def test_a_real_gateway_is_profiled(tmp_path: Path):
-    out = tmp_path / "figures.json"
-    options = ("--clients", "2", "--seconds", "3")
+    out, flame = tmp_path / "figures.json", tmp_path / "flame.svg"
+    options = ("--clients", "2", "--seconds", "3", "--flame", str(flame))
     done = CliRunner().invoke(app, ["profile", *options, "--out", str(out)])
     assert done.exit_code == 0, done.output
     parts = json.loads(out.read_text())["results"]["packages"]
     assert sum(part["percent"] for part in parts) == pytest.approx(100)
+    assert "translate" in flame.read_text()
