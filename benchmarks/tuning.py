@@ -1,5 +1,5 @@
 """`python -m benchmarks tune`: finds the most throughput within an SLA, confirms it, and writes
-results.csv, report.md, and the winner's map.
+results.csv, report.md with a picture, and the winner's map. Errors in a plan name the line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 import typer
@@ -31,7 +31,7 @@ from benchmarks.instruments.load import (
     read_counters,
 )
 from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
-from catalog.map import SECTIONS
+from catalog.map import SECTIONS, check
 from contract.tasks import TRANSLATION
 from deploy.stack import StackError
 
@@ -73,6 +73,17 @@ class ModelEntry(driver.PlanEntry):
     max_batch_frames: Values = ()
     threads: Values = ()
 
+    @pydantic.field_validator("*")
+    @classmethod
+    def _check_values(cls, values: Any, info: pydantic.ValidationInfo) -> Any:
+        key, task = str(info.field_name), info.data.get("task", TRANSLATION)
+        if key == "languages" and values and task != TRANSLATION:
+            raise ValueError("only translation has languages")
+        if key in TRIED and key != "device":
+            for value in values:
+                check(SECTIONS[task], {key: value})
+        return values
+
     def combine(self) -> Iterator[ModelEntry]:
         """The model with one value of each key, in every combination."""
         tried = [key for key in TRIED if getattr(self, key)]
@@ -112,7 +123,9 @@ class LoadEntry(driver.PlanEntry):
     """The load for each combination: clients that wait for their answers, or arrivals."""
 
     rates: Levels = ()
-    clients: Levels = ()
+    clients: Annotated[
+        tuple[pydantic.PositiveInt, ...], pydantic.Field(strict=False)
+    ] = ()
     seconds: driver.Positive = 6
     warm_up_seconds: driver.Positive = 3
     tokens: Annotated[str, pydantic.Field(pattern=r"^(\d+-\d+)?$")] = ""
@@ -143,8 +156,9 @@ class SlaEntry(driver.PlanEntry):
 
 
 class SearchEntry(driver.PlanEntry):
-    """The time that the search may take."""
+    """The choice of combinations, and the time that it may take."""
 
+    method: Literal["halving", "grid"] = "halving"
     minutes: driver.Positive = 15
 
 
@@ -171,7 +185,7 @@ class TuningPlan(driver.PlanEntry):
     @property
     def fingerprint(self) -> str:
         """Identifies this plan's results. The search time is not part of it."""
-        return self.model_dump_json(exclude={"search"})
+        return self.model_dump_json(exclude={"search": {"minutes"}})
 
 
 @dataclass(frozen=True)
@@ -241,7 +255,7 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
     """Find the configuration that answers most within an SLA.
 
     Every combination is started as its own stack, warmed up, asked and stopped. Writes
-    results.csv, report.md, and the winner as setup_config.json.
+    results.csv, report.md with a chart, and the winner as setup_config.json.
     """
     run = open_run(driver.load_plan(plan, TuningPlan), out.resolve(), is_fresh=fresh)
     try:
@@ -293,7 +307,7 @@ class TuningRun:
         self.default = next(iter(self.combinations))
         #: The number of combinations of each rung, without the default in all but the first.
         self.rungs = [len(self.combinations)]
-        while self.rungs[-1] > _ETA:
+        while self.plan.search.method == "halving" and self.rungs[-1] > _ETA:
             self.rungs.append(math.ceil(self.rungs[-1] / _ETA))
 
     @property
@@ -379,7 +393,7 @@ class TuningRun:
 
 
 def write_results(run: TuningRun) -> None:
-    """Write results.csv and report.md into the run's folder."""
+    """Write results.csv, report.md and throughput.svg into the run's folder."""
     rows = [report.flatten(point) for trial in run.trials for point in trial.points]
     with (run.out / "results.csv").open("w", encoding="utf-8", newline="") as file:
         keys = list(dict.fromkeys(key for row in rows for key in row))
@@ -392,11 +406,17 @@ def write_results(run: TuningRun) -> None:
         key=lambda trial: (trial.rung, trial.rank),
         reverse=True,
     )
+    report.draw_charts([draw(run)], run.out / "throughput.svg")
     (run.out / "report.md").write_text(_write_report(run, latest), "utf-8")
 
 
 def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
-    best = [trial.best for trial in latest if trial.best]
+    # The cost of each program is in results.csv.
+    best = [
+        replace(b, load=replace(b.load, cpu_ms={}, memory_mb={}, statuses={}))
+        for b in (trial.best for trial in latest)
+        if b
+    ]
     faulty = (trial for trial in latest if trial.fault or not trial.best)
     faults = "".join(
         f"- {': '.join(filter(None, (str(t), t.fault)))}\n" for t in faulty
@@ -405,9 +425,8 @@ def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
         "# Tuning\n",
         summarize(run).replace("\n", "\n\n") + "\n",
         "Figures are those of the highest load within the SLA.\n",
-        _write_table(best),
-        "## Where nothing answers more, and faster\n",
-        _write_table(find_front(run)),
+        report.to_markdown(report.tabulate(best)),
+        "![Latency and throughput](throughput.svg)\n",
         f"## Without such a load, or with a fault\n\n{faults}" if faults else "",
     )
     return "\n".join(parts)
@@ -435,24 +454,20 @@ def summarize(run: TuningRun) -> str:
     return "\n".join(lines)
 
 
-def find_front(run: TuningRun) -> list[TrialPoint]:
-    """The Pareto front among the last points of each level of each combination: no other
-    answers more requests/s with a shorter p99."""
-    last = {(t.name, p.load.level): p for t in run.trials for p in t.points}
-    front: list[TrialPoint] = []
-    shortest_ms = math.inf
-    for point in sorted(last.values(), key=lambda point: point.rank, reverse=True):
-        p99_ms = point.load.latencies.p99_ms
-        if p99_ms is not None and p99_ms < shortest_ms:
+def draw(run: TuningRun) -> report.Chart:
+    """Draw p99 over throughput: the last point of each level of each combination, the SLA, and
+    the Pareto front, which no other point beats in both."""
+    last = {(t.name, p.load.level): p.load for t in run.trials for p in t.points}
+    points = [
+        (load.requests_per_s, load.latencies.p99_ms)
+        for load in last.values()
+        if load.latencies.p99_ms is not None
+    ]
+    front: list[tuple[float, float]] = []
+    for point in sorted(points, key=lambda point: (-point[0], point[1])):
+        if not front or point[1] < front[-1][1]:
             front.append(point)
-            shortest_ms = p99_ms
-    return front
-
-
-def _write_table(points: Sequence[TrialPoint]) -> str:
-    # The cost of each program is in results.csv.
-    told = (
-        replace(p, load=replace(p.load, cpu_ms={}, memory_mb={}, statuses={}))
-        for p in points
-    )
-    return report.to_markdown(report.tabulate(told))
+    sla = [(rate, run.plan.sla.p99_ms) for rate, _ in front[:1] + front[-1:]]
+    lines = {"front": front, "SLA": sla} if front else {}
+    dots = {"all": points} if front else {}
+    return report.Chart("Latency over throughput", "requests/s", "p99 ms", lines, dots)
