@@ -90,6 +90,8 @@ class GatewayEntry(PlanEntry):
     #: Programs that choose the replica with the fewest requests that it has sent itself, as
     #: HAProxy does.
     ingresses: Count = 1
+    #: The price of a process for an hour, in any currency.
+    hour_price: Natural = 0.0
 
 
 class ReplicaEntry(PlanEntry):
@@ -102,6 +104,8 @@ class ReplicaEntry(PlanEntry):
     queue_size: Count = 1000
     #: From the wish for a replica to its first answer.
     start_s: Natural = 60.0
+    #: The price of its GPU for an hour.
+    hour_price: Natural = 0.0
 
     def tabulate(self) -> list[float]:
         """Return the seconds of a batch, by its rows from 0. Beyond the measured sizes, the
@@ -427,14 +431,14 @@ def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
             for language, share in traffic.find_shares().items()
         ]
         Simulation(scenario, parts, scenario.stretch, str(seed)).run()
-        return summarize(parts, scenario.stretch.seconds)
+        return summarize(scenario, parts, scenario.stretch.seconds)
     planner, parts = Planner(scenario, day), []
     for number in range(day.moments):
         driver.say(f"moment {number + 1} of {day.moments}")
         moment, some = planner.plan(number)
         Simulation(moment, some, day, f"{seed} {number}").run()
         parts += some
-    return summarize(parts, day.seconds)
+    return summarize(scenario, parts, day.seconds)
 
 
 @dataclass(frozen=True)
@@ -455,13 +459,20 @@ class LanguageOutcome:
     most_replicas: int
     #: The share of the time that replicas had a batch.
     utilisation: float
+    #: The price of a million answers, with a part of the gateways that is alike for all.
+    cost_per_million: float | None
 
 
-def summarize(parts: Sequence[LanguagePart], seconds: float) -> list[LanguageOutcome]:
+def summarize(
+    scenario: Scenario, parts: Sequence[LanguagePart], seconds: float
+) -> list[LanguageOutcome]:
     """Return all languages together, then each one if there are several. In each part,
     `seconds` counted."""
     languages = report.group(parts, lambda part: part.language)
     moments = len(next(iter(languages.values())))
+    millions_per_hour = HOUR_S / 1e6 / seconds / moments
+    gateways_price = scenario.gateways.processes * scenario.gateways.hour_price
+    all_answered = sum(len(part.latencies_s) * part.factor for part in parts)
 
     def describe(name: str, own: Sequence[LanguagePart]) -> LanguageOutcome:
         def add(read: Callable[[LanguagePart], float]) -> float:
@@ -471,6 +482,9 @@ def summarize(parts: Sequence[LanguagePart], seconds: float) -> list[LanguageOut
         refused, late = add(lambda part: part.refused), add(lambda part: part.late)
         batches, ended = add(lambda part: part.batches), answered + refused + late
         held = report.group(own, lambda part: part.language).values()
+        replicas = sum(part.held for part in own) / moments
+        price = replicas * scenario.replica.hour_price
+        price += gateways_price * answered / (all_answered or 1)
         return LanguageOutcome(
             language=name,
             requests_per_s=answered / seconds / moments,
@@ -481,10 +495,11 @@ def summarize(parts: Sequence[LanguagePart], seconds: float) -> list[LanguageOut
             mean_batch=add(lambda part: part.rows) / batches if batches else None,
             refused=refused / ended if ended else 0.0,
             late=late / ended if ended else 0.0,
-            replicas=sum(part.held for part in own) / moments,
+            replicas=replicas,
             most_replicas=sum(max(part.held for part in some) for some in held),
             utilisation=add(lambda part: part.busy_s)
             / add(lambda part: seconds * part.replicas),
+            cost_per_million=price / answered / millions_per_hour if answered else None,
         )
 
     named = {"all": parts, **(languages if len(languages) > 1 else {})}
@@ -531,7 +546,7 @@ _COMPARED = ("requests/s", "mean batch", "p50 ms", "p99 ms")
 def answer(
     scenario: Path, *, setting: list[str] | None, check: str, seed: int
 ) -> report.Findings:
-    """Latencies, batches, refusals and replicas of a scenario, without any GPU.
+    """Latencies, batches, refusals, replicas and cost of a scenario, without any GPU.
 
     A scenario with `day` is represented by moments of the day with a part of the replicas;
     any other is simulated as it is. With --check the command fails if requests/s or the

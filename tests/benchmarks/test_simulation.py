@@ -180,11 +180,19 @@ def make_part(language: str, times: list[float], factor: float):
 
 def test_a_requests_weight_is_what_it_stands_for():
     parts = [make_part("fr", [1, 1], 1), make_part("ja", [3], 8)]
-    whole, french, _ = simulation.summarize(parts, 10)
+    scenario = make(
+        traffic={"clients": 1},
+        replica={"hour_price": 3.6},
+        gateways={"hour_price": 0.36},
+    )
+    whole, french, _ = simulation.summarize(scenario, parts, 10)
     assert whole.requests_per_s == pytest.approx(1)
     assert whole.latencies.mean_ms == pytest.approx(2600)
     assert whole.latencies.p50_ms == 3000
     assert french.requests_per_s == pytest.approx(0.2)
+    # A GPU costs 0.01 in 10 s, the gateway 0.001.
+    assert whole.cost_per_million == pytest.approx(1e6 * (2 * 0.01 + 0.001) / 10)
+    assert french.cost_per_million == pytest.approx(1e6 * (0.01 / 2 + 0.001 / 10))
 
 
 SCENARIO = """\
