@@ -99,21 +99,21 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"clients/__main__.py: caption", "ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 48_000,
-    "lines of tests": 45_300,
-    "modules": 281,
-    "words of documentation": 39_650,
+    "lines of source": 47_900,
+    "lines of tests": 46_300,
+    "modules": 284,
+    "words of documentation": 40_550,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:7029 catalog:1150 clients:3212 contract:1347 deploy:2676 documents:6485
-    gateway:13951 handlers:2815 models:2306 ray_backend:2760 tests/*.py:2837
-    tests/benchmarks:1792 tests/catalog:928 tests/chaos:1053 tests/clients:2364
-    tests/cluster:459 tests/contract:701 tests/deploy:2324 tests/documents:3880
-    tests/durability:993 tests/e2e:5061 tests/fuzz:413 tests/gateway:11413
-    tests/handlers:3216 tests/models:736 tests/page:1325 tests/ray_backend:2746
-    tests/text:1850 tests/torchserve_backend:831 tests/upgrade:329 text:3461
+    benchmarks:6466 catalog:1156 clients:3299 contract:1538 deploy:2675 documents:6659
+    gateway:13969 handlers:2899 models:2358 ray_backend:2611 tests/*.py:2988
+    tests/benchmarks:1699 tests/catalog:928 tests/chaos:1059 tests/clients:2418
+    tests/cluster:459 tests/contract:797 tests/deploy:2325 tests/documents:4108
+    tests/durability:1000 tests/e2e:5185 tests/fuzz:413 tests/gateway:11631
+    tests/handlers:3299 tests/models:751 tests/page:1471 tests/ray_backend:2753
+    tests/text:1850 tests/torchserve_backend:831 tests/upgrade:329 text:3457
     torchserve_backend:794
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
