@@ -102,7 +102,7 @@ BOUNDS = {
     "lines of source": 47_900,
     "lines of tests": 46_300,
     "modules": 284,
-    "words of documentation": 40_550,
+    "words of documentation": 40_600,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
