@@ -51,7 +51,7 @@ def keep(text: str) -> str:
 
 def shout(text: str) -> str:
     """A translation in capitals, with the elements of the text."""
-    # Behind the last ">" no element ends, so each "<" there would be looked at in vain.
+    # No element ends behind the last ">". To look for it would take the square of the length.
     marked, end, rest = text.rpartition(">")
     parts = [*_MARKUP.split(marked + end), "", *_ENTITIES.split(rest)]
     return "".join(p if n % 2 else p.upper() for n, p in enumerate(parts))
