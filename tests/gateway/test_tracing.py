@@ -20,6 +20,8 @@ pytestmark = pytest.mark.slow
 
 TRACE, CLIENT, OTHER = "a" * 32, "b" * 16, "c" * 32
 SECRET = "xylophone7391"
+#: A worker waits for idle connections before it ends.
+CLOSE = {"Connection": "close"}
 ON = variables.OTLP_ENDPOINT.name
 #: Python that makes the gateway and a handler.
 PROGRAM = """
@@ -37,14 +39,15 @@ def test_a_request_has_a_span_in_its_clients_trace_and_its_rows_wait_in_it(tmp_p
     with Collector() as collector:
         options = {ON: collector.url, **hour}
         with serve_before_fake(tmp_path, **options) as (url, _, fake):
-            answer = post(url, SECRET, traceparent=f"00-{TRACE}-{CLIENT}-01")
-            post(url, "b", traceparent=f"00-{OTHER}-{CLIENT}-00")
+            sampled, not_sampled = f"00-{TRACE}-{CLIENT}-01", f"00-{OTHER}-{CLIENT}-00"
+            answer = post(url, SECRET, traceparent=sampled, **CLOSE)
+            post(url, "b", traceparent=not_sampled, **CLOSE)
             fake.together = threading.Barrier(2)
             fake.will("echo", "together")
             with requests.post(
                 url,
                 json=WANTED | {"src_text": "One.\nTwo."},
-                headers={"Accept": "text/event-stream"},
+                headers={"Accept": "text/event-stream", **CLOSE},
                 stream=True,
                 timeout=LIMIT_S,
             ) as stream:
@@ -82,9 +85,9 @@ def test_a_collector_that_hangs_delays_nobody(tmp_path):
         collector.will(*["hang"] * 100)
         options[ON] = collector.url
         with serve_before_fake(tmp_path, **options) as (url, _, _):
-            assert post(url).ok
+            assert post(url, **CLOSE).ok
             collector.wait_until(lambda: collector.at_once > 0)
-            assert all(post(url, f"Number {n}").ok for n in range(10))
+            assert all(post(url, f"Number {n}", **CLOSE).ok for n in range(10))
             assert is_alive(url)
             assert collector.at_once > 0
         log = (tmp_path / "log").read_text()
