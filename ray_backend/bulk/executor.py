@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from tempfile import TemporaryDirectory, gettempdir
@@ -350,6 +350,8 @@ def connect(
             }
         import ray  # reads its variables now
 
+        # Ray writes there that a machine has died, whatever its options say.
+        stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         try:
             ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
         except Exception as error:  # of any type, such as where a machine is too slow
