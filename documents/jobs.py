@@ -133,20 +133,24 @@ class Jobs:
         jobs = [job for kind in self._acts for job in self._storage.list_jobs(kind)]
         for job in self._due_at.keys() - jobs:
             del self._due_at[job]
-        for job in self._storage.sort_by_age(set(jobs) - self._due_at.keys()):
-            if job.kind == "webhooks":  # old ones may hang each time
-                self._due_at = {job: now} | self._due_at
-            elif self._storage.is_complete(job):
+        new = self._storage.sort_by_age(set(jobs) - self._due_at.keys())
+        # Old webhooks may hang each time, so the last come first.
+        last = dict.fromkeys((j for j in reversed(new) if j.kind == "webhooks"), now)
+        self._due_at = last | self._due_at
+        for job in new:
+            if job not in last and self._storage.is_complete(job):
                 self._due_at[job] = now
         self._begin(now)
 
     def _begin(self, now: float) -> None:
         counts = Counter((job.kind, job.caller) for job in self._running)
         for job, due_at in self._due_at.items():
+            if now < due_at or job in self._running:
+                continue
             most, mine = self._at_once[job.kind], (job.kind, job.caller)
             count = sum(n for (kind, _), n in counts.items() if kind == job.kind)
             is_full = count == most or counts[mine] == max(1, most // 2)
-            if now >= due_at and job not in self._running and not is_full:
+            if not is_full:
                 self._running[job] = self._pool.submit(self._acts[job.kind], job)
                 counts[mine] += 1
 

@@ -42,7 +42,7 @@ BUCKETS = (
 #: The target of a request that does not get as far as naming a served one.
 NO_TARGET = "none"
 #: The headers of what explains an answer.
-EXPLAINED = {"model": "X-Babelgate-Model", "timing": "Server-Timing"}
+_EXPLAINED = {"model": "X-Babelgate-Model", "timing": "Server-Timing"}
 #: Shown from the start, at 0: a count that appears with its first error has not risen.
 _STATUSES = (200, 429, 500, 503, 504)
 #: The gauges that are looked up at each scrape: their labels and meanings.
@@ -190,7 +190,7 @@ def _find_metric(metric: Counter | Histogram, *labels: object) -> Any:
 class Arrival(Middleware):
     """Notes a request's id, trace, time and the seconds that it may take, and counts its
     answer. nginx gives every request an id; it comes back in the answer and in each problem.
-    What is not posted, such as a probe, has a span only in a client's trace."""
+    Only a POST and a request in a client's trace have a span: a probe has none."""
 
     def __init__(self, telemetry: Telemetry, limit_s: float) -> None:
         self._telemetry, self._limit_s = telemetry, limit_s
@@ -210,7 +210,7 @@ class Arrival(Middleware):
         seconds = time.perf_counter() - request.started_at
         if request.timing:
             for name, value in request.timing.explain().items():
-                response.headers[EXPLAINED[name]] = value
+                response.headers[_EXPLAINED[name]] = value
         route, tracer = rule.rule if rule else "none", self._telemetry.tracer
         self._telemetry.count_request(route, status, seconds)
         target, place = request.target, (request.blueprint, request.path)
