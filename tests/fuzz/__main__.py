@@ -100,11 +100,15 @@ def _apply(changes: list[Change], content: bytes, most: int) -> bytes:
     return content
 
 
-def fuzz(ending: str, seconds: float, seed: int) -> int:
-    """Try documents of a format for a time, for up to half of it hostile ones, then changed
-    ones, and return how many. Raise AssertionError with a document that fails, of the changed
-    ones the smallest that is found."""
-    end, tried = time.monotonic() + seconds, 0
+def fuzz(ending: str, seconds: float, most: int, seed: int) -> int:
+    """Try `most` documents of a format or for a time, up to half of them hostile ones, then
+    changed ones, and return how many. Raise AssertionError with a document that fails, of the
+    changed ones the smallest that is found."""
+    began, tried = time.monotonic(), 0
+
+    def is_over(share: float) -> bool:
+        elapsed_s = time.monotonic() - began
+        return tried >= share * most or elapsed_s > share * seconds
 
     def check(content: bytes) -> None:
         nonlocal tried
@@ -115,13 +119,13 @@ def fuzz(ending: str, seconds: float, seed: int) -> int:
     shapes = [shape for shape in SHAPES if shape.ending == ending]
     for shape in Random(seed).sample(shapes, len(shapes)):
         check(shape.write(shape.most_bytes))
-        if time.monotonic() > end - seconds / 2:
+        if is_over(0.5):
             break
     documents = draw_documents(make_seed(ending), find_most_bytes(ending))
     check_changed = _SETTINGS(given(documents)(check))
     for number in count(seed):
         hypothesis.seed(number)(check_changed)()
-        if time.monotonic() > end:
+        if is_over(1):
             break
     return tried
 
@@ -136,6 +140,7 @@ def _save(ending: str, content: bytes) -> Path:
 
 def main(
     minutes: Annotated[float, typer.Option(help="For all formats together")] = 1.0,
+    most: Annotated[int, typer.Option(help="Tries of each format")] = 1 << 32,
     only: Annotated[str, typer.Option(help="The ending of one format")] = "",
     seed: Annotated[int, typer.Option(help="The same tries again")] = 0,
 ) -> None:
@@ -146,7 +151,7 @@ def main(
     failed = 0
     for ending in endings:
         try:
-            tried = fuzz(ending, 60 * minutes / len(endings), seed)
+            tried = fuzz(ending, 60 * minutes / len(endings), most, seed)
             typer.echo(f"{ending}: {tried} documents")
         except AssertionError as fault:
             failed += 1

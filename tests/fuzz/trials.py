@@ -51,8 +51,9 @@ def _read_and_write(source: Path, content: bytes) -> None:
     DocumentError, and nothing else goes wrong."""
     form, target = find_format(source.name), source.with_name(f"new-{source.name}")
     source.write_bytes(content)
+    reading = DocumentContext("de")
     try:
-        texts = list(form.read(source, DocumentContext("de")))
+        texts = list(form.read(source, reading))
         marked = map(shout, form.read(source, DocumentContext("ar")))
         form.write(source, marked, target, DocumentContext("ar"))
         target.unlink()
@@ -61,6 +62,8 @@ def _read_and_write(source: Path, content: bytes) -> None:
         raise
     except DocumentError:
         return
+    if any("does not say its encoding" in warning for warning in reading.warnings):
+        return  # other bytes may stand for the same characters, and make another guess
     again = list(form.read(target, DocumentContext("de")))
     if source.suffix in (".po", ".xliff"):  # what has a translation is not read again
         again, texts = [text for text in again if text not in texts], []
