@@ -12,7 +12,7 @@ from pathlib import Path
 
 from catalog import ROOT, Catalog, Model
 from contract import variables
-from contract.languages import LANGUAGES
+from contract.languages import M2M100
 from contract.tasks import TRANSLATION
 from handlers.engine.directories import (
     Digests,
@@ -72,7 +72,7 @@ def list_languages(directory: Path) -> Sequence[str]:
     tokens = {
         code for file in files for code in _TOKEN.findall(file.read_text("utf-8"))
     }
-    return [code for code in LANGUAGES if code in tokens] or LANGUAGES
+    return [code for code in M2M100 if code in tokens] or M2M100
 
 
 def check_languages(model: Model, directory: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
@@ -28,7 +29,7 @@ from catalog.sections import (
     VisionSection,
 )
 from catalog.sections.translation import TranslationSection
-from contract.languages import LANGUAGES
+from contract.languages import LANGUAGES, find_tag
 from contract.tasks import TRANSLATION, UPLOADS, find_class
 from contract.validation import expect
 
@@ -45,7 +46,10 @@ class CatalogError(ValueError):
 
 def _check_language(code: str) -> str:
     if code not in LANGUAGES:
-        raise ValueError(f"a language of M2M100, one of {' '.join(LANGUAGES)}")
+        tag = find_tag(code.lower())
+        near = [tag] if tag else get_close_matches(code, LANGUAGES)
+        such = f" such as {' or '.join(near)}" if near else ""
+        raise ValueError(f"a language of contract/languages.tsv{such}")
     return code
 
 

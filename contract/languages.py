@@ -1,124 +1,124 @@
-"""The languages of M2M100, the scripts in which they are written, and the tags by which
-clients ask for them.
+"""The languages that models of our families know, by their BCP 47 tags in `languages.tsv`; the
+scripts in which they are written, and the codes by which clients and models call them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
-#: ISO 639 codes, in the order of M2M100's ids.
-LANGUAGES = """
+#: M2M100's codes, in the order of its ids.
+M2M100 = """
     af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga
     gd gl gu ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt
     lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr
     ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu
 """.split()
 
-_LATIN = """
-    af ast az br ca ceb cs cy da de en es et ff fi fr fy ga gd gl ha hr ht hu id ig ilo is
-    it jv lb lg ln lt lv mg ms nl no ns oc pl pt ro sk sl so sq ss su sv sw tl tn tr vi wo
-    xh yo zu
-"""
+#: By ISO 15924's codes, the names of Unicode's `Script` property.
+_SCRIPT_NAMES = dict(
+    pair.split("=")
+    for pair in """
+    Arab=Arabic Armn=Armenian Beng=Bengali Cans=Canadian_Aboriginal Cher=Cherokee
+    Cyrl=Cyrillic Deva=Devanagari Ethi=Ethiopic Geor=Georgian Goth=Gothic Grek=Greek
+    Gujr=Gujarati Guru=Gurmukhi Hang=Hangul Hans=Han,Bopomofo Hant=Han,Bopomofo
+    Hebr=Hebrew Jpan=Han,Hiragana,Katakana Khmr=Khmer Knda=Kannada Laoo=Lao Latn=Latin
+    Mlym=Malayalam Mtei=Meetei_Mayek Mymr=Myanmar Olck=Ol_Chiki Orya=Oriya Sinh=Sinhala
+    Syrc=Syriac Taml=Tamil Telu=Telugu Tfng=Tifinagh Thaa=Thaana Thai=Thai Tibt=Tibetan
+    """.split()
+)
+_FROM_RIGHT = ("Arabic", "Hebrew", "Syriac", "Thaana")
+
+
+class Language(NamedTuple):
+    """A language, or one of its ways of writing that models take for one. `own_name` is empty
+    where CLDR has none, and `scripts` has the most usual one first."""
+
+    tag: str
+    name: str
+    own_name: str
+    scripts: tuple[str, ...]
+    is_right_to_left: bool
+
+
+#: By other codes and by tags in lower case, the tags of the table.
+_TAGS: dict[str, str] = {}
+#: The script that a tag need not tell, as models' codes do.
+_USUAL_SCRIPTS: dict[str, str] = {}
+
+
+def _read_table() -> Iterable[Language]:
+    table = Path(__file__).with_suffix(".tsv").read_text("utf-8")
+    for line in table.splitlines()[1:]:
+        tag, name, own_name, codes, others, *_ = *line.split("\t"), ""
+        names = ",".join(map(_SCRIPT_NAMES.__getitem__, codes.split()))
+        scripts = tuple(names.split(","))
+        _USUAL_SCRIPTS[tag] = codes.split()[0].lower()
+        keys = (tag, *others.split())
+        _TAGS.update((key.lower().replace("_", "-"), tag) for key in keys)
+        yield Language(tag, name, own_name, scripts, scripts[0] in _FROM_RIGHT)
+
+
+LANGUAGES: Mapping[str, Language] = MappingProxyType(
+    {language.tag: language for language in _read_table()}
+)
 #: By the names of Unicode's `Script` property.
-SCRIPTS = {
-    language: tuple(scripts.split())
-    for languages, scripts in (
-        (_LATIN, "Latin"),
-        ("ba be bg kk mk mn ru uk", "Cyrillic"),
-        ("bs sr uz", "Latin Cyrillic"),
-        ("ar fa ps ur", "Arabic"),
-        ("sd", "Arabic Devanagari"),
-        ("he yi", "Hebrew"),
-        ("hi mr ne", "Devanagari"),
-        ("zh", "Han Bopomofo"),
-        ("ja", "Han Hiragana Katakana"),
-        ("ko", "Hangul"),
-        ("am", "Ethiopic"),
-        ("bn", "Bengali"),
-        ("el", "Greek"),
-        ("gu", "Gujarati"),
-        ("hy", "Armenian"),
-        ("ka", "Georgian"),
-        ("km", "Khmer"),
-        ("kn", "Kannada"),
-        ("lo", "Lao"),
-        ("ml", "Malayalam"),
-        ("my", "Myanmar"),
-        ("or", "Oriya"),
-        ("pa", "Gurmukhi"),
-        ("si", "Sinhala"),
-        ("ta", "Tamil"),
-        ("th", "Thai"),
-    )
-    for language in languages.split()
-}
-
-#: Ways to write a language that a model knows in one way only, and that language.
+SCRIPTS = {tag: language.scripts for tag, language in LANGUAGES.items()}
+#: Ways to write a language that can be made of another way, and the language.
 VARIANTS = {"zh-Hant": "zh", "zh-HK": "zh", "sr-Cyrl": "sr", "sr-Latn": "sr"}
-SCRIPTS |= {
-    "zh-Hant": SCRIPTS["zh"],
-    "zh-HK": SCRIPTS["zh"],
-    "sr-Cyrl": ("Cyrillic",),
-    "sr-Latn": ("Latin",),
-}
 
-#: The tags that need no normalizing, as those of most requests.
-_KNOWN = frozenset(LANGUAGES)
-#: Codes that other services and older standards use.
-_OTHER_CODES = {
-    "cmn": "zh",
-    "fil": "tl",
-    "in": "id",
-    "iw": "he",
-    "ji": "yi",
-    "jw": "jv",
-    "nb": "no",
-    "pb": "pt",
-    "zt": "zh",
-}
-#: The parts of a tag that tell a variant; an earlier one wins: `zh-Hans-TW` is simplified.
+#: Further parts of a tag that tell a variant; an earlier one wins: `zh-Hans-TW` is simplified.
 _PARTS = {
-    "zh": {
-        "hans": "zh",
-        **dict.fromkeys(("hk", "mo"), "zh-HK"),
-        **dict.fromkeys(("hant", "tw", "zt"), "zh-Hant"),
-    },
-    "sr": {
-        **dict.fromkeys(("cyrl", "cyrillic"), "sr-Cyrl"),
-        **dict.fromkeys(("latn", "latin"), "sr-Latn"),
-    },
+    "zh": {"hans": "zh", "hk": "zh-HK", "mo": "zh-HK", "tw": "zh-Hant"},
+    "sr": {"cyrillic": "sr-Cyrl", "latin": "sr-Latn"},
 }
 
 
 def normalize_language(tag: str) -> str:
-    """The language of a tag, in M2M100's code: `zh` of `zh-CN`, `pt` of `pt_BR`, `en` of
-    `EN`, `he` of `iw`. A tag of no language comes back in lower case."""
-    if tag in _KNOWN:
-        return tag
-    language = _split(tag)[0]
-    return _OTHER_CODES.get(language, language)
+    """The language of a tag: `zh` of `zh-CN` and `zh-Hant`, `pt` of `pt_BR`, `en` of `EN` and
+    `eng`, `he` of `iw`. A tag of no language comes back in lower case."""
+    variant = normalize_variant(tag)
+    return VARIANTS.get(variant, variant)
 
 
 def normalize_variant(tag: str) -> str:
     """The variant of a tag: `zh-Hant` of `zh_TW` and `zt`, `sr-Latn` of `sr@latin`, or else
     its language."""
-    if tag in _KNOWN:
+    if tag in LANGUAGES:
         return tag
-    language = normalize_language(tag)
-    if language not in _PARTS:
+    code, *parts = _split(tag)
+    language = _TAGS.get(code, code)
+    of_language = _PARTS.get(language, {}).items()
+    found = (name for part, name in of_language if part in parts)
+    keys = (f"{language}-{part}" for part in parts)
+    return next(chain(found, (_TAGS[key] for key in keys if key in _TAGS)), language)
+
+
+def find_tag(code: str) -> str | None:
+    """The tag of a model's code: `zh-Hant` of `zho_Hant`, `en` of `eng_Latn`, `fr` of `fra`.
+    None if it is not exactly a language of the table."""
+    first, *parts = _split(code)
+    if (
+        first not in code
+    ):  # MADLAD-400 has tokens of countries and scripts: `CA`, `Cyrl`
+        return None
+    language = _TAGS.get(first, first)
+    if parts == [_USUAL_SCRIPTS.get(language)]:
         return language
-    parts = _split(tag)
-    found = (name for part, name in _PARTS[language].items() if part in parts)
-    return next(found, language)
+    return _TAGS.get("-".join((language, *parts)).lower())
 
 
 def list_variants(languages: Iterable[str]) -> list[str]:
     """Languages, and the variants of each behind it."""
-    return [
+    found = (
         name
         for language in languages
         for name in (language, *(v for v, base in VARIANTS.items() if base == language))
-    ]
+    )
+    return [*dict.fromkeys(found)]
 
 
 def _split(tag: str) -> list[str]:

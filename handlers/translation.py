@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-from contract.languages import LANGUAGES
+from contract.languages import M2M100
 from handlers.base import (
     ModelConfig,
     Outcome,
@@ -39,7 +39,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             max_alternatives=options["max_alternatives"],
         )
         settings = read_settings(config.directory)
-        self.sources: list[str] = settings.get("languages", LANGUAGES)
+        self.sources: list[str] = settings.get("languages", M2M100)
         self.min_score: float = settings.get("min_score", float("-inf"))
         self.warning: str = settings.get("warning", "")
         self.weights = GENERIC._replace(**settings.get("quality", {}))

@@ -7,7 +7,7 @@ from pathlib import Path
 from transformers import M2M100Config
 
 from benchmarks.instruments.random_model import build
-from contract.languages import LANGUAGES
+from contract.languages import M2M100
 from handlers.engine.translation.m2m100 import Tokenizer
 from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 
@@ -19,7 +19,7 @@ _UNUSED_ROWS = 8
 def build_tiny(directory: Path, *, positions: int) -> Path:
     """A model of two small layers with the phrasebook's vocabulary and this many positions."""
     config = M2M100Config(
-        vocab_size=len(Tokenizer(PHRASEBOOK).ids) + len(LANGUAGES) + _UNUSED_ROWS,
+        vocab_size=len(Tokenizer(PHRASEBOOK).ids) + len(M2M100) + _UNUSED_ROWS,
         d_model=32,
         encoder_layers=1,
         decoder_layers=1,

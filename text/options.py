@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,7 +82,7 @@ def read_source(code: str, served: Sequence[str]) -> str | None:
     language = normalize_language(code)
     if language == AUTO:
         return None
-    if not (2 <= len(language) <= 3 and language.isascii() and language.isalpha()):
+    if not re.match("[a-z]{2,3}(-|$)", language):
         raise LanguageNotServed("src_lang", code[:40], served)
     return normalize_variant(code)
 

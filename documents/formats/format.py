@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from contract.languages import SCRIPTS, normalize_variant
+from contract.languages import LANGUAGES, normalize_variant
 from documents.errors import LostMarkup
 from documents.formats.encoding import (
     MAX_BYTES,
@@ -193,7 +193,8 @@ def split_edges(text: str, space: str | None = None) -> tuple[str, str, str]:
 
 def is_right_to_left(language: str) -> bool:
     """Whether a language of ours is written from right to left."""
-    return SCRIPTS.get(language, ("",))[0] in ("Arabic", "Hebrew")
+    found = LANGUAGES.get(language)
+    return bool(found and found.is_right_to_left)
 
 
 def name_language(old: str, language: str) -> str:

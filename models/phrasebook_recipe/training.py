@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
-from contract.languages import LANGUAGES as M2M100_LANGUAGES
+from contract.languages import M2M100
 from handlers.engine.directories import TOKENIZER_FILES
 from handlers.engine.translation.batching import pack
 from handlers.engine.translation.m2m100 import Tokenizer, language_token
@@ -50,7 +50,7 @@ class Vocabulary:
 
     def __init__(self, folder: Path) -> None:
         self._tokenizer = Tokenizer(folder)
-        tokens = [*self._tokenizer.ids, *map(language_token, M2M100_LANGUAGES)]
+        tokens = [*self._tokenizer.ids, *map(language_token, M2M100)]
         self.ids = {token: number for number, token in enumerate(tokens)}
         self.size = len(tokens) + _UNUSED_ROWS
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import catalog
 from catalog import checkpoint
-from contract.languages import LANGUAGES
+from contract.languages import M2M100
 from handlers.engine.directories import SETTINGS_FILE, ModelError
 from tests.catalog.fake_hub import COMMIT, FakeHub, Fault
 from tests.random_m2m100 import build_tiny
@@ -185,20 +185,20 @@ def test_a_models_languages_are_found_wherever_it_lies(
 ):
     monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path))
     models = catalog.load(write_map(model=NAME))
-    assert checkpoint.find_sources(models) == LANGUAGES
+    assert checkpoint.find_sources(models) == M2M100
     downloaded = tmp_path / "hub" / NAME
     downloaded.mkdir(parents=True)
     (downloaded / SETTINGS_FILE).write_text('{"languages": ["en", "fr"]}')
     assert checkpoint.find_sources(models) == ["en", "fr"]
     here = catalog.load(write_map(model="models/phrasebook"))
-    assert set(checkpoint.find_sources(here)) < set(LANGUAGES)
+    assert set(checkpoint.find_sources(here)) < set(M2M100)
 
 
 @pytest.mark.parametrize(
     ("files", "known"),
     [
-        ({}, LANGUAGES),
-        ({"tokenizer_config.json": '{"additional_special_tokens": []}'}, LANGUAGES),
+        ({}, M2M100),
+        ({"tokenizer_config.json": '{"additional_special_tokens": []}'}, M2M100),
         (
             {"special_tokens_map.json": '{"a": ["__de__", {"content": "__cs__"}]}'},
             ["cs", "de"],

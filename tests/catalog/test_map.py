@@ -9,7 +9,6 @@ import pytest
 import catalog
 from catalog import CatalogError
 from catalog.map import WHOLE_MAP, check
-from contract.languages import LANGUAGES
 
 KO = {"ko": "0"}
 AN_OBJECT = 'expected an object such as {"ko": "0"}'
@@ -82,9 +81,14 @@ MALFORMED: dict[str, tuple[Any, str]] = {
         f"devices: unknown key, expected one of {KEYS}",
     ),
     "unknown language": (
-        {"cuda_id": {"kr": "0"}},
-        f"cuda_id.kr: expected a language of M2M100, one of {' '.join(LANGUAGES)}, "
-        "found 'kr'",
+        {"cuda_id": {"kor": "0"}},
+        "cuda_id.kor: expected a language of contract/languages.tsv such as ko, "
+        "found 'kor'",
+    ),
+    "a misspelt language": (
+        {"cuda_id": {"zh-Hnat": "0"}},
+        "cuda_id.zh-Hnat: expected a language of contract/languages.tsv such as zh-Hant "
+        "or zh-Latn or zh-HK, found 'zh-Hnat'",
     ),
     "devices of a task": (
         {"captioning": {"devices": "tpu"}},

@@ -1,13 +1,23 @@
-"""Language tags: what clients write for a language, and which language that is."""
+"""Language tags: what clients and models write for a language, and which language that is."""
 
 from __future__ import annotations
 
+import re
+from functools import cache
+
 import pytest
+import regex
+from babel import Locale
+from babel.core import get_global
+from babel.localedata import exists
+from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB
 
 from contract.languages import (
     LANGUAGES,
+    M2M100,
     SCRIPTS,
     VARIANTS,
+    find_tag,
     list_variants,
     normalize_language,
     normalize_variant,
@@ -23,11 +33,14 @@ TAGS = [
     ("zh_Hant_HK", "zh-HK", "zh"),
     ("zh-MO", "zh-HK", "zh"),
     ("zt", "zh-Hant", "zh"),
+    ("cmn-Hant", "zh-Hant", "zh"),
     ("sr@latin", "sr-Latn", "sr"),
     ("sr_Cyrl_RS", "sr-Cyrl", "sr"),
     ("sr-RS", "sr", "sr"),
+    ("ks_deva_IN", "ks-Deva", "ks-Deva"),
     ("pt-br", "pt", "pt"),
     ("EN-US", "en", "en"),
+    ("eng", "en", "en"),
     (" en\n", "en", "en"),
     ("NB", "no", "no"),
     ("iw", "he", "he"),
@@ -36,6 +49,37 @@ TAGS = [
     ("-", "", ""),
     ("Klingon", "klingon", "klingon"),
 ]
+#: Codes of NLLB, MADLAD-400 and OPUS-MT, and the tag of each.
+CODES = {
+    "eng_Latn": "en",
+    "arb_Arab": "ar",
+    "zho_Hans": "zh",
+    "zho_Hant": "zh-Hant",
+    "sat_Beng": "sat",
+    "kor_Hang": "ko",
+    "crh_Latn": "crh-Latn",
+    "nob_Latn": "no",
+    "fil": "tl",
+    "nds_NL": "nds-NL",
+    "nan_Latn_TW": "nan-Latn",
+    "fra": "fr",
+    "cmn_Hans": "zh",
+    "cmn_Hant": "zh-Hant",
+    "srp_Cyrl": "sr",
+    "srp_Latn": "sr-Latn",
+    "hye_Latn": None,
+    "fr_CA": None,
+    "CA": None,
+    "Cyrl": None,
+    "en_xx_simple": None,
+    "translate": None,
+    "": None,
+}
+#: CLDR's likeliest scripts that people and models use less than ours.
+WRITTEN_OTHERWISE = ("ctd", "kmz", "mww", "suz")
+#: Unicode's codes for ISO 15924's that stand for several scripts or a way to write one.
+UNICODE_CODES = {"Hans": "Hani", "Hant": "Hani", "Jpan": "Hani", "Kore": "Hang"}
+LETTERS = [*filter(str.isalpha, map(chr, range(0x20000)))]
 
 
 @pytest.mark.parametrize(("tag", "variant", "language"), TAGS)
@@ -47,5 +91,39 @@ def test_a_tag_is_understood(tag, variant, language):
 def test_our_own_codes_stay():
     known = list_variants(LANGUAGES)
     assert [normalize_variant(code) for code in known] == known
-    assert [code for code in known if code not in VARIANTS] == LANGUAGES
-    assert VARIANTS.keys() < set(known) == SCRIPTS.keys()
+    assert set(known) == LANGUAGES.keys() == SCRIPTS.keys() > VARIANTS.keys()
+    assert len(known) == len(LANGUAGES)
+
+
+@pytest.mark.parametrize(("code", "tag"), CODES.items())
+def test_a_code_of_a_model_is_a_tag(code, tag):
+    assert find_tag(code) == tag
+
+
+def test_the_table_has_the_languages_of_every_family():
+    assert len(NLLB) == len(set(map(find_tag, NLLB)) & LANGUAGES.keys()) == 202
+    assert len(M2M100) == len({*M2M100} & LANGUAGES.keys()) == 100
+    assert len(LANGUAGES) > 500
+    assert all(find_tag(tag) == tag for tag in LANGUAGES if tag != "sr-Cyrl")
+
+
+def test_names_scripts_and_directions_are_those_of_cldr():
+    english, likely = Locale("en"), get_global("likely_subtags")
+    for tag, language in LANGUAGES.items():
+        assert english.languages.get(tag, language.name) == language.name != tag
+        assert re.fullmatch(r"[a-z]{2,3}(-[A-Z][a-z]{3}|-[A-Z]{2})?", tag)
+        locale = Locale.parse(tag, sep="-") if exists(tag.replace("-", "_")) else None
+        if locale and "-" not in tag:
+            assert locale.languages.get(tag, "") == language.own_name
+            assert (locale.text_direction == "rtl") == language.is_right_to_left
+        usual = likely.get(tag.replace("-", "_"), "__").split("_")[1]
+        if usual and tag not in WRITTEN_OTHERWISE:
+            written = "".join(rf"\p{{Script={name}}}" for name in language.scripts)
+            assert regex.match(f"[{written}]", find_letter(usual)), tag
+
+
+@cache
+def find_letter(script: str) -> str:
+    """A letter of a script, by ISO 15924's code."""
+    name = UNICODE_CODES.get(script, script)
+    return next(filter(regex.compile(rf"\p{{Script={name}}}").match, LETTERS))

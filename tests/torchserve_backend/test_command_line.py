@@ -106,7 +106,9 @@ def test_a_wrong_map_is_explained_on_one_line(monkeypatch, write_map, command):
     result = run(command, "--map", path)
     assert result.exit_code == 1
     (line,) = result.stdout.splitlines()
-    assert line.startswith(f"{path}: cuda_id.[/ko]: expected a language of M2M100")
+    assert line.startswith(
+        f"{path}: cuda_id.[/ko]: expected a language of contract/languages.tsv"
+    )
 
 
 def test_archive_writes_one_archive_per_language(map_path, tmp_path, archived):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contract.languages import LANGUAGES
+from contract.languages import M2M100
 from handlers.engine.directories import read_settings
 from handlers.engine.translation.batching import Batcher
 from handlers.engine.translation.loading import is_guarded, load_engine
@@ -47,7 +47,7 @@ class PeerTranslator:
     def __init__(self, options: PeerOptions) -> None:
         model = Path(options.model)
         settings = read_settings(model)
-        self._languages = frozenset(settings.get("languages", LANGUAGES))
+        self._languages = frozenset(settings.get("languages", M2M100))
         self._engine = load_engine(
             options.engine, model, device="cpu", compute_type=options.compute_type
         )

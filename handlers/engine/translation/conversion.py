@@ -18,7 +18,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from contract import durable
-from contract.languages import LANGUAGES
+from contract.languages import M2M100
 from handlers.engine.directories import (
     SETTINGS_FILE,
     TOKENIZER_FILES,
@@ -163,7 +163,7 @@ def _make_converter(directory: Path) -> Any:
         def get_vocabulary(self, model: Any, tokenizer: Any) -> list[str]:
             ids = json.loads((directory / "vocab.json").read_text("utf-8"))
             tokens = sorted(ids, key=ids.__getitem__)
-            tokens += map(language_token, LANGUAGES)
+            tokens += map(language_token, M2M100)
             unused = range(model.config.vocab_size - len(tokens))
             return [*tokens, *(f"madeupword{i}" for i in unused)]
 

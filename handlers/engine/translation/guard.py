@@ -30,7 +30,9 @@ class Fault(Enum):
 _FIRST_WORDS = {"Han": "CJK"}
 #: Each language's scripts, named by the first word of their letters' Unicode names.
 _ALPHABETS = {
-    language: frozenset(_FIRST_WORDS.get(name, name.upper()) for name in scripts)
+    language: frozenset(
+        _FIRST_WORDS.get(name, name.partition("_")[0].upper()) for name in scripts
+    )
     for language, scripts in SCRIPTS.items()
 }
 #: An n-gram of this many characters that returns at the same distance is a loop.

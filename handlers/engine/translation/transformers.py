@@ -13,7 +13,7 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from contract.languages import LANGUAGES
+from contract.languages import M2M100
 from handlers.engine.directories import read_settings
 from handlers.engine.inference import choose_device, infer
 from handlers.engine.translation.m2m100 import (
@@ -48,7 +48,7 @@ class TransformersEngine:
     ) -> None:
         self.tokenizer = Tokenizer(directory)
         self._device = choose_device(device, index)
-        languages = map(language_token, LANGUAGES)
+        languages = map(language_token, M2M100)
         first = len(self.tokenizer.ids)
         self._ids = self.tokenizer.ids | {
             token: first + i for i, token in enumerate(languages)

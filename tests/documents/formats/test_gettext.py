@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from babel.messages.pofile import read_po
 
-from contract.languages import LANGUAGES
+from contract.languages import M2M100
 from tests.documents.formats.translating import keep, shout, translate
 
 HEADER = r"""# A title
@@ -50,7 +50,7 @@ def test_a_language_gets_its_plural_forms(target, forms):
     assert f"nplurals={len(forms)};" in new
 
 
-@pytest.mark.parametrize("target", LANGUAGES)
+@pytest.mark.parametrize("target", [*M2M100, "zh-Hant", "ks-Deva", "ace"])
 def test_other_programs_read_the_catalog(target, tmp_path):
     wrapped = '"Plural-Forms: nplurals=3; "\n"plural=(n==1 ? 0 : n==2 ? 1 : 2);\\n"\n'
     content = HEADER.format("xx", wrapped) + FILES.format("", "")

@@ -80,7 +80,7 @@ def test_nothing_of_the_phrasebook_has_a_fault(pairs: list[TextPair]):
     assert [pair for pair in pairs if judge(pair)] == []
 
 
-@given(st.text(max_size=200), st.sampled_from(LANGUAGES))
+@given(st.text(max_size=200), st.sampled_from([*LANGUAGES]))
 def test_a_copy_has_no_other_fault(text: str, target: str):
     fault = Fault.SCRIPT if target == "en" else Fault.UNTRANSLATED
     assert find_fault(text, text, "en", target) in (None, fault)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from transformers import M2M100Tokenizer
 
-from contract.languages import LANGUAGES
+from contract.languages import M2M100
 from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES, Digests
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
@@ -70,7 +70,7 @@ def test_ids_are_those_of_the_stock_tokenizer(tokenizer, sentences):
         language, *pieces = stock(sentence.text)["input_ids"]
         unknown = tokenizer.ids[UNKNOWN]
         assert pieces == [tokenizer.ids.get(token, unknown) for token in tokens[1:]]
-        assert language == len(tokenizer.ids) + LANGUAGES.index(sentence.source)
+        assert language == len(tokenizer.ids) + M2M100.index(sentence.source)
 
 
 def test_an_echo_takes_the_time_that_the_model_directory_says(tmp_path, monkeypatch):
