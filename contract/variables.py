@@ -62,7 +62,7 @@ KEY_FILE = Variable(
 )
 CACHE = Variable(
     "BABELGATE_CACHE",
-    "Where downloaded and converted models are kept. Default: `babelgate` in "
+    "The folder of downloaded and converted models. Default: `babelgate` in "
     "`XDG_CACHE_HOME`, else `~/.cache/babelgate`.",
 )
 RAY_URLS = Variable(
@@ -104,14 +104,13 @@ LIMITS_URL = Variable(
     "BABELGATE_LIMITS_URL",
     "Where requests per minute are counted: `redis://HOST:6379` or "
     "`valkey://HOST:6379`. Default: in memory that the gateway's processes on this "
-    "machine share. `make up` installs the client for it.",
+    "machine share.",
     readers=("gateway",),
 )
 CACHE_URL = Variable(
     "BABELGATE_CACHE_URL",
     "A Redis or Valkey behind the memory for [sentences](cache.md), for several machines: "
-    "`redis://HOST:6379` or `valkey://HOST:6379`. Default: none. `make up` installs the "
-    "client for it.",
+    "`redis://HOST:6379` or `valkey://HOST:6379`.",
     readers=("gateway",),
 )
 DOCUMENTS = Variable(
@@ -134,7 +133,7 @@ DOCUMENTS_WAITING = Variable(
 )
 DOCUMENTS_OF_ONE = Variable(
     "BABELGATE_DOCUMENTS_OF_ONE",
-    "The most of them of one key, or of one address where there are no keys.",
+    "The most of them of one key, or without keys of one address.",
     "100",
 )
 DOCUMENTS_AT_ONCE = Variable(

@@ -114,8 +114,8 @@ class Settings(BaseSettings):
     )
     max_glossaries: PositiveInt = Field(
         1000,
-        description="The most [glossaries](glossaries.md) of a key, or of all clients "
-        "where there are no keys.",
+        description="The most [glossaries](glossaries.md) of a key, or without keys of all "
+        "clients.",
     )
     max_glossary_bytes: PositiveInt = Field(
         10 << 20,
@@ -124,8 +124,8 @@ class Settings(BaseSettings):
     )
     glossaries_kept_bytes_of_one: PositiveInt = Field(
         100 << 20,
-        description="The most bytes of entries of all glossaries of a key, or of all clients "
-        "where there are no keys.",
+        description="The most bytes of entries of all glossaries of a key, or without keys "
+        "of all clients.",
     )
     glossaries_kept_bytes: PositiveInt = Field(
         1 << 30, description="The most bytes of entries of all glossaries."
@@ -153,15 +153,14 @@ class Settings(BaseSettings):
     identifier: Literal["py3langid", "lingua"] = Field(
         "py3langid",
         description="The library that identifies languages. `lingua` needs more "
-        "memory and time, and leaves more short texts unidentified. `make up` installs it.",
+        "memory and time, and leaves more short texts unidentified.",
     )
     cors_origins: str = Field(
         "*",
         pattern=r"^(\*|(https?://[^/,\s]+(,\s*|$))*)$",
-        description="Web pages that may ask for translations from a browser: their origins, "
-        "separated by commas, such as `https://example.org`. `*`: all. Without keys, `*` is "
-        "for translations only: documents and glossaries take origins that are named, and the "
-        "stack's own page.",
+        description="The origins of web pages that may ask for translations, separated by "
+        "commas, such as `https://example.org`. `*`: all. Documents and glossaries need "
+        "[a key or a named origin](compatibility.md#what-these-apis-have-in-common).",
     )
     connections: PositiveInt = Field(
         1024,
@@ -176,13 +175,12 @@ class Settings(BaseSettings):
     webhooks: _Networks = _share(variables.WEBHOOKS)
     documents_kept_bytes: PositiveInt = Field(
         16 << 30,
-        description="The most bytes of all documents that are kept. A document counts twice "
-        "until it is done, because its translation needs room as well.",
+        description="The most bytes of all documents; until it is done, one counts twice.",
     )
     documents_kept_bytes_of_one: PositiveInt = Field(
         4 << 30,
-        description="The most bytes of the documents of one key, or of one address where "
-        "there are no keys.",
+        description="The most bytes of the documents of one key, or without keys of one "
+        "address.",
     )
 
     @property
