@@ -52,8 +52,7 @@ MANAGEMENT_URL = Variable(
 )
 METRICS_URL = Variable(
     "BABELGATE_METRICS_URL",
-    "Where `GET /status` has rows and batches from: TorchServe's metrics, or Ray's if the "
-    "cluster has one machine.",
+    "TorchServe's metrics, or Ray's if the cluster has one machine.",
 )
 KEY_FILE = Variable(
     "BABELGATE_KEY_FILE",
@@ -123,7 +122,7 @@ DOCUMENT_BYTES = Variable(
 )
 DOCUMENTS_KEPT_S = Variable(
     "BABELGATE_DOCUMENTS_KEPT_S",
-    "How long a document is kept after its translation has ended, in seconds.",
+    "Seconds that a document is kept after its translation has ended.",
     str(24 * 3600),
 )
 DOCUMENTS_WAITING = Variable(
@@ -138,14 +137,13 @@ DOCUMENTS_OF_ONE = Variable(
 )
 DOCUMENTS_AT_ONCE = Variable(
     "BABELGATE_DOCUMENTS_AT_ONCE",
-    "How many documents a machine translates at once. One client has at most half of them, "
-    "and at least one.",
+    "Documents that a machine translates at once. One client has at most half of them.",
     "4",
 )
 WEBHOOKS = Variable(
     "BABELGATE_WEBHOOKS",
-    "Where [webhooks](documents.md#webhooks) may lead: to `public` addresses, to networks "
-    "such as `10.0.0.0/8`, to several of these, separated by commas, or nowhere, `off`.",
+    "Where [webhooks](documents.md#webhooks) may lead: `public` addresses, networks such as "
+    "`10.0.0.0/8`, several of these, separated by commas, or nowhere, `off`.",
     "public",
 )
 RAY_OPTIONS = Variable(

@@ -104,9 +104,9 @@ class Settings(BaseSettings):
     upload_buffer_bytes: PositiveInt = Field(
         72 << 20,
         validate_default=True,
-        description="How many bytes of uploads a gateway process holds, and as many of other "
+        description="Bytes of uploads that a gateway process holds, and as many of other "
         "bodies. Further uploads wait, further bodies get 429. It must fit the largest image "
-        "and 2 MiB. With room for two images, a slow upload delays nobody.",
+        "and 2 MiB. With room for two, a slow upload delays nobody.",
     )
     max_texts: PositiveInt = Field(1000, description="The most texts in a request.")
     max_rows: PositiveInt = Field(
@@ -119,8 +119,7 @@ class Settings(BaseSettings):
     )
     max_glossary_bytes: PositiveInt = Field(
         10 << 20,
-        description="The most bytes of a glossary's entries, and of those of all glossaries "
-        "in a request.",
+        description="The most bytes of the entries of a glossary, or of all in a request.",
     )
     glossaries_kept_bytes_of_one: PositiveInt = Field(
         100 << 20,
@@ -135,7 +134,7 @@ class Settings(BaseSettings):
         description="Free bytes of the disk that documents and glossaries leave.",
     )
     sentences_at_once: PositiveInt = Field(
-        64, description="How many sentences of a request are translated at once."
+        64, description="Sentences of a request that are translated at once."
     )
     keys: Literal["off", "required"] = Field(
         "off",
@@ -146,8 +145,8 @@ class Settings(BaseSettings):
     limits_url: str | None = _share(variables.LIMITS_URL, repr=False, pattern=_REDIS)
     cache_bytes: NonNegativeInt = Field(
         64 << 20,
-        description="Memory for translated sentences, in bytes, shared by the gateway "
-        "processes of a machine. 0: no sentence is [kept](cache.md).",
+        description="Memory of a machine for translated sentences, in bytes. 0: none are "
+        "[kept](cache.md).",
     )
     cache_url: str | None = _share(variables.CACHE_URL, repr=False, pattern=_REDIS)
     identifier: Literal["py3langid", "lingua"] = Field(
@@ -164,8 +163,7 @@ class Settings(BaseSettings):
     )
     connections: PositiveInt = Field(
         1024,
-        description="Connections to TorchServe or to the Ray cluster per gateway process; "
-        "further requests wait.",
+        description="Connections to TorchServe or to the Ray cluster per gateway process.",
     )
 
     documents: Path | None = _share(variables.DOCUMENTS)
