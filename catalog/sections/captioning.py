@@ -8,7 +8,7 @@ from catalog.sections import Count, CountOrNone, Text, VisionSection
 
 
 class CaptioningSection(VisionSection):
-    """Captions for frames and images. Without this section, the route returns 404."""
+    """Captions for frames and images."""
 
     model: Text = "models/shapes/captioning"
     #: A request brings a batch of frames of its own.

@@ -6,7 +6,7 @@ from catalog.sections import CountOrNone, Text, VisionSection
 
 
 class ClassificationSection(VisionSection):
-    """Labels for images. Without this section, the route returns 404."""
+    """Labels for images."""
 
     model: Text = "models/shapes/classification"
     max_batch_delay: CountOrNone = 5

@@ -6,7 +6,7 @@ from catalog.sections import Count, CountOrNone, Text, VisionSection
 
 
 class DetectionSection(VisionSection):
-    """Boxes around objects. Without this section, the route returns 404."""
+    """Boxes around objects."""
 
     model: Text = "models/shapes/detection"
     batch_size: Count = 8
