@@ -66,7 +66,7 @@ CACHE = Variable(
 )
 RAY_URLS = Variable(
     "BABELGATE_RAY_URLS",
-    "Where a Ray cluster takes requests: one address or several, separated by commas.",
+    "Addresses where a Ray cluster takes requests, separated by commas.",
     "http://127.0.0.1:7810",
 )
 RAY_KEY_FILE = Variable(
@@ -88,9 +88,7 @@ RUN_DIR = Variable(
     "BABELGATE_RUN_DIR", "The run directory: logs, sockets, archives, keys.", "run"
 )
 CLIENT_KEY = Variable(
-    "BABELGATE_CLIENT_KEY",
-    "The [key](keys.md) that our own clients send, where the stack requires one.",
-    readers=(),
+    "BABELGATE_CLIENT_KEY", "The [key](keys.md) that our own clients send.", readers=()
 )
 DATABASE_URL = Variable(
     "BABELGATE_DATABASE_URL",
@@ -114,8 +112,7 @@ CACHE_URL = Variable(
 )
 DOCUMENTS = Variable(
     "BABELGATE_DOCUMENTS",
-    "Where [documents](documents.md) are kept. Several machines share one folder. Default: "
-    "`documents` in the run directory.",
+    "Where [documents](documents.md) are kept. Default: `documents` in the run directory.",
 )
 DOCUMENT_BYTES = Variable(
     "BABELGATE_DOCUMENT_BYTES", "Largest document.", str(128 << 20)
