@@ -74,7 +74,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Remarks:
-    """Remarks on files, a line each, and the files that are there now."""
+    """Remarks on files, a line each, and the files that exist now."""
 
     errors: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -318,7 +318,7 @@ class FileJob(ABC):
 
     sources: Sequence[Source]
     plan: OutputPlan
-    #: Files that are there are replaced, and so is another job's journal.
+    #: Whether to replace existing files, and another job's journal.
     is_overwrite: bool = False
 
     #: The things that it counts.

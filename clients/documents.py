@@ -81,7 +81,7 @@ class DocumentJob(bulk.FileJob):
     documents_at_once: int = 4
     #: The stack's ids of them, from the journal or an upload.
     ids: dict[int, str] = field(default_factory=dict)
-    #: The warnings of translations that are there.
+    #: The warnings of finished translations.
     warnings: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     unit: ClassVar[str] = "documents"

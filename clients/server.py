@@ -21,7 +21,7 @@ from contract.dialects import EVENT_STREAM
 from contract.tasks import CAPTIONING, PATHS
 
 DEFAULT_URL = "http://127.0.0.1:7777"
-#: Nobody's captions are larger; more is not read.
+#: No captions are larger; more is not read.
 MAX_ANSWER_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
 #: OpenSSL's reasons where the other side does not speak TLS.

@@ -142,7 +142,7 @@ class Dashboard:
         )
 
     def list_machines(self) -> tuple[Machine, ...]:
-        """The machines that are there now."""
+        """The machines of the cluster now."""
         path = "/api/v0/nodes?detail=1&limit=10000"
         machines = self._read_json(path, _MACHINES, "data", "result", "result")
         return tuple(machine for machine in machines if machine.state == "ALIVE")

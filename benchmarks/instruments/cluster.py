@@ -100,7 +100,7 @@ class NamespaceCluster:
         return next(h for h in self.hosts if h.address == replica.node_ip)
 
     def start(self, host: Host) -> None:
-        """Ends what is left of Ray on a host and starts it. Returns before it is ready."""
+        """Ends the last Ray on a host and starts another. Returns before it is ready."""
         self._end(host)
         node = self.find_node(host)
         # Ray on another host of this machine would be taken for what is left of this one's.
@@ -130,7 +130,7 @@ class NamespaceCluster:
             started.wait(_ANSWER_S)
 
     def end(self) -> None:
-        """Kills all that runs on the hosts, and removes what is outside of the folder."""
+        """Kills all processes on the hosts, and removes files outside of the folder."""
         for host in self.hosts:
             self._end(host)
             self.find_node(host).link.unlink(missing_ok=True)

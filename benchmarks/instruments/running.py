@@ -217,7 +217,7 @@ def find_running(run: Path) -> Running:
     return Running(stack.url, find_leaders(stack), headers)
 
 
-#: Loads repeat their sentences, and what is measured is what a translation takes.
+#: Loads repeat their sentences, but each translation is to be measured.
 CACHE_OFF = {"BABELGATE_CACHE_BYTES": "0"}
 CACHE_ON = {"BABELGATE_CACHE_BYTES": str(64 << 20)}
 #: Starts a stack in a directory, with a map and a model, for as long as it is entered.

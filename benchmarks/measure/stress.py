@@ -86,7 +86,7 @@ def overload(
     model: str,
     against: str,
 ) -> report.Findings:
-    """Goodput, refusals and rows computed for nobody, at multiples of the capacity.
+    """Goodput, refusals and rows of clients that have left, at multiples of the capacity.
 
     Each limit has its own stack. Its peak is found with clients that wait; then requests
     arrive at random, whatever happens to the others. The capacity is our peak within the

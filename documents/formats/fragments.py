@@ -54,7 +54,7 @@ _PREFIXES = {
 
 @lru_cache(maxsize=4096)
 def shorten(name: str) -> str:
-    """`w:p` for `{namespace}p`; the name itself if the namespace is none of ours."""
+    """`w:p` for `{namespace}p`; the name itself for an unknown namespace."""
     namespace, _, local = name.removeprefix("{").rpartition("}")
     prefix = _PREFIXES.get(namespace)
     return f"{prefix}:{local}" if prefix else name

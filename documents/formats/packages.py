@@ -216,7 +216,7 @@ def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
 
 
 def _check_places(members: list[zipfile.ZipInfo], end: int) -> None:
-    """Each member has bytes of its own, and what is copied is not more than the file."""
+    """Each member has bytes of its own, and the copies are not larger than the file."""
     ordered = sorted(members, key=lambda member: member.header_offset)
     starts = [*(member.header_offset for member in ordered), end]
     for member, following in zip(ordered, starts[1:], strict=True):

@@ -1,4 +1,4 @@
-"""Subtitles, SubRip and WebVTT: what is said is translated. Numbers, times, settings, tags,
+"""Subtitles, SubRip and WebVTT: speech is translated. Numbers, times, settings, tags,
 notes and styles stay.
 """
 

@@ -34,7 +34,7 @@ class Database:
     """A database with our tables, which are made or changed before the first use."""
 
     def __init__(self, url: str) -> None:
-        """Raises StorageError if the URL is none of ours."""
+        """Raises StorageError for an unknown kind of URL."""
         self._url = read_url(url)
         self._engine = _make_engine(self._url)
         self._reading = self._engine.execution_options(is_reading=True)
@@ -60,7 +60,7 @@ class Database:
 
     @contextmanager
     def look(self) -> Iterator[Connection]:
-        """A transaction that only reads: in SQLite it waits for nobody."""
+        """A transaction that only reads: in SQLite it never waits."""
         with self._explained():
             self._prepare()
             with self._reading.connect() as connection:

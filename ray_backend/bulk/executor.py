@@ -239,7 +239,7 @@ class RayExecutor:
         self._calls[actor.load.remote(load, self.pool.cpus)] = actor, None
 
     def _finish_call(self, load: Callable[[], Answerer]) -> list[_Request]:
-        """Waits for a call, and returns what is left of its request."""
+        """Waits for a call, and returns the rest of its request."""
         import ray
         from ray.exceptions import ObjectLostError, RayActorError, RayError
 

@@ -270,7 +270,7 @@ def translate_texts(
     request: TranslationRequest,
     texts: Sequence[str],
 ) -> list[TextReply]:
-    """A reply for each text; what is wrong with one is its own error."""
+    """A reply for each text, which may be an error of its own."""
 
     def ask(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any] | SentenceRefused]:
         return [
@@ -347,7 +347,7 @@ class BulkCaptioning:
 
 
 def caption_source(captioner: captions.Captioner, source: Source) -> VideoAnswer:
-    """Caption one video; what is wrong with it is its own error."""
+    """Caption one video; a fault is the video's own error."""
     if not source.url and source.has_changed():
         return socket.gethostname()
     events: list[Any] = []
@@ -448,7 +448,7 @@ def _check_options(job: BulkJob) -> None:
 def _look_back(
     named: Mapping[str, Source], changed_ns: Mapping[str, int]
 ) -> Iterator[str]:
-    """A line for each thing that is wrong with the results that are there."""
+    """A line for each fault of the existing results."""
     if _FAILED in changed_ns:
         yield "an earlier, unfinished run has left texts without a result"
     for name, source in named.items():

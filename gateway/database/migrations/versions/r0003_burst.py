@@ -8,5 +8,5 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Keys that are there have the requests of a minute."""
+    """Existing keys get the requests of a minute."""
     op.add_column("keys", sa.Column("burst", sa.BigInteger))
