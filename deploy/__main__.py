@@ -131,6 +131,20 @@ def join(
 
 
 @app.command()
+def check(
+    model: Model = "",
+    map_path: Map = None,
+    run_dir: RunDir = RUN,
+    backend: BackendName = None,
+) -> None:
+    """Show which model runs where, and what `up` would change in a stack that runs; exit 1
+    where the map is wrong."""
+    with _errors():
+        wanted = Stack(run_dir, map_path or UNSAID, model or None, backend=backend)
+        lifecycle.check(wanted, console)
+
+
+@app.command()
 def prepare(
     for_tests: Annotated[
         bool, typer.Option("--for-tests", help="Install what the tests need as well.")

@@ -94,6 +94,19 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
         console.print(_MORE_TASKS)
 
 
+def check(wanted: Stack, console: Console) -> None:
+    """Shows what the map means, and what `up` would change if the stack runs on the same
+    backend. Raises what `up` does."""
+    running = find_running(wanted, Supervision(wanted))
+    wanted = complete(wanted, running or stack.read(wanted.run))
+    serving = choose_serving(wanted, console)
+    models = serving.load()
+    serving.show_map(models)
+    if running and running.server == wanted.server:
+        serving.prepare(models)
+        serving.show_changes()
+
+
 def ensure(console: Console, *wanted: Program) -> list[Path]:
     """Return the programs' files; install what is missing. Raises StackError."""
     missing = [program for program in wanted if programs.find(program) is None]

@@ -9,16 +9,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 import catalog
-from catalog import Catalog
-from catalog.display import load_catalog
+from catalog import Catalog, checkpoint
+from catalog.display import load_catalog, show_models
 from contract import durable
 from deploy.stack import Backend, Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend import deployment, nodes
+from ray_backend.config import make_config
 from ray_backend.deployment import Dashboard, DashboardError
 from torchserve_backend import archiver, registrar
 from torchserve_backend import display as torchserve_display
@@ -52,6 +54,14 @@ class TorchServe:
         """The models that the map asks for."""
         return load_catalog(self._stack.map, self._stack.model, self._console)
 
+    def show_map(self, models: Catalog) -> None:
+        """Shows which model runs where. Raises ModelError if one lacks a language."""
+        for model in models.models:
+            cache = checkpoint.default_cache()
+            found = checkpoint.locate(model.settings.model, cache)
+            checkpoint.check_languages(model, found)
+        show_models(models, self._console)
+
     def prepare(self, models: Catalog) -> None:
         """Fetches and converts the weights, before anything is changed."""
         self._desired = archiver.list_desired(models, are_read=True)
@@ -60,6 +70,12 @@ class TorchServe:
         """Writes what the programs read."""
         archiver.write_archives(self._desired, self._stack.store)
         archiver.remove_others(self._desired, self._stack.store)
+
+    def show_changes(self) -> None:
+        """Shows what `bring_up` would change."""
+        actions = registrar.plan_change(self._desired, self._management)
+        nothing = "nothing to change: TorchServe runs what the map says"
+        self._console.print("\n".join(map(str, actions)) or nothing)
 
     def bring_up(self, *, timeout_s: float) -> None:
         """Has what has been started run what the map says, and waits until it does."""
@@ -99,9 +115,15 @@ class Cluster:
     def load(self) -> Catalog:
         return self._load(self._stack.map)
 
+    def show_map(self, models: Catalog) -> None:
+        """Shows what Ray is told where the cluster has the map's GPUs."""
+        config = make_config(models, key_digest="", has_gpus=True)
+        deployment.show_models(config, models, self._console)
+
     def prepare(self, models: Catalog) -> None:
         """A replica prepares what it needs on its own machine. Here it shows in time whether
         the map's models are there."""
+        self._models = models
         if not self._stack.head:
             archiver.prepare_weights(models, are_read=True)
 
@@ -114,17 +136,17 @@ class Cluster:
         nodes.make_secret(node.token_file)
         nodes.make_secret(self._stack.ray_key_file)
 
+    def show_changes(self) -> None:
+        if not self._stack.head:
+            self._plan()
+
     def bring_up(self, *, timeout_s: float) -> None:
         node = self._stack.node
         with self._console.status("Waiting for Ray …"):
             wait_for(Supervision(self._stack), "ray", self.find_machine)
         if node.head:
             return
-        config = deployment.plan(
-            *(self._dashboard, self._load(self._stack.frozen_map), self._console),
-            key=deployment.read_key(self._stack.ray_key_file),
-            ingress=self._stack.ingress_urls.partition(",")[0],
-        )
+        config = self._plan()
         durable.write(self._stack.deployed, json.dumps(config))
         deployment.apply(self._dashboard, config)
         deployment.show_progress(
@@ -142,6 +164,14 @@ class Cluster:
         address = self._stack.node.address
         if all(each.node_ip != address for each in self._dashboard.list_machines()):
             raise DashboardError("the cluster does not know this machine")
+
+    def _plan(self) -> dict[str, Any]:
+        """The configuration for the cluster as it is now, after showing what it changes."""
+        return deployment.plan(
+            *(self._dashboard, self._models, self._console),
+            key=deployment.read_key(self._stack.ray_key_file),
+            ingress=self._stack.ingress_urls.partition(",")[0],
+        )
 
     def _load(self, path: Path) -> Catalog:
         return catalog.load(path, model=self._stack.model, is_cluster=True)

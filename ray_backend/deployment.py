@@ -24,9 +24,9 @@ from ray_backend.config import make_config
 from ray_backend.nodes import LOOPBACK
 
 #: The time for which a replica may look for a machine before that is called hopeless.
-PLACE_S = 60
+_PLACE_S = 60
 #: The interval at which a running cluster is compared with the configuration.
-EVERY_S = 15
+_EVERY_S = 15
 #: The time that Serve may take to remove a failed application.
 _GONE_S = 60
 _ALL = "0.0.0.0"
@@ -340,7 +340,6 @@ def show_progress(
     console: Console,
     *,
     timeout_s: float,
-    place_s: float = PLACE_S,
 ) -> None:
     """A bar of running models until they are all of the configuration.
 
@@ -361,7 +360,7 @@ def show_progress(
             now_s = time.monotonic()
             if not any(each.model.unplaced for each in found.values()):
                 placed_s = now_s
-            if now_s - placed_s > place_s:
+            if now_s - placed_s > _PLACE_S:
                 lines = explain_unplaced(found, dashboard.list_machines())
                 raise DeploymentError("\n".join(lines))
             if now_s - start_s > timeout_s:
@@ -390,7 +389,7 @@ def keep_deployed(
                 say("deployed anew: the cluster had lost all models")
                 dashboard.deploy(config)
             was_lost = is_lost
-        time.sleep(EVERY_S)
+        time.sleep(_EVERY_S)
 
 
 def show_models(config: Mapping[str, Any], models: Catalog, console: Console) -> None:

@@ -44,7 +44,7 @@ COMMAND_LINES = {
         (ROOT / module.split()[0].replace(".", "/") / "__main__.py").read_text("utf-8")
     )
     for module in (
-        *("clients", "deploy", "gateway keys", "ray_backend", "torchserve_backend"),
+        *("clients", "deploy", "gateway keys", "ray_backend"),
         *("models.phrasebook_recipe", "models.shapes_recipe"),
     )
 }

@@ -45,7 +45,7 @@ class Desired:
     @property
     def archive(self) -> str:
         """The name that `POST /models?url=` takes."""
-        return archive_name(self.model)
+        return f"{self.name}.mar"
 
 
 def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
@@ -79,9 +79,25 @@ def prepare_weights(models: Catalog, *, are_read: bool = False) -> Mapping[str, 
 
 
 def write_archives(desired: Iterable[Desired], store: Path) -> None:
-    """Writes the archive of every model."""
+    """Writes `<name>.mar` for every model."""
+    store.mkdir(parents=True, exist_ok=True)
     for entry in desired:
-        archive(entry.model, store, entry.model_path)
+        manifest = {
+            "createdOn": "01/01/2026 00:00:00",
+            "runtime": "python",
+            "archiverVersion": "0.12.0",
+            "model": {
+                "modelName": entry.name,
+                "modelVersion": entry.version,
+                "handler": f"handlers.{entry.model.task}",
+                "configFile": "model-config.yaml",
+            },
+        }
+        config = _render_config(entry.model, entry.model_path)
+        path = store / entry.archive
+        with durable.create(path) as target, zipfile.ZipFile(target, "w") as file:
+            file.writestr(_MANIFEST, json.dumps(manifest, indent=2))
+            file.writestr("model-config.yaml", config)
 
 
 def remove_others(desired: Iterable[Desired], store: Path) -> None:
@@ -95,11 +111,6 @@ def remove_others(desired: Iterable[Desired], store: Path) -> None:
                 path.unlink()
 
 
-def archive_name(model: Model) -> str:
-    """The name of a model's archive."""
-    return f"{model.name}.mar"
-
-
 def version(model: Model, model_path: Path) -> str:
     """A version that changes with the archive's content, so an old one is noticed."""
     digest = hashlib.sha256(_render_config(model, model_path).encode()).hexdigest()
@@ -110,27 +121,6 @@ def is_ours(version: str) -> bool:
     """Whether archives written here can have this version. Others were registered by somebody
     else."""
     return _VERSION.fullmatch(version) is not None
-
-
-def archive(model: Model, store: Path, model_path: Path) -> Path:
-    """Writes `store/<name>.mar` for a model whose weights lie in `model_path`."""
-    store.mkdir(parents=True, exist_ok=True)
-    path = store / archive_name(model)
-    manifest = {
-        "createdOn": "01/01/2026 00:00:00",
-        "runtime": "python",
-        "archiverVersion": "0.12.0",
-        "model": {
-            "modelName": model.name,
-            "modelVersion": version(model, model_path),
-            "handler": f"handlers.{model.task}",
-            "configFile": "model-config.yaml",
-        },
-    }
-    with durable.create(path) as target, zipfile.ZipFile(target, "w") as file:
-        file.writestr(_MANIFEST, json.dumps(manifest, indent=2))
-        file.writestr("model-config.yaml", _render_config(model, model_path))
-    return path
 
 
 def _render_config(model: Model, model_path: Path) -> str:

@@ -15,9 +15,9 @@ from torchserve_backend.archiver import Desired, is_ours
 from torchserve_backend.management import Management, ManagementError, Registered
 
 #: Seconds between two looks of the watch.
-EVERY_S = 3.0
+_EVERY_S = 3.0
 #: Seconds without a worker before the watch revives a model; a start must not take longer.
-PATIENCE_S = 900.0
+_PATIENCE_S = 900.0
 
 Say = Callable[[str], object]
 #: The step that an action takes with its model.
@@ -220,22 +220,15 @@ def plan_healing(
     ]
 
 
-def heal_forever(
-    desired: Sequence[Desired],
-    management: Management,
-    say: Say,
-    *,
-    every_s: float = EVERY_S,
-    patience_s: float = PATIENCE_S,
-) -> None:
+def heal_forever(desired: Sequence[Desired], management: Management, say: Say) -> None:
     """Registers models that are gone, for example after a restart of TorchServe, and revives
     dead ones. It leaves alone what an operator has changed by hand. Never returns."""
-    watch = WorkerWatch(patience_s)
+    watch = WorkerWatch(_PATIENCE_S)
     while True:
         with _told(say):
             for action in plan_healing(desired, management, watch):
                 _heal(action, management, say)
-        time.sleep(every_s)
+        time.sleep(_EVERY_S)
 
 
 def _heal(action: Action, management: Management, say: Say) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import close_session, constants
-from typer.testing import CliRunner
 
 import catalog
 from catalog import checkpoint
@@ -17,7 +16,7 @@ from contract.languages import M2M100
 from handlers.engine.directories import SETTINGS_FILE, ModelError
 from tests.catalog.fake_hub import COMMIT, FakeHub, Fault
 from tests.random_m2m100 import build_tiny
-from torchserve_backend.__main__ import app
+from torchserve_backend.archiver import prepare_weights
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +35,8 @@ class Machine:
 
     hub: FakeHub
     home: Path
-    #: `archive` for a model that needs no conversion.
-    command: list[str]
+    #: The models to prepare. They need no conversion.
+    models: catalog.Catalog
 
     @property
     def downloaded(self) -> Path:
@@ -50,29 +49,29 @@ class Machine:
         folder = self.downloaded.with_name(f"phrasebook-{COMMIT}.part")
         return folder / f"{WEIGHTS}.part"
 
-    def run(self, *command: str, expect: int = 0, hub: str = "") -> str:
-        """Run a command that must end with this exit code, and return its output."""
+    def prepare(self, hub: str = "") -> str:
+        """Prepare the models, and return what is wrong."""
         hub = hub or self.hub.url
         url = f"{hub}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
         with pytest.MonkeyPatch.context() as patch:
             # The library reads HF_ENDPOINT when it is imported.
             patch.setattr(constants, "ENDPOINT", hub)
             patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url)
-            patch.setenv("COLUMNS", "1000")
-            ran = CliRunner().invoke(app, command or self.command)
-        close_session()
-        assert ran.exit_code == expect, ran.output
-        return ran.stdout
+            try:
+                prepare_weights(self.models)
+            except ModelError as error:
+                return str(error)
+            finally:
+                close_session()
+        return ""
 
 
 @pytest.fixture
 def machine(tmp_path: Path, write_map: Callable[..., Path]) -> Iterator[Machine]:
     map_path = write_map({"ko": "cpu"}, engine="transformers")
-    store = tmp_path / "store"
-    options = ["--map", str(map_path), "--model", NAME, "--store", str(store)]
     hub = FakeHub({NAME: PHRASEBOOK})
     with hub.serve():
-        yield Machine(hub, tmp_path, ["archive", *options])
+        yield Machine(hub, tmp_path, catalog.load(map_path, model=NAME))
 
 
 def is_whole(directory: Path) -> bool:
@@ -83,24 +82,23 @@ def is_whole(directory: Path) -> bool:
 
 
 def test_a_hub_name_is_downloaded_and_converted_once_and_then_needs_no_hub(machine):
-    calls, store = machine.hub.calls, machine.home / "store"
-    command = ("archive", "--model", NAME, "--store", str(store))
-    machine.run(*command)
+    calls = machine.hub.calls
+    machine.models = catalog.load(gpus=None, model=NAME)
+    assert not machine.prepare()
     assert is_whole(machine.downloaded)
     assert calls[0] == f"/api/models/{NAME}"
     assert len(calls) == len(set(calls)), "something was asked for twice"
-    assert len(list(store.glob("*.mar"))) == 14
     (converted,) = machine.home.glob("cache/ctranslate2/phrasebook-*/int8")
     assert (converted / "model.bin").stat().st_size > 1_000_000
 
     asked = len(calls)
-    machine.run(*command, hub=NOWHERE)
+    assert not machine.prepare(hub=NOWHERE)
     assert len(calls) == asked
 
 
 def test_a_connection_that_breaks_is_taken_up_again(machine: Machine):
     machine.hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL)]
-    machine.run()
+    assert not machine.prepare()
     assert machine.hub.sent(WEIGHTS) == ["", f"bytes={PIECE}-"]
     assert is_whole(machine.downloaded)
 
@@ -108,13 +106,13 @@ def test_a_connection_that_breaks_is_taken_up_again(machine: Machine):
 def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(machine):
     hub = machine.hub
     hub.faults[WEIGHTS] = [Fault(ends_at=ALMOST_ALL), Fault(status=503)]
-    said = machine.run(expect=1)
+    said = machine.prepare()
     assert f"{NAME}: {hub.url} answered 503. What has arrived is kept" in said
     assert machine.weights_part.stat().st_size == PIECE
     assert not machine.downloaded.exists()
 
     hub.calls.clear()
-    machine.run()
+    assert not machine.prepare()
     assert hub.sent(WEIGHTS) == [f"bytes={PIECE}-"]
     assert not [call for call in hub.calls if call.endswith("/vocab.json")]
     assert is_whole(machine.downloaded)
@@ -122,16 +120,16 @@ def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(ma
 
 def test_weights_that_arrive_damaged_are_thrown_away(machine: Machine):
     machine.hub.faults[WEIGHTS] = [Fault(is_damaged=True)]
-    said = machine.run(expect=1)
+    said = machine.prepare()
     assert f"{NAME}: {WEIGHTS} arrived damaged and is thrown away" in said
-    machine.run()
+    assert not machine.prepare()
     assert machine.hub.sent(WEIGHTS) == ["", ""]
     assert is_whole(machine.downloaded)
 
 
 def test_a_hub_that_cannot_be_reached_is_said_clearly(machine: Machine):
-    said = machine.run(expect=1, hub=NOWHERE)
-    assert said.strip() == (
+    said = machine.prepare(hub=NOWHERE)
+    assert said == (
         f"{NAME}: {NOWHERE} cannot be reached ([Errno 111] Connection refused). "
         "Give a directory's path instead, or set HF_ENDPOINT to a mirror."
     )
@@ -150,7 +148,7 @@ def test_a_hub_that_cannot_be_reached_is_said_clearly(machine: Machine):
 )
 def test_a_hub_that_does_not_give_the_model_is_said_clearly(machine, answer, expected):
     machine.hub.instead = answer
-    said = machine.run(expect=1)
+    said = machine.prepare()
     assert said.startswith(f"{NAME}: ")
     assert expected in said
 
@@ -160,7 +158,7 @@ def test_a_model_of_another_kind_is_refused_before_its_weights_are_loaded(machin
     other.mkdir()
     for file in ("config.json", "vocab.txt", WEIGHTS):
         (other / file).write_text("{}")
-    said = machine.run(expect=1)
+    said = machine.prepare()
     lacks = "it lacks sentencepiece.bpe.model, vocab.json"
     assert f"{NAME} on {machine.hub.url} is no model for translation: {lacks}" in said
     assert machine.hub.calls == [f"/api/models/{NAME}"]

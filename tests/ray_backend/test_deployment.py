@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from ray_backend.deployment import (
     DeploymentError,
     Machine,
 )
+from tests.ray_backend import fake_ray
+from tests.ray_backend.fake_ray import TOKEN, FakeRay
 
 CPUS = Machine(node_ip="10.0.0.1", state="ALIVE", resources_total={"CPU": 2.0})
 GPUS = Machine(
@@ -149,7 +153,7 @@ STARTS = {"fr": find(FR, "DEPLOYING")}
 
 def wait(dashboard: FakeDashboard) -> None:
     console = Console(quiet=True)
-    deployment.show_progress(dashboard, CONFIG, console, timeout_s=60, place_s=10)
+    deployment.show_progress(dashboard, CONFIG, console, timeout_s=90)
 
 
 @pytest.mark.usefixtures("_hurried")
@@ -163,12 +167,12 @@ def test_a_deployment_is_polled_until_all_runs():
 @pytest.mark.parametrize(
     ("look", "fault"),
     [
-        (STARTS, "Not running after 60 s: fr"),
+        (STARTS, "Not running after 90 s: fr"),
         ({"fr": find(FR, "DEPLOY_FAILED")}, "fr has failed: out of memory"),
         ({"fr": find(FR, "DEPLOYING", None)}, "1 of 1 replicas cannot be placed"),
         (
             {"fr": find(FR), "ko": find(describe("ko"))},
-            "Not running after 60 s: gone ko",
+            "Not running after 90 s: gone ko",
         ),
     ],
     ids=["late", "failed", "without a machine", "does not go"],
@@ -269,3 +273,88 @@ def test_a_missing_and_an_empty_key_are_told(tmp_path: Path):
     (tmp_path / "key").write_text("\n")
     with pytest.raises(DeploymentError, match="found an empty file"):
         deployment.read_key(tmp_path / "key")
+
+
+@pytest.fixture
+def ray() -> Iterator[FakeRay]:
+    with fake_ray.serve() as server:
+        yield server
+
+
+@pytest.fixture
+def dashboard(ray: FakeRay, tmp_path: Path) -> Dashboard:
+    """The one of the fake cluster, whose token is known."""
+    (tmp_path / "token").write_text(TOKEN)
+    return Dashboard(ray.url, tmp_path / "token")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> catalog.Catalog:
+    (tmp_path / "map").write_text(json.dumps({"cuda_id": {"fr": "0", "ko": "0"}}))
+    return catalog.load(tmp_path / "map", is_cluster=True)
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(file=StringIO(), width=160)
+
+
+def read_lines(console: Console) -> list[str]:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_what_was_deployed_is_not_changed_again(dashboard, models, console, ray):
+    place = {"key": "secret", "ingress": "http://127.0.0.1:7810"}
+    config = deployment.plan(dashboard, models, console, **place)
+    deployment.apply(dashboard, config)
+    deployment.show_progress(dashboard, config, Console(quiet=True), timeout_s=60)
+    assert ray.deployed == [config]
+    assert deployment.plan(dashboard, models, console, **place) == config
+    no_gpu = "The cluster has no GPU: every model runs on the CPU."
+    nothing = "nothing to change: the cluster has what the map says"
+    assert read_lines(console) == [no_gpu, "new fr", "new ko", no_gpu, nothing]
+    assert deployment.show_states(models, dashboard, console)
+
+
+def test_the_state_shows_replicas_and_machines(dashboard, models, console, ray):
+    told = {"name": "fr", "args": {"task": "translation", "languages": ["fr"]}}
+    ray.applications = {"fr": fake_ray.describe("fr", told)}
+    assert not deployment.show_states(models, dashboard, console)
+    rows = [line.split() for line in read_lines(console)]
+    assert ["fr", "fr", "RUNNING", "1/2", "10.0.0.1"] in rows
+    assert ["ko", "-", "not", "deployed", "-", "-"] in rows
+    assert "10.0.0.1 has 2 CPU".split() in rows
+
+
+@pytest.mark.parametrize(
+    ("instead", "fault"),
+    [
+        ((500, ""), "answered 500 an empty answer"),
+        ((400, "no such key"), "answered 400 no such key"),
+        ((200, "<html>"), "is not understood: <html>"),
+        ((200, '{"applications": 7}'), "is not understood"),
+    ],
+)
+def test_what_ray_says_otherwise_is_quoted(dashboard, ray, instead, fault):
+    ray.instead = instead
+    with pytest.raises(DashboardError, match=fault):
+        dashboard.list_applications()
+
+
+@pytest.mark.parametrize(
+    ("token", "fault"),
+    [(None, "cannot be read from"), ("another", "copy the file from the head")],
+)
+def test_a_token_that_does_not_do_is_told(dashboard, tmp_path, token, fault):
+    (tmp_path / "token").unlink()
+    if token:
+        (tmp_path / "token").write_text(token)
+    with pytest.raises(DashboardError, match=fault):
+        dashboard.list_applications()
+
+
+def test_a_dashboard_that_does_not_answer_is_told(tmp_path: Path):
+    (tmp_path / "token").write_text(TOKEN)
+    with pytest.raises(DashboardError, match="does not answer: ConnectionError"):
+        Dashboard("http://127.0.0.1:1/", tmp_path / "token").list_machines()

@@ -23,6 +23,13 @@ def with_setting(**setting: Any) -> Model:
     return dataclasses.replace(KO, settings=TranslationSection(**setting))
 
 
+def archive(model: Model, store: Path) -> Path:
+    """Writes a model's archive, and returns its path."""
+    desired = archiver.Desired(model, archiver.version(model, WEIGHTS), WEIGHTS)
+    archiver.write_archives([desired], store)
+    return store / f"{model.name}.mar"
+
+
 def read(path: Path, name: str) -> str:
     with zipfile.ZipFile(path) as file:
         assert file.testzip() is None
@@ -36,8 +43,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def test_an_archive_holds_a_manifest_and_the_configuration(tmp_path: Path):
-    path = archiver.archive(KO, tmp_path / "new" / "store", WEIGHTS)
-    assert path == tmp_path / "new" / "store" / archiver.archive_name(KO)
+    path = archive(KO, tmp_path / "new" / "store")
     with zipfile.ZipFile(path) as file:
         assert file.namelist() == ["MAR-INF/MANIFEST.json", "model-config.yaml"]
     assert path.stat().st_size < 4096
@@ -70,7 +76,7 @@ def test_the_configuration_says_what_the_map_says(tmp_path: Path):
     )
     # `no` without quotes is a boolean to YAML.
     model = Model("shared", "translation", ("ko", "no"), ("0", "2"), settings)
-    config = read_config(archiver.archive(model, tmp_path, WEIGHTS))
+    config = read_config(archive(model, tmp_path))
     assert config == {
         "minWorkers": 4,
         "maxWorkers": 4,
@@ -122,7 +128,7 @@ def test_our_versions_are_told_from_others():
 def test_archives_of_earlier_maps_go_and_those_of_others_stay(tmp_path: Path):
     wanted, old = want("ko"), want("fr")
     for each in (wanted, old):
-        archiver.archive(each.model, tmp_path, Path("models/phrasebook"))
+        archive(each.model, tmp_path)
     (tmp_path / "damaged.mar").write_bytes(b"PK")
     manifest = json.dumps({"model": {"modelVersion": "1.0"}})
     with zipfile.ZipFile(tmp_path / "theirs.mar", "w") as file:

@@ -215,6 +215,14 @@ class Ended(Exception):
     """Ends the loop that never ends."""
 
 
+@pytest.fixture
+def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch does not wait, neither for its next look nor for a worker."""
+    monkeypatch.setattr(registrar, "_EVERY_S", 0)
+    monkeypatch.setattr(registrar, "_PATIENCE_S", -1)
+
+
+@pytest.mark.usefixtures("_restless")
 def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
     wanted = list(map(want, ("ko", "fr", "vi", "de", "it")))
     management = FakeManagement(
@@ -229,14 +237,13 @@ def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
     management.looks = chain(repeat(None, looks), [Ended()])
     said: list[str] = []
     with pytest.raises(Ended):
-        registrar.heal_forever(
-            *(wanted, management, said.append), every_s=0, patience_s=-1
-        )
+        registrar.heal_forever(wanted, management, said.append)
     once = ["register ko.mar", "register fr.mar", "scale de 0 wait", "scale de 1"]
     assert management.calls == [*once, *once]
     assert said[:2] == ["register ko: not registered", "refused: register ko.mar"]
 
 
+@pytest.mark.usefixtures("_restless")
 def test_watching_survives_a_torchserve_that_is_down_and_a_full_disk():
     def say(text: str) -> None:
         assert text == "down"
@@ -245,4 +252,4 @@ def test_watching_survives_a_torchserve_that_is_down_and_a_full_disk():
     management = FakeManagement()
     management.looks = chain(repeat(ManagementError("down"), 3), [Ended()])
     with pytest.raises(Ended):
-        registrar.heal_forever([WANTED], management, say, every_s=0)
+        registrar.heal_forever([WANTED], management, say)

@@ -1,0 +1,118 @@
+"""`python -m deploy check`: what it says of a map, and of a stack that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+from typer.testing import CliRunner
+
+import catalog
+from deploy import __main__ as command_line
+from deploy import lifecycle, serving
+from deploy.stack import Stack
+from handlers.engine.directories import read_settings
+from tests.catalog.conftest import clean_environment, write_map
+from tests.torchserve_backend.fakes import FakeManagement, runs
+from torchserve_backend import archiver
+
+__all__ = ["clean_environment", "write_map"]
+
+PHRASEBOOK = catalog.ROOT / "models/phrasebook"
+
+
+class Ran(NamedTuple):
+    """The end of a command and its output, without colours."""
+
+    exit_code: int
+    stdout: str
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    """Runs `check` for a map, and a run directory of its own."""
+
+    def run(path: Path, *options: str) -> Ran:
+        arguments = ["check", "--run-dir", str(tmp_path / "run"), "--map", str(path)]
+        result = CliRunner().invoke(command_line.app, [*arguments, *options])
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        return Ran(result.exit_code, click.unstyle(result.stdout))
+
+    return run
+
+
+def test_check_shows_languages_together_with_all_their_workers(
+    run, monkeypatch, write_map
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    devices = {"ko": ["0", "1"], "en": "cpu", "fr": ["1", "0"]}
+    result = run(write_map(devices, placement="device", workers=3))
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "ko fr 0,1 ctranslate2 float16 6 64 100 4096" in rows
+    assert "en cpu ctranslate2 int8 3 64 100 4096" in rows
+
+
+def test_tables_fit_a_terminal_and_say_all(run, monkeypatch, write_map):
+    monkeypatch.setenv("COLUMNS", "80")
+    devices = dict.fromkeys(read_settings(PHRASEBOOK)["languages"], "cpu")
+    lines = run(write_map(devices, placement="device")).stdout
+    assert max(map(len, lines.splitlines())) <= 80
+    assert {*devices, "ctranslate2"} <= {*lines.split()}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "cuda_id: models/phrasebook does not know nl, expected some of en ko zh"),
+        ({"model": "facebook/not-here-yet"}, None),
+    ],
+    ids=["lacking", "unknown yet"],
+)
+def test_check_refuses_a_language_that_the_model_lacks(run, write_map, settings, said):
+    result = run(write_map({"ko": "cpu", "nl": "cpu"}, **settings))
+    assert result.exit_code == (1 if said else 0)
+    assert (said or "nl") in result.stdout
+
+
+def test_a_wrong_map_is_explained_on_one_line(run, monkeypatch, write_map):
+    monkeypatch.setenv("COLUMNS", "40")
+    path = write_map({"[/ko]": "0"})
+    result = run(path)
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"{path}: cuda_id.[/ko]: expected a language of M2M100")
+
+
+@pytest.mark.parametrize(
+    ("placement", "shown"),
+    [
+        ({"replicas": [2, 8]}, "2 to 8"),
+        ({"replicas": 3, "max_replicas_per_machine": 1}, "3, 1 per machine"),
+    ],
+    ids=["autoscaling", "apart"],
+)
+def test_check_shows_how_many_replicas_a_cluster_gets(run, tmp_path, placement, shown):
+    path = tmp_path / "map.json"
+    content = {"cuda_id": {"fr": "cpu"}, "cluster": {"translation": placement}}
+    path.write_text(json.dumps(content))
+    assert f"  {shown}  " in run(path, "--backend", "ray").stdout
+
+
+def test_check_names_what_up_would_change_in_a_stack_that_runs(
+    run, monkeypatch, write_map
+):
+    management = FakeManagement(runs("fr", "1.0-old"))
+    monkeypatch.setattr(serving, "Management", lambda *_: management)
+    monkeypatch.setattr(archiver, "list_desired", lambda *_, **__: [])
+    monkeypatch.setattr(lifecycle, "find_running", lambda wanted, _: wanted)
+    path = write_map({"fr": "cpu"})
+    assert "nothing to change: TorchServe runs what the map" in run(path).stdout
+    management.found["de"] = runs("de", "1.0-7f411872")
+    assert "remove de: the map does not name it" in run(path).stdout
+    assert management.calls == []
+    other = Stack(Path("elsewhere"), path, backend="ray")
+    monkeypatch.setattr(lifecycle, "find_running", lambda *_: other)
+    assert "remove" not in run(path, "--backend", "torchserve").stdout
