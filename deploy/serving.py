@@ -15,7 +15,7 @@ from rich.console import Console
 
 import catalog
 from catalog import Catalog, checkpoint
-from catalog.display import load_catalog, show_models
+from catalog.display import load_catalog, make_progress, make_table, show_models
 from contract import durable
 from deploy.stack import Backend, Stack, StackError
 from deploy.supervision import Supervision
@@ -23,7 +23,6 @@ from ray_backend import deployment, nodes
 from ray_backend.config import make_config
 from ray_backend.deployment import Dashboard, DashboardError
 from torchserve_backend import archiver, registrar
-from torchserve_backend import display as torchserve_display
 from torchserve_backend.archiver import Desired
 from torchserve_backend.management import Management, ManagementError
 
@@ -82,15 +81,34 @@ class TorchServe:
         with self._console.status("Waiting for TorchServe …"):
             wait_for(Supervision(self._stack), "torchserve", self._management.names)
         mend(self._desired, self._management, self._console)
-        torchserve_display.show_progress(
-            self._desired, self._management, self._console, timeout_s=timeout_s
-        )
+        with make_progress(self._console) as progress:
+            total = sum(len(each.model.serves) for each in self._desired)
+            bar = progress.add_task("ready", total=total)
+            for ready in registrar.poll_ready(
+                self._desired, self._management, timeout_s
+            ):
+                served = (e.model.serves for e in self._desired if e.name in ready)
+                progress.update(bar, completed=sum(map(len, served)))
 
     def show(self) -> bool:
         """Shows how the models are; whether all are ready."""
         stack = self._stack
-        models = load_catalog(stack.frozen_map, stack.model, self._console)
-        return torchserve_display.show_states(models, self._management, self._console)
+        models = load_catalog(stack.frozen_map, stack.model, self._console).models
+        table = make_table(
+            "serves", "model", "device", "READY", "queue", "batch", "delay ms"
+        )
+        states = [self._management.describe(model.name) for model in models]
+        for model, found in zip(models, states, strict=True):
+            state: Sequence[object] = ("not registered", "-", "-", "-")
+            if found:
+                state = (
+                    f"{found.ready_workers}/{found.min_workers}",
+                    *(found.pending_requests, found.batch_size, found.max_batch_delay),
+                )
+            cells = (" ".join(model.serves), model.settings.model, model.device)
+            table.add_row(*cells, *map(str, state))
+        self._console.print(table, soft_wrap=False)
+        return all(found and found.is_ready for found in states)
 
 
 def mend(desired: Sequence[Desired], management: Management, console: Console) -> None:

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from deploy import node, serving
-from deploy.serving import Cluster
+from deploy.serving import Cluster, TorchServe
 from deploy.stack import Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend.deployment import Dashboard, DashboardError, Machine
@@ -167,6 +167,29 @@ def test_a_stack_on_ray_asks_for_rays_ports(tmp_path: Path, monkeypatch):
     make_stack(tmp_path, 1000, address="10.0.0.2", is_door=False).check_ports()
     assert {(port + 1000, "10.0.0.2") for port in PORTS.fixed} < {*asked}
     assert (8777, "10.0.0.2") not in asked
+
+
+@pytest.mark.parametrize(
+    ("workers", "is_ready", "said"),
+    [
+        pytest.param(1, True, "1/1", id="ready"),
+        pytest.param(0, False, "0/1", id="starting"),
+        pytest.param(None, False, "not registered", id="not registered"),
+    ],
+)
+def test_the_status_shows_every_language_and_whether_all_are_ready(
+    tmp_path, monkeypatch, workers, is_ready, said
+):
+    management = FakeManagement(runs("fr"))
+    if workers is not None:
+        management.found["ko"] = runs("ko", ready_workers=workers)
+    monkeypatch.setattr(serving, "Management", lambda *_: management)
+    stack = Stack(tmp_path, tmp_path / "map.json")
+    stack.frozen_map.write_text('{"cuda_id": {"ko": "cpu", "fr": "cpu"}}')
+    shown = StringIO()
+    assert TorchServe(stack, Console(file=shown, width=200)).show() is is_ready
+    (row,) = [line for line in shown.getvalue().splitlines() if line[:3] == "ko "]
+    assert said in row
 
 
 def test_the_difference_is_mended_and_what_goes_is_named():
