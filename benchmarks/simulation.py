@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pydantic
@@ -25,6 +25,7 @@ import simpy
 
 from benchmarks import driver, report
 from benchmarks.driver import PlanEntry, Positive
+from benchmarks.instruments.load import OPEN, ClusterLoad
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -450,7 +451,8 @@ class LanguageOutcome:
     #: Answered in time.
     requests_per_s: float
     latencies: report.Latencies
-    mean_batch: float | None
+    #: Rows of a batch.
+    batch_fill: float | None
     #: Shares of all requests that ended.
     refused: float
     late: float
@@ -492,7 +494,7 @@ def summarize(
                 np.concatenate([np.frombuffer(t.latencies_s) for t in own]).tolist(),
                 [part.factor for part in own for _ in part.latencies_s],
             ),
-            mean_batch=add(lambda part: part.rows) / batches if batches else None,
+            batch_fill=add(lambda part: part.rows) / batches if batches else None,
             refused=refused / ended if ended else 0.0,
             late=late / ended if ended else 0.0,
             replicas=replicas,
@@ -506,41 +508,11 @@ def summarize(
     return [describe(name, own) for name, own in named.items()]
 
 
-@dataclass(frozen=True)
-class MeasuredLoad:
-    """A load and its figures."""
-
-    loop: Literal["open", "closed"]
-    #: Clients of a closed loop, requests/s of an open one.
-    level: Annotated[float, pydantic.Field(gt=0)]
-    requests_per_s: float
-    latencies: report.Latencies
-    mean_batch: float | None = None
-    replicas: Count | None = None
-
-    @property
-    def name(self) -> str:
-        unit = "requests/s" if self.loop == "open" else "clients"
-        among = f", {self.replicas} replicas" if self.replicas else ""
-        return f"{self.level:g} {unit}{among}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with this load's traffic and replicas."""
-        is_open = self.loop == "open"
-        update = {
-            "requests_per_s": self.level if is_open else None,
-            "clients": None if is_open else int(self.level),
-        }
-        traffic = scenario.traffic.model_copy(update=update)
-        replicas = self.replicas or scenario.replicas
-        return scenario.model_copy(update={"traffic": traffic, "replicas": replicas})
-
-
 _LOADS = pydantic.TypeAdapter(
-    Annotated[list[MeasuredLoad], pydantic.Field(min_length=1)]
+    Annotated[list[ClusterLoad], pydantic.Field(min_length=1)]
 )
 #: The figures that `--check` compares; the first two must agree.
-_COMPARED = ("requests/s", "mean batch", "p50 ms", "p99 ms")
+_COMPARED = ("requests/s", "batch fill", "p50 ms", "p99 ms")
 
 
 def answer(
@@ -559,25 +531,41 @@ def answer(
     if plan.day:
         raise ValueError("--check: expected a scenario without `day`")
     loads = read_measured(Path(check))
-    return compare([(load, run(load.apply(plan), seed)[0]) for load in loads])
+    return compare([(load, run(repeat(load, plan), seed)[0]) for load in loads])
 
 
-def read_measured(path: Path) -> list[MeasuredLoad]:
+def read_measured(path: Path) -> list[ClusterLoad]:
     """Read the loads of a benchmark's file. Raises ValueError."""
-    counts = {"mean_batch": "batch_fill", "replicas": "machines"}
     try:
-        loads = [
-            each.get("load", each) | {key: each.get(n) for key, n in counts.items()}
-            for each in json.loads(path.read_bytes())["results"]
-        ]
+        found = json.loads(path.read_bytes())["results"]
+        loads = [one if "load" in one else {"name": "", "load": one} for one in found]
         return _LOADS.validate_python(loads)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise ValueError(
             f"{path}: expected what `benchmarks stack` or `ingress` writes: {error}"
         ) from error
 
 
-def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> report.Findings:
+def repeat(measured: ClusterLoad, scenario: Scenario) -> Scenario:
+    """Return the scenario with the traffic and the replicas of a measured load."""
+    level, is_open = measured.load.level, measured.load.loop == OPEN
+    update = {
+        "requests_per_s": level if is_open else None,
+        "clients": None if is_open else int(level),
+    }
+    traffic = scenario.traffic.model_copy(update=update)
+    replicas = measured.machines or scenario.replicas
+    return scenario.model_copy(update={"traffic": traffic, "replicas": replicas})
+
+
+def describe_load(measured: ClusterLoad) -> str:
+    """Such as `40 clients, 2 machines`."""
+    unit = "requests/s" if measured.load.loop == OPEN else "clients"
+    among = f", {measured.machines} machines" if measured.machines else ""
+    return f"{measured.load.level:g} {unit}{among}"
+
+
+def compare(pairs: Sequence[tuple[ClusterLoad, LanguageOutcome]]) -> report.Findings:
     """Compare each load as it is simulated with what was measured, and name what is far
     apart."""
     cases: dict[str, dict[str, list[Any]]] = {
@@ -585,7 +573,7 @@ def compare(pairs: Sequence[tuple[MeasuredLoad, LanguageOutcome]]) -> report.Fin
             "simulated": [one for _, one in some],
             "measured": [one for one, _ in some],
         }
-        for name, some in report.group(pairs, lambda pair: pair[0].name).items()
+        for name, some in report.group(pairs, lambda p: describe_load(p[0])).items()
     }
     found = report.compare_turns(cases, _COMPARED, case="load")
     misses = [

@@ -1,10 +1,11 @@
 """A cluster for one measurement or for tests: a machine of Ray in each network namespace, and
-faults that happen to it while clients ask.
+faults that happen to it while clients ask. Its models repeat each text after a known time.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import os
 import shutil
 import subprocess
@@ -26,7 +27,9 @@ from benchmarks.instruments.generator import Target, ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host, lay_network
 from benchmarks.report import summarize_latencies
 from catalog import Catalog
+from catalog.sections import ClusterSection
 from deploy.stack import ROOT
+from handlers.engine.directories import SETTINGS_FILE
 from ray_backend import nodes
 from ray_backend.deployment import Dashboard, ReplicaStatus, read_key, write_config
 from ray_backend.nodes import PORTS, Node
@@ -358,3 +361,29 @@ def _find_victim(cluster: NamespaceCluster) -> Host:
 def _revive(cluster: NamespaceCluster, host: Host) -> None:
     cluster.start(host)
     cluster.wait_until_whole()
+
+
+def write_model(folder: Path, *, batch_ms: int = 0, word_ms: int = 0) -> Path:
+    """A model that takes this long for a batch and for each word in it, asleep."""
+    if not folder.exists():
+        shutil.copytree(ROOT / "models" / "phrasebook", folder)
+    path = folder / SETTINGS_FILE
+    settings = json.loads(path.read_text("utf-8"))
+    cost = {"batch_ms": batch_ms, "word_ms": word_ms}
+    path.write_text(json.dumps({**settings, "echo": cost}), "utf-8")
+    return folder
+
+
+def write_map(path: Path, devices: Mapping[str, str], **settings: Any) -> Path:
+    """A map with these languages on these devices, and settings of their section or of how
+    a cluster places them."""
+    section = {"engine": "echo", "max_batch_delay": 5, **settings}
+    names = section.keys() & ClusterSection.model_fields.keys()
+    placement = {name: section.pop(name) for name in names}
+    content = {
+        "cuda_id": devices,
+        "translation": section,
+        "cluster": {"translation": placement},
+    }
+    path.write_text(json.dumps(content), "utf-8")
+    return path

@@ -1,6 +1,7 @@
 """The cost of a request in one gateway's processes: `python -m benchmarks dialects` with the
 fields of other APIs and `keys` where keys are required, before a TorchServe that answers at
-once; `profile` with the packages that it goes to; `hostile` for texts that make a careless
+once; `profile` with the packages that it goes to; `cache` with kept sentences and without them,
+also in whole stacks; `hostile` for texts that make a careless
 reader take quadratic time, and forms, arrays and packed bodies that once held the gateway's
 loop for up to a second each. `microbatching` has a classifier in the gateway, batched or not.
 """
@@ -8,8 +9,10 @@ loop for up to a second each. `microbatching` has a classifier in the gateway, b
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -212,6 +215,96 @@ def compare_batching(*, clients: str, rounds: int, seconds: float) -> report.Fin
     ways = {way: partial(measure, size) for way, size in _SIZES.items()}
     loads = load.split_by_level(take_turns(ways, rounds))
     return report.compare_turns(loads, _BATCH_COLUMNS, case="clients")
+
+
+#: Requests that no load gets through.
+_REQUESTS = 60_000
+_WARM_CLIENTS = 64
+_CACHE_COLUMNS = ("requests/s", "p50 ms", "p95 ms", "errors", CPU_MS)
+
+
+def compare_caches(
+    *, clients: int, seconds: float, rounds: int, distinct: int, model: Path
+) -> Iterator[report.Findings]:
+    """The gateway's CPU before a backend that answers at once; then a whole stack's requests
+    per second: sentences as often as Zipf's law has them, all different, and one for a single
+    client."""
+    yield replace(_compare_gateways(clients, seconds, rounds), part="gateway")
+    loads = {
+        "Zipf": (_write(_draw_by_zipf(distinct), "zipf"), clients),
+        "all different": (_write_new(0), clients),
+        "one, one client": (_write([0], "one"), 1),
+    }
+    ask = partial(_ask_stack, loads, seconds=seconds, model=model)
+    ways = {
+        "kept": partial(ask, running.CACHE_ON),
+        "not kept": partial(ask, running.CACHE_OFF),
+    }
+    turns = take_turns(ways, rounds)
+    cases = {
+        case: {way: [turn[case] for turn in done] for way, done in turns.items()}
+        for case in turns["kept"][0]
+    }
+    yield report.compare_turns(cases, _CACHE_COLUMNS, case="sentences")
+
+
+def _compare_gateways(clients: int, seconds: float, rounds: int) -> report.Findings:
+    with TemporaryDirectory() as name, ExitStack() as gateways:
+        kept = gateways.enter_context(start(Path(name) / "on", running.CACHE_ON))
+        plain = gateways.enter_context(start(Path(name) / "off", {}))
+        ask = partial(load.measure_closed, clients=clients, seconds=seconds)
+        turns = itertools.count()
+        same = kept.aim(_write(range(_SENTENCES), "same"))
+        load.measure_closed(same, clients=clients, seconds=_WARM_S)
+        ways = {
+            "not kept": lambda: ask(plain.aim(_write_new(next(turns)))),
+            "all different": lambda: ask(kept.aim(_write_new(next(turns)))),
+            "all kept": lambda: ask(same),
+        }
+        return compare(ways, rounds, _CACHE_COLUMNS)
+
+
+def _ask_stack(
+    loads: Mapping[str, tuple[Sequence[Request], int]],
+    cache: Mapping[str, str],
+    *,
+    seconds: float,
+    model: Path,
+) -> dict[str, load.LoadFigures]:
+    with TemporaryDirectory() as name:
+        run = Path(name) / "run"
+        path = running.write_map(Path(name) / "map.json", {}, [_LANGUAGE])
+        with running.start(run, path, model, cache) as stack:
+            warm = stack.aim(_write_new(1))
+            load.measure_closed(warm, clients=_WARM_CLIENTS, seconds=_WARM_S)
+            return {
+                case: load.measure_closed(
+                    stack.aim(requests), clients=asking, seconds=seconds
+                )
+                for case, (requests, asking) in loads.items()
+            }
+
+
+def _draw_by_zipf(distinct: int) -> list[int]:
+    """Numbers of sentences, of which the second is half as frequent as the first, and so on."""
+    weights = list(itertools.accumulate(1 / rank for rank in range(1, distinct + 1)))
+    return random.Random(0).choices(range(distinct), cum_weights=weights, k=_REQUESTS)
+
+
+def _write_new(turn: int) -> list[Request]:
+    """Requests whose sentences no other turn has."""
+    return _write(range(_REQUESTS), f"turn {turn}")
+
+
+def _write(numbers: Sequence[int], mark: str) -> list[Request]:
+    """Requests for sentences of these numbers."""
+    sentences = draw(_SENTENCES, (_LANGUAGE,))
+    texts = (
+        replace(one, text=f"{one.text} ({mark}, {number})")
+        for number in numbers
+        for one in (sentences[number % len(sentences)],)
+    )
+    return list(map(write_request, texts))
 
 
 #: Slow texts that are sent at once, and clients that send forms, and for how long.

@@ -18,10 +18,15 @@ import catalog
 from benchmarks.driver import read_words, say
 from benchmarks.instruments import cluster as rig
 from benchmarks.instruments import load, running
-from benchmarks.instruments.cluster import ClusterFault, FaultOutcome, NamespaceCluster
-from benchmarks.instruments.echo import write_map, write_model
+from benchmarks.instruments.cluster import (
+    ClusterFault,
+    FaultOutcome,
+    NamespaceCluster,
+    write_map,
+    write_model,
+)
 from benchmarks.instruments.generator import Leaders, Request
-from benchmarks.instruments.load import LoadFigures, measure_closed
+from benchmarks.instruments.load import ClusterLoad, measure_closed
 from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import write_request
 from benchmarks.report import Findings, tabulate
@@ -37,17 +42,6 @@ _TEXTS = 500
 _BATCH_MS, _SLEEP_MS = 20, 400
 _FEW_ROWS, _CLIENTS_EACH = 16, 40
 _WARM_S, _COUNTED_S = 2.0, 60.0
-
-
-@dataclass(frozen=True)
-class ClusterLoad:
-    """A load on one way to a model, or on a number of machines with a replica each."""
-
-    name: str
-    load: LoadFigures
-    #: Rows of a batch.
-    batch_fill: float | None = None
-    machines: int | None = None
 
 
 def answer(

@@ -6,6 +6,7 @@ Scenarios are checked.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from typer.testing import CliRunner, Result
 from benchmarks import simulation
 from benchmarks.__main__ import app
 from benchmarks.driver import PlanError, load_plan
+from benchmarks.instruments.load import LoadFigures
+from benchmarks.report import Latencies
 from benchmarks.simulation import HOUR_S, Scenario, TrafficEntry, change
 from deploy.stack import ROOT
 
@@ -76,7 +79,7 @@ def test_a_queue_waits_as_pollaczek_and_khinchine_found(parts, service_ms, wait)
 def test_a_lone_client_waits_for_the_window_and_its_row():
     replica = {**BATCHES, "max_batch_delay": 5}
     outcome = simulate(make(traffic={"clients": 1}, replica=replica))
-    assert outcome.mean_batch == 1
+    assert outcome.batch_fill == 1
     assert outcome.latencies.p99_ms == pytest.approx(16)
     assert outcome.requests_per_s == pytest.approx(1000 / 16, rel=0.001)
 
@@ -87,7 +90,7 @@ def test_a_batch_has_what_comes_in_its_window():
     outcome = simulate(
         make(traffic={"requests_per_s": 50}, replica=replica, stretch=LONG)
     )
-    assert outcome.mean_batch == pytest.approx(1 + 50 * 0.1, rel=0.02)
+    assert outcome.batch_fill == pytest.approx(1 + 50 * 0.1, rel=0.02)
 
 
 def test_replicas_share_their_load():
@@ -204,9 +207,9 @@ replica:
 stretch: {seconds: 40, settle_s: 0.5}
 """
 #: Four clients fill a batch as soon as it is answered.
-FULL = {"loop": "closed", "level": 4, "requests_per_s": 400.0} | {
-    "latencies": {"p50_ms": 1.0, "p95_ms": 1.0, "p99_ms": 2.0}
-}
+FULL = asdict(
+    LoadFigures("closed", 4, 40, 16_000, 400.0, 0, Latencies(1.0, 1.0, 2.0), {})
+)
 
 
 def invoke(folder: Path, *options: str) -> tuple[Result, Any]:
@@ -226,8 +229,12 @@ def invoke(folder: Path, *options: str) -> tuple[Result, Any]:
 def test_figures_are_compared_with_measured_ones(tmp_path, rate, batch, exit_code):
     # The first is written by `stack`, the others by `ingress`.
     one = FULL | {"requests_per_s": rate}
-    two = {"load": FULL | {"requests_per_s": 800.0, "level": 8}, "machines": 2}
-    three = {"load": FULL, "batch_fill": batch}
+    two = {
+        "name": "",
+        "load": FULL | {"requests_per_s": 800.0, "level": 8},
+        "machines": 2,
+    }
+    three = {"name": "", "load": FULL, "batch_fill": batch}
     path = tmp_path / "measured.json"
     path.write_text(json.dumps({"results": [one, two, three]}), "utf-8")
     result, content = invoke(tmp_path, "--check", str(path))

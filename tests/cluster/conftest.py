@@ -11,8 +11,12 @@ import pytest
 
 import catalog
 from benchmarks.instruments import running
-from benchmarks.instruments.cluster import NamespaceCluster, start_cluster
-from benchmarks.instruments.echo import write_map, write_model
+from benchmarks.instruments.cluster import (
+    NamespaceCluster,
+    start_cluster,
+    write_map,
+    write_model,
+)
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.namespaces import find_obstacle
 

@@ -14,8 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.instruments.cluster import LIMIT_MS, NamespaceCluster, wait_until
-from benchmarks.instruments.echo import write_map, write_model
+from benchmarks.instruments.cluster import (
+    LIMIT_MS,
+    NamespaceCluster,
+    wait_until,
+    write_map,
+    write_model,
+)
 from benchmarks.instruments.generator import ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host
 from ray_backend.bulk.executor import STOPPED

@@ -15,8 +15,13 @@ import requests
 
 import catalog
 from benchmarks.instruments import cluster as rig
-from benchmarks.instruments.cluster import NamespaceCluster, suffer, wait_until
-from benchmarks.instruments.echo import write_map, write_model
+from benchmarks.instruments.cluster import (
+    NamespaceCluster,
+    suffer,
+    wait_until,
+    write_map,
+    write_model,
+)
 from benchmarks.instruments.generator import Target
 from benchmarks.instruments.namespaces import Host
 from contract.problems import CONTENT_TYPE

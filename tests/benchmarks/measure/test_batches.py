@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 from benchmarks.instruments import passes, running
-from benchmarks.instruments.echo import write_model
+from benchmarks.instruments.cluster import write_model
 from benchmarks.measure.batches import describe, run_handler
 from handlers.base import Outcome, TaskError
 
