@@ -11,7 +11,8 @@ import yaml
 
 import catalog
 from deploy.stack import ROOT, StackError
-from ray_backend.deployment import read_key, write_config
+from ray_backend.config import make_config
+from ray_backend.deployment import read_key
 from ray_backend.nodes import PORTS
 
 OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
@@ -34,7 +35,7 @@ def write(overlay: Path, map_path: Path, key_file: Path, *, has_gpus: bool) -> N
     DeploymentError if the key cannot, and StackError if a file cannot be written."""
     models = catalog.load(map_path, is_cluster=True)
     key = read_key(key_file)
-    config = write_config(models, key=key, has_gpus=has_gpus, ingress=_INGRESS)
+    config = make_config(models, key=key, has_gpus=has_gpus, ingress=_INGRESS)
     served = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     try:
         (overlay / MAP).write_text(models.frozen, "utf-8")

@@ -135,7 +135,7 @@ class Cluster:
 
     def show_map(self, models: Catalog) -> None:
         """Shows what Ray is told where the cluster has the map's GPUs."""
-        config = make_config(models, key_digest="", has_gpus=True)
+        config = make_config(models, key="", has_gpus=True, ingress="")
         deployment.show_models(config, models, self._console)
 
     def prepare(self, models: Catalog) -> None:

@@ -8,16 +8,20 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
 from catalog import CPU, SECTIONS, Catalog, Model
 from catalog.sections import PLACEMENT
 from contract.rows import prediction_path
+from ray_backend.nodes import LOOPBACK
 
 #: The name of the one deployment of each application.
 DEPLOYMENT = "model"
+_ALL = "0.0.0.0"
 _IMPORT_PATH = "ray_backend.application:build"
 #: 14 languages fit two cores, as they do with TorchServe.
 _REPLICA_CPUS = 0.1
@@ -60,12 +64,13 @@ def write_arguments(model: Model, key_digest: str) -> dict[str, Any]:
     ).model_dump(mode="json")
 
 
-def make_config(models: Catalog, *, key_digest: str, has_gpus: bool) -> dict[str, Any]:
+def make_config(
+    models: Catalog, *, key: str, has_gpus: bool, ingress: str
+) -> dict[str, Any]:
     """The body of `PUT /api/serve/applications/`, for a catalog that was loaded for a
-    cluster. `key_digest` is the SHA-256 of the gateway's key in hexadecimal digits. Without
-    GPUs all models are on CPUs, under the same names.
-
-    The addresses that Serve listens on are not in it: the deployer adds `http_options`.
+    cluster. `key` is the gateway's; replicas get its hash. Without GPUs all models are on
+    CPUs, under the same names. Serve listens on loopback if the gateway finds the `ingress`
+    there, else replicas are reached from other machines.
     """
     placed = [
         model if has_gpus else replace(model, devices=(CPU,)) for model in models.models
@@ -75,7 +80,11 @@ def make_config(models: Catalog, *, key_digest: str, has_gpus: bool) -> dict[str
     for model in placed:
         if model.cluster.gpus == "auto":
             loads.update(dict.fromkeys(model.devices, model.settings.workers))
+    key_digest = sha256(key.encode()).hexdigest()
+    place = urlsplit(ingress)
+    host = LOOPBACK if place.hostname in (LOOPBACK, "localhost") else _ALL
     return {
+        "http_options": {"host": host, "port": place.port or 80},
         "proxy_location": "EveryNode",
         # A line per row would cost a tenth of a replica's own CPU time.
         "logging_config": {"enable_access_log": False},

@@ -9,10 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
-from urllib.parse import urlsplit
 
 import requests
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -21,7 +19,6 @@ from rich.console import Console
 from catalog import Catalog
 from catalog.display import make_progress, make_table
 from ray_backend.config import make_config
-from ray_backend.nodes import LOOPBACK
 
 #: The time for which a replica may look for a machine before that is called hopeless.
 _PLACE_S = 60
@@ -29,7 +26,6 @@ _PLACE_S = 60
 _EVERY_S = 15
 #: The time that Serve may take to remove a failed application.
 _GONE_S = 60
-_ALL = "0.0.0.0"
 _POLL_S = 1.0
 _TIMEOUT_S = 20
 #: Ray starts Serve's controller with the first deployment.
@@ -201,18 +197,6 @@ class DeploymentError(Exception):
 def has_gpus(machines: Sequence[Machine]) -> bool:
     """Whether a machine of the cluster has a GPU."""
     return any(machine.resources_total.get("GPU", 0) > 0 for machine in machines)
-
-
-def write_config(
-    models: Catalog, *, key: str, has_gpus: bool, ingress: str
-) -> dict[str, Any]:
-    """The configuration with the addresses that Serve listens on: on loopback if the gateway
-    finds the ingress there, else replicas are reached from other machines."""
-    place = urlsplit(ingress)
-    host = LOOPBACK if place.hostname in (LOOPBACK, "localhost") else _ALL
-    digest = sha256(key.encode()).hexdigest()
-    config = make_config(models, key_digest=digest, has_gpus=has_gpus)
-    return config | {"http_options": {"host": host, "port": place.port or 80}}
 
 
 def read_key(path: Path) -> str:
@@ -454,7 +438,7 @@ def plan(
         console.print(
             "The cluster has no GPU: every model runs on the CPU.", style="yellow"
         )
-    config = write_config(models, key=key, has_gpus=are_gpus, ingress=ingress)
+    config = make_config(models, key=key, has_gpus=are_gpus, ingress=ingress)
     changes = compare(config, dashboard.list_applications())
     nothing = "nothing to change: the cluster has what the map says"
     console.print("\n".join(changes) or nothing)

@@ -31,7 +31,8 @@ from catalog.sections import ClusterSection
 from deploy.stack import ROOT
 from handlers.engine.directories import SETTINGS_FILE
 from ray_backend import nodes
-from ray_backend.deployment import Dashboard, ReplicaStatus, read_key, write_config
+from ray_backend.config import make_config
+from ray_backend.deployment import Dashboard, ReplicaStatus, read_key
 from ray_backend.nodes import PORTS, Node
 
 #: Enough memory for what Serve sends, and as many workers as two cores do not suggest.
@@ -146,7 +147,7 @@ class NamespaceCluster:
         """The configuration that serves these models alone."""
         key = read_key(self.key_file)
         ingress = name_ingress(self.head.address)
-        return write_config(models, key=key, has_gpus=has_gpus, ingress=ingress)
+        return make_config(models, key=key, has_gpus=has_gpus, ingress=ingress)
 
     def put(self, config: dict[str, Any]) -> None:
         """Gives Ray the whole configuration. Raises DashboardError."""

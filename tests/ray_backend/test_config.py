@@ -14,7 +14,7 @@ import catalog
 from catalog import SECTIONS, Catalog
 from ray_backend.config import Arguments, make_config
 
-DIGEST = "0" * 64
+KEY = {"key": "secret", "ingress": "http://127.0.0.1:7810"}
 Map = dict[str, Any]
 Load = Callable[[Map], Catalog]
 
@@ -33,7 +33,7 @@ def load(tmp_path: Path) -> Load:
 
 def configure(models: Catalog, *, has_gpus: bool = True) -> dict[str, Map]:
     """The applications, by their name."""
-    config = make_config(models, key_digest=DIGEST, has_gpus=has_gpus)
+    config = make_config(models, **KEY, has_gpus=has_gpus)
     return {each["name"]: each for each in config["applications"]}
 
 
@@ -61,7 +61,7 @@ def test_the_maps_that_ship_suit_rays_schema():
         path = catalog.ROOT / "torchserve_backend" / name
         models = catalog.load(path, is_cluster=True)
         for has_gpus in (True, False):
-            config = make_config(models, key_digest=DIGEST, has_gpus=has_gpus)
+            config = make_config(models, **KEY, has_gpus=has_gpus)
             checked = ServeDeploySchema.model_validate(json.loads(json.dumps(config)))
             assert [each.name for each in checked.applications] == [
                 model.name for model in models.models
@@ -80,7 +80,6 @@ def test_a_replica_is_told_all_that_its_model_is(load: Load):
     for model in models.models:
         args = json.loads(json.dumps(applications[model.name]["args"]))
         assert Arguments.model_validate(args).model == model
-        assert args["key_digest"] == DIGEST
 
 
 @pytest.mark.parametrize(

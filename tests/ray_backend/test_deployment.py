@@ -15,6 +15,7 @@ from rich.console import Console
 
 import catalog
 from ray_backend import deployment
+from ray_backend.config import make_config
 from ray_backend.deployment import (
     Application,
     Dashboard,
@@ -257,7 +258,7 @@ def test_what_gets_lost_is_deployed_again(monkeypatch, looks, times):
     ],
 )
 def test_serve_listens_where_the_gateway_asks(ingress: str, host: str, port: int):
-    config = deployment.write_config(
+    config = make_config(
         catalog.load(is_cluster=True), key="secret", has_gpus=False, ingress=ingress
     )
     assert ServeDeploySchema.model_validate(config)
