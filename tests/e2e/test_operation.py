@@ -39,6 +39,7 @@ def test_up_again_and_status_say_what_runs(deploy: Callable[..., str]):
         assert f"{program} RUNNING" in said
     for word in ("ko", "models/phrasebook", "1/1", "64", "100"):
         assert word in said
+    assert "nothing to change" in deploy("check")
 
 
 def test_a_reload_drops_no_request(stack: Stack, deploy: Callable[..., str]):
