@@ -98,7 +98,9 @@ def check(wanted: Stack, console: Console) -> None:
     """Shows what the map means, and what `up` would change if the stack runs on the same
     backend. Raises what `up` does."""
     running = find_running(wanted, Supervision(wanted))
-    wanted = complete(wanted, running or stack.read(wanted.run))
+    said = replace(wanted, settings=find_settings(os.environ))
+    wanted = complete(said, running or stack.read(wanted.run))
+    apply_settings(wanted.settings or {})
     serving = choose_serving(wanted, console)
     models = serving.load()
     serving.show_map(models)
