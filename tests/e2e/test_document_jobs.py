@@ -64,14 +64,6 @@ def test_the_commands_of_the_page_work(url: str, tmp_path: Path):
     assert json.loads(curl(where))["type"] == "urn:babelgate:no-document"
 
 
-def test_an_old_encoding_comes_back_with_a_warning(url: str):
-    where = upload(url, "See you tomorrow\n\n“\n".encode("cp1252"))
-    wait_until(lambda: is_done(where), limit_s=LIMIT_S)
-    assert "WINDOWS-1252" in ask_state(where)["warnings"][0]
-    found = requests.get(f"{where}/result", timeout=LIMIT_S)
-    assert found.content.decode("cp1252") == f"{GOODBYE}\n“\n"
-
-
 def upload(
     url: str, content: str | bytes, fields: Mapping[str, str] = {}, /, **headers: str
 ) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,12 +24,10 @@ from contract.languages import normalize_language
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
-from handlers.engine.directories import SETTINGS_FILE
-from handlers.engine.translation.guard import Fault
 from tests import random_vision
 from tests.e2e.real_stack import is_ready, read_metric, wait_until, write_command
 from tests.gateway.test_gunicorn import find_url
-from tests.handlers.encoding import write_image, write_npy
+from tests.handlers.encoding import write_image
 
 LIMIT_S = 120
 #: A batch that waits so long for others fails its test.
@@ -211,16 +208,6 @@ def test_clients_are_one_batch_and_wait_without_keeping_others(patient, clients)
     assert [answer.result().status_code for answer in answers] == [200] * (BATCH - 1)
 
 
-def test_the_frames_of_an_array_have_the_captions_that_each_has_alone(gateway: Gateway):
-    frames = random_vision.draw_frames(40)
-    captions = gateway.show("/caption", write_npy(frames)).json()["captions"]
-    assert len(captions) == len(frames)
-    for frame, caption in zip(frames[::8], captions[::8], strict=True):
-        assert gateway.show("/caption", write_image(frame)).json()["captions"] == [
-            caption
-        ]
-
-
 @pytest.mark.parametrize(
     ("route", "answer"),
     [("/classify?top_k=3", "labels"), ("/detect-objects?threshold=0", "objects")],
@@ -246,18 +233,6 @@ def test_images_of_many_clients_are_answered_as_each_alone(
 def count_rows(gateway: Gateway) -> float:
     names = ("babelgate_waiting_rows", "babelgate_queued_rows")
     return sum(map(gateway.count, names))
-
-
-def test_a_text_that_stays_untranslated_has_a_warning(tmp_path, cache):
-    """Under the guard, the engine `echo` is a model that copies."""
-    model = tmp_path / "model"
-    shutil.copytree(ROOT / "models/phrasebook", model)
-    (model / SETTINGS_FILE).write_text(json.dumps({"guard": True}))
-    section = {"model": str(model), "engine": "echo"}
-    with start(tmp_path, cache, translation=section) as gateway:
-        answer = gateway.ask(src_text="Where is the station?").json()
-        assert answer["warnings"] == [Fault.UNTRANSLATED.value]
-        assert gateway.count("BabelgateUntranslatedRows") == 1
 
 
 def test_whoever_has_asked_before_it_ends_is_answered(tmp_path, cache, clients):

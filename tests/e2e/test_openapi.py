@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 import requests
 import schemathesis
@@ -17,7 +16,6 @@ from schemathesis.core.result import Ok
 from deploy.stack import Stack
 from tests.description import Description
 from tests.e2e.real_stack import delete_glossaries
-from tests.handlers.encoding import write_image, write_npy
 
 TIMEOUT_S = 120
 CONFIGURATION = SchemathesisConfig.from_dict(
@@ -45,12 +43,6 @@ TEXTS = {
     },
     "/language/translate/v2": {"q": "Where is the station?", "target": "fr"},
 }
-PIXELS = np.full((2, 64, 64, 3), 200, np.uint8)
-IMAGES = {
-    "/caption": write_npy(PIXELS),
-    "/classify?top_k=2": write_image(PIXELS[0]),
-    "/detect-objects?threshold=0.1": write_npy(PIXELS[0]),
-}
 
 Ask = Callable[..., int]
 
@@ -59,7 +51,9 @@ def read_description(stack: Stack) -> Description:
     return Description(requests.get(f"{stack.url}/openapi.json", timeout=5).json())
 
 
-def make_asking(stack: Stack) -> Ask:
+@pytest.fixture(scope="module")
+def ask(stack: Stack) -> Iterator[Ask]:
+    """Asks the stack, and checks each answer."""
     description = read_description(stack)
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> int:
@@ -71,12 +65,7 @@ def make_asking(stack: Stack) -> Ask:
         description.check(method, path, status, answer.headers, answer.text)
         return status
 
-    return ask
-
-
-@pytest.fixture(scope="module")
-def ask(stack: Stack) -> Iterator[Ask]:
-    yield make_asking(stack)
+    yield ask
     delete_glossaries(stack.url)
 
 
@@ -101,14 +90,6 @@ def test_translations_and_refusals_are_as_described(ask, path):
     assert ask("POST", path, b"{}", **{"Content-Encoding": "br"}) == 415
     assert ask("POST", path, TEXTS[path], **{"X-Long": "a" * (70 << 10)}) == 431
     assert ask("POST", path, {}) in (400, 422)
-
-
-@pytest.mark.parametrize("path", IMAGES)
-def test_answers_about_images_are_as_described(vision, path):
-    ask, half = make_asking(vision), IMAGES[path][: len(IMAGES[path]) // 2]
-    assert ask("POST", path, IMAGES[path]) == 200
-    assert ask("POST", path, b"no image") == 415
-    assert ask("POST", path, half) == 422
 
 
 def _can_be_wrong(operation: APIOperation[Any, Any, Any, Any]) -> bool:

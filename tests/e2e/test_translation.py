@@ -108,24 +108,16 @@ def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
 @pytest.mark.parametrize(
     ("source", "target", "text", "expected"),
     [
-        ("en", "fr", "Thank you very much!", "Merci beaucoup !"),
         (
             *("en", "fr", "Good morning! Where is the station?"),
             "Bonjour ! Où est la gare ?",
         ),
-        ("en", "fr", "HELLO, HOW ARE YOU?", "BONJOUR, COMMENT ALLEZ-VOUS ?"),
         ("en", "es", "HELLO, HOW ARE YOU?", "HOLA, ¿CÓMO ESTÁ?"),
-        ("en", "de", "My name is ACME-42.", "Ich heiße ACME-42."),
-        (
-            *("es", "zh", "Hola, ¿cómo estás? ¿Cuánto cuesta?"),
-            "你好，最近怎么样？多少钱？",
-        ),
         (
             *("es", "zh-TW", "Hola, ¿cómo estás? ¿Cuánto cuesta?"),
             "你好，最近怎麼樣？多少錢？",
         ),
         ("zh_Hant", "en", "明天見", "See you tomorrow"),
-        ("zt", "zh", "軟體在 https://a.b/軟 裡。", "软体在 https://a.b/軟 里。"),
         (
             *("ja", "fr", "こんにちは。駅はどこですか。ありがとうございます。"),
             "Bonjour. Où est la gare ? Merci.",
@@ -148,7 +140,6 @@ def test_a_newcomers_first_paragraph(url, source, target, text, expected):
     ("text", "languages", "source", "expected"),
     [
         ("Danke", None, "de", "Thank you"),
-        ("こんにちは", None, "ja", "Hello"),
         ("Taxi", None, "und", "Taxi"),
         ("Hola", ["es", "de"], "es", "Hello"),
         ("Danke", ["ru", "es"], "es", None),

@@ -281,16 +281,6 @@ def test_what_clients_and_proxies_add_does_no_harm(url, parts):
     assert b"HTTP/1.1 200 OK" in send(url, *parts)
 
 
-def test_a_body_in_chunks_is_read_and_has_the_same_limit(url, torchserve):
-    small = json.dumps(WANTED).encode()
-    answer = requests.post(url, data=iter([small[:9], small[9:]]), timeout=LIMIT_S)
-    assert answer.json() == {"translated": "ko:Hello"}
-    large = (b" " * 2**16 for _ in range(17))
-    answer = requests.post(url, data=large, timeout=LIMIT_S)
-    assert answer.status_code == 413
-    assert answer.headers["Content-Type"] == "application/problem+json"
-
-
 def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path):
     master = start(
         tmp_path,
@@ -351,15 +341,3 @@ def list_connections(worker: psutil.Process) -> list[tuple[int | None, str]]:
     """The ports of a worker's clients, and the states of their connections."""
     found = worker.net_connections("tcp4")
     return [(one.raddr.port if one.raddr else None, one.status) for one in found]
-
-
-def test_who_sends_on_after_a_refusal_is_not_cut_off(url, torchserve):
-    """nginx drops an answer if it cannot write to the gateway."""
-    torchserve.will("row-no-image")
-    with begin(url, "/caption", "Transfer-Encoding: chunked") as client:
-        data = write_header((1000, *FRAME)) + bytes(FRAME_BYTES * 40)
-        client.sendall(b"%x\r\n%b\r\n" % (len(data), data))
-        with client.makefile("rb") as answer:
-            assert answer.read().startswith(b"HTTP/1.1 422 ")
-        for _ in range(3):
-            client.sendall(data)

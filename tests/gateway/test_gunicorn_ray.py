@@ -11,9 +11,7 @@ from gateway.app import create_app
 from gateway.settings import Settings
 from tests.e2e.real_stack import wait_until
 from tests.gateway.backends.fake_cluster import FakeIngress, write_key
-from tests.gateway.conftest import LANGUAGES, TASKS
 from tests.gateway.test_gunicorn import WANTED, serve
-from tests.scripted_server import LIMIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -59,20 +57,3 @@ def test_a_row_whose_client_has_gone_is_taken_from_its_replica(running):
     wait_until(lambda: any(each.has_left.is_set() for each in ingress))
     for each in ingress:
         each.will()
-
-
-def test_what_is_not_ready_is_named_with_its_reason(running):
-    url, ingress = running
-    assert requests.get(f"{url}/readyz", timeout=LIMIT_S).ok
-    for each in ingress:
-        each.state = "loading"
-    reasons = dict.fromkeys([*LANGUAGES, *TASKS], "The replica says not-ready.")
-
-    def are_all_named() -> bool:
-        answer = requests.get(f"{url}/readyz", timeout=LIMIT_S)
-        return answer.status_code == 503 and answer.json()["reasons"] == reasons
-
-    # The last look at each model counts for a while.
-    wait_until(are_all_named)
-    for each in ingress:
-        each.state = "ready"

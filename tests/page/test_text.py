@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
-from benchmarks.measure.stack import time_typing
 from tests.page.conftest import LIMIT_MS, MakeTab, Stage, Tab
 
 SENTENCE, OTHER = "Where is the station?", "Where is the museum?"
@@ -259,12 +258,6 @@ def test_nothing_moves_when_answers_come_in_another_order(tab):
     tab.page.evaluate("window.late[1]()")
     tab.wait_for_output("\n".join(f"fr:{line}" for line in lines))
     assert tab.page.evaluate("window.moved") == 0
-
-
-def test_the_pages_own_time_is_measured_without_the_apis(tab):
-    ((own, api),) = time_typing(tab.page, [SENTENCE])
-    assert own > 0
-    assert api > 0
 
 
 @pytest.fixture
