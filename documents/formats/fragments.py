@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -48,6 +48,7 @@ _PREFIXES = {
     "http://www.w3.org/1999/xhtml": "h",
     "http://www.daisy.org/z3986/2005/ncx/": "ncx",
     "http://www.w3.org/2001/04/xmlenc#": "enc",
+    "http://openoffice.org/2009/office": "officeooo",
     "http://www.w3.org/XML/1998/namespace": "xml",
 }
 
@@ -82,10 +83,15 @@ def find(element: etree._Element, name: str | None) -> etree._Element | None:
     return next((child for child in element if name_of(child) == name), None)
 
 
-def describe(element: etree._Element) -> tuple[object, ...]:
-    """An element without its text, as a value: the same for elements that say the same."""
-    attributes = sorted((str(k), str(v)) for k, v in element.attrib.items())
-    return (str(element.tag), *attributes, *map(describe, element))
+def describe(
+    element: etree._Element, invisible: Set[str] = frozenset()
+) -> tuple[object, ...]:
+    """An element without its text, as a value: the same for elements that say the same, but for
+    its attributes and children with these short names."""
+    given = {shorten(str(key)): str(value) for key, value in element.attrib.items()}
+    attributes = sorted((k, v) for k, v in given.items() if k not in invisible)
+    children = (child for child in element if name_of(child) not in invisible)
+    return (str(element.tag), *attributes, *map(describe, children))
 
 
 Element: TypeAlias = etree._Element

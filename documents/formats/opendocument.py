@@ -25,6 +25,8 @@ _MEDIA_TYPE = "application/vnd.oasis.opendocument."
 _MANIFEST = "META-INF/manifest.xml"
 _PARAGRAPHS = frozenset({"text:p", "text:h"})
 _STYLES, _CELL = "office:automatic-styles", "table:table-cell"
+#: The number of the revision in which a style was made.
+_INVISIBLE = frozenset({"officeooo:rsid"})
 _SKIPPED = frozenset({"text:tracked-changes", "table:tracked-changes"})
 _CONTAINERS = frozenset({"text:a", "text:meta", "loext:content-control"})
 _ROLES = {
@@ -66,9 +68,10 @@ class _Texts:
         for style in styles:
             if attribute(style, "style:family") == "text":
                 parent = attribute(style, "style:parent-style-name")
-                looks = (parent, *map(_find_look, style))
+                shown = (describe(properties, _INVISIBLE) for properties in style)
+                looks = [each for each in shown if each[1:]]
+                look = (parent, *looks) if parent else (*looks,)
                 name = attribute(style, "style:name")
-                look = tuple(look for look in looks if look)
                 self._looks[name] = self._numbers.setdefault(look, len(self._numbers))
 
     def _classify(self, element: Element) -> ElementKind:
@@ -98,17 +101,6 @@ def _make_value_follow(
             cell.attrib.pop(name, None)
 
     return Slot(slot.text, write)
-
-
-def _find_look(properties: Element) -> tuple[object, ...]:
-    """Return a style's properties, but for the number of a revision; empty for none."""
-    attributes = sorted(
-        (str(name), str(value))
-        for name, value in properties.attrib.items()
-        if not str(name).endswith("}rsid")
-    )
-    look = (*attributes, *map(describe, properties))
-    return (str(properties.tag), *look) if look else ()
 
 
 def _is_skipped(name: str, attributes: Attributes) -> bool:

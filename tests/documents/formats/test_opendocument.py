@@ -15,12 +15,13 @@ DECLARED = " ".join(
     f'xmlns:{name}="{OASIS}:{name if name != "draw" else "drawing"}:1.0"'
     for name in ("office", "text", "table", "draw", "style")
 )
+DECLARED += ' xmlns:officeooo="http://openoffice.org/2009/office"'
 LOOK = '<style:style style:name="{}" style:family="text">{}</style:style>'
 STYLES = "".join(
     (
         LOOK.format("bold", '<style:text-properties a="b"/>'),
-        LOOK.format("bold2", '<style:text-properties a="b" xmlns:o="u" o:rsid="1"/>'),
-        LOOK.format("rev", '<style:text-properties xmlns:o="u" o:rsid="2"/>'),
+        LOOK.format("bold2", '<style:text-properties a="b" officeooo:rsid="1"/>'),
+        LOOK.format("rev", '<style:text-properties officeooo:rsid="2"/>'),
         LOOK.format('child" style:parent-style-name="named', ""),
     )
 )
