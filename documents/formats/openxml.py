@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from lxml import etree
@@ -61,14 +61,14 @@ _MAX_COPIED_BYTES = 4 << 20
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Style:
-    """A run's formatting. Runs of a paragraph with the same key look the same."""
+    """A run's formatting. Those of a paragraph that look the same are equal."""
 
-    key: int
-    run: Element
+    number: int
+    run: Element = field(compare=False)
     #: The element of the run with its properties, if there is one.
-    properties: Element | None
+    properties: Element | None = field(compare=False)
 
     @cached_property
     def size(self) -> int:
@@ -111,7 +111,7 @@ class Runs:
     is_spaced = False
 
     def __init__(self) -> None:
-        self._keys: dict[tuple[object, ...], int] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
         self._copied_bytes = 0
 
     def find_slots(self, paragraph: Element) -> list[Slot]:
@@ -119,7 +119,19 @@ class Runs:
         base, parts = self.join(self.read(paragraph))
 
         def build(parts: Sequence[Part], language: str) -> None:
-            self._build(paragraph, base, parts, language)
+            for span in list_spans(parts):
+                if isinstance(span.shell, Container):
+                    span.shell.inner[:] = []
+            first = [child for child in paragraph if name_of(child) == self.first]
+            last = [child for child in paragraph if name_of(child) == self.last]
+            is_rtl = is_right_to_left(language)
+            if self.first and not first and is_rtl:
+                first = [paragraph.makeelement(beside(paragraph, self.first[2:]))]
+            paragraph[:] = first
+            self._fill(paragraph, base, parts, language)
+            paragraph.extend(last)
+            for properties in first[:1]:
+                self.turn(properties, is_rtl)
 
         return make_slots(parts, build)
 
@@ -148,8 +160,8 @@ class Runs:
         """The style of a run."""
         properties = find(run, self.properties)
         look = () if properties is None else describe(properties, self.invisible)[1:]
-        key = self._keys.setdefault(look, len(self._keys))
-        return Style(key, run, properties)
+        number = self._numbers.setdefault(look, len(self._numbers))
+        return Style(number, run, properties)
 
     def join(
         self, items: Iterable[Text | Atom | Span]
@@ -157,38 +169,11 @@ class Runs:
         """The style that most of the text has, and the parts, where other styles are spans."""
         parts = join(_style(items))
         base = _find_base(parts)
-        key = base.key if base else None
         flat = (
-            part.parts
-            if isinstance(part, Span)
-            and isinstance(part.shell, Style)
-            and part.shell.key == key
-            else [part]
+            part.parts if isinstance(part, Span) and part.shell == base else [part]
             for part in parts
         )
         return base, [part for inner in flat for part in inner]
-
-    def _build(
-        self,
-        paragraph: Element,
-        base: Style | None,
-        parts: Sequence[Part],
-        language: str,
-    ) -> None:
-        """Puts new parts in the place of all that a paragraph consists of."""
-        for span in list_spans(parts):
-            if isinstance(span.shell, Container):
-                span.shell.inner[:] = []
-        first = [child for child in paragraph if name_of(child) == self.first]
-        last = [child for child in paragraph if name_of(child) == self.last]
-        is_rtl = is_right_to_left(language)
-        if self.first and not first and is_rtl:
-            first = [paragraph.makeelement(beside(paragraph, self.first[2:]))]
-        paragraph[:] = first
-        self._fill(paragraph, base, parts, language)
-        paragraph.extend(last)
-        for properties in first[:1]:
-            self.turn(properties, is_rtl)
 
     def turn(self, properties: Element, is_rtl: bool) -> None:
         """Says in a paragraph's properties whether it is written from right to left."""
@@ -266,7 +251,7 @@ def _style(items: Iterable[Text | Atom | Span]) -> Iterator[Part]:
         elif isinstance(last, Span) and not item.text.strip():
             last = last.fill([item.text])
         elif item.style and (item.text.strip() or not isinstance(last, str)):
-            last = Span(item.style, [item.text], key=item.style.key)
+            last = Span(item.style, [item.text], key=item.style)
         else:
             last = item.text
         yield last
@@ -274,13 +259,11 @@ def _style(items: Iterable[Text | Atom | Span]) -> Iterator[Part]:
 
 def _find_base(parts: Sequence[Part]) -> Style | None:
     """The first style among those that have the most characters."""
-    styles: dict[int, Style] = {}
-    counts: Counter[int] = Counter()
+    counts = Counter[Style]()
     for part in parts:
         if isinstance(part, Span) and isinstance(part.shell, Style):
-            styles.setdefault(part.shell.key, part.shell)
-            counts[part.shell.key] += sum(map(len, list_texts(part.parts)))
-    return styles[counts.most_common(1)[0][0]] if counts else None
+            counts[part.shell] += sum(map(len, list_texts(part.parts)))
+    return counts.most_common(1)[0][0] if counts else None
 
 
 @dataclass
@@ -350,24 +333,24 @@ class _WordRuns(Runs):
     def _follow(self, element: Element) -> bool:
         """Keeps account of fields; whether an element belongs to one."""
         name = name_of(element)
-        field = self._fields[-1] if self._fields else None
-        if name == "w:instrText" and field:
+        last = self._fields[-1] if self._fields else None
+        if name == "w:instrText" and last:
             # The first word says what it is.
-            instruction = field.instruction + (element.text or "")
-            field.instruction = instruction.lstrip()[:_LONGEST_WORD]
+            instruction = last.instruction + (element.text or "")
+            last.instruction = instruction.lstrip()[:_LONGEST_WORD]
         if name != "w:fldChar":
             return name == "w:instrText"
         kind = attribute(element, "w:fldCharType")
         if kind == "begin":
             self._fields.append(_Field())
             self._hidden += 1
-        elif kind == "separate" and field:
-            words = field.instruction.split()
-            self._hidden += field.is_shown
-            field.is_shown = bool(words) and words[0] in _WRITTEN_FIELDS
-            self._hidden -= field.is_shown
-        elif kind == "end" and field:
-            self._hidden -= not field.is_shown
+        elif kind == "separate" and last:
+            words = last.instruction.split()
+            self._hidden += last.is_shown
+            last.is_shown = bool(words) and words[0] in _WRITTEN_FIELDS
+            self._hidden -= last.is_shown
+        elif kind == "end" and last:
+            self._hidden -= not last.is_shown
             self._fields.pop()
         return True
 
