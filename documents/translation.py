@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
+from clients.bulk import pack
 from clients.translations import TranslationOptions
 from contract import durable
 from documents.errors import (
@@ -227,7 +228,8 @@ class DocumentTranslation:
         wanted: TranslationOptions,
         journal: DocumentJournal,
     ) -> None:
-        chunks = _cut(pieces)
+        most = _CHUNK_TEXTS, _CHUNK_CHARACTERS
+        chunks = pack(pieces, lambda piece: (1, len(piece.text)), *most)
         watch = CancellationWatch(self._document, self._watch.stopping)
         sent: deque[_Sent] = deque()
 
@@ -285,19 +287,6 @@ class DocumentTranslation:
         self._state = replace(self._state, **changes)
         self._document.write_state(self._state)
         self._reported_at = time.monotonic()
-
-
-def _cut(pieces: Iterator[TextPiece]) -> Iterator[list[TextPiece]]:
-    chunk: list[TextPiece] = []
-    size = 0
-    for piece in pieces:
-        size += len(piece.text)
-        if chunk and (len(chunk) == _CHUNK_TEXTS or size > _CHUNK_CHARACTERS):
-            yield chunk
-            chunk, size = [], len(piece.text)
-        chunk.append(piece)
-    if chunk:
-        yield chunk
 
 
 def _count_texts(pieces: Iterable[TextPiece]) -> int:

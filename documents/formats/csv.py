@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from documents.errors import DamagedDocument, DocumentTooLarge
 from documents.formats.encoding import MAX_LINE, Encoding, stream_lines
-from documents.formats.format import Edit, Parts, is_prose, make_format, split_edges
+from documents.formats.format import Edit, Parts, is_prose, make_format, surround
 
 _DELIMITERS = ",;\t|"
 #: No text has it, so a row is one cell.
@@ -150,10 +150,8 @@ def _find_edits(row: str, cells: list[tuple[int, int]], mark: str) -> Iterator[E
 def _make_writer(
     cell: str, delimiter: str, *, is_quoted: bool
 ) -> Callable[[Sequence[str], str], str]:
-    before, _, after = split_edges(cell)
-
     def write(new: Sequence[str], _: str) -> str:
-        value = before + new[0] + after
+        value = surround(cell, new[0])
         if is_quoted or any(mark in value for mark in (delimiter, '"', "\r", "\n")):
             return '"{}"'.format(value.replace('"', '""'))
         return value

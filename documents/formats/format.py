@@ -85,6 +85,8 @@ class Edit:
     warning: str = ""
 
 
+#: Each line of a text with its end.
+LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
 #: Finds the places of a document, in order.
 FindEdits = Callable[[str], Iterable[Edit]]
 #: The parts of a file, each with its edits.
@@ -189,6 +191,12 @@ def split_edges(text: str, space: str | None = None) -> tuple[str, str, str]:
     inner = text.strip(space)
     before = text[: len(text) - len(text.lstrip(space))]
     return before, inner, text[len(before) + len(inner) :]
+
+
+def surround(model: str, text: str, space: str | None = None) -> str:
+    """A text with the white space that is around the model."""
+    before, _, after = split_edges(model, space)
+    return before + text + after
 
 
 def is_right_to_left(language: str) -> bool:

@@ -19,15 +19,15 @@ from babel.plural import to_gettext
 from contract.languages import normalize_language, normalize_variant
 from documents.errors import DamagedDocument
 from documents.formats.format import (
+    LINE,
     Edit,
     is_prose,
     make_format,
     read_whole,
-    split_edges,
+    surround,
 )
 
 _DECLARATION = re.compile(rb"Content-Type:[^\n\"]*charset=([\w.:-]+)", re.IGNORECASE)
-_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _FIELD = re.compile(
     r"[ \t]*(?:(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*)?"
@@ -177,7 +177,7 @@ def find_edits(content: str) -> Iterator[Edit]:
 
 def _read_entries(content: str) -> Iterator[_Entry]:
     entry, last = _Entry(), None
-    for number, line in enumerate(_LINE.finditer(content), 1):
+    for number, line in enumerate(LINE.finditer(content), 1):
         raw = line[0].rstrip("\r\n")
         found = _FIELD.fullmatch(raw)
         is_note = not raw.strip() or raw.lstrip().startswith("#")
@@ -275,11 +275,12 @@ class _Writer:
     def _write_entry(self, new: Sequence[str], language: str) -> str:
         old = self.entry.translations
         fields = self.entry.fields
-        written = [_surround(fields["msgid"].text, new[0])]
+        # gettext checks that the white space around both is the same.
+        written = [surround(fields["msgid"].text, new[0])]
         if "msgid_plural" not in fields:
             is_broken = len(fields["msgid"].parts) > 1
             return self._format("msgstr", written[0], is_broken=is_broken)
-        written.append(_surround(fields["msgid_plural"].text, new[1]))
+        written.append(surround(fields["msgid_plural"].text, new[1]))
         plural = self.header.find_plural(language)
         is_kept = self.header.is_in(language)
         kept = {each.keyword: each.text for each in old if is_kept}
@@ -302,12 +303,6 @@ class _Writer:
         if len(pieces) < 2:
             return f'{keyword} "{"".join(pieces)}"'
         return self.line_end.join([f'{keyword} ""', *(f'"{p}"' for p in pieces)])
-
-
-def _surround(model: str, text: str) -> str:
-    """A text with the white space around the model: gettext checks it."""
-    before, _, after = split_edges(model)
-    return before + text + after
 
 
 def _break(line: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from documents.formats.format import (
     make_format,
     name_language,
     read_whole,
-    split_edges,
+    surround,
 )
 
 #: Deeper than any file that people write.
@@ -78,14 +78,13 @@ def _refuse(name: str) -> NoReturn:
 
 def _find_edit(raw: str, start: int, is_escaped: bool) -> Iterator[Edit]:
     value: str = json.loads(raw)
-    before, text, after = split_edges(value)
 
     def write(new: Sequence[str], _: str) -> str:
-        written = json.dumps(before + new[0] + after, ensure_ascii=is_escaped)
+        written = json.dumps(surround(value, new[0]), ensure_ascii=is_escaped)
         return written.replace("/", "\\/") if "\\/" in raw else written
 
     if is_prose(value) and not _HALF.search(value):
-        yield Edit(start, start + len(raw), (text,), write)
+        yield Edit(start, start + len(raw), (value.strip(),), write)
 
 
 def _name_locale(raw: str, start: int) -> Edit:

@@ -24,11 +24,10 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from documents.errors import DocumentTooLarge
 from documents.formats import inline
-from documents.formats.format import Edit, has_letter, make_format, read_whole
+from documents.formats.format import LINE, Edit, has_letter, make_format, read_whole
 from documents.formats.inline import InlinePiece, PieceRole
 from documents.formats.text import join
 
-_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
 _PIPE = re.compile(r"(?:[^|\\]++|\\.)*+\|")
 _CELL_END = re.compile(r"\s*+(?:\||\Z)")
 _SPACE = re.compile(r"\s*")
@@ -58,7 +57,7 @@ class Locator:
     cells: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for line in _LINE.finditer(self.content):
+        for line in LINE.finditer(self.content):
             self.starts.append(line.start())
             self.lines.append(line[0].rstrip("\r\n"))
 

@@ -13,14 +13,13 @@ from operator import add
 from contract.markup import unescape
 from documents.errors import DamagedDocument
 from documents.formats import inline
-from documents.formats.format import Edit, make_format, read_whole
+from documents.formats.format import LINE, Edit, make_format, read_whole
 from documents.formats.inline import InlinePiece, PieceRole
 from documents.formats.text import join
 
 #: The most cues and characters of a sentence that goes on in the next cue.
 _MOST_CUES, _MOST_CHARACTERS = 3, 250
 _TIMES = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d[\d:.,]*")
-_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
 _TAG = re.compile(r"</?[a-zA-Z][^<>\r\n]*>|<\d[\d:.]*>|\{[\\a-zA-Z][^{}\r\n]*\}")
 _DASH = re.compile(r"\s*(?:[-–—‐]|>>)\s*\S")
 _END = re.compile(r"[.!?…:;。！？।۔؟♪\])][\"'»”’」』]*\s*\Z")
@@ -69,7 +68,7 @@ class _Dialect:
             raise DamagedDocument("The file's first line is not WEBVTT")
         cue, is_inside = 0, False
         waiting: _Line | None = None
-        for line in _LINE.finditer(content):
+        for line in LINE.finditer(content):
             raw = line[0].strip()
             is_time = _TIMES.match(raw) is not None
             # In SubRip the line before the times is the cue's number.

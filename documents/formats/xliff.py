@@ -19,7 +19,7 @@ from documents.formats.format import (
     make_format,
     name_language,
     read_whole,
-    split_edges,
+    surround,
 )
 from documents.formats.inline import InlinePiece, PieceRole
 
@@ -169,9 +169,8 @@ class _Reader:
         def write(new: Sequence[str], _: str) -> str:
             if not new:
                 return self._write_target(unit, raw_source)
-            before, _, after = split_edges(raw_source, _SPACE)
             inner = inline.read_fragment(new[0], pieces, inline.escape)
-            return self._write_target(unit, before + inner + after)
+            return self._write_target(unit, surround(raw_source, inner, _SPACE))
 
         fragment = inline.write_fragment(pieces).strip(_SPACE)
         texts = (fragment,) if inline.has_text(pieces) else ()
