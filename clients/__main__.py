@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
@@ -18,18 +18,7 @@ from clients.captions import (
     SubtitleFormat,
     plan_captions,
 )
-from clients.console import (
-    ColumnNames,
-    EveryFrame,
-    FullSize,
-    NewNames,
-    NoQuotes,
-    SourceLanguage,
-    console,
-    show_errors,
-    show_progress,
-    show_remarks,
-)
+from clients.console import console, explain, show_errors, show_progress, show_remarks
 from clients.documents import DocumentJob
 from clients.errors import ClientError, InputError, ServerError
 from clients.files import DOCUMENTS, TABLES, VIDEOS, find_sources, plan_translations
@@ -37,55 +26,8 @@ from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
 from clients.tables import name_columns, open_table
 from clients.translations import TranslationJob, TranslationOptions, Translator
-from contract import variables
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-
-Url = Annotated[str, typer.Option(help="Where the stack is.")]
-Key = Annotated[
-    str,
-    typer.Option(
-        envvar=variables.CLIENT_KEY.name,
-        help="The stack's key, where it requires one. Other users of this machine see "
-        "options, but not variables.",
-    ),
-]
-Cacert = Annotated[
-    str,
-    typer.Option(
-        help="A file with the certificate of a stack with TLS, or of its authority. Without "
-        "it, those count that this machine trusts, or SSL_CERT_FILE."
-    ),
-]
-RequestsInFlight = Annotated[
-    int, typer.Option(help="The most requests under way.", min=1, max=256)
-]
-Attempts = Annotated[
-    int, typer.Option(help="How often to send a request before giving up.", min=1)
-]
-TimeoutS = Annotated[
-    float, typer.Option(help="Longest time for one attempt, in seconds.", min=0.1)
-]
-Overwrite = Annotated[
-    bool,
-    typer.Option(
-        "--overwrite",
-        help="Replace files that are there, and an unfinished run with other options.",
-    ),
-]
-Target = Annotated[str, typer.Option("--to", help="The language to translate into.")]
-Glossary = Annotated[
-    str | None, typer.Option(help="The name or id of a glossary of the stack.")
-]
-TranslationOutput = Annotated[
-    str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        help="A folder, or the file for the translation of one file. Without it, "
-        "NAME.fr.csv stands beside NAME.csv.",
-    ),
-]
 
 
 @app.callback()
@@ -94,56 +36,25 @@ def main() -> None:
 
 
 @app.command()
+@explain
 def caption(
-    videos: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="VIDEO…", help="Files, folders with videos, or quoted patterns."
-        ),
-    ],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The file for the captions; for subtitles of several videos a folder.",
-        ),
-    ],
-    kind: Annotated[
-        SubtitleFormat | None,
-        typer.Option(
-            "--format", help="What to write; without it the suffix of -o says so."
-        ),
-    ] = None,
-    url: Url = DEFAULT_URL,
-    key: Key = "",
-    cacert: Cacert = "",
-    every: EveryFrame = "1",
-    mode: Annotated[
-        Mode,
-        typer.Option(
-            help="stream-prebatch: several frames per request, while the video is read. "
-            "stream-single: one frame per request. single: the same, after the whole video "
-            "has been read into memory."
-        ),
-    ] = Mode.STREAM_PREBATCH,
-    prebatch: Annotated[
-        str,
-        typer.Option(
-            help="Frames per request. auto: 32, fewer where they are over 8 MiB."
-        ),
-    ] = "auto",
-    full_size: FullSize = False,
-    requests_in_flight: RequestsInFlight = 8,
-    attempts: Attempts = 10,
-    timeout_s: TimeoutS = 120,
-    decode_threads: Annotated[
-        int, typer.Option(help="Threads that decode; 0 for one per core.", min=0)
-    ] = 2,
-    memory_limit_mb: Annotated[
-        int, typer.Option(help="With --mode single: the most MiB of frames.", min=1)
-    ] = 4096,
-    overwrite: Overwrite = False,
+    videos: list[str],
+    *,
+    output: str,
+    kind: SubtitleFormat | None = None,
+    url: str = DEFAULT_URL,
+    key: str = "",
+    cacert: str = "",
+    every: str = "1",
+    mode: Mode = Mode.STREAM_PREBATCH,
+    prebatch: str = "auto",
+    full_size: bool = False,
+    requests_in_flight: int = 8,
+    attempts: int = 10,
+    timeout_s: float = 120,
+    decode_threads: int = 2,
+    memory_limit_mb: int = 4096,
+    overwrite: bool = False,
 ) -> None:
     """Caption videos. To continue a run that was stopped, repeat the command."""
     with _connect(
@@ -169,34 +80,25 @@ def caption(
 
 
 @app.command()
+@explain
 def translate(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE…",
-            help="Files that end in .txt, .jsonl, .csv, .tsv or .parquet, folders with "
-            "such files, or quoted patterns. `-` is a text on standard input, whose "
-            "translation appears on standard output while it is made.",
-        ),
-    ],
-    target: Target,
-    source: SourceLanguage = None,
-    column: ColumnNames = None,
-    into: NewNames = None,
-    output: TranslationOutput = None,
-    text_format: Annotated[
-        Literal["text", "html", "xml"],
-        typer.Option("--format", help="html and xml: the tags in a text stay."),
-    ] = "text",
-    glossary: Glossary = None,
-    no_quotes: NoQuotes = False,
-    url: Url = DEFAULT_URL,
-    key: Key = "",
-    cacert: Cacert = "",
-    requests_in_flight: RequestsInFlight = 16,
-    attempts: Attempts = 10,
-    timeout_s: TimeoutS = 120,
-    overwrite: Overwrite = False,
+    files: list[str],
+    *,
+    target: str,
+    source: str | None = None,
+    column: list[str] | None = None,
+    into: list[str] | None = None,
+    output: str | None = None,
+    text_format: Literal["text", "html", "xml"] = "text",
+    glossary: str | None = None,
+    no_quotes: bool = False,
+    url: str = DEFAULT_URL,
+    key: str = "",
+    cacert: str = "",
+    requests_in_flight: int = 16,
+    attempts: int = 10,
+    timeout_s: float = 120,
+    overwrite: bool = False,
 ) -> None:
     """Translate files of texts, row by row. To continue a run that was stopped, repeat the
     command."""
@@ -224,27 +126,21 @@ def translate(
 
 
 @app.command()
+@explain
 def document(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE…",
-            help="Documents, folders with documents, or quoted patterns.",
-        ),
-    ],
-    target: Target,
-    source: SourceLanguage = None,
-    output: TranslationOutput = None,
-    glossary: Glossary = None,
-    documents_at_once: Annotated[
-        int, typer.Option(help="The most documents on the stack.", min=1, max=64)
-    ] = 4,
-    url: Url = DEFAULT_URL,
-    key: Key = "",
-    cacert: Cacert = "",
-    attempts: Attempts = 10,
-    timeout_s: TimeoutS = 120,
-    overwrite: Overwrite = False,
+    files: list[str],
+    *,
+    target: str,
+    source: str | None = None,
+    output: str | None = None,
+    glossary: str | None = None,
+    documents_at_once: int = 4,
+    url: str = DEFAULT_URL,
+    key: str = "",
+    cacert: str = "",
+    attempts: int = 10,
+    timeout_s: float = 120,
+    overwrite: bool = False,
 ) -> None:
     """Translate documents on the stack. To continue a run that was stopped, repeat the
     command."""

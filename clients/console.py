@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 import typer
+import yaml
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from clients.bulk import Event, Remarks, Report
 
+_OPTIONS = yaml.safe_load(Path(__file__).with_name("options.yaml").read_text("utf-8"))
 #: Results go to files; what is said goes past a pipe.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 SourceLanguage = Annotated[
     str | None,
@@ -51,6 +57,21 @@ FullSize = Annotated[
         help="Take frames as they are, not scaled to what the model takes.",
     ),
 ]
+
+
+def explain(command: Command) -> Command:
+    """Gives a command's parameters their explanations in `options.yaml`; those before a `*` are
+    its arguments."""
+    signature = inspect.signature(command, eval_str=True)
+    for one in signature.parameters.values():
+        own = f"{command.__name__}.{one.name}"
+        entry = dict(_OPTIONS[own if own in _OPTIONS else one.name])
+        dashed = f"--{one.name.replace('_', '-')}"
+        flags = entry.pop("flags", dashed).split()
+        is_option = one.kind is one.KEYWORD_ONLY
+        hint = typer.Option(*flags, **entry) if is_option else typer.Argument(**entry)
+        command.__annotations__[one.name] = Annotated[one.annotation, hint]
+    return command
 
 
 @contextmanager
