@@ -22,42 +22,6 @@ console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-SourceLanguage = Annotated[
-    str | None,
-    typer.Option(
-        "--from", help="The language of the texts; without it, it is identified."
-    ),
-]
-ColumnNames = Annotated[
-    list[str] | None,
-    typer.Option("--column", help="The column with texts; repeat it for more columns."),
-]
-NewNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--into",
-        help="The new column, once for each --column. Without it, text_fr for text.",
-    ),
-]
-NoQuotes = Annotated[
-    bool,
-    typer.Option("--no-quotes", help="In .tsv files, quotes are plain characters."),
-]
-EveryFrame = Annotated[
-    str,
-    typer.Option(
-        "--every",
-        help="Take every N-th frame (10), or one in each interval (1s, 0.5s).",
-    ),
-]
-FullSize = Annotated[
-    bool,
-    typer.Option(
-        "--full-size",
-        help="Take frames as they are, not scaled to what the model takes.",
-    ),
-]
-
 
 def explain(command: Command) -> Command:
     """Gives a command's parameters their explanations in `options.yaml`; those before a `*` are

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
 
 import typer
 
@@ -31,69 +30,24 @@ from text.errors import LanguageNotServed
 _warn = partial(console.console.print, style="yellow")
 
 
+@console.explain
 def command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SRC",
-            help="A folder, a file, or a quoted pattern of files; or a folder or an object "
-            "of an object store, s3://bucket/folder.",
-        ),
-    ],
-    results: Annotated[
-        str,
-        typer.Argument(
-            metavar="DST",
-            help="The folder for the results, here or in an object store.",
-        ),
-    ],
+    source: str,
+    results: str,
     *,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            help="The language to translate into. Without it, videos are captioned.",
-        ),
-    ] = None,
-    language: console.SourceLanguage = None,
-    column: console.ColumnNames = None,
-    into: console.NewNames = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            help="Texts are text, html or xml, whose tags stay; captions become jsonl, "
-            "srt or vtt.",
-        ),
-    ] = None,
-    no_quotes: console.NoQuotes = False,
-    every: console.EveryFrame = "1",
-    full_size: console.FullSize = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Processes with the model; without it, the map's.", min=1),
-    ] = None,
-    cpus: Annotated[
-        int | None,
-        typer.Option(
-            help="Cores of a worker; without it, an equal share of this machine's.",
-            min=1,
-        ),
-    ] = None,
-    gpus: Annotated[
-        float | None,
-        typer.Option(help="GPUs of a worker, 0.5 for a half; else the map's.", min=0),
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="A cluster's head, such as 10.0.0.1:7800; else this machine."
-        ),
-    ] = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Remove existing results, and begin again."),
-    ] = False,
+    target: str | None = None,
+    language: str | None = None,
+    column: list[str] | None = None,
+    into: list[str] | None = None,
+    kind: str | None = None,
+    no_quotes: bool = False,
+    every: str = "1",
+    full_size: bool = False,
+    workers: int | None = None,
+    cpus: int | None = None,
+    gpus: float | None = None,
+    address: str | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Translate or caption files in bulk, with the map's models and without a stack. To
     continue a run that was stopped, repeat the command."""
