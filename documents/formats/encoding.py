@@ -16,6 +16,7 @@ from tempfile import TemporaryFile
 from typing import BinaryIO, NamedTuple
 
 import webencodings
+import yaml
 
 from contract.languages import normalize_language
 from documents.errors import DamagedDocument, DocumentTooLarge
@@ -41,36 +42,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-#: The encodings of old files, and the languages that are written in them. In 1,730 files of 3
-#: to 40 texts in 33 languages, `charset-normalizer` finds 76 % of those down to KOI8-U,
-#: `chardet` 97 %, and all among those of the language that is named. It finds 98 and 99 % of
-#: the others in 600 files with 1 to 40 lines of names from CLDR.
-_LANGUAGES = {
-    "cp932": "ja",
-    "cp949": "ko",
-    "big5hkscs": "zh",
-    "gb18030": "zh",
-    "cp1252": """af ast br ca da de en es fi fr fy ga gd gl ht id is it jv lb ms nl no oc pt
-        su sv sw tl""",
-    "cp1250": "bs cs hr hu pl ro sk sl sq sr",
-    "cp1251": "ba be bg kk mk mn ru sr uk",
-    "cp1253": "el",
-    "cp1254": "az tr uz",
-    "cp1255": "he yi",
-    "cp1256": "ar fa ps sd ur",
-    "cp1257": "et lt lv",
-    "cp1258": "vi",
-    "cp874": "th",
-    "koi8-r": "ru",
-    "koi8-u": "be uk",
-    "euc_jis_2004": "ja",
-    "iso8859-2": "bs cs hr hu pl ro sk sl sq",
-    "iso8859-5": "be bg mk ru sr uk",
-    "iso8859-6": "ar",
-    "iso8859-7": "el",
-    "iso8859-9": "tr",
-    "cp866": "be ru uk",
-}
+#: The encodings of old files, with their languages.
+_ENCODINGS = Path(__file__).with_name("encodings.yaml")
 #: Where `chardet` is not this sure, or finds none, the encoding is the first in which the file
 #: has the fewest characters: only short Japanese and Chinese files are so.
 _LEAST_CONFIDENCE = 0.02
@@ -204,8 +177,9 @@ def _guess(path: Path, language: str | None) -> str:
                 lines.append(line)
                 left -= len(line)
     language = normalize_language(language or "")
-    own = [name for name, known in _LANGUAGES.items() if language in known.split()]
-    names, sample = own or [*_LANGUAGES], b"".join(lines)
+    languages: dict[str, str] = yaml.safe_load(_ENCODINGS.read_text("utf-8"))
+    own = [name for name, known in languages.items() if language in known.split()]
+    names, sample = own or [*languages], b"".join(lines)
     likely = min(names, key=lambda name: _count(sample, name))
     found, *_ = chardet.detect_all(
         sample,

@@ -13,8 +13,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, groupby, starmap
+from pathlib import Path
 from typing import TypeAlias
 
+import yaml
 from lxml import etree
 
 from documents.errors import LostMarkup
@@ -22,35 +24,9 @@ from documents.formats import inline
 from documents.formats.format import has_letter
 from documents.formats.inline import InlinePiece, PieceRole
 
-_MICROSOFT = "http://schemas.openxmlformats.org"
-_STRICT = "http://purl.oclc.org/ooxml"
-_OASIS = "urn:oasis:names:tc:opendocument:xmlns"
-
-#: The families of Office Open XML, by prefix.
-_FAMILIES = {
-    "w": ("wordprocessingml", "main"),
-    "a": ("drawingml", "main"),
-    "c": ("drawingml", "chart"),
-    "p": ("presentationml", "main"),
-    "x": ("spreadsheetml", "main"),
-}
+_NAMES = yaml.safe_load(Path(__file__).with_name("namespaces.yaml").read_text("utf-8"))
 #: The prefixes of short names, by namespace. Elements of other namespaces have none.
-_PREFIXES = {
-    **{f"{_MICROSOFT}/{x}/2006/{part}": p for p, (x, part) in _FAMILIES.items()},
-    **{f"{_STRICT}/{x}/{part}": p for p, (x, part) in _FAMILIES.items()},
-    **{f"{_OASIS}:{x}:1.0": x for x in "office text table style manifest".split()},
-    f"{_OASIS}:drawing:1.0": "draw",
-    f"{_OASIS}:container": "container",
-    f"{_MICROSOFT}/package/2006/content-types": "types",
-    "http://purl.org/dc/elements/1.1/": "dc",
-    "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0": "loext",
-    "http://www.idpf.org/2007/opf": "opf",
-    "http://www.w3.org/1999/xhtml": "h",
-    "http://www.daisy.org/z3986/2005/ncx/": "ncx",
-    "http://www.w3.org/2001/04/xmlenc#": "enc",
-    "http://openoffice.org/2009/office": "officeooo",
-    "http://www.w3.org/XML/1998/namespace": "xml",
-}
+_PREFIXES = {each: prefix for prefix, names in _NAMES.items() for each in names.split()}
 
 
 @lru_cache(maxsize=4096)
