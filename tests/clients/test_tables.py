@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from clients import parquet, tables
 from clients.errors import InputError
@@ -41,114 +42,15 @@ def complete(table: TextTable) -> bytes:
     return file.getvalue()
 
 
-LINES = {
-    "lines": (b"a\nb c\n", b"[a]\n[b c]\n"),
-    "mixed": (b"a\nb\r\nc\rd", b"[a]\n[b]\r\n[c]\r[d]"),
-    "empty-lines": (b"\n\na\n  \n\t\n\n", b"\n\n[a]\n  \n\t\n\n"),
-    "mark": (b"\xef\xbb\xbfa\nb\n", b"\xef\xbb\xbf[a]\n[b]\n"),
-    "only-a-mark": (b"\xef\xbb\xbf", b"\xef\xbb\xbf"),
-    "empty": (b"", b""),
-    "other-line-ends": (
-        "a\u2028b\x85c\x0bd\n".encode(),
-        "[a\u2028b\x85c\x0bd]\n".encode(),
-    ),
-    "bad-bytes": (b"a\n\xff\xe9\nb\n", b"[a]\n\n[b]\n"),
-}
+def list_cases() -> Iterator[Any]:
+    text = Path(__file__).with_name("tables.yaml").read_text("utf-8")
+    for name, cases in yaml.safe_load(text.replace("NINES", "9" * 5000)).items():
+        for case, pair in cases.items():
+            files = (file.encode("utf-8", "surrogateescape") for file in pair)
+            yield pytest.param(name, *files, id=f"{name}-{case}")
 
 
-RECORDS = {
-    "objects": (
-        b'{"text": "a", "n": 1}\n{"n":2,"text":"b"}\n',
-        b'{"text": "a", "n": 1, "text_fr": "[a]"}\n{"n":2,"text":"b", "text_fr": "[b]"}\n',
-    ),
-    "crlf-and-mark": (
-        b'\xef\xbb\xbf{"text": "a"}\r\n\r\n',
-        b'\xef\xbb\xbf{"text": "a", "text_fr": "[a]"}\r\n\r\n',
-    ),
-    "white-space": (
-        b' { "text" :\r"a" } \t\n',
-        b' { "text" :\r"a", "text_fr": "[a]"} \t\n',
-    ),
-    "nothing-to-translate": (
-        b'{"text": null}\n{"text": ""}\n{"text": " "}\n{}\n{"n": 1}\n',
-        b'{"text": null, "text_fr": null}\n{"text": "", "text_fr": ""}\n'
-        b'{"text": " ", "text_fr": " "}\n{"text_fr": null}\n{"n": 1, "text_fr": null}\n',
-    ),
-    "escapes-and-numbers-stay": (
-        b'{"n": 1.50, "big": '
-        + b"9" * 5000
-        + b', "x": "\\u00e9", "text": "\\u00e9\\n"}\n',
-        b'{"n": 1.50, "big": '
-        + b"9" * 5000
-        + b', "x": "\\u00e9", "text": "\\u00e9\\n", "text_fr": "[\xc3\xa9\\n]"}\n',
-    ),
-    "quotes": (
-        rb'{"text": "say \"a\" {\\}"}' + b"\n",
-        rb'{"text": "say \"a\" {\\}", "text_fr": "[say \"a\" {\\}]"}' + b"\n",
-    ),
-    "bad-rows": (
-        b'{"text": "a"}\n{"text": }\n[1]\nnull\n{"text": 5}\n{"text": ["a"]}\n{"text": "b"}',
-        b'{"text": "a", "text_fr": "[a]"}\n{"text": }\n[1]\nnull\n'
-        b'{"text": 5, "text_fr": null, "text_fr_error": "found a number, expected a string"}'
-        b'\n{"text": ["a"], "text_fr": null, "text_fr_error": "found a list, expected a '
-        b'string"}\n{"text": "b", "text_fr": "[b]"}',
-    ),
-    "bad-bytes-elsewhere": (
-        b'{"x": "\xff", "text": "a"}\n',
-        b'{"x": "\xff", "text": "a", "text_fr": "[a]"}\n',
-    ),
-    "empty": (b"", b""),
-}
-
-
-SEPARATED = {
-    "fields": (b"id,text\n1,a\n2,b\n", b"id,text,text_fr\n1,a,[a]\n2,b,[b]\n"),
-    "mark": (b"\xef\xbb\xbftext\na\n", b"\xef\xbb\xbftext,text_fr\na,[a]\n"),
-    "only-a-header": (b"text\n", b"text,text_fr\n"),
-    "quotes-stay": (
-        b'"id","text"\n"1","a, b"\n2,"say ""c"""\n',
-        b'"id","text",text_fr\n"1","a, b","[a, b]"\n2,"say ""c""","[say ""c""]"\n',
-    ),
-    "quotes-within": (
-        b'text\nan 8" disk\n',
-        b'text,text_fr\nan 8" disk,"[an 8"" disk]"\n',
-    ),
-    "newlines": (
-        b'text,n\r\n"a\r\nb\n\nc",1\r\nd,2\r\n',
-        b'text,n,text_fr\r\n"a\r\nb\n\nc",1,"[a\r\nb\n\nc]"\r\nd,2,[d]\r\n',
-    ),
-    "newline-in-header": (b'"a\nb",text\n1,a\n', b'"a\nb",text,text_fr\n1,a,[a]\n'),
-    "empty-fields": (
-        b'text,n\n,1\n"",2\n , \n',
-        b'text,n,text_fr\n,1,\n"",2,\n , , \n',
-    ),
-    "empty-lines": (b"text,n\n\na,1\n\n", b"text,n,text_fr\n\na,1,[a]\n\n"),
-    "short-rows": (
-        b"n,text,x\n1,a\n2\n3,c,\n",
-        b"n,text,x,text_fr\n1,a,,[a]\n2,,,\n3,c,,[c]\n",
-    ),
-    "tabs": (b"id\ttext\n1\ta, b\n", b"id\ttext\ttext_fr\n1\ta, b\t[a, b]\n"),
-    "long-rows": (
-        b"id,text\n1,a\n2,b,c\n",
-        b"id,text,text_fr,text_fr_error\n1,a,[a],\n"
-        b'2,b,c,,"found 3 fields, expected 2 as in the first row"\n',
-    ),
-    "bad-bytes": (
-        b"id,text\n\xff,a\n2,\xff\n",
-        b"id,text,text_fr,text_fr_error\n\xff,a,[a],\n2,\xff,,"
-        b"holds a byte or half of a surrogate pair that stands for no character\n",
-    ),
-}
-
-
-CASES = [
-    pytest.param(name, *pair, id=f"{name}-{case}")
-    for name, cases in (("a.txt", LINES), ("a.jsonl", RECORDS), ("a.csv", SEPARATED))
-    for case, pair in cases.items()
-]
-
-
-@pytest.mark.parametrize(("name", "content", "expected"), CASES)
+@pytest.mark.parametrize(("name", "content", "expected"), [*list_cases()])
 def test_a_row_gets_translations_and_stays_as_it_is_else(
     tmp_path, name, content, expected
 ):

@@ -5,6 +5,33 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_TEXT = '<w:t xml:space="preserve">'
+#: What stands for runs in the cases.
+_SHORT = {
+    "<run>": f"<w:r>{_TEXT}",
+    "<bold>": f"<w:r><w:rPr><w:b/></w:rPr>{_TEXT}",
+    "</run>": "</w:t></w:r>",
+    **{
+        f"<{kind}/>": f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>'
+        for kind in ("begin", "separate", "end")
+    },
+}
+
+
+def _read_cases() -> Any:
+    text = Path(__file__).with_name("cases.yaml").read_text("utf-8")
+    for short, whole in _SHORT.items():
+        text = text.replace(short, whole)
+    return yaml.safe_load(text)
+
+
+#: Cases of each format.
+GROUPS = _read_cases()
 
 _MICROSOFT = "http://schemas.openxmlformats.org"
 W, A, P, X = (
@@ -16,6 +43,11 @@ _MC = f"{_MICROSOFT}/markup-compatibility/2006"
 MAIN, LAYOUT = "wordprocessingml.document.main+xml", "presentationml.slideLayout+xml"
 _TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 _DOCUMENT = "application/vnd.openxmlformats-officedocument."
+
+
+def find_group(name: str) -> dict[str, Any]:
+    """The cases of a format, by the name of a file."""
+    return next(group for group in GROUPS if group["name"] == name)
 
 
 def pack(members: Mapping[str, str | bytes]) -> bytes:

@@ -17,13 +17,7 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-from tests.documents.formats.packing import W
-from tests.documents.formats.paragraphs import CASES
-
-#: Samples that need no other part.
-RICH = """bold inside a sentence|mostly bold|a break in one run|a content control
-a page number|a link that is a field|a field in a field|a simple field with a link
-what is deleted and inserted|a hard hyphen|signs""".replace("\n", "|").split("|")
+from tests.documents.formats.packing import W, find_group
 
 
 def make_image() -> io.BytesIO:
@@ -161,8 +155,8 @@ def make_odp(path: Path) -> Path:
 def make_rich_docx(path: Path) -> Path:
     """Links, fields, tracked changes and content controls."""
     document = docx.Document()
-    for name in RICH:
-        paragraph = f'<w:p xmlns:w="{W}">{CASES[name][0]}</w:p>'
+    for inner, _ in find_group("a.docx")["rich"]:
+        paragraph = f'<w:p xmlns:w="{W}">{inner}</w:p>'
         document.element.body.insert(0, parse_xml(paragraph))
     document.save(str(path))
     return path

@@ -9,34 +9,14 @@ import pytest
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
 from documents.formats import blocks
 from documents.formats.blocks import Block, ElementNames, split
+from tests.documents.formats.packing import find_group
 
 DC = "http://purl.org/dc/elements/1.1/"
 TITLES = ElementNames(
     frozenset({"dc:title"}), lambda _: [], lambda name, _: name == "skip"
 )
 
-#: Parts, and how many blocks are in them.
-CASES = {
-    "text": ("<r xmlns:d='{}'><d:title>é</d:title> <d:title a='>'>b</d:title></r>", 2),
-    "no block": ("<r xmlns:d='{}'>text</r>", 0),
-    "the root": ("<title xmlns='{}'>a</title>", 1),
-    "empty": ("<r xmlns:d='{}'><d:title/><d:title ></d:title ><d:title a='/'/></r>", 3),
-    "an empty child": ("<r xmlns:d='{}'><d:title><d:b/></d:title></r>", 1),
-    "text like the end of a tag": ("<r xmlns:d='{}'><d:title>a/></d:title></r>", 1),
-    "blocks in blocks": (
-        "<r xmlns:d='{}'><d:title>a<d:title>b</d:title></d:title></r>",
-        1,
-    ),
-    "skipped": ("<r xmlns:d='{}'><skip><d:title>a</d:title></skip><d:title/></r>", 1),
-    "no break between": (
-        "<r xmlns:d='{}'><d:title>a</d:title><d:title>b</d:title></r>",
-        2,
-    ),
-    "comments and instructions": (
-        "<?a b?><r xmlns:d='{}'><!-- <d:title> --></r><!-- -->",
-        0,
-    ),
-}
+CASES = find_group("part.xml")["blocks"]
 
 
 def read(content: bytes) -> list[bytes | Block]:

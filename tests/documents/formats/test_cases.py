@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
 from documents.formats.format import LOST_READINGS, DocumentContext
 from documents.formats.subtitles import divide
-from tests.documents.formats.packing import pack_docx, pack_pptx, unpack
-from tests.documents.formats.paragraphs import CASES
+from tests.documents.formats.packing import GROUPS, pack_docx, pack_pptx, unpack
 from tests.documents.formats.test_epub import AROUND, pack_epub
 from tests.documents.formats.test_opendocument import pack_odf
 from tests.documents.formats.translating import keep, read, shout, translate
-
-GROUPS = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text("utf-8"))
 
 
 def list_cases(kind: str) -> list[Any]:
@@ -45,8 +40,9 @@ PACKERS: dict[str, Callable[[str], bytes]] = {
     "a.epub": pack_epub,
 }
 PARAGRAPHS = {
-    "a.docx": list(CASES.values()),
-    **{g["name"]: g["paragraphs"] for g in GROUPS if "paragraphs" in g},
+    g["name"]: [*g.get("rich", ()), *g["paragraphs"]]
+    for g in GROUPS
+    if "paragraphs" in g
 }
 PARAGRAPHS["a.epub"].append(["<i>a" * 99 + "</i>" * 99, ["a" + "".join(DEEP)]])
 

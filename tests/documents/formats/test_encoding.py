@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from operator import itemgetter
 
 import pytest
 
@@ -11,6 +12,7 @@ from documents.errors import DamagedDocument, DocumentTooLarge
 from documents.formats import encoding
 from documents.formats.encoding import Encoding, find_encoding, read_text
 from documents.formats.format import DocumentContext
+from tests.documents.formats.packing import find_group
 from tests.documents.formats.translating import keep, read, shout, translate
 
 PAGE = '<meta charset="{}"><p>Grüße und mehr</p>'
@@ -63,33 +65,8 @@ def test_a_label_is_one_of_the_web(label, name, tmp_path):
     assert find_encoding(path, LABELLED, warn=DocumentContext("de").warn).name == name
 
 
-#: Texts as people have them, with the language that their owner names.
-OLD = {
-    "de": ("windows-1252", "Die Straße ist heute für größere Autos gesperrt."),
-    "pl": ("windows-1250", "Proszę zamknąć drzwi, bo jest już późno i zimno."),
-    "cs": ("windows-1250", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
-    "ru": ("windows-1251", "Завтра утром поезд уходит в восемь часов."),
-    "uk": ("koi8-u", "Доброго ранку, як у вас справи сьогодні?"),
-    "el": ("windows-1253", "Καλημέρα σας, πού είναι ο σταθμός του τρένου;"),
-    "tr": ("windows-1254", "Günaydın, bugün hava çok güzel değil mi?"),
-    "he": ("windows-1255", "בוקר טוב, איפה תחנת הרכבת?"),
-    "ar": ("windows-1256", "صباح الخير، أين محطة القطار من فضلك؟"),
-    "lt": ("windows-1257", "Labas rytas, kur yra geležinkelio stotis šįryt?"),
-    "vi": ("windows-1258", "Tôi muô\u0301n đi đê\u0301n nhà ga bây giơ\u0300."),
-    "ja": ("cp932", "おはようございます。駅はどこですか。"),
-    "ko": ("cp949", "안녕하세요. 기차역이 어디에 있습니까?"),
-    "zh": ("gb18030", "早上好，请问火车站在哪里？"),
-}
-FRAMES = {
-    "a.txt": "{}\n",
-    "a.srt": "1\n00:00:01,000 --> 00:00:02,000\n{}\n",
-    "a.vtt": "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n",
-    "a.csv": 'id,text\n1,"{}"\n',
-    "a.html": "<p>{}</p>",
-    "a.po": 'msgid "{}"\nmsgstr ""\n',
-    "a.json": '{{"a": "{}"}}',
-    "a.md": "# {}\n",
-}
+#: Texts as people have them, with the language that their owner names, and documents.
+OLD, FRAMES = itemgetter("encodings", "frames")(find_group("old.txt"))
 PLACES = [
     *(("a.txt", language) for language in OLD),
     *((name, language) for name in FRAMES for language in ("de", "ru", "ja")),
@@ -107,21 +84,13 @@ def test_an_old_encoding_is_found_by_its_language_and_written_again(name, langua
     assert text[::-1] in written.decode(encoding)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "language"),
-    [
-        *(
-            ("big5", "zh"),
-            ("big5", "zh-Hant"),
-            ("koi8-r", "ru"),
-            ("koi8-u", "uk"),
-            ("cp866", "ru"),
-        ),
-        *(("euc_jp", "ja"), ("iso8859-2", "pl"), ("iso8859-5", "uk")),
-        *(("iso8859-6", "ar"), ("iso8859-7", "el"), ("iso8859-9", "tr")),
-    ],
-)
-def test_a_language_has_several_encodings(encoding, language):
+SEVERAL = """big5 zh|big5 zh-Hant|koi8-r ru|koi8-u uk|cp866 ru|euc_jp ja|iso8859-2 pl|
+iso8859-5 uk|iso8859-6 ar|iso8859-7 el|iso8859-9 tr""".replace("\n", "").split("|")
+
+
+@pytest.mark.parametrize("pair", SEVERAL)
+def test_a_language_has_several_encodings(pair):
+    encoding, language = pair.split()
     chinese = dict.fromkeys(
         ("zh", "zh-Hant"), "早安，請問火車站在哪裡？我想買一張車票。"
     )

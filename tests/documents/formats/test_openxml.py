@@ -10,6 +10,7 @@ from documents.errors import DocumentTooLarge
 from tests.documents.formats.packing import (
     LAYOUT,
     W,
+    find_group,
     pack_docx,
     pack_pptx,
     pack_xlsx,
@@ -134,31 +135,7 @@ def test_a_layout_has_fixed_texts_and_prompts():
     assert read("a.pptx", pack_pptx(shapes, LAYOUT)) == ["For internal use"]
 
 
-CELL_BOLD = "<rPr><b/></rPr>"
-CELLS = {
-    "plain": ("<t>Hello</t>", ["Hello"], "<t>HELLO</t>"),
-    "with spaces": ("<t> a </t>", [" a "], '<t xml:space="preserve"> A </t>'),
-    "runs": (
-        f"<r><t>Press </t></r><r>{CELL_BOLD}<t>Go</t></r>",
-        ['Press <g id="1">Go</g>'],
-        f'<r><t xml:space="preserve">PRESS </t></r><r>{CELL_BOLD}<t>GO</t></r>',
-    ),
-    "runs that look the same": (
-        f"<r>{CELL_BOLD}<t>Hel</t></r><r>{CELL_BOLD}<t>lo</t></r>",
-        ["Hello"],
-        f"<r>{CELL_BOLD}<t>HELLO</t></r>",
-    ),
-    "with its reading": (
-        '<t>漢a</t><rPh sb="0" eb="1"><t>kan</t></rPh><phoneticPr fontId="1"/>',
-        ["漢a"],
-        "<t>漢A</t>",
-    ),
-    "a number": ("<t>12</t>", [], "<t>12</t>"),
-    "empty": ("", [], None),
-}
-
-
-@pytest.mark.parametrize(("inner", "texts", "written"), CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize(("inner", "texts", "written"), find_group("a.xlsx")["cells"])
 @pytest.mark.parametrize("place", ["strings", "sheet"])
 def test_a_cell_is_one_text(inner, texts, written, place):
     name = "si" if place == "strings" else "is"
