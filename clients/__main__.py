@@ -35,8 +35,8 @@ def main() -> None:
     """Programs that only speak HTTP to the stack."""
 
 
-@app.command()
 @explain
+@app.command()
 def caption(
     videos: list[str],
     *,
@@ -79,8 +79,8 @@ def caption(
         )
 
 
-@app.command()
 @explain
+@app.command()
 def translate(
     files: list[str],
     *,
@@ -125,8 +125,8 @@ def translate(
         _run_job(job)
 
 
-@app.command()
 @explain
+@app.command()
 def document(
     files: list[str],
     *,
