@@ -25,7 +25,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -33,6 +32,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from pydantic import TypeAdapter
 
 from contract import durable
+from contract.times import write_time
 from contract.webhooks import Webhook
 
 log = logging.getLogger(__name__)
@@ -541,12 +541,6 @@ def describe(order: Order, state: State) -> dict[str, Any]:
         "error": dict(state.error) if state.error else None,
     }
     return status | ({"warnings": [*state.warnings]} if state.warnings else {})
-
-
-def write_time(seconds: float, timespec: str = "seconds") -> str:
-    """A Unix time as clients read it: `2026-11-22T12:00:00Z`."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def read_document(folder: Path) -> DocumentFolder:

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
-from documents.storage import write_time
+from contract.times import write_time
 from gateway.access.keys import Grant, read_routes
 from gateway.access.storage import KeyStorage, ListedKey
 from gateway.database import find_database

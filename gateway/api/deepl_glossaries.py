@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from contract.languages import normalize_variant
-from documents.storage import write_time
+from contract.times import write_time
 from gateway.api import Services
 from gateway.api.deepl import WORDING, write_code
 from gateway.api.glossaries import (

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from contract.languages import normalize_variant
 from contract.tasks import TRANSLATION
-from documents.storage import write_time
+from contract.times import write_time
 from gateway.api import Services
 from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
 from gateway.glossaries.glossary import DictionaryDraft, Glossary

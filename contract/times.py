@@ -1,0 +1,11 @@
+"""Times as clients read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def write_time(seconds: float, timespec: str = "seconds") -> str:
+    """A Unix time in UTC: `2026-11-22T12:00:00Z`."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
