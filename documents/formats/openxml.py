@@ -494,54 +494,42 @@ def _list_types(package: Package) -> dict[str, str]:
     return types
 
 
-_SHARED = {
-    **dict.fromkeys(
-        (
-            *(f"{_DOCUMENT}.drawing+xml", f"{_DOCUMENT}.drawingml.chart+xml"),
-            f"{_DOCUMENT}.drawingml.chartshapes+xml",
-            f"{_DOCUMENT}.drawingml.diagramData+xml",
-            "application/vnd.ms-office.drawingml.diagramDrawing+xml",
-        ),
-        _SHAPES,
-    ),
+def _name_types(family: str, names: str, part: ElementNames) -> dict[str, ElementNames]:
+    return {f"{_DOCUMENT}.{family}.{name}+xml": part for name in names.split()}
+
+
+_MAIN = "document.main header footer footnotes endnotes comments"
+#: The types of parts with texts, but for those with cells.
+_PARTS = {
+    **_name_types("wordprocessingml", _MAIN, _PARAGRAPHS),
+    **_name_types("presentationml", "slide notesSlide comments", _SHAPES),
+    **_name_types("presentationml", "slideLayout slideMaster", _LAYOUT),
+    **_name_types("drawingml", "chart chartshapes diagramData", _SHAPES),
+    f"{_DOCUMENT}.drawing+xml": _SHAPES,
+    "application/vnd.ms-office.drawingml.diagramDrawing+xml": _SHAPES,
     "application/vnd.openxmlformats-package.core-properties+xml": TITLE,
 }
-_WORD_PARTS = dict.fromkeys(
-    "document.main header footer footnotes endnotes comments".split(), _PARAGRAPHS
-)
-_SLIDES = {
-    **dict.fromkeys(("slide", "notesSlide", "comments"), _SHAPES),
-    **dict.fromkeys(("slideLayout", "slideMaster"), _LAYOUT),
-}
-_SHEETS = ("sharedStrings", "worksheet", "comments")
 
 
-def _make_formats(
-    ending: str,
-    name: str,
-    program: str,
-    parts: Mapping[str, ElementNames],
-    *,
-    cells: tuple[str, ...] = (),
-) -> Iterator[Format]:
-    """The formats of one kind of document, without and with macros. `parts` are those with
-    texts, and `cells` those with cells, by the last words of their types; the document must
-    have a main part."""
+def _make_formats(ending: str, name: str, program: str) -> Iterator[Format]:
+    """The formats of one kind of document, without and with macros; it must have a main
+    part."""
     family, _, kind_name = name.partition(".")
-    prefix, main = f"{_DOCUMENT}.{family}.", f"{kind_name}.main"
+    main = f"{_DOCUMENT}.{name}.main+xml"
     with_macros = f"application/vnd.ms-{program}.{kind_name}.macroEnabled"
 
     def plan(package: Package) -> Mapping[str, ElementNames]:
         types = {
-            name: kind.replace(f"{with_macros}.main", f"{prefix}{main}")
+            name: main if kind == f"{with_macros}.main+xml" else kind
             for name, kind in _list_types(package).items()
         }
-        if f"{prefix}{main}+xml" not in types.values():
+        if main not in types.values():
             raise DamagedDocument(
-                f"Not what its name says: no part is a {family} {main}"
+                f"Not what its name says: no part is a {family} {kind_name}.main"
             )
-        found = dict.fromkeys(cells, _name_cells(package, types)) if cells else parts
-        known = {f"{prefix}{name}+xml": part for name, part in found.items()} | _SHARED
+        cells = _name_cells(package, types)
+        sheets = "sharedStrings worksheet comments"
+        known = _PARTS | _name_types("spreadsheetml", sheets, cells)
         return {name: known[kind] for name, kind in types.items() if kind in known}
 
     yield make_package_format(f"{ending}x", f"{_DOCUMENT}.{name}", plan)
@@ -549,7 +537,7 @@ def _make_formats(
 
 
 FORMATS = (
-    *_make_formats(".doc", "wordprocessingml.document", "word", _WORD_PARTS),
-    *_make_formats(".ppt", "presentationml.presentation", "powerpoint", _SLIDES),
-    *_make_formats(".xls", "spreadsheetml.sheet", "excel", {}, cells=_SHEETS),
+    *_make_formats(".doc", "wordprocessingml.document", "word"),
+    *_make_formats(".ppt", "presentationml.presentation", "powerpoint"),
+    *_make_formats(".xls", "spreadsheetml.sheet", "excel"),
 )
