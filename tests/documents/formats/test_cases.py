@@ -10,7 +10,13 @@ import pytest
 from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
 from documents.formats.format import LOST_READINGS, DocumentContext
 from documents.formats.subtitles import divide
-from tests.documents.formats.packing import GROUPS, pack_docx, pack_pptx, unpack
+from tests.documents.formats.packing import (
+    GROUPS,
+    find_group,
+    pack_docx,
+    pack_pptx,
+    unpack,
+)
 from tests.documents.formats.test_epub import AROUND, pack_epub
 from tests.documents.formats.test_opendocument import pack_odf
 from tests.documents.formats.translating import keep, read, shout, translate
@@ -144,17 +150,6 @@ def test_a_longer_translation_keeps_width_and_indentation():
     assert new.split() == lines.split() * 2
 
 
-@pytest.mark.parametrize(
-    ("text", "lengths", "lines"),
-    [
-        ("one two three four", [5, 5], ["one two", "three four"]),
-        ("one two three four", [1, 9], ["one", "two three four"]),
-        ("one", [5, 5], ["one", ""]),
-        ("", [5], [""]),
-        ("<i>one two</i>", [3, 3], ["<i>one", "two</i>"]),
-        ("我想你是对的。", [2, 4], ["我想", "你是对的。"]),
-        ("one\u00a0two", [3], ["one\u00a0two"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "lengths", "lines"), find_group("a.srt")["divided"])
 def test_a_subtitle_is_divided_between_words(text, lengths, lines):
     assert divide(text, lengths) == lines

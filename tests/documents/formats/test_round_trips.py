@@ -12,33 +12,10 @@ from hypothesis import strategies as st
 from documents.errors import DocumentError, LostMarkup
 from documents.formats import encoding, find_format
 from documents.formats.format import DocumentContext
+from tests.documents.formats.packing import find_group
 from tests.documents.formats.translating import keep, shout, translate
 
-#: Parts of documents, cut at ¦.
-SNIPPETS = {
-    ".txt": (
-        "- item¦1. one¦"
-        "word word word word word word word word word word word word ¦\t¦"
-        "+---+¦漢字¦\x0b¦\u2028"
-    ),
-    ".md": (
-        "# ¦> ¦- ¦1. ¦    ¦\t¦**¦_¦~~¦`¦```¦|¦\\¦[a](b)¦[a][b]¦[a]: b¦![a](b)¦"
-        "<b>¦</b>¦<http://a.b>¦  ¦[^1]¦[^1]: ¦$a$¦---¦|-|-|¦| a | b |¦&amp;¦&¦"
-        "===¦]¦\\|¦- [ ] ¦---\na: b\n---\n¦word **bold** word¦[¦<!-- c -->"
-    ),
-    ".html": (
-        "<p>¦</p>¦<b>¦</b>¦<br>¦<img alt='a cat'>¦<a title=tip>¦<pre>¦</pre>¦"
-        "<!-- c -->¦<html lang=de>¦&amp;¦&nbsp;¦<¦>¦"
-        "<input value='Go' type=submit>¦<script>¦</script>¦\"¦'¦</x¦<x¦"
-        "<p translate=no>¦<title>¦</title>¦<textarea placeholder='t'>¦<![a"
-    ),
-    ".srt": "1\n¦00:00:01,000 --> 00:00:02,000\n¦<i>¦</i>¦{\\an8}¦- ",
-    ".vtt": "WEBVTT\n¦00:01.000 --> 00:02.000\n¦<v Bob>¦</v>¦NOTE x¦&amp;",
-    ".po": 'msgid "a"\n¦msgstr ""\n¦"b\\n"\n¦#, fuzzy\n¦# c\n¦msgid ""\n',
-    ".xlf": "<source>¦</source>¦<target>¦</target>¦&amp;¦<g>¦</g>",
-    ".json": '{¦}¦[¦]¦:¦,¦"a b"¦"\\u00e9\\/"¦1¦true¦\\',
-    ".csv": '"¦""¦,¦;¦a b¦=A1¦-1¦sep=;\n¦\x85',
-}
+SNIPPETS = {k: parts for k, parts in find_group("snippets").items() if k != "name"}
 COMMON = ["\n", "\r\n", "\n\n", " ", "Hello world", "ein Wort", "é", "7", "\r"]
 MARKS = st.sampled_from(
     [(b"", "utf-8"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le")]
@@ -48,9 +25,7 @@ MARKS = st.sampled_from(
 @pytest.mark.parametrize("ending", SNIPPETS)
 @given(data=st.data(), mark=MARKS)
 def test_a_document_that_is_not_translated_is_the_same_file(ending, data, mark):
-    parts = st.sampled_from([*SNIPPETS[ending].split("¦"), *COMMON]) | st.text(
-        max_size=3
-    )
+    parts = st.sampled_from([*SNIPPETS[ending], *COMMON]) | st.text(max_size=3)
     text = "".join(data.draw(st.lists(parts, max_size=25)))
     content = mark[0] + text.encode(mark[1], "replace")
     try:
@@ -73,7 +48,6 @@ def test_a_document_that_is_not_translated_is_the_same_file(ending, data, mark):
 )
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.md"])
 def test_another_number_of_translations_is_an_error(name, new, fault, tmp_path):
-
     source = tmp_path / name
     source.write_bytes(b"one thing\n\nanother thing\n")
     with pytest.raises(LostMarkup, match=fault):
