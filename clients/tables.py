@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -196,15 +196,13 @@ def _open_parquet(source: Source, columns: Sequence[Column]) -> TextTable:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row as it is written, without its line end."""
+    """A line or several, and the texts in them."""
 
-    raw: str
     end: str
-    cells: Sequence[Cell] = ()
-    #: Whether something can be added to it.
-    is_open: bool = True
-    #: Whether it has the names of the columns.
-    is_header: bool = False
+    cells: Sequence[Cell]
+    #: Returns the row without its end, from the results of its cells and whether the file has
+    #: errors.
+    write: Callable[[Sequence[TextReply], bool], str]
 
 
 class LineTable(TextTable):
@@ -217,12 +215,6 @@ class LineTable(TextTable):
     @abstractmethod
     def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
         """Its rows; `lines` have their ends."""
-
-    @abstractmethod
-    def complete(
-        self, row: TableRow, results: Sequence[TextReply], *, has_errors: bool
-    ) -> str:
-        """The row, which is open, with its results."""
 
     def read(self) -> Iterator[Cell]:
         with self._open() as (_, lines):
@@ -238,10 +230,8 @@ class LineTable(TextTable):
                 found = list(islice(results, len(row.cells)))
                 if len(found) < len(row.cells):
                     return
-                line = row.raw
-                if row.is_open:
-                    line = self.complete(row, found, has_errors=has_errors)
-                file.write((line + row.end).encode("utf-8", "surrogateescape"))
+                line = row.write(found, has_errors) + row.end
+                file.write(line.encode("utf-8", "surrogateescape"))
 
     @contextmanager
     def _open(self) -> Iterator[tuple[str, Iterator[str]]]:
@@ -282,11 +272,9 @@ class TextFile(LineTable):
     def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
         for number, line in enumerate(lines, start=1):
             text, end = split_end(line)
-            yield TableRow(text, end, [Cell.of(number, text)])
+            yield TableRow(end, [Cell.of(number, text)], self._write_line)
 
-    def complete(
-        self, row: TableRow, results: Sequence[TextReply], *, has_errors: bool
-    ) -> str:
+    def _write_line(self, results: Sequence[TextReply], _: bool) -> str:
         (result,) = results
         return _BREAKS.sub(" ", result.text or "")
 
@@ -304,8 +292,7 @@ class RecordFile(LineTable):
         for number, line in enumerate(lines, start=1):
             raw, end = split_end(line)
             record = _read_record(raw)
-            is_open = isinstance(record, dict)
-            if is_open:
+            if isinstance(record, dict):
                 if there := [
                     n for n in self.list_names(has_errors=True) if n in record
                 ]:
@@ -314,7 +301,7 @@ class RecordFile(LineTable):
                 found |= record.keys() & {column.name for column in self.columns}
                 others = others or list(record)
             cells = self._list_cells(number, record) if raw.strip() else ()
-            yield TableRow(raw, end, cells, is_open)
+            yield TableRow(end, cells, partial(self._write_record, raw, record))
         missing = [c.name for c in self.columns if c.name not in found]
         if missing and others:
             raise InputError(
@@ -322,16 +309,18 @@ class RecordFile(LineTable):
                 f"{', '.join(others)}"
             )
 
-    def complete(
-        self, row: TableRow, results: Sequence[TextReply], *, has_errors: bool
+    def _write_record(
+        self, raw: str, record: Any, results: Sequence[TextReply], _: bool
     ) -> str:
+        if not isinstance(record, dict):
+            return raw
         added: dict[str, str | None] = {}
         for column, result in zip(self.columns, results, strict=True):
             added[column.into] = result.text
             if result.error:
                 added[column.error] = result.error
-        inner = row.raw.rstrip()
-        rest = row.raw[len(inner) :]
+        inner = raw.rstrip()
+        rest = raw[len(inner) :]
         inner = inner[:-1].rstrip()
         comma = "" if inner.endswith("{") else ", "
         pairs = json.dumps(added, ensure_ascii=False)[1:]
@@ -388,23 +377,27 @@ class SeparatedFile(LineTable):
         _, names, line = header
         self.check_names(names)
         places = [names.index(column.name) for column in self.columns]
-        yield TableRow(*split_end(line), is_header=True)
+        raw, end = split_end(line)
+        yield TableRow(end, (), partial(self._write_header, raw))
         width = len(names)
         for number, fields, line in records:
             raw, end = split_end(line)
             padding = self._separator * (width - len(fields)) if fields else ""
-            cells = [_read_field(number, fields, place, width) for place in places]
-            yield TableRow(raw + padding, end, cells if fields else (), bool(fields))
+            wanted = places if fields else ()
+            cells = [_read_field(number, fields, place, width) for place in wanted]
+            yield TableRow(end, cells, partial(self._write_row, raw + padding))
 
-    def complete(
-        self, row: TableRow, results: Sequence[TextReply], *, has_errors: bool
+    def _write_header(self, raw: str, _: object, has_errors: bool) -> str:
+        return self._add_fields(raw, self.list_names(has_errors=has_errors))
+
+    def _write_row(
+        self, raw: str, results: Sequence[TextReply], has_errors: bool
     ) -> str:
-        if row.is_header:
-            fields = self.list_names(has_errors=has_errors)
-        else:
-            errors = [result.error or "" for result in results if has_errors]
-            fields = [*(result.text or "" for result in results), *errors]
-        return self._separator.join([row.raw, *map(self._quote, fields)])
+        errors = [result.error or "" for result in results if has_errors]
+        return self._add_fields(raw, [*(each.text or "" for each in results), *errors])
+
+    def _add_fields(self, raw: str, fields: Sequence[str]) -> str:
+        return self._separator.join([raw, *map(self._quote, fields)])
 
     def _quote(self, field: str) -> str:
         if not self._has_quotes:
