@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from models.shapes_recipe.scenes import PERSON, Figure, Point, Scene
+from models.shapes_recipe.scenes import FIGURES, PERSON, Figure, Point, Scene
 
 Frame = NDArray[np.uint8]
 
@@ -83,7 +83,10 @@ def place(figure: Figure, width: int, height: int) -> list[FigurePart]:
         x, y = point[0] * scale, point[1] * scale
         return centre[0] + x * cosine - y * sine, centre[1] + x * sine + y * cosine
 
-    parts = _list_limbs(figure.pose) if figure.shape == PERSON else _PARTS[figure.shape]
+    if figure.shape == PERSON:
+        parts = _list_limbs(figure.pose)
+    else:
+        parts = [FigurePart(**FIGURES["shapes"][figure.shape])]
     return [
         FigurePart(tuple(map(put, part.points)), part.reach * scale, part.hole)
         for part in parts
@@ -154,26 +157,6 @@ def _make_noise(level: int) -> Frame:
     rng = np.random.default_rng(level)
     shape = (_NOISE_TILE, _NOISE_TILE, 3)
     return rng.integers(0, level, shape, dtype=np.uint8, endpoint=True)
-
-
-#: The parts of a shape, about a centre at (0, 0) and with a size of 1.
-_PARTS = {
-    "circle": [FigurePart(((0, 0),), 1.0)],
-    "square": [
-        FigurePart(((-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)))
-    ],
-    "triangle": [FigurePart(((0, -1), (0.95, 0.75), (-0.95, 0.75)))],
-    "cross": [
-        FigurePart(
-            (
-                *((0.34, -1), (0.34, -0.34), (1, -0.34), (1, 0.34), (0.34, 0.34)),
-                *((0.34, 1), (-0.34, 1), (-0.34, 0.34), (-1, 0.34), (-1, -0.34)),
-                *((-0.34, -0.34), (-0.34, -1)),
-            )
-        )
-    ],
-    "ring": [FigurePart(((0, 0),), 1.0, 0.5)],
-}
 
 
 def _list_limbs(pose: Sequence[float]) -> list[FigurePart]:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
 
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
 
+FIGURES = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text("utf-8"))
 COLOURS: dict[str, Colour] = {
-    "red": (215, 40, 40),
-    "green": (40, 180, 60),
-    "blue": (45, 85, 220),
-    "yellow": (220, 200, 50),
-    "purple": (165, 55, 195),
-    "white": (220, 220, 220),
+    name: (red, green, blue) for name, (red, green, blue) in FIGURES["colours"].items()
 }
-SHAPES = ("circle", "square", "triangle", "cross", "ring")
+SHAPES = (*FIGURES["shapes"],)
 PERSON = "person"
-#: Radius of a figure as share of the picture's shorter side.
-SIZES = {"small": (0.115, 0.135), "large": (0.19, 0.21)}
+SIZES: dict[str, tuple[float, float]] = FIGURES["sizes"]
 #: The way from one figure to the other is at most so far (in radians) from level or upright,
 #: or neither caption is quite right.
 CLEAR_ANGLE = math.atan(1 / 4)
