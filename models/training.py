@@ -7,12 +7,13 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
+from jinja2 import Environment, StrictUndefined
 
 from contract import durable
 
@@ -117,6 +118,16 @@ def write_facts(folder: Path, **facts: float) -> None:
     """Write how an exported model was trained, and say it."""
     (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n")
     typer.echo(f"{folder}: {facts}")
+
+
+def write_card(template: Path, folder: Path, figures: Mapping[str, Any]) -> None:
+    """Write the card of exported models, whose template has the figures by their names."""
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
+    environment.filters["as"] = format
+    card = environment.from_string(template.read_text("utf-8")).render(figures)
+    (folder / "README.md").write_text(card, "utf-8")
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
 from models.phrasebook_recipe import corpus, evaluation, phrasebook, training, words
 from models.phrasebook_recipe.items import LANGUAGES
-from models.training import Machine, Work, read_facts, write_facts
+from models.training import Machine, Work, read_facts, write_card, write_facts
 
 app = typer.Typer(add_completion=False, help="Train and judge the model that ships.")
 
+CARD = Path(__file__).with_name("card.txt")
 WORK = Path("run/phrasebook-training")
 Out = Annotated[Path, typer.Option(help="The model directory to write or to read.")]
 
@@ -66,11 +67,12 @@ def evaluate(
     }
     (out / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
     report |= read_facts(out) | {
+        "codes": LANGUAGES,
         "phrases": sum(p.domain != phrasebook.WORDS for p in texts.phrases),
         "parameters": (out / "model.safetensors").stat().st_size / 2e6,
         "machine": machine or f"{os.cpu_count()} CPU cores",
     }
-    (out / "README.md").write_text(evaluation.write_card(report), "utf-8")
+    write_card(CARD, out, report)
     typer.echo(
         "{overall:.1%} right; CLDR {cldr:.1%}, phrases {phrase_share:.1%}, "
         "known phrases {finite:.1%}, names {names:.1%}; ".format(**report)

@@ -1,12 +1,12 @@
 """Evaluates a model on held-out items, finds the score below which it warns and the weights of
-its quality, and writes its card, `models/phrasebook/README.md`.
+its quality.
 """
 
 from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ _KEPT = 0.98
 _MAX_TOKENS = 4096
 #: Newton's steps to the weights of the quality, and the bins of its calibration error.
 _STEPS, _BINS = 30, 10
-_CARD = Path(__file__).with_name("card.txt").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -170,18 +169,3 @@ def _group(
         name: _share(j for j in judgements if key(j) == name)
         for name in sorted(set(map(key, judgements)))
     }
-
-
-def write_card(figures: Mapping[str, Any]) -> str:
-    """The card's text, of the figures of `evaluate` and of the facts of the training."""
-    shares, categories = figures["by_language"], figures["by_category"].items()
-    return _CARD.format(
-        **figures,
-        languages=len(LANGUAGES),
-        codes=" ".join(LANGUAGES),
-        directions=len(LANGUAGES) * (len(LANGUAGES) - 1),
-        language_names=" | ".join(shares),
-        language_rules="---|" * len(shares),
-        language_shares=" | ".join(map("{:.0%}".format, shares.values())),
-        categories="\n".join(f"| {name} | {one:.1%} |" for name, one in categories),
-    )

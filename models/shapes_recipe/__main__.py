@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from PIL import Image
@@ -15,8 +14,8 @@ from PIL import Image
 from models.shapes_recipe import samples
 from models.shapes_recipe.learners import LEARNERS, SHIPPED, ShapesTrainer
 from models.shapes_recipe.samples import ShapesTask
-from models.shapes_recipe.scenes import CLEAR_ANGLE, COLOURS, SHAPES, SIZES, is_clear
-from models.training import Machine, Work, read_facts, write_facts
+from models.shapes_recipe.scenes import COLOURS, SHAPES, SIZES, is_clear
+from models.training import Machine, Work, read_facts, write_card, write_facts
 
 app = typer.Typer(
     add_completion=False, help="Draw pictures, train and judge the models for them."
@@ -28,7 +27,7 @@ _FRAME_SIZES = ((480, 270), (1920, 1080))
 _CLIP_FRAMES = 901
 _CLIP_SEED = 7
 _SIZED_ITEMS = 200
-_CARD = Path(__file__).with_name("card.txt").read_text("utf-8")
+_CARD = Path(__file__).with_name("card.txt")
 Out = Annotated[Path, typer.Option(help="Where the model directories are.")]
 
 
@@ -68,46 +67,27 @@ def evaluate(
     frames = [samples.Sample(scene, frame) for scene, frame in clip]
     clear = [sample for sample in frames if is_clear(sample.scene)]
     captioner = learners[ShapesTask.CAPTIONING]
-    by_label = measured[ShapesTask.DETECTION]
-    facts = [read_facts(out / task) for task in ShapesTask]
 
-    def row(form: str, cells: Iterable[Any]) -> str:
-        return " | ".join(map(form.format, cells))
-
-    def name_span(word: str) -> str:
-        """The share of the picture that figures of that size measure across."""
-        return "{:.0f} to {:.0f} %".format(*(200 * share for share in SIZES[word]))
-
-    def judge_sizes(task: ShapesTask) -> Iterator[float]:
+    def judge_all(task: ShapesTask) -> Iterator[float]:
+        yield right[task]
         for width, height in _FRAME_SIZES:
             drawn = samples.held_out_at(task, _SIZED_ITEMS, width=width, height=height)
             yield learners[task].judge(list(drawn))
 
-    text = _CARD.format(
-        shapes=", ".join(SHAPES),
-        colours=", ".join(COLOURS),
-        notes="\n".join(fact["note"] for fact in facts if "note" in fact),
-        small=name_span("small"),
-        large=name_span("large"),
-        clear=math.degrees(CLEAR_ANGLE),
-        labels=len(COLOURS) * len(SHAPES),
-        parameters=row("{:.2f} M", (fact["parameters"] / 1e6 for fact in facts)),
-        megabytes=row("{:.1f} MB", (fact["megabytes"] for fact in facts)),
-        batches=row("{0[steps]:,} of {0[batch_size]}", facts),
-        minutes=row("{0[cpu_minutes]:.0f} minutes", facts),
-        machine=machine or f"{os.cpu_count()} CPU cores",
-        items=items,
-        sizes=row("{0[0]} x {0[1]}", _FRAME_SIZES),
-        rules="---|" * len(_FRAME_SIZES),
-        clip_all=captioner.judge(frames),
-        clip_clear=captioner.judge(clear),
-        by_label=", ".join(f"{label} {share:.1%}" for label, share in by_label.items()),
-        **{
-            task.value: row("{:.1%}", (right[task], *judge_sizes(task)))
-            for task in ShapesTask
-        },
-    )
-    (out / "README.md").write_text(text, "utf-8")
+    figures = {
+        "shapes": SHAPES,
+        "colours": COLOURS,
+        "sizes": SIZES,
+        "facts": [read_facts(out / task) for task in ShapesTask],
+        "machine": machine or f"{os.cpu_count()} CPU cores",
+        "items": items,
+        "frame_sizes": _FRAME_SIZES,
+        "scores": {task.value: [*judge_all(task)] for task in ShapesTask},
+        "clip_all": captioner.judge(frames),
+        "clip_clear": captioner.judge(clear),
+        "by_label": measured[ShapesTask.DETECTION],
+    }
+    write_card(_CARD, out, figures)
     typer.echo(
         "captions {:.1%}, labels {:.1%}, boxes (AP50) {:.1%}".format(*right.values())
     )

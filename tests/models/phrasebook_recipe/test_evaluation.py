@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from handlers.engine.translation.m2m100 import Sentence, Translation
 from handlers.engine.translation.quality import GENERIC, estimate
 from models.phrasebook_recipe import evaluation
+from models.phrasebook_recipe.__main__ import CARD
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES
+from models.training import write_card
 from tests.handlers.fakes import FakeEngine
 
 ITEMS = 100
@@ -75,10 +78,12 @@ def test_spaces_and_invisible_marks_are_no_mistake():
     assert [j.is_right for j in evaluation.judge(engine, pairs)] == [True, False]
 
 
-def test_the_card_has_the_figures(report: dict[str, Any]):
+def test_the_card_has_the_figures(report: dict[str, Any], tmp_path: Path):
     facts = {"phrases": 77, "parameters": 8.4, "megabytes": 16.9, "minutes": 130.4}
     facts |= {"steps": 12345, "overall": 0.9876, "min_score": -0.123}
-    text = evaluation.write_card(report | facts | {"machine": "a machine"})
+    more = {"machine": "a machine", "codes": LANGUAGES}
+    write_card(CARD, tmp_path, report | facts | more)
+    text = (tmp_path / "README.md").read_text("utf-8")
     for said in ("98.8%", "-0.123", "is 1.000", "77 sentences", "8.4 M", "12,345"):
         assert said in text.replace("\n", " ")
     assert f"| into | {' | '.join(sorted(LANGUAGES))} |" in text
