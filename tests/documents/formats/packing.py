@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 _TEXT = '<w:t xml:space="preserve">'
-#: What stands for runs in the cases.
+#: The marks that stand for runs in the cases.
 _SHORT = {
     "<run>": f"<w:r>{_TEXT}",
     "<bold>": f"<w:r><w:rPr><w:b/></w:rPr>{_TEXT}",
