@@ -13,7 +13,14 @@ import typer
 from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
-from models.phrasebook_recipe import corpus, evaluation, phrasebook, training, words
+from models.phrasebook_recipe import (
+    corpus,
+    evaluation,
+    pair,
+    phrasebook,
+    training,
+    words,
+)
 from models.phrasebook_recipe.items import LANGUAGES
 from models.training import Machine, Work, read_facts, write_card, write_facts
 
@@ -39,6 +46,18 @@ def train(
     trainer = _make_trainer(work, minutes)
     trainer.run(typer.echo)
     _export(trainer, work, out)
+
+
+@app.command("pair")
+def train_pair(
+    source: Annotated[str, typer.Argument(help="The language of the texts.")],
+    target: Annotated[str, typer.Argument(help="The language of the translations.")],
+    minutes: Annotated[
+        float, typer.Option(help="Time to train, earlier runs counted in.")
+    ] = 20,
+) -> None:
+    """Train a small Marian for one direction, such as `models/phrasebook-en-fr`."""
+    pair.train(source, target, minutes)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -44,10 +44,16 @@ class TextPair:
 
 
 class Corpus:
-    """All items of the phrasebook and of CLDR."""
+    """All items of the phrasebook and of CLDR, from `sources` into `targets`."""
 
-    def __init__(self, phrases: list[phrasebook.Phrase]) -> None:
+    def __init__(
+        self,
+        phrases: list[phrasebook.Phrase],
+        sources: Sequence[str] = LANGUAGES,
+        targets: Sequence[str] = LANGUAGES,
+    ) -> None:
         self.phrases = phrases
+        self.sources, self.targets = sources, targets
         self.names = items.list_names()
         self._slotted = [p for p in phrases if p.slots and p.domain != phrasebook.WORDS]
         self._weights = list(accumulate(map(_weigh, phrases)))
@@ -55,10 +61,12 @@ class Corpus:
     def draw(self, rng: random.Random, *, held_out: bool = False) -> TextPair:
         """A random pair; training pairs vary the source's capital and final mark."""
         kind = _choose(rng, MIX)
-        item, ambiguous_in = self._draw_item(kind, rng, held_out)
-        languages = [lang for lang in LANGUAGES if lang not in ambiguous_in]
-        given = rng.choice(languages)
-        target = rng.choice([lang for lang in LANGUAGES if lang != given])
+        item, ambiguous_in = self.draw_item(kind, rng, held_out)
+        sources = [lang for lang in self.sources if lang not in ambiguous_in]
+        if not sources:
+            return self.draw(rng, held_out=held_out)
+        given = rng.choice(sources)
+        target = rng.choice([lang for lang in self.targets if lang != given])
         wordings = item.wordings(given)
         source = wordings[0] if held_out or rng.random() < 0.6 else rng.choice(wordings)
         if not held_out and kind != "values":
@@ -86,9 +94,10 @@ class Corpus:
             if target != source
         ]
 
-    def _draw_item(
+    def draw_item(
         self, kind: str, rng: random.Random, held_out: bool
     ) -> tuple[Item, frozenset[str]]:
+        """A random item of a kind of `MIX`, and the languages in which it is ambiguous."""
         if kind == "names" and held_out:
             kind = "values"
         while True:

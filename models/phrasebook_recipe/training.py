@@ -8,9 +8,10 @@ import io
 import json
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import sentencepiece
 import torch
@@ -43,10 +44,22 @@ _CANDIDATES = 2048
 _POOL = 4096
 
 
+class Numbering(Protocol):
+    """Numbers texts' tokens for a model."""
+
+    pad: int
+    #: The token before the first one of a translation.
+    start: int
+
+    def encode(self, text: str, language: str) -> list[int]:
+        """The tokens of a text, as encoder input and as labels."""
+
+
 class Vocabulary:
     """Tokens as M2M100 numbers them: control tokens, pieces, 100 languages, unused rows."""
 
     pad, eos, unk = 1, 2, 3
+    start = eos
 
     def __init__(self, folder: Path) -> None:
         self._tokenizer = Tokenizer(folder)
@@ -63,22 +76,27 @@ class Vocabulary:
 def train_tokenizer(corpus: Corpus, folder: Path, lines: int = 150_000) -> None:
     """Writes the tokenizer files into `folder`; `lines` drawn texts decide the pieces."""
     folder.mkdir(parents=True, exist_ok=True)
+    learned = learn_pieces(_draw_texts(corpus, lines), folder / _PIECES_FILE, _PIECES)
+    ids = {token: i for i, token in enumerate(dict.fromkeys([*_CONTROL, *learned]))}
+    (folder / _IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
+
+
+def learn_pieces(texts: Iterator[str], path: Path, count: int) -> list[str]:
+    """Writes a SentencePiece model of at most `count` pieces, and returns them."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=_draw_texts(corpus, lines),
+        sentence_iterator=texts,
         model_writer=model,
-        vocab_size=_PIECES,
+        vocab_size=count,
         hard_vocab_limit=False,
         character_coverage=1.0,
         normalization_rule_name="identity",
         split_digits=True,
         minloglevel=1,
     )
-    (folder / _PIECES_FILE).write_bytes(model.getvalue())
+    path.write_bytes(model.getvalue())
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    learned = [pieces.id_to_piece(i) for i in range(pieces.get_piece_size())]
-    ids = {token: i for i, token in enumerate(dict.fromkeys([*_CONTROL, *learned]))}
-    (folder / _IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
+    return [pieces.id_to_piece(i) for i in range(pieces.get_piece_size())]
 
 
 def _draw_texts(corpus: Corpus, lines: int) -> Iterator[str]:
@@ -105,24 +123,32 @@ class PhrasebookRecipe:
     label_smoothing: float = 0.1
 
 
+def make_model(vocabulary: Vocabulary) -> M2M100ForConditionalGeneration:
+    """A model that has learnt nothing."""
+    config = M2M100Config.from_pretrained(MODEL, vocab_size=vocabulary.size)
+    model = M2M100ForConditionalGeneration(config)
+    model.generation_config = GenerationConfig.from_pretrained(MODEL)
+    return model
+
+
 class PhrasebookTrainer(Training):
     """A model, its optimiser and how long they have trained."""
 
     def __init__(
         self,
         corpus: Corpus,
-        vocabulary: Vocabulary,
+        vocabulary: Any,
         recipe: PhrasebookRecipe,
         folder: Path,
+        *,
+        make: Callable[[Any], Any] = make_model,
     ) -> None:
         self.recipe = recipe
         self.corpus = corpus
-        self.vocabulary = vocabulary
+        self.vocabulary: Numbering = vocabulary
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(0)
-        config = M2M100Config.from_pretrained(MODEL, vocab_size=vocabulary.size)
-        model = M2M100ForConditionalGeneration(config).to(self.device)
-        model.generation_config = GenerationConfig.from_pretrained(MODEL)
+        model = make(vocabulary).to(self.device)
         # For short sentences on a CPU PyTorch's fused attention is the slower one.
         model.set_attn_implementation("eager")
         options = {"lr": recipe.learning_rate, "weight_decay": 0.01, "fused": True}
@@ -136,7 +162,7 @@ class PhrasebookTrainer(Training):
     def measure_loss(self) -> torch.Tensor:
         source, labels = (part.to(self.device) for part in next(self.batches))
         decoder_input = labels.roll(1, dims=1)
-        decoder_input[:, 0] = self.vocabulary.eos
+        decoder_input[:, 0] = self.vocabulary.start
         with torch.autocast(self.device.type, torch.bfloat16):
             states = self.model.model(
                 input_ids=source,

@@ -1,0 +1,129 @@
+"""Trains a small Marian for one direction of the phrasebook, as a checkpoint of OPUS-MT: a
+SentencePiece model per side, one vocabulary for both, and sinusoidal positions.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+from torch import Tensor
+from transformers import MarianConfig, MarianMTModel
+
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.corpus import Corpus, TextPair
+from models.phrasebook_recipe.items import clean
+from models.phrasebook_recipe.training import (
+    PhrasebookRecipe,
+    PhrasebookTrainer,
+    learn_pieces,
+)
+from models.training import write_facts
+
+_PIECES, _LINES = 1000, 60_000
+_WIDTH, _LAYERS, _HEADS, _INNER, _POSITIONS = 96, 2, 4, 192, 256
+_SIDES = ("source.spm", "target.spm")
+_IDS_FILE = "vocab.json"
+
+
+def train(source: str, target: str, minutes: float) -> None:
+    """Trains, or continues the last training in `run/`, and writes a checkpoint beside the
+    phrasebook's model."""
+    name = f"phrasebook-{source}-{target}"
+    work, out = Path("run", name), phrasebook.MODEL.with_name(name)
+    corpus = Corpus(phrasebook.load(), (source,), (target,))
+    if not (work / _IDS_FILE).exists():
+        train_tokenizer(corpus, work)
+    vocabulary = PairVocabulary(work, source)
+    recipe = PhrasebookRecipe(minutes, learning_rate=3e-3)
+    trainer = PhrasebookTrainer(corpus, vocabulary, recipe, work, make=make_model)
+    trainer.run(print)
+    trainer.export(out)
+    for name in (*_SIDES, _IDS_FILE):
+        (out / name).write_bytes((work / name).read_bytes())
+    settings: dict[str, Any] = {"source_lang": source, "target_lang": target}
+    settings |= {"tokenizer_class": "MarianTokenizer", "model_max_length": _POSITIONS}
+    (out / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
+    write_facts(out, minutes=trainer.spent_s / 60, steps=trainer.step)
+
+
+class PairVocabulary:
+    """Tokens as Marian numbers them: the end, the unknown, pieces, and padding, which also
+    begins each translation."""
+
+    eos, unk = 0, 1
+
+    def __init__(self, folder: Path, source: str) -> None:
+        self.ids: dict[str, int] = json.loads((folder / _IDS_FILE).read_text("utf-8"))
+        self.pad = self.start = self.ids["<pad>"]
+        self.size = len(self.ids)
+        self._source = source
+        self._sides = [
+            sentencepiece.SentencePieceProcessor(model_file=str(folder / side))
+            for side in _SIDES
+        ]
+
+    def encode(self, text: str, language: str) -> list[int]:
+        """`pieces [eos]`, the form of both encoder input and labels."""
+        side = self._sides[language != self._source]
+        pieces = side.encode(clean(text), out_type=str)
+        return [*(self.ids.get(piece, self.unk) for piece in pieces), self.eos]
+
+
+def make_model(vocabulary: PairVocabulary) -> MarianMTModel:
+    """A model that has learnt nothing. Its translations begin with zeros instead of a token,
+    which the row of the padding stays."""
+    config = MarianConfig(
+        vocab_size=vocabulary.size,
+        d_model=_WIDTH,
+        encoder_layers=_LAYERS,
+        decoder_layers=_LAYERS,
+        encoder_attention_heads=_HEADS,
+        decoder_attention_heads=_HEADS,
+        encoder_ffn_dim=_INNER,
+        decoder_ffn_dim=_INNER,
+        max_position_embeddings=_POSITIONS,
+        activation_function="swish",
+        scale_embedding=True,
+        pad_token_id=vocabulary.pad,
+        decoder_start_token_id=vocabulary.start,
+        eos_token_id=vocabulary.eos,
+        forced_eos_token_id=vocabulary.eos,
+    )
+    model = MarianMTModel(config)
+    model.generation_config.bad_words_ids = [[vocabulary.pad]]
+
+    def spare_padding(gradient: Tensor) -> Tensor:
+        gradient[vocabulary.pad] = 0
+        return gradient
+
+    model.lm_head.weight.register_hook(spare_padding)
+    return model
+
+
+def train_tokenizer(corpus: Corpus, folder: Path) -> None:
+    """Writes the pieces of both sides and the numbers of all tokens into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found: list[str] = []
+    for side, name in enumerate(_SIDES):
+        texts = (_read_side(pair, side) for pair in _draw_pairs(corpus))
+        found += learn_pieces(texts, folder / name, _PIECES)
+    control = ("<s>", "</s>", "<unk>")
+    pieces = [piece for piece in dict.fromkeys(found) if piece not in control]
+    tokens = ["</s>", "<unk>", *pieces, "<pad>"]
+    ids = {token: number for number, token in enumerate(tokens)}
+    (folder / _IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
+
+
+def _draw_pairs(corpus: Corpus) -> Iterator[TextPair]:
+    rng = random.Random(0)
+    for _ in range(_LINES):
+        yield corpus.draw(rng)
+
+
+def _read_side(pair: TextPair, side: int) -> str:
+    return pair.target if side else pair.source
