@@ -1,0 +1,198 @@
+"""The best checkpoint for somebody's texts: `python -m benchmarks models` serves one after the
+other, and compares their translations with references, their speed and their memory.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from statistics import mean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import requests
+from sacrebleu.metrics.chrf import CHRF
+
+from benchmarks import report
+from benchmarks.driver import read_numbers, read_words, take_turns
+from benchmarks.instruments import load, passes, running
+from benchmarks.instruments.generator import Target
+from benchmarks.instruments.load import LoadFigures
+from benchmarks.instruments.workload import write_request
+from catalog.checkpoint import list_languages
+from handlers.engine.translation.guard import Fault, find_fault
+from handlers.engine.translation.m2m100 import Sentence
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.corpus import Corpus
+from models.phrasebook_recipe.items import LANGUAGES
+
+#: Texts of a request, and how long it may take.
+_AT_ONCE, _TIMEOUT_S = 64, 600
+#: Lines of the phrasebook, where no file is given.
+_DRAWN = 200
+_DIALECTS = {".tsv": "excel-tab"}
+
+#: A text in several languages, by their tags.
+Line = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ModelFigures:
+    """A checkpoint's translations and its speed."""
+
+    #: By language, from 0 to 100.
+    chrf: Mapping[str, float]
+    #: Translations that are their texts, or repeat themselves.
+    copies: int
+    loops: int
+    #: By number of clients, each of which sends one line after the other.
+    lines_per_s: Mapping[str, float]
+    #: Of the whole stack.
+    memory_mb: float
+
+
+def answer(
+    models: list[str],
+    *,
+    languages: str,
+    source: str,
+    pairs: Path | None,
+    clients: str,
+    seconds: float,
+    warm_s: float,
+    rounds: int,
+) -> report.Findings:
+    """Compare checkpoints on a file of texts and references: chrF++, copies, loops, lines per
+    second and memory.
+
+    The file has a column per language: .csv, .tsv or .jsonl. Without one, the lines are of
+    the phrasebook. A checkpoint is asked for those languages that it knows.
+    """
+    targets = read_words(languages)
+    wanted = (source, *targets)
+    work = _Work(
+        tuple(read_lines(pairs, wanted) if pairs else draw_lines(wanted)),
+        source,
+        tuple(targets),
+        partial(
+            load.measure_levels,
+            levels=read_numbers(clients),
+            seconds=seconds,
+            warm_s=warm_s,
+        ),
+    )
+    ways = {name: partial(_measure, work, name) for name in models}
+    turns = take_turns(ways, rounds)
+    return replace(report.compare_turns({"": turns}), charts=[_plot(turns)])
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What each checkpoint has to do."""
+
+    lines: Sequence[Line]
+    source: str
+    targets: Sequence[str]
+    measure_loads: Callable[[Target], Sequence[LoadFigures]]
+
+
+def _measure(work: _Work, name: str) -> ModelFigures:
+    path = passes.find_model(name)
+    known = list_languages(path)
+    asked = {
+        target: [
+            Sentence(line[work.source], work.source, target) for line in work.lines
+        ]
+        for target in work.targets
+        if target in known
+    }
+    with TemporaryDirectory() as folder:
+        map_path = running.write_map(Path(folder) / "map.json", {}, asked)
+        with running.start(Path(folder) / "run", map_path, path) as stack:
+            answers = {
+                t: list(_translate(stack.url, some)) for t, some in asked.items()
+            }
+            sentences = list(chain.from_iterable(asked.values()))
+            loads = work.measure_loads(stack.aim(list(map(write_request, sentences))))
+    translated = chain.from_iterable(answers.values())
+    faults = Counter(map(_find_fault, sentences, translated))
+    return ModelFigures(
+        {
+            t: score(some, [line[t] for line in work.lines])
+            for t, some in answers.items()
+        },
+        copies=faults[Fault.UNTRANSLATED],
+        loops=faults[Fault.LOOP],
+        lines_per_s={f"{one.level:g} clients": one.requests_per_s for one in loads},
+        memory_mb=sum(loads[-1].memory_mb.values()),
+    )
+
+
+def read_lines(path: Path, languages: Sequence[str]) -> Iterator[Line]:
+    """The lines of a file with a column per language. Raises ValueError for a line that lacks
+    one of these languages, with its number."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows: Iterable[Any]
+        if path.suffix == ".jsonl":
+            rows = map(json.loads, file)
+        else:
+            rows = csv.DictReader(file, dialect=_DIALECTS.get(path.suffix, "excel"))
+        for number, row in enumerate(rows, 1):
+            if missing := [tag for tag in languages if not row.get(tag)]:
+                found = ", ".join(map(str, row))
+                raise ValueError(
+                    f"{path}: line {number}: no text in {', '.join(missing)}, found {found}"
+                )
+            yield row
+
+
+def draw_lines(languages: Sequence[str]) -> Iterator[Line]:
+    """Lines of the phrasebook that its own model has not seen. Raises ValueError for a
+    language that it has not."""
+    if missing := set(languages) - set(LANGUAGES):
+        raise ValueError(
+            f"{', '.join(missing)}: not in the phrasebook; name --pairs FILE"
+        )
+    corpus, rng = Corpus(phrasebook.load()), random.Random(0)
+    for _ in range(_DRAWN):
+        item, _ = corpus.draw_item("phrases", rng, held_out=True)
+        yield {language: item.text(language) for language in languages}
+
+
+def score(translated: Sequence[str], references: Sequence[str]) -> float:
+    """chrF++ from 0 to 100 (Popović 2017)."""
+    return float(CHRF(word_order=2).corpus_score(translated, [references]).score)
+
+
+def _translate(url: str, sentences: Sequence[Sentence]) -> Iterator[str]:
+    for start in range(0, len(sentences), _AT_ONCE):
+        some = sentences[start : start + _AT_ONCE]
+        texts = [sentence.text for sentence in some]
+        body = {
+            "src_lang": some[0].source,
+            "tgt_lang": some[0].target,
+            "src_text": texts,
+        }
+        reply = requests.post(url, json=body, timeout=_TIMEOUT_S)
+        reply.raise_for_status()
+        yield from reply.json()["translated"]
+
+
+def _find_fault(sentence: Sentence, translated: str) -> Fault | None:
+    return find_fault(sentence.text, translated, sentence.source, sentence.target)
+
+
+def _plot(turns: Mapping[str, Sequence[ModelFigures]]) -> report.Chart:
+    """Quality over speed: the mean of the languages, and the most clients."""
+    dots = {
+        name: [(list(one.lines_per_s.values())[-1], mean(one.chrf.values()))]
+        for name, (one, *_) in turns.items()
+    }
+    return report.Chart("quality over speed", "lines/s", "chrF++", {}, dots)
