@@ -54,7 +54,7 @@ class ModelFigures:
     loops: int
     #: By number of clients, each of which sends one line after the other.
     lines_per_s: Mapping[str, float]
-    #: Of the whole stack.
+    #: The whole stack holds so much.
     memory_mb: float
 
 
@@ -95,7 +95,7 @@ def answer(
 
 @dataclass(frozen=True)
 class _Work:
-    """What each checkpoint has to do."""
+    """The work of each checkpoint."""
 
     lines: Sequence[Line]
     source: str
