@@ -5,14 +5,13 @@ necessary, checks it and converts it once.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from catalog import ROOT, Catalog, Model
 from contract import variables
-from contract.languages import M2M100
+from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION
 from handlers.engine.directories import (
     Digests,
@@ -20,15 +19,9 @@ from handlers.engine.directories import (
     ModelError,
     check_directory,
     read_input_size,
-    read_object,
-    read_settings,
 )
-
-#: The files in which a tokenizer lists its languages, and one of them as it stands there.
-_TOKEN_FILES = ("tokenizer_config.json", "special_tokens_map.json")
-_TOKEN = re.compile('"__([a-z]{2,3})__"')
-#: The key that says which list of languages a tokenizer has, and the only one that is served.
-_CODES, _M2M100 = "language_codes", "m2m100"
+from handlers.engine.translation.families import Languages, list_languages
+from handlers.engine.translation.families.m2m100 import CODES
 
 
 def default_cache() -> Path:
@@ -56,34 +49,25 @@ def find_input_size(model: Model) -> InputSize | None:
     return None
 
 
+def find_languages(name: str | Path) -> Languages:
+    """The languages that a model reads and writes, by its name or directory: where it is not
+    here yet, all that it may. Raises ModelError if its files do not say."""
+    directory = locate(str(name), default_cache())
+    if directory.exists():
+        return list_languages(directory)
+    tags = tuple(CODES if "m2m100" in str(name).lower() else LANGUAGES)
+    return Languages(tags, tags)
+
+
 def find_sources(models: Catalog) -> Sequence[str]:
-    """The languages that can be translated from: those that the model knows, or all of
-    M2M100's where it is not here yet."""
-    return list_languages(locate(models.translation.model, default_cache()))
-
-
-def list_languages(directory: Path) -> Sequence[str]:
-    """List the languages that a model knows: those in its `babelgate.json`, else those for
-    which its tokenizer has a token such as `__nl__`, else all of M2M100's."""
-    listed: Sequence[str] | None = read_settings(directory).get("languages")
-    if listed:
-        return listed
-    files = [file for name in _TOKEN_FILES if (file := directory / name).is_file()]
-    tokens = {
-        code for file in files for code in _TOKEN.findall(file.read_text("utf-8"))
-    }
-    return [code for code in M2M100 if code in tokens] or M2M100
+    """The languages that can be translated from."""
+    return list(find_languages(models.translation.model).sources)
 
 
 def check_languages(model: Model, directory: Path) -> None:
     """Raises ModelError if the map serves a language that the model in the directory does not
-    know: it would answer all the same. So would one whose language tokens have another order
-    than M2M100's."""
-    file = directory / _TOKEN_FILES[0]
-    codes = read_object(file).get(_CODES, _M2M100) if file.is_file() else _M2M100
-    if codes != _M2M100:
-        raise ModelError(f"{file}: {_CODES} is {codes!r}, expected {_M2M100!r}")
-    known = list_languages(directory)
+    write: it would answer all the same."""
+    known = list_languages(directory).targets
     if unknown := [code for code in model.languages if code not in known]:
         raise ModelError(
             f"cuda_id: {model.settings.model} does not know {' '.join(unknown)}, "

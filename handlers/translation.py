@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-from contract.languages import M2M100
 from handlers.base import (
     ModelConfig,
     Outcome,
@@ -21,14 +20,15 @@ from handlers.base import (
 from handlers.engine.directories import read_settings
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher
+from handlers.engine.translation.families import list_languages
 from handlers.engine.translation.loading import is_guarded, load_engine
-from handlers.engine.translation.m2m100 import Decoding, Sentence
 from handlers.engine.translation.quality import GENERIC, estimate, gather
+from handlers.engine.translation.sentences import Decoding, Sentence
 from handlers.schemas import limit_row
 
 
 class TranslationHandler(TaskHandler[Sentence]):
-    """Serves one M2M100 for the target languages that the map gives it."""
+    """Serves one model for the target languages that the map gives it."""
 
     def load_model(self, config: ModelConfig) -> None:
         options = config.options
@@ -39,7 +39,7 @@ class TranslationHandler(TaskHandler[Sentence]):
             max_alternatives=options["max_alternatives"],
         )
         settings = read_settings(config.directory)
-        self.sources: list[str] = settings.get("languages", M2M100)
+        self.sources = list_languages(config.directory).sources
         self.min_score: float = settings.get("min_score", float("-inf"))
         self.warning: str = settings.get("warning", "")
         self.weights = GENERIC._replace(**settings.get("quality", {}))
@@ -56,7 +56,8 @@ class TranslationHandler(TaskHandler[Sentence]):
             max_tokens=options["max_batch_tokens"],
             is_guarded=is_guarded(options["engine"], settings),
         )
-        warm_up = self.infer([Sentence("1", "en", self.languages[0])], math.inf)
+        source = "en" if "en" in self.sources else self.sources[0]
+        warm_up = self.infer([Sentence("1", source, self.languages[0])], math.inf)
         (result,) = warm_up.results
         if isinstance(result, TaskError):
             raise RuntimeError(result.detail)

@@ -7,8 +7,7 @@ from pathlib import Path
 from transformers import M2M100Config
 
 from benchmarks.instruments.random_model import build
-from contract.languages import M2M100
-from handlers.engine.translation.m2m100 import Tokenizer
+from handlers.engine.translation.families.m2m100 import M2M100Tokenizer
 from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 
 __all__ = ["PHRASEBOOK", "build", "build_tiny"]
@@ -19,7 +18,7 @@ _UNUSED_ROWS = 8
 def build_tiny(directory: Path, *, positions: int) -> Path:
     """A model of two small layers with the phrasebook's vocabulary and this many positions."""
     config = M2M100Config(
-        vocab_size=len(Tokenizer(PHRASEBOOK).ids) + len(M2M100) + _UNUSED_ROWS,
+        vocab_size=len(M2M100Tokenizer(PHRASEBOOK).ids) + _UNUSED_ROWS,
         d_model=32,
         encoder_layers=1,
         decoder_layers=1,

@@ -119,7 +119,7 @@ LINES = """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
 #: which OpenAPI names with the API; a `Translation` is an engine's as well.
 REPEATED = """
-    DetectFields Detection DictionaryInfo DocumentForm Language LanguagesFields
+    DetectFields Detection DictionaryInfo DocumentForm Language Languages LanguagesFields
     TranslateFields Translated Translation Translations
 """.split()
 MAX_REPEATED = 15

@@ -18,7 +18,8 @@ import catalog
 from benchmarks.report import Spread, spread
 from catalog import checkpoint
 from handlers.engine.translation import batching, loading
-from handlers.engine.translation.m2m100 import Engine, Sentence
+from handlers.engine.translation.engine import Engine
+from handlers.engine.translation.sentences import Sentence
 
 
 class MemoryEnds(RuntimeError):

@@ -14,8 +14,8 @@ import yaml
 from safetensors.torch import save_file
 
 from benchmarks.instruments.keeping import keep
-from contract.languages import M2M100
 from handlers.engine.directories import SETTINGS_FILE
+from handlers.engine.translation.families.m2m100 import CODES
 from models.phrasebook_recipe import phrasebook
 
 #: M2M100 appends its languages and eight unused rows to the vocabulary.
@@ -64,7 +64,7 @@ def build(directory: Path, config: transformers.M2M100Config | None = None) -> P
     config.save_pretrained(directory)
     for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
         shutil.copy(phrasebook.MODEL / name, directory / name)
-    ids = invent_vocabulary(config.vocab_size - len(M2M100) - _UNUSED_ROWS)
+    ids = invent_vocabulary(config.vocab_size - len(CODES) - _UNUSED_ROWS)
     (directory / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
     save_file(
         _draw_weights(config),

@@ -19,7 +19,8 @@ from PIL import Image
 
 from benchmarks.instruments.generator import Request
 from contract.tasks import CAPTIONING, PATHS, TRANSLATION
-from handlers.engine.translation.m2m100 import Sentence, Tokenizer
+from handlers.engine.translation.families.m2m100 import M2M100Tokenizer
+from handlers.engine.translation.sentences import Sentence
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from models.shapes_recipe import samples
@@ -119,8 +120,8 @@ def _load_corpus() -> Corpus:
 
 
 @cache
-def _load_tokenizer() -> Tokenizer:
-    return Tokenizer(phrasebook.MODEL)
+def _load_tokenizer() -> M2M100Tokenizer:
+    return M2M100Tokenizer(phrasebook.MODEL)
 
 
 #: The tasks that can be measured.

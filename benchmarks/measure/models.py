@@ -26,9 +26,9 @@ from benchmarks.instruments import load, passes, running
 from benchmarks.instruments.generator import Target
 from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import write_request
-from catalog.checkpoint import list_languages
+from catalog.checkpoint import find_languages
 from handlers.engine.translation.guard import Fault, find_fault
-from handlers.engine.translation.m2m100 import Sentence
+from handlers.engine.translation.sentences import Sentence
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.items import LANGUAGES
@@ -105,7 +105,7 @@ class _Work:
 
 def _measure(work: _Work, name: str) -> ModelFigures:
     path = passes.find_model(name)
-    known = list_languages(path)
+    known = find_languages(path).targets
     asked = {
         target: [
             Sentence(line[work.source], work.source, target) for line in work.lines

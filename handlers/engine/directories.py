@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contract import durable
+from contract.tasks import TRANSLATION
 
-TOKENIZER_FILES = ("sentencepiece.bpe.model", "vocab.json")
+#: Those of all families of translation models.
+TOKENIZER_FILES = (
+    *("sentencepiece.bpe.model", "vocab.json", "tokenizer.json"),
+    *("source.spm", "target.spm"),
+)
 SAFE_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 #: Pickled weights are read by the converter alone, which takes nothing but tensors.
 WEIGHT_FILES = (*SAFE_WEIGHT_FILES, "pytorch_model.bin")
@@ -28,11 +33,6 @@ _IMAGE_FILES = (("config.json",), (PREPROCESSOR_FILE,), SAFE_WEIGHT_FILES)
 #: `config.json` a key that contains a text.
 _IMAGE_MODEL = (_IMAGE_FILES, "architectures", "")
 _KINDS = {
-    "translation": (
-        (("config.json",), *((name,) for name in TOKENIZER_FILES), WEIGHT_FILES),
-        "model_type",
-        "m2m_100",
-    ),
     "captioning": (
         (*_IMAGE_FILES, ("tokenizer.json", "vocab.json", "spiece.model")),
         "architectures",
@@ -43,9 +43,9 @@ _KINDS = {
 }
 
 
-#: Ours, beside the model's own files: the `languages` it knows if they are not all of
-#: M2M100's, the `min_score` under which the answers of a small model carry `warning`, and the
-#: weights of what its `quality` is estimated from.
+#: Ours, beside the model's own files: its `languages`, or `sources` and `targets`, and its
+#: `family` if those do not say them, the `min_score` under which the answers of a small model
+#: carry `warning`, and the weights of what its `quality` is estimated from.
 SETTINGS_FILE = "babelgate.json"
 
 
@@ -62,11 +62,13 @@ class ModelError(ValueError):
 
 def check_directory(directory: Path, task: str) -> None:
     """Raises ModelError unless `directory` holds a model for the task."""
-    missing = missing_files(list_files(directory), task)
+    missing = missing_files(list_files(directory), task, directory)
     if missing:
         raise ModelError(
             f"{directory} is no model for {task}: it lacks {', '.join(missing)}"
         )
+    if task == TRANSLATION:
+        return  # it is of a family
     _, key, expected = _KINDS.get(task, _IMAGE_MODEL)
     found = read_object(directory / "config.json").get(key)
     names = found if isinstance(found, list) else [found]
@@ -74,13 +76,24 @@ def check_directory(directory: Path, task: str) -> None:
         raise ModelError(
             f"{directory}/config.json: {key} is {found!r}, expected {expected!r}"
         )
-    if task != "translation":
-        read_input_size(directory)
+    read_input_size(directory)
 
 
-def missing_files(names: Collection[str], task: str) -> list[str]:
-    """Return the files that a model for the task lacks, which has files of these names."""
+def missing_files(
+    names: Collection[str], task: str, directory: Path | None = None
+) -> list[str]:
+    """Return the files that a model for the task lacks, which has files of these names. Those
+    of a translation model depend on its family: what its directory says, or the names."""
+    files: tuple[tuple[str, ...], ...]
     files, *_ = _KINDS.get(task, _IMAGE_MODEL)
+    if task == TRANSLATION:
+        from handlers.engine.translation import families  # which import this module
+
+        if directory and "config.json" in names:
+            family = families.find_family(directory)
+        else:
+            family = families.guess_family(names)
+        files = (("config.json",), *family.files, WEIGHT_FILES)
     return [
         " or ".join(choice)
         for choice in files

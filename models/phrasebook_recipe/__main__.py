@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES
+from handlers.engine.directories import SETTINGS_FILE
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+from handlers.engine.translation.families.m2m100 import IDS_FILE, PIECES_FILE
 from models.phrasebook_recipe import (
     corpus,
     evaluation,
@@ -147,7 +148,7 @@ def _copy(source: Path, target: Path, *names: str) -> None:
 
 def _export(trainer: training.PhrasebookTrainer, work: Path, out: Path) -> None:
     trainer.export(out)
-    _copy(work, out, *TOKENIZER_FILES)
+    _copy(work, out, PIECES_FILE, IDS_FILE)
     # It has all 100 language tokens in their original order: so Transformers decodes
     # cleanly, and CTranslate2's stock converter finds the ids.
     _copy(phrasebook.MODEL, out, "tokenizer_config.json")

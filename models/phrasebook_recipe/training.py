@@ -19,10 +19,12 @@ from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
 
-from contract.languages import M2M100
-from handlers.engine.directories import TOKENIZER_FILES
 from handlers.engine.translation.batching import pack
-from handlers.engine.translation.m2m100 import Tokenizer, language_token
+from handlers.engine.translation.families.m2m100 import (
+    IDS_FILE,
+    PIECES_FILE,
+    M2M100Tokenizer,
+)
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES, clean
 from models.phrasebook_recipe.phrasebook import MODEL
@@ -34,7 +36,6 @@ _PIECES = 16000
 _CONTROL = ("<s>", "<pad>", "</s>", "<unk>")
 #: M2M100 appends its languages and eight unused rows to the vocabulary.
 _UNUSED_ROWS = 8
-_PIECES_FILE, _IDS_FILE = TOKENIZER_FILES
 #: The last part of the time, in which the learning rate falls.
 _DECAY_SHARE = 0.3
 #: The last part of the time, in which the loss looks at the whole vocabulary.
@@ -62,10 +63,9 @@ class Vocabulary:
     start = eos
 
     def __init__(self, folder: Path) -> None:
-        self._tokenizer = Tokenizer(folder)
-        tokens = [*self._tokenizer.ids, *map(language_token, M2M100)]
-        self.ids = {token: number for number, token in enumerate(tokens)}
-        self.size = len(tokens) + _UNUSED_ROWS
+        self._tokenizer = M2M100Tokenizer(folder)
+        self.ids = self._tokenizer.ids
+        self.size = len(self.ids) + _UNUSED_ROWS
 
     def encode(self, text: str, language: str) -> list[int]:
         """`[language] pieces [eos]`, the form of both encoder input and labels."""
@@ -76,9 +76,9 @@ class Vocabulary:
 def train_tokenizer(corpus: Corpus, folder: Path, lines: int = 150_000) -> None:
     """Writes the tokenizer files into `folder`; `lines` drawn texts decide the pieces."""
     folder.mkdir(parents=True, exist_ok=True)
-    learned = learn_pieces(_draw_texts(corpus, lines), folder / _PIECES_FILE, _PIECES)
+    learned = learn_pieces(_draw_texts(corpus, lines), folder / PIECES_FILE, _PIECES)
     ids = {token: i for i, token in enumerate(dict.fromkeys([*_CONTROL, *learned]))}
-    (folder / _IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
+    (folder / IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
 
 
 def learn_pieces(texts: Iterator[str], path: Path, count: int) -> list[str]:

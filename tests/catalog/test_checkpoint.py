@@ -12,8 +12,9 @@ from huggingface_hub import close_session, constants
 
 import catalog
 from catalog import checkpoint
-from contract.languages import M2M100
+from contract.languages import LANGUAGES
 from handlers.engine.directories import SETTINGS_FILE, ModelError
+from handlers.engine.translation.families.m2m100 import CODES
 from tests.catalog.fake_hub import COMMIT, FakeHub, Fault
 from tests.random_m2m100 import build_tiny
 from torchserve_backend.archiver import prepare_weights
@@ -183,20 +184,21 @@ def test_a_models_languages_are_found_wherever_it_lies(
 ):
     monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path))
     models = catalog.load(write_map(model=NAME))
-    assert checkpoint.find_sources(models) == M2M100
+    assert checkpoint.find_sources(models) == [*LANGUAGES]
+    assert checkpoint.find_languages("facebook/m2m100_418M").targets == tuple(CODES)
     downloaded = tmp_path / "hub" / NAME
     downloaded.mkdir(parents=True)
     (downloaded / SETTINGS_FILE).write_text('{"languages": ["en", "fr"]}')
     assert checkpoint.find_sources(models) == ["en", "fr"]
     here = catalog.load(write_map(model="models/phrasebook"))
-    assert set(checkpoint.find_sources(here)) < set(M2M100)
+    assert set(checkpoint.find_sources(here)) < set(CODES)
 
 
 @pytest.mark.parametrize(
     ("files", "known"),
     [
-        ({}, M2M100),
-        ({"tokenizer_config.json": '{"additional_special_tokens": []}'}, M2M100),
+        ({}, CODES),
+        ({"tokenizer_config.json": '{"additional_special_tokens": []}'}, CODES),
         (
             {"special_tokens_map.json": '{"a": ["__de__", {"content": "__cs__"}]}'},
             ["cs", "de"],
@@ -214,7 +216,8 @@ def test_a_models_languages_are_found_wherever_it_lies(
 def test_a_models_own_files_say_its_languages(tmp_path, files, known):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
-    assert checkpoint.list_languages(tmp_path) == known
+    (tmp_path / "config.json").write_text('{"model_type": "m2m_100"}')
+    assert checkpoint.find_languages(tmp_path) == (tuple(known), tuple(known))
 
 
 def test_a_language_that_the_model_lacks_is_not_prepared(tmp_path, write_map):
@@ -225,6 +228,7 @@ def test_a_language_that_the_model_lacks_is_not_prepared(tmp_path, write_map):
 
 
 def test_language_tokens_in_another_order_are_refused(tmp_path, write_map):
+    (tmp_path / "config.json").write_text('{"model_type": "m2m_100"}')
     (tmp_path / "tokenizer_config.json").write_text('{"language_codes": "wmt21"}')
     (model,) = catalog.load(write_map({"de": "cpu"}, model=str(tmp_path))).models
     with pytest.raises(ModelError, match="is 'wmt21', expected 'm2m100'"):

@@ -23,8 +23,11 @@ def write(folder: str, **_: str) -> None:
         Path(folder, name).write_text(content)
 
 
+TOKENIZER = SimpleNamespace(list_prefix=lambda _: ["__de__"])
+
 patch.multiple(
     conversion,
+    find_family=lambda _: SimpleNamespace(load_tokenizer=lambda _: TOKENIZER),
     check_directory=lambda *_: None,
     _add_files=lambda *_: None,
     _make_converter=lambda _: SimpleNamespace(convert=write),

@@ -15,7 +15,8 @@ import requests
 from deploy.stack import Stack
 from handlers.engine.translation.conversion import convert
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
-from handlers.engine.translation.m2m100 import Sentence, longest_answer
+from handlers.engine.translation.engine import longest_answer
+from handlers.engine.translation.sentences import Sentence
 from tests.e2e.real_stack import start_stack
 from tests.random_m2m100 import build
 

@@ -47,6 +47,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: FakeEngine) -
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> TranslationHandler:
+        settings = {"family": "m2m100", **settings}
         (tmp_path / SETTINGS_FILE).write_text(json.dumps(settings))
         monkeypatch.setattr(translation, "load_engine", lambda *_, **__: engine)
         given = {"languages": ["ko", "no"], "devices": [device], **(options or {})}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -17,27 +17,24 @@ from catalog.map import check
 from contract import rows
 from handlers.base import TaskHandler
 from handlers.engine.errors import OutOfMemory
-from handlers.engine.translation.m2m100 import (
-    Decoding,
-    Sentence,
-    Tokenizer,
-    Translation,
-    language_token,
-)
-
-
-def _list_tokens(sentence: Sentence) -> tuple[str, ...]:
-    """One token per word, and the two at the ends."""
-    words = [f"▁{word}" for word in sentence.text.split()]
-    return (language_token(sentence.source), *words, "</s>")
+from handlers.engine.translation.sentences import Decoding, Sentence, Translation
+from handlers.engine.translation.tokenizer import Tokenizer
 
 
 class FakeTokenizer(Tokenizer):
-    def __init__(self) -> None:
-        pass
+    """One token per word, and the two at the ends."""
 
-    def tokenize(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        return [replace(s, tokens=_list_tokens(s)) for s in sentences]
+    def __init__(self) -> None:
+        super().__init__({}, set())
+
+    def list_first(self, sentence: Sentence) -> list[str]:
+        return [f"__{sentence.source}__"]
+
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        return [[f"▁{word}" for word in text.split()] for text in texts]
+
+    def _join(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        return ["".join(row) for row in rows]
 
 
 @dataclass

@@ -19,9 +19,8 @@ from benchmarks.compare.peers.translator import PeerOptions
 from benchmarks.instruments import running
 from benchmarks.instruments.running import Running
 from catalog import checkpoint
-from contract.languages import M2M100
 from deploy.stack import GATEWAY, ROOT, StackError
-from handlers.engine.directories import read_settings
+from handlers.engine.translation.families import list_languages
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
@@ -88,7 +87,7 @@ def serve(
     module = f"{__package__}.serve_{peer.name}"
     command = [str(python), "-m", module, json.dumps(asdict(options))]
     # Any languages that the model knows.
-    source, target, *_ = read_settings(Path(options.model)).get("languages", M2M100)
+    source, target, *_ = list_languages(Path(options.model)).sources
     row = {"src_lang": source, "src_text": "1", "tgt_lang": target}
 
     def translates() -> bool:

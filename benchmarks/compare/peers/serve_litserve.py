@@ -14,7 +14,7 @@ import litserve  # type: ignore[import-not-found]
 from fastapi import HTTPException
 
 from benchmarks.compare.peers import translator
-from handlers.engine.translation.m2m100 import Sentence
+from handlers.engine.translation.sentences import Sentence
 
 _ANSWER_S = 600
 

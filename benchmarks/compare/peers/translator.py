@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contract.languages import M2M100
 from handlers.engine.directories import read_settings
 from handlers.engine.translation.batching import Batcher
+from handlers.engine.translation.families import list_languages
 from handlers.engine.translation.loading import is_guarded, load_engine
-from handlers.engine.translation.m2m100 import Sentence, Translation
+from handlers.engine.translation.sentences import Sentence, Translation
 
 _FIELDS = ("src_lang", "src_text", "tgt_lang")
 
@@ -47,7 +47,7 @@ class PeerTranslator:
     def __init__(self, options: PeerOptions) -> None:
         model = Path(options.model)
         settings = read_settings(model)
-        self._languages = frozenset(settings.get("languages", M2M100))
+        self._languages = list_languages(model)
         self._engine = load_engine(
             options.engine, model, device="cpu", compute_type=options.compute_type
         )
@@ -65,9 +65,11 @@ class PeerTranslator:
         if not all(isinstance(body.get(field), str) for field in _FIELDS):
             raise ValueError(f"expected strings: {', '.join(_FIELDS)}")
         source, text, target = (body[field] for field in _FIELDS)
-        if not {source, target} <= self._languages:
+        known = self._languages
+        if source not in known.sources or target not in known.targets:
             raise ValueError("src_lang or tgt_lang is not served")
-        if len(self._engine.tokenizer.encode(text, source)) > self._engine.max_tokens:
+        tokens = self._engine.tokenizer.encode(text, source, target)
+        if len(tokens) > self._engine.max_tokens:
             raise ValueError("src_text is too long")
         return Sentence(text, source, target)
 

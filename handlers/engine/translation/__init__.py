@@ -1,1 +1,1 @@
-"""M2M100 without a server: engines, batches, and the guard that judges answers."""
+"""Translation without a server: engines, batches, and the guard that judges answers."""

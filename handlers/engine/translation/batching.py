@@ -11,14 +11,10 @@ from dataclasses import replace
 from itertools import chain, repeat
 
 from handlers.engine.errors import OutOfMemory, TooLate, run_in_halves
+from handlers.engine.translation.engine import Engine
 from handlers.engine.translation.guard import Fault, find_fault
-from handlers.engine.translation.m2m100 import (
-    Decoding,
-    Engine,
-    Sentence,
-    Translation,
-    list_trigrams,
-)
+from handlers.engine.translation.sentences import Decoding, Sentence, Translation
+from handlers.engine.translation.tokenizer import Tokenizer, list_trigrams
 
 Answer = Translation | OutOfMemory | TooLate
 
@@ -52,7 +48,7 @@ class Batcher:
         unique = self._engine.tokenizer.tokenize(list(dict.fromkeys(sentences)))
         packs = self._pack(unique)
         answers, halved = self._translate_packs(packs, deadline)
-        second = _plan_second(answers)
+        second = _plan_second(answers, self._engine.tokenizer)
         second_packs = self._pack(list(dict.fromkeys(second.values())))
         second_answers, second_halved = self._translate_packs(second_packs, deadline)
         for sentence, careful in second.items():
@@ -122,13 +118,16 @@ def _is_untranslated(answer: Answer) -> bool:
     return isinstance(answer, Translation) and answer.fault is Fault.UNTRANSLATED
 
 
-def _plan_second(answers: Mapping[Sentence, Answer]) -> dict[Sentence, Sentence]:
+def _plan_second(
+    answers: Mapping[Sentence, Answer], tokenizer: Tokenizer
+) -> dict[Sentence, Sentence]:
     """The sentences whose answers have faults, with how to search for another. Copies must not
     come again. Those of two languages share what is forbidden, so they run in one pack."""
     copied: dict[tuple[str, str], set[tuple[str, ...]]] = {}
     for s, answer in answers.items():
         if _is_untranslated(answer):
-            copied.setdefault((s.source, s.target), set()).update(list_trigrams(s))
+            trigrams = list_trigrams(tokenizer.split_answer(s.text))
+            copied.setdefault((s.source, s.target), set()).update(trigrams)
     return {
         s: replace(
             s,

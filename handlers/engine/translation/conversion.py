@@ -1,4 +1,4 @@
-"""Converts a Hugging Face M2M100 directory for CTranslate2, once."""
+"""Converts a Hugging Face directory for CTranslate2, once."""
 
 from __future__ import annotations
 
@@ -11,31 +11,36 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from pickle import UnpicklingError
+from types import SimpleNamespace
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from contract import durable
-from contract.languages import M2M100
 from handlers.engine.directories import (
     SETTINGS_FILE,
-    TOKENIZER_FILES,
     Digests,
     ModelError,
     check_directory,
     find_damage,
+    read_object,
     read_settings,
     seal,
     unseal,
 )
-from handlers.engine.translation.m2m100 import language_token, list_pieces, write_list
+from handlers.engine.translation.families import find_family, list_languages
+from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.tokenizer import EOS, UNKNOWN
+from handlers.engine.translation.vocabulary import list_pieces, write_list
 
 log = logging.getLogger(__name__)
 
 #: Part of every cache key. Raise it when the converter or its options change.
-_VERSION = 1
+_VERSION = 2
 #: No conversion takes so long.
 _DAY_S = 86_400
 
@@ -66,7 +71,7 @@ def convert(
     The result holds all that `CTranslate2Engine` needs. It appears whole or not at all, and a
     damaged one is made again. The check compares file sizes, and with `digests` their
     content. With `languages` only their output vocabulary is allowed.
-    Raises ModelError if `directory` is not an M2M100, or is damaged.
+    Raises ModelError if `directory` is of no known family, or is damaged.
     """
     check_directory(directory, "translation")
     out = converted_path(directory, cache, compute_type)
@@ -81,7 +86,7 @@ def convert(
         return _restrict(out, languages, digests) if languages else out
     except (
         *(OSError, ValueError, LookupError, RuntimeError),
-        *(SafetensorError, UnpicklingError),
+        *(SafetensorError, UnpicklingError, StrictDataclassError),
     ) as error:
         # A truncated file, weights that do not fit the configuration, or a full disk.
         reason = str(error).partition("\n")[0]
@@ -101,7 +106,9 @@ def _restrict(whole: Path, languages: Sequence[str], digests: Digests | None) ->
             os.link(file, part / file.name)
         unseal(part)
         vocabulary = json.loads((whole / "shared_vocabulary.json").read_text("utf-8"))
-        write_list(part, list_pieces(vocabulary, languages))
+        tokenizer = find_family(whole).load_tokenizer(whole)
+        given = [tokenizer.list_prefix(Sentence("", tag, tag)) for tag in languages]
+        write_list(part, [*list_pieces(vocabulary, languages), *chain(*given)])
 
     _make_directory(out, write, digests)
     return out
@@ -142,30 +149,49 @@ def _make_directory(
 
 def _add_files(directory: Path, part: Path) -> None:
     """Adds what the engine needs besides the weights."""
-    for name in TOKENIZER_FILES:
+    family = find_family(directory)
+    for name in chain(*family.files):
         shutil.copy(directory / name, part / name)
-    limit = json.loads((directory / "config.json").read_text("utf-8"))[
-        "max_position_embeddings"
-    ]
-    settings = {"max_tokens": limit, **read_settings(directory)}
+    settings = {
+        "max_tokens": family.read_max_tokens(directory),
+        **read_settings(directory),
+        "family": family.name,
+        **list_languages(directory)._asdict(),
+    }
     (part / SETTINGS_FILE).write_text(json.dumps(settings, indent=2) + "\n")
 
 
 def _make_converter(directory: Path) -> Any:
-    """CTranslate2's converter with the vocabulary from the files, because Transformers 5 no
-    longer lists the language tokens where CTranslate2's loader looks for them."""
-    from ctranslate2.converters import transformers as ct2
+    """CTranslate2's converter with our tokenizer, because those of Transformers 5 no longer
+    list their tokens where it looks for them."""
+    from ctranslate2.converters.transformers import TransformersConverter
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
+    config = read_object(directory / "config.json")
+    ids = find_family(directory).load_tokenizer(directory).ids
+    tokens = {i: token for token, i in ids.items() if i < config["vocab_size"]}
+    names = [tokens.get(i, f"madeupword{i}") for i in range(max(tokens) + 1)]
 
-    class Loader(ct2.M2M100Loader):  # type: ignore[misc]
-        def get_vocabulary(self, model: Any, tokenizer: Any) -> list[str]:
-            ids = json.loads((directory / "vocab.json").read_text("utf-8"))
-            tokens = sorted(ids, key=ids.__getitem__)
-            tokens += map(language_token, M2M100)
-            unused = range(model.config.vocab_size - len(tokens))
-            return [*tokens, *(f"madeupword{i}" for i in unused)]
+    class Converter(TransformersConverter):  # type: ignore[misc]
+        def load_model(self, *arguments: Any, **options: Any) -> Any:
+            model = super().load_model(*arguments, **options)
+            # It asks whether a T5's outputs are scaled as tied ones; since Transformers 5
+            # all say that they are tied.
+            is_scaled = getattr(model.config, "scale_decoder_outputs", None)
+            if is_scaled is not None:
+                model.config.tie_word_embeddings = is_scaled
+            return model
 
-    ct2.register_loader("M2M100Config")(Loader)
-    return ct2.TransformersConverter(str(directory))
+        def load_tokenizer(self, *_: Any, **__: Any) -> Any:
+            return SimpleNamespace(
+                get_vocab=lambda: {token: i for i, token in enumerate(names)},
+                special_tokens_map={},
+                bos_token="<s>",
+                eos_token=EOS,
+                unk_token=UNKNOWN,
+                pad_token=names[config.get("pad_token_id", 0)],
+                convert_ids_to_tokens=names.__getitem__,
+            )
+
+    return Converter(str(directory))

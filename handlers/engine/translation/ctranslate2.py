@@ -1,4 +1,4 @@
-"""The default engine: M2M100 on CTranslate2, int8 on a CPU, float16 on a GPU."""
+"""The default engine: CTranslate2, int8 on a CPU, float16 on a GPU."""
 
 from __future__ import annotations
 
@@ -10,18 +10,14 @@ import ctranslate2
 
 from handlers.engine.directories import ModelError, find_damage, read_settings
 from handlers.engine.errors import device_errors
-from handlers.engine.translation.m2m100 import (
-    Decoding,
-    Sentence,
-    Tokenizer,
-    Translation,
+from handlers.engine.translation.engine import (
     common_decoding,
-    language_token,
     longest_answer,
     read_beams,
-    read_list,
-    suits,
 )
+from handlers.engine.translation.families import find_family
+from handlers.engine.translation.sentences import Decoding, Sentence, Translation
+from handlers.engine.translation.vocabulary import read_list, suits
 
 #: With CTranslate2's default 1, the search ends before it finds the hypotheses that
 #: Transformers finds. A beam of one has no other hypotheses.
@@ -50,7 +46,7 @@ class CTranslate2Engine:
             raise ModelError(
                 f"{directory} is damaged ({fault}); `make up` converts the model anew"
             )
-        self.tokenizer = Tokenizer(directory)
+        self.tokenizer = find_family(directory).load_tokenizer(directory)
         self.max_tokens: int = read_settings(directory)["max_tokens"]
         self.translators = len(os.sched_getaffinity(0)) if device == "cpu" else 1
         self._vocabulary = read_list(directory)
@@ -82,17 +78,23 @@ class CTranslate2Engine:
         return (
             self._vocabulary is not None
             and not sentence.decoding.is_careful
-            and suits(self._vocabulary, sentence.tokens[1:-1], sentence.source)
+            and suits(
+                self._vocabulary,
+                (t for t in sentence.tokens if t not in self.tokenizer.control),
+                sentence.source,
+            )
         )
 
     def _search(
         self, sentences: Sequence[Sentence], decoding: Decoding, *, is_listed: bool
     ) -> list[Translation]:
         patience = _PATIENCE if decoding.beams > 1 else 1
+        # Those of a family are equally long.
+        prefixes = [list(self.tokenizer.list_prefix(s)) for s in sentences]
         with device_errors():
             results = self._model.translate_batch(
                 [s.tokens for s in sentences],
-                target_prefix=[[language_token(s.target)] for s in sentences],
+                target_prefix=prefixes if prefixes[0] else None,
                 use_vmap=is_listed,
                 beam_size=decoding.beams,
                 patience=patience,
@@ -108,13 +110,16 @@ class CTranslate2Engine:
                 return_end_token=True,
             )
         beams = (
-            zip(r.hypotheses, map(_correct, r.hypotheses, r.scores), strict=True)
+            [
+                (tokens, _correct(score, len(tokens), len(prefixes[0])))
+                for tokens, score in zip(r.hypotheses, r.scores, strict=True)
+            ]
             for r in results
         )
         return read_beams(beams, self.tokenizer, decoding)
 
 
-def _correct(tokens: Sequence[str], score: float) -> float:
+def _correct(score: float, tokens: int, given: int) -> float:
     """The score that Transformers gives a hypothesis. CTranslate2's mean also counts the
     language token, which is given and costs nothing."""
-    return score * len(tokens) / max(1, len(tokens) - 1)
+    return score * tokens / max(1, tokens - given)

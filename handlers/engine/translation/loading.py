@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from handlers.engine.directories import read_settings
-from handlers.engine.translation.m2m100 import Engine, Sentence, Tokenizer, Translation
+from handlers.engine.translation.engine import Engine
+from handlers.engine.translation.families import find_family
+from handlers.engine.translation.sentences import Sentence, Translation
 
 
 def load_engine(
@@ -47,7 +49,7 @@ class EchoEngine:
     def __init__(self, directory: Path, **_: Any) -> None:
         settings = read_settings(directory)
         cost = settings.get("echo", {})
-        self.tokenizer = Tokenizer(directory)
+        self.tokenizer = find_family(directory).load_tokenizer(directory)
         self.max_tokens: int = settings.get("max_tokens", 1024)
         self._batch_s = cost.get("batch_ms", 0) / 1000
         self._row_s = cost.get("row_ms", 0) / 1000

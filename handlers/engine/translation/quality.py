@@ -9,7 +9,7 @@ from operator import mul
 from typing import NamedTuple
 
 from handlers.engine.translation.guard import PLACEHOLDER, weigh
-from handlers.engine.translation.m2m100 import Sentence, Translation
+from handlers.engine.translation.sentences import Sentence, Translation
 
 #: The most that a score and a margin count, and the number added before their logarithm.
 _MOST, _OFFSET = 100.0, 0.03

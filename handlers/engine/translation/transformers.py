@@ -1,35 +1,29 @@
-"""The reference engine: M2M100 on Transformers, with the same answers but slower."""
+"""The reference engine: Transformers, with the same answers but slower."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import (
+    AutoModelForSeq2SeqLM,
+    GenerationConfig,
     LogitsProcessorList,
-    M2M100ForConditionalGeneration,
     RepetitionPenaltyLogitsProcessor,
 )
 
-from contract.languages import M2M100
 from handlers.engine.directories import read_settings
 from handlers.engine.inference import choose_device, infer
-from handlers.engine.translation.m2m100 import (
-    UNKNOWN,
-    Decoding,
-    Sentence,
-    Tokenizer,
-    Translation,
+from handlers.engine.translation.engine import (
     common_decoding,
-    language_token,
     longest_answer,
     read_beams,
 )
-
-_PAD_ID = 1
-_EOS_ID = 2
+from handlers.engine.translation.families import find_family
+from handlers.engine.translation.sentences import Decoding, Sentence, Translation
+from handlers.engine.translation.tokenizer import UNKNOWN
 
 
 class TransformersEngine:
@@ -46,23 +40,30 @@ class TransformersEngine:
         index: int = 0,
         compute_type: str = "float32",
     ) -> None:
-        self.tokenizer = Tokenizer(directory)
+        family = find_family(directory)
+        self.tokenizer = family.load_tokenizer(directory)
         self._device = choose_device(device, index)
-        languages = map(language_token, M2M100)
-        first = len(self.tokenizer.ids)
-        self._ids = self.tokenizer.ids | {
-            token: first + i for i, token in enumerate(languages)
-        }
-        self._tokens = {i: token for token, i in self._ids.items()}
+        self._tokens = {i: token for token, i in self.tokenizer.ids.items()}
         self._model = (
-            M2M100ForConditionalGeneration.from_pretrained(
+            AutoModelForSeq2SeqLM.from_pretrained(
                 directory, dtype=getattr(torch, compute_type), local_files_only=True
             )
             .to(self._device)
             .eval()
         )
+        config = self._model.config
+        self._pad, self._start = config.pad_token_id, config.decoder_start_token_id
+        # A checkpoint's own defaults change answers: forced ends, wider beams.
+        self._model.generation_config = GenerationConfig(
+            pad_token_id=self._pad,
+            eos_token_id=config.eos_token_id,
+            decoder_start_token_id=self._start,
+        )
+        if family.name == "marian":
+            # Only the start of an answer; as a token it would take its share of the others'.
+            self._model.final_logits_bias[:, self._pad] = -torch.inf
         self.max_tokens: int = read_settings(directory).get(
-            "max_tokens", self._model.config.max_position_embeddings
+            "max_tokens", family.read_max_tokens(directory)
         )
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
@@ -73,27 +74,32 @@ class TransformersEngine:
     def _translate(
         self, sentences: Sequence[Sentence], decoding: Decoding
     ) -> list[Translation]:
-        unknown = self._ids[UNKNOWN]
         rows = [
-            [self._ids.get(token, unknown) for token in sentence.tokens]
+            self._find_ids(sentence.tokens)
             for sentence in self.tokenizer.tokenize(sentences)
         ]
-        starts = [[_EOS_ID, self._ids[language_token(s.target)]] for s in sentences]
+        starts = [
+            [self._start, *self._find_ids(self.tokenizer.list_prefix(s))]
+            for s in sentences
+        ]
         longest = max(map(len, rows))
-        inputs = torch.tensor([row + [_PAD_ID] * (longest - len(row)) for row in rows])
+        inputs = torch.tensor(
+            [row + [self._pad] * (longest - len(row)) for row in rows]
+        )
+        lengths = torch.tensor([[len(row)] for row in rows])
         kept = decoding.beams
         processors = LogitsProcessorList()
         if decoding.repetition_penalty != 1:
-            # The first start token is the end token, whose first use is no repetition.
+            # The first start token may be the end token, whose first use is no repetition.
             processors.append(
                 RepetitionPenaltyLogitsProcessor(
                     decoding.repetition_penalty, prompt_ignore_length=1
                 )
             )
-        forbidden = [[self._ids.get(t, unknown) for t in s] for s in decoding.forbidden]
+        forbidden = [self._find_ids(tokens) for tokens in decoding.forbidden]
         output = self._model.generate(
             input_ids=inputs.to(self._device),
-            attention_mask=(inputs != _PAD_ID).long().to(self._device),
+            attention_mask=(torch.arange(longest) < lengths).long().to(self._device),
             decoder_input_ids=torch.tensor(starts).to(self._device),
             num_beams=decoding.beams,
             num_return_sequences=kept,
@@ -101,8 +107,7 @@ class TransformersEngine:
             no_repeat_ngram_size=decoding.no_repeat_ngram_size,
             bad_words_ids=forbidden or None,
             logits_processor=processors,
-            forced_bos_token_id=None,
-            # The first of the two start tokens is not scored.
+            # The first start token is not scored.
             max_length=1 + longest_answer(longest, self.max_tokens),
             return_dict_in_generate=True,
             output_scores=True,
@@ -116,6 +121,10 @@ class TransformersEngine:
         beams = [hypotheses[i : i + kept] for i in range(0, len(hypotheses), kept)]
         return read_beams(beams, self.tokenizer, decoding)
 
+    def _find_ids(self, tokens: Iterable[str]) -> list[int]:
+        ids = self.tokenizer.ids
+        return [ids.get(token, ids[UNKNOWN]) for token in tokens]
+
     def _scores(self, output: Any) -> list[float]:
         """Mean log-probabilities; without a beam `generate` does not return them."""
         if "sequences_scores" in output:
@@ -125,6 +134,7 @@ class TransformersEngine:
             output.sequences, output.scores, normalize_logits=True
         )
         tokens = output.sequences[:, -steps.shape[1] :]
-        is_token = tokens != _PAD_ID
+        is_end = (tokens == self._model.config.eos_token_id).int()
+        is_token = is_end.cumsum(1) - is_end == 0
         means = (steps * is_token).sum(1) / is_token.sum(1)
         return list(means.tolist())

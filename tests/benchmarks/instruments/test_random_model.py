@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from benchmarks.instruments.random_model import invent_vocabulary
-from handlers.engine.translation.m2m100 import list_pieces
+from handlers.engine.translation.vocabulary import list_pieces
 from models.phrasebook_recipe import phrasebook
 
 #: Pieces of M2M100.

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.instruments.workload import draw, draw_requests
 from contract.tasks import CAPTIONING, CLASSIFICATION, PATHS, TRANSLATION
-from handlers.engine.translation.m2m100 import Tokenizer
+from handlers.engine.translation.families.m2m100 import M2M100Tokenizer
 from models.phrasebook_recipe import phrasebook
 
 
@@ -35,7 +35,7 @@ def test_no_two_sentences_are_alike_none_holds_a_mask_and_all_are_into_the_langu
 
 
 def test_texts_are_about_as_long_as_was_asked_for():
-    encode = Tokenizer(phrasebook.MODEL).encode
+    encode = M2M100Tokenizer(phrasebook.MODEL).encode
     texts = draw(100, ["ko"], tokens=(20, 20))
     lengths = sorted(len(encode(text.text, text.source)) for text in texts)
     assert 17 <= lengths[1] <= lengths[-1] <= 23

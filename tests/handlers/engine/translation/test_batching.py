@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher, pack, spread
 from handlers.engine.translation.guard import Fault
-from handlers.engine.translation.m2m100 import Decoding, Sentence, Translation
+from handlers.engine.translation.sentences import Decoding, Sentence, Translation
 from tests.handlers.fakes import FakeEngine
 
 USUAL = Decoding()

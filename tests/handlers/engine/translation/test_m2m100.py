@@ -11,19 +11,17 @@ from pathlib import Path
 import pytest
 from transformers import M2M100Tokenizer
 
-from contract.languages import M2M100
-from handlers.engine.directories import SETTINGS_FILE, TOKENIZER_FILES, Digests
+from handlers.engine.directories import SETTINGS_FILE, Digests
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+from handlers.engine.translation.families import m2m100
+from handlers.engine.translation.families.m2m100 import CODES, IDS_FILE, PIECES_FILE
 from handlers.engine.translation.loading import load_engine
-from handlers.engine.translation.m2m100 import (
+from handlers.engine.translation.sentences import Decoding, Sentence
+from handlers.engine.translation.tokenizer import UNKNOWN, list_trigrams
+from handlers.engine.translation.vocabulary import (
     LIST_FILE,
-    UNKNOWN,
-    Decoding,
-    Sentence,
-    Tokenizer,
     list_pieces,
-    list_trigrams,
     read_list,
     suits,
 )
@@ -31,8 +29,8 @@ from tests.random_m2m100 import PHRASEBOOK
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return Tokenizer(PHRASEBOOK)
+def tokenizer() -> m2m100.M2M100Tokenizer:
+    return m2m100.M2M100Tokenizer(PHRASEBOOK)
 
 
 def test_texts_of_all_languages_come_back_from_their_tokens(tokenizer, sentences):
@@ -56,7 +54,7 @@ def test_however_a_text_is_composed_its_tokens_are_the_same(text, tokenizer):
     assert tokenizer.decode([tokens]) == [" ".join(composed.split())]
 
 
-def test_tokens_of_no_text_are_not_shown(tokenizer: Tokenizer):
+def test_tokens_of_no_text_are_not_shown(tokenizer):
     pieces = tokenizer.encode("Hello", "en")[1:-1]
     noise = ["<s>", "__de__", *pieces, "<unk>", "</s>", "<pad>", "madeupword3"]
     assert tokenizer.decode([noise]) == ["Hello"]
@@ -70,11 +68,13 @@ def test_ids_are_those_of_the_stock_tokenizer(tokenizer, sentences):
         language, *pieces = stock(sentence.text)["input_ids"]
         unknown = tokenizer.ids[UNKNOWN]
         assert pieces == [tokenizer.ids.get(token, unknown) for token in tokens[1:]]
-        assert language == len(tokenizer.ids) + M2M100.index(sentence.source)
+        assert language == len(tokenizer.ids) - len(CODES) + CODES.index(
+            sentence.source
+        )
 
 
 def test_an_echo_takes_the_time_that_the_model_directory_says(tmp_path, monkeypatch):
-    for name in TOKENIZER_FILES:
+    for name in (PIECES_FILE, IDS_FILE, "config.json"):
         (tmp_path / name).symlink_to(PHRASEBOOK / name)
     cost = {"echo": {"batch_ms": 20, "row_ms": 10, "word_ms": 5}}
     (tmp_path / SETTINGS_FILE).write_text(json.dumps(cost))
@@ -100,10 +100,9 @@ PIECES = "<s> <unk> ▁the été ▁Привет 안녕 你好 १२ 42 😀 ж
     ],
 )
 def test_a_list_has_the_pieces_that_the_languages_are_written_with(languages, left_out):
-    tokens = [f"__{language}__" for language in languages]
     vocabulary = [*PIECES, "__fr__", "__ko__", "madeupword0"]
     expected = [piece for piece in PIECES if piece not in left_out]
-    assert list_pieces(vocabulary, languages) == [*expected, *tokens]
+    assert list_pieces(vocabulary, languages) == expected
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,8 @@ def test_a_restricted_model_shares_its_files_with_the_whole_one(cache: Path):
     assert (whole / "model.bin").samefile(french / "model.bin")
     assert not (whole / LIST_FILE).exists()
     everything = json.loads((french / "shared_vocabulary.json").read_text("utf-8"))
-    assert read_list(french) == frozenset(list_pieces(everything, ["fr"]))
+    expected = frozenset((*list_pieces(everything, ["fr"]), "__fr__"))
+    assert read_list(french) == expected
     assert conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"]) == french
 
 
@@ -201,6 +201,5 @@ def test_a_second_attempt_has_all_pieces(cache: Path):
     ],
 )
 def test_a_search_can_be_kept_from_three_words_in_a_row(pieces, trigrams):
-    tokens = ("__en__", *pieces.split(), "</s>")
-    found = list_trigrams(Sentence("", "en", "de", tokens=tokens))
+    found = list_trigrams(pieces.split())
     assert sorted(map(" ".join, found)) == sorted(trigrams)

@@ -1,0 +1,59 @@
+"""MADLAD-400: a T5 with more than 400 languages, `<2fr>` in front of the text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import regex
+
+from handlers.engine.directories import read_object
+from handlers.engine.translation.family import Family
+from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.tokenizer import JsonTokenizer
+
+_CONTROL = regex.compile(r"<(?:s|pad|/s|unk|2\w+|extra_id_\d+)>")
+#: For a model that names no limit. Its positions are relative, so that any length runs, but
+#: one beyond what it has learnt goes wrong.
+_MAX_TOKENS = 512
+#: Tokenizers without a limit name a larger one.
+_MOST_TOKENS = 100_000
+
+
+class Madlad(Family):
+    """The target stands before the text; the source's language is not told."""
+
+    name = "madlad"
+    model_type = "t5"
+    codes_file = "tokenizer.json"
+    files = ((codes_file,),)
+    code = re.compile(r'"<2(\w+)>"')
+
+    def load_tokenizer(self, directory: Path) -> MadladTokenizer:
+        file = directory / self.codes_file
+        return MadladTokenizer(file, self.read_codes(directory))
+
+    def read_max_tokens(self, directory: Path) -> int:
+        """The tokenizer's limit, else the configuration's, else 512."""
+        file = directory / "tokenizer_config.json"
+        told = read_object(file).get("model_max_length") if file.is_file() else None
+        for limit in (told, self.read_config(directory).get("n_positions")):
+            if isinstance(limit, int) and 0 < limit <= _MOST_TOKENS:
+                return limit
+        return _MAX_TOKENS
+
+
+class MadladTokenizer(JsonTokenizer):
+    """`<2fr> ▁piece … </s>`."""
+
+    def __init__(self, file: Path, codes: dict[str, str]) -> None:
+        super().__init__(file, _CONTROL)
+        #: As the tokenizer splits it: some put a piece for the space before.
+        self._first = {
+            tag: self._library.encode(f"<2{code}>", add_special_tokens=False).tokens
+            for tag, code in codes.items()
+        }
+        self._library.encode_special_tokens = True
+
+    def list_first(self, sentence: Sentence) -> list[str]:
+        return self._first[sentence.target]

@@ -1,0 +1,89 @@
+"""Marian, such as OPUS-MT: a model per pair, or with `>>fra<<` in front of the text for one of
+several targets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from contract.languages import LANGUAGES, find_tag
+from handlers.engine.directories import (
+    SETTINGS_FILE,
+    ModelError,
+    read_object,
+    read_settings,
+)
+from handlers.engine.translation.family import Family, Languages
+from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.tokenizer import WORD_START, SentencePieceTokenizer
+
+_SOURCE, _TARGET, _IDS = "source.spm", "target.spm", "vocab.json"
+_CONTROL = re.compile(r"<pad>|</s>|<unk>|>>\w+<<")
+
+
+class Marian(Family):
+    """A SentencePiece model for each side, with ids that both share."""
+
+    name = "marian"
+    model_type = "marian"
+    files = ((_SOURCE,), (_TARGET,), (_IDS,))
+    codes_file = _IDS
+    code = re.compile(r'">>(\w+)<<"')
+
+    def list_languages(self, directory: Path) -> Languages:
+        """Those of its tokens, of `tokenizer_config.json`, or of a name such as
+        `opus-mt-en-fr`."""
+        targets = tuple(self.read_codes(directory))
+        return Languages(
+            _list_side(directory, "source"), targets or _list_side(directory, "target")
+        )
+
+    def load_tokenizer(self, directory: Path) -> MarianTokenizer:
+        config = self.read_config(directory)
+        if config.get("share_encoder_decoder_embeddings") is False:
+            raise ModelError(
+                f"{directory}/config.json: share_encoder_decoder_embeddings is False, "
+                "expected one vocabulary for both sides"
+            )
+        return MarianTokenizer(directory, self.read_codes(directory))
+
+
+class MarianTokenizer(SentencePieceTokenizer):
+    """`>>fra<< ▁piece … </s>`, or without the language."""
+
+    def __init__(self, directory: Path, codes: Mapping[str, str]) -> None:
+        ids = json.loads((directory / _IDS).read_text("utf-8"))
+        control = set(filter(_CONTROL.fullmatch, ids))
+        super().__init__(ids, control, directory / _SOURCE, directory / _TARGET)
+        self._codes = codes
+
+    def list_first(self, sentence: Sentence) -> list[str]:
+        code = self._codes.get(sentence.target)
+        return [f">>{code}<<"] if code else []
+
+    def _join(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        # Pieces that the targets' model does not know come back as they are.
+        return [text.replace(WORD_START, " ").strip() for text in super()._join(rows)]
+
+
+def _list_side(directory: Path, side: str) -> tuple[str, ...]:
+    """The languages of one side of a pair. Those of a group stand in `babelgate.json`."""
+    if listed := read_settings(directory).get(f"{side}s"):
+        return tuple(listed)
+    file = directory / "tokenizer_config.json"
+    names = directory.name.split("-")[-2:]
+    named = read_object(file).get(f"{side}_lang") if file.is_file() else None
+    code = named or names[0 if side == "source" else -1]
+    if code == "mul":
+        return tuple(LANGUAGES)
+    tags = [find_tag(code)] if find_tag(code) else map(find_tag, re.split("[+_]", code))
+    known = tuple(tag for tag in tags if tag)
+    if not known:
+        raise ModelError(
+            f"{file}: {side}_lang is {code!r}, which is no language: list those that it "
+            f"stands for in {SETTINGS_FILE}, under {side}s"
+        )
+    return known

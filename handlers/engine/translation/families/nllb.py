@@ -1,0 +1,55 @@
+"""NLLB-200: M2M100's architecture with 202 languages by their FLORES-200 codes, `fra_Latn` in
+front of both texts.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import regex
+
+from handlers.engine.directories import read_object
+from handlers.engine.translation.family import Family
+from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.tokenizer import JsonTokenizer
+
+_CODE = "[a-z]{3}_[A-Z][a-z]{3}"
+_CONTROL = regex.compile(rf"<(?:s|pad|/s|unk|mask)>|{_CODE}")
+
+
+class Nllb(Family):
+    """What the tokenizer's class tells apart from M2M100. Its oldest configurations put the
+    source's code behind the text; the models expect it in front."""
+
+    name = "nllb"
+    model_type = "m2m_100"
+    codes_file = "tokenizer.json"
+    files = ((codes_file,),)
+    code = re.compile(f'"({_CODE})"')
+
+    def suits(self, directory: Path) -> bool:
+        file = directory / "tokenizer_config.json"
+        kind = read_object(file).get("tokenizer_class") if file.is_file() else None
+        is_json = (directory / self.codes_file).exists()
+        is_m2m100 = "M2M100" in str(kind) or (directory / "vocab.json").exists()
+        return "Nllb" in str(kind) or (is_json and not is_m2m100)
+
+    def load_tokenizer(self, directory: Path) -> NllbTokenizer:
+        file = directory / self.codes_file
+        return NllbTokenizer(file, self.read_codes(directory))
+
+
+class NllbTokenizer(JsonTokenizer):
+    """`eng_Latn ▁piece … </s>`, and the target's code in front of the answer."""
+
+    def __init__(self, file: Path, codes: dict[str, str]) -> None:
+        super().__init__(file, _CONTROL)
+        self._library.encode_special_tokens = True
+        self._codes = codes
+
+    def list_first(self, sentence: Sentence) -> list[str]:
+        return [self._codes[sentence.source]]
+
+    def list_prefix(self, sentence: Sentence) -> list[str]:
+        return [self._codes[sentence.target]]

@@ -1,0 +1,156 @@
+"""The base of every family's tokenizer, and the two libraries that know its pieces."""
+
+from __future__ import annotations
+
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from pathlib import Path
+
+import regex
+
+from handlers.engine.directories import ModelError
+from handlers.engine.translation.guard import UNSPACED
+from handlers.engine.translation.sentences import Sentence
+
+EOS = "</s>"
+UNKNOWN = "<unk>"
+WORD_START = "▁"
+_LETTERS = regex.compile(r"[\p{L}\p{M}]")
+#: A piece that begins a word.
+_FIRST_PIECE = regex.compile(rf"{WORD_START}|[{UNSPACED}]")
+
+
+class Tokenizer(ABC):
+    """Turns texts into a model's tokens and back. It has no state, so rows may mix
+    languages."""
+
+    def __init__(self, ids: Mapping[str, int], control: Set[str]) -> None:
+        self.ids = ids
+        #: The tokens that are no text.
+        self.control = control
+
+    def tokenize(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """The sentences with their tokens. One call makes all of them, because each gives up
+        Python's lock and may wait long until it gets that back."""
+        texts = [
+            unicodedata.normalize("NFC", s.text) for s in sentences if not s.tokens
+        ]
+        made = iter(self.split(texts))
+        return [
+            s
+            if s.tokens
+            else replace(s, tokens=(*self.list_first(s), *next(made), EOS))
+            for s in sentences
+        ]
+
+    def encode(self, text: str, source: str, target: str = "") -> list[str]:
+        """The tokens of one text, the form that the encoder was trained on."""
+        (sentence,) = self.tokenize([Sentence(text, source, target or source)])
+        return list(sentence.tokens)
+
+    def decode(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        """Each row's text, without control and language tokens."""
+        pieces = [
+            [token for token in row if token in self.ids and token not in self.control]
+            for row in rows
+        ]
+        return self._join(pieces) if pieces else []
+
+    @abstractmethod
+    def list_first(self, sentence: Sentence) -> Sequence[str]:
+        """The tokens before those of the text."""
+
+    def list_prefix(self, sentence: Sentence) -> Sequence[str]:
+        """The tokens that are given to the decoder, with which a translation begins."""
+        return ()
+
+    @abstractmethod
+    def split(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
+        """Each text's pieces."""
+
+    def split_answer(self, text: str) -> Sequence[str]:
+        """The pieces of a text that the model answers."""
+        return self.split([unicodedata.normalize("NFC", text)])[0]
+
+    @abstractmethod
+    def _join(self, rows: Sequence[Sequence[str]]) -> list[str]: ...
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """The pieces of a SentencePiece model, or of one each for texts and translations."""
+
+    def __init__(
+        self,
+        ids: Mapping[str, int],
+        control: Set[str],
+        source: Path,
+        target: Path | None = None,
+    ) -> None:
+        import sentencepiece  # the catalog asks families without it
+
+        super().__init__(ids, control)
+        self._source, self._target = (
+            sentencepiece.SentencePieceProcessor(model_file=str(file))
+            for file in (source, target or source)
+        )
+
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        return list(self._source.encode(texts, out_type=str, num_threads=1))
+
+    def split_answer(self, text: str) -> list[str]:
+        text = unicodedata.normalize("NFC", text)
+        return list(self._target.encode(text, out_type=str))
+
+    def _join(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        return list(self._target.decode(rows, num_threads=1))
+
+
+class JsonTokenizer(Tokenizer):
+    """The pieces of a `tokenizer.json`. Transformers 5 takes no others for these models: it
+    does not read the vocabulary of their SentencePiece files."""
+
+    def __init__(self, file: Path, control: regex.Pattern[str]) -> None:
+        import tokenizers
+
+        try:
+            self._library = tokenizers.Tokenizer.from_file(str(file))
+        except Exception as error:  # the library has no class of its own
+            raise ModelError(f"{file} cannot be read: {error}") from error
+        self._library.no_truncation()
+        ids = self._library.get_vocab()
+        super().__init__(ids, {token for token in ids if control.fullmatch(token)})
+
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        # A text that names a control token does not contain it.
+        return [
+            [UNKNOWN if token in self.control else token for token in found.tokens]
+            for found in self._library.encode_batch(texts, add_special_tokens=False)
+        ]
+
+    def _join(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        ids = [[self.ids[token] for token in row] for row in rows]
+        return self._library.decode_batch(ids, skip_special_tokens=False)
+
+
+def list_trigrams(pieces: Sequence[str]) -> set[tuple[str, ...]]:
+    """The pieces of any three words in a row but names. A translation without them has at
+    most two of three words of its text, so it is no copy."""
+    starts, ends = list[int](), list[int]()
+    for place, piece in enumerate(pieces):
+        if not _LETTERS.search(piece):
+            continue
+        if ends and ends[-1] == place and not _FIRST_PIECE.match(piece):
+            ends[-1] += 1
+        else:
+            starts.append(place)
+            ends.append(place + 1)
+    are_names = [pieces[start].lstrip(WORD_START)[:1].isupper() for start in starts]
+    return {
+        tuple(pieces[start:end])
+        for first, (start, end) in enumerate(
+            zip(starts, ends[2:] or ends[-1:], strict=False)
+        )
+        if not all(are_names[first : first + 3])
+    }

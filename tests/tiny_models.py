@@ -1,0 +1,173 @@
+"""Tiny checkpoints of every family of translation models, with random weights and the files of
+the hub's, made by the libraries that made those.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import sentencepiece
+import torch
+import transformers
+from transformers.convert_slow_tokenizer import generate_merges
+
+from models.phrasebook_recipe import phrasebook
+from models.phrasebook_recipe.corpus import Corpus
+from tests.random_m2m100 import build_tiny
+
+#: The languages whose texts the pieces are learnt from.
+LANGUAGES = ("en", "fr", "de", "ru", "zh")
+_NLLB_CODES = ["deu_Latn", "eng_Latn", "fra_Latn", "rus_Cyrl", "zho_Hans", "zho_Hant"]
+_SIZES = {"d_model": 32, "max_position_embeddings": 64} | {
+    f"{side}_{name}": size
+    for side in ("encoder", "decoder")
+    for name, size in (("layers", 2), ("attention_heads", 2), ("ffn_dim", 64))
+}
+
+
+def build_m2m100(directory: Path) -> Path:
+    """As facebook/m2m100_418M."""
+    return build_tiny(directory, positions=64)
+
+
+def build_nllb(directory: Path, codes: Sequence[str] = _NLLB_CODES) -> Path:
+    """As facebook/nllb-200-distilled-600M: fairseq's ids, then the languages, then a mask and
+    unused rows."""
+    model = train_pieces(LANGUAGES, kind="bpe")
+    pieces = list_pieces(model)[3:]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces]
+    ids = {token: i for i, token in enumerate(tokens)}
+    scores = {piece: -float(i) for i, piece in enumerate(pieces)}
+    tokenizer = transformers.NllbTokenizer(
+        vocab=ids,
+        merges=generate_merges(ids, scores),
+        extra_special_tokens=list(codes),
+        src_lang=codes[0],
+    )
+    tokenizer.save_pretrained(directory)
+    (directory / "sentencepiece.bpe.model").write_bytes(model)
+    config = transformers.M2M100Config(vocab_size=len(tokenizer) + 2, **_SIZES)
+    return _save(transformers.M2M100ForConditionalGeneration(config), directory)
+
+
+def build_marian(
+    directory: Path,
+    source: str = "en",
+    target: str = "fr",
+    codes: Sequence[str] = (),
+    weights: str = "pytorch_model.bin",
+) -> Path:
+    """As Helsinki-NLP/opus-mt-en-fr, or with `codes` as its opus-mt-en-ROMANCE."""
+    directory.mkdir(parents=True, exist_ok=True)
+    learnt = [train_pieces((language,)) for language in ("en", "fr")]
+    for side, model in zip(("source", "target"), learnt, strict=True):
+        (directory / f"{side}.spm").write_bytes(model)
+    pieces = {piece for model in learnt for piece in list_pieces(model)[3:]}
+    tokens = ["</s>", "<unk>", *(f">>{c}<<" for c in codes), *sorted(pieces), "<pad>"]
+    ids = {token: i for i, token in enumerate(tokens)}
+    _write(directory / "vocab.json", ids)
+    settings = {
+        "source_lang": source,
+        "target_lang": target,
+        "tokenizer_class": "MarianTokenizer",
+    }
+    _write(directory / "tokenizer_config.json", settings)
+    pad = ids["<pad>"]
+    config = transformers.MarianConfig(
+        vocab_size=len(ids),
+        pad_token_id=pad,
+        decoder_start_token_id=pad,
+        activation_function="swish",
+        scale_embedding=True,
+        **_SIZES,
+    )
+    model = transformers.MarianMTModel(config)
+    model.final_logits_bias.normal_()
+    model.generation_config.update(num_beams=6, bad_words_ids=[[pad]])
+    return _save(model, directory, weights)
+
+
+def build_madlad(
+    directory: Path, codes: Sequence[str] = (*LANGUAGES, "zh_Hant")
+) -> Path:
+    """As google/madlad400-3b-mt, whose output layer is its own, and whose decoder starts with
+    another token than padding."""
+    tokens = [f"<2{code}>" for code in codes]
+    model = train_pieces(LANGUAGES, symbols=tuple(tokens))
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+    vocab = [(pieces.id_to_piece(i), pieces.get_score(i)) for i in range(len(pieces))]
+    tokenizer = transformers.T5Tokenizer(vocab=vocab, extra_ids=0, pad_token="<s>")
+    tokenizer.save_pretrained(directory)
+    (directory / "spiece.model").write_bytes(model)
+    config = transformers.T5Config(
+        vocab_size=len(vocab),
+        d_model=32,
+        d_kv=16,
+        d_ff=64,
+        num_layers=2,
+        num_heads=2,
+        feed_forward_proj="gated-gelu",
+        tie_word_embeddings=False,
+        pad_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=0,
+        n_positions=64,
+    )
+    built = transformers.T5ForConditionalGeneration(config)
+    built.lm_head.weight = torch.nn.Parameter(torch.randn(len(vocab), 32))
+    return _save(built, directory)
+
+
+BUILDERS: dict[str, Callable[[Path], Path]] = {
+    "m2m100": build_m2m100,
+    "nllb": build_nllb,
+    "marian": build_marian,
+    "madlad": build_madlad,
+}
+
+
+@cache
+def train_pieces(
+    languages: tuple[str, ...], *, kind: str = "unigram", symbols: tuple[str, ...] = ()
+) -> bytes:
+    """A SentencePiece model of the phrasebook's texts."""
+    model = io.BytesIO()
+    pairs = Corpus(phrasebook.load()).finite()
+    texts = [p.source for p in pairs if p.source_language in languages][:3000]
+    texts += ["{0} {1}"] * 9  # or no piece has them
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        model_type=kind,
+        vocab_size=1500,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        user_defined_symbols=list(symbols),
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+def list_pieces(model: bytes) -> list[str]:
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return [pieces.id_to_piece(i) for i in range(len(pieces))]
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+
+
+def _save(
+    model: transformers.PreTrainedModel,
+    directory: Path,
+    weights: str = "model.safetensors",
+) -> Path:
+    model.save_pretrained(directory)
+    if weights == "pytorch_model.bin":
+        (directory / "model.safetensors").unlink()
+        torch.save(model.state_dict(), directory / weights)
+    return directory
