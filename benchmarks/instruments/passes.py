@@ -185,7 +185,6 @@ def _read_peak_mb() -> float:
 
 #: Tokens in a pack; the map's default.
 MAX_TOKENS = catalog.TranslationSection().max_batch_tokens
-RANDOM = "418M"
 
 
 def open_engine(model: catalog.Model, directory: Path) -> Engine:
@@ -220,12 +219,14 @@ def load_engine(model: catalog.Model, directory: Path) -> Runner:
 
 
 def find_model(name: str) -> Path:
-    """The directory of a path, a hub name, or `418M`: random weights. Raises ModelError."""
+    """The directory of a path, a hub name, or one of `random_model.SIZES`. Raises
+    ModelError."""
     cache = checkpoint.default_cache()
-    if name == RANDOM:
+    if "/" not in name and not Path(name).exists():
         from benchmarks.instruments import random_model
 
-        return random_model.find(cache / "benchmarks")
+        if name in random_model.SIZES:
+            return random_model.find(cache / "benchmarks", name)
     return checkpoint.fetch(name, cache)
 
 
