@@ -102,7 +102,7 @@ def test_an_edited_map_changes_nothing_before_up(small: Stack):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param('{"cuda_id": {"kr": "0"}}', "cuda_id.kr", id="a wrong map"),
+        pytest.param('{"cuda_id": {"xx": "0"}}', "cuda_id.xx", id="a wrong map"),
         pytest.param('{"cuda_id": {"nl": "0"}}', "does not know nl", id="a language"),
         pytest.param(
             '{"cuda_id": {"de": "cpu"}, "translation": {"model": "no/such"}}',
