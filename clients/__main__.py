@@ -65,13 +65,14 @@ def caption(
             mode, Prebatch.parse(prebatch), requests_in_flight, memory_limit_mb << 20
         )
         parsed = Every.parse(every)
-        plan = plan_captions(found, output, kind)
+        plan, chosen = plan_captions(found, output, kind)
         size = None if full_size else server.find_input()
         reading = VideoOptions(parsed, size, decode_threads)
         _run_job(
             CaptionJob(
                 sources=found,
                 plan=plan,
+                kind=chosen,
                 url=server.url,
                 captioner=Captioner(server.caption, reading, sending),
                 is_overwrite=overwrite,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import TypeAdapter
 
 from clients import bulk
-from clients.errors import ClientError, MemoryLimitError, OutputError, VideoError
+from clients.errors import ClientError, OutputError, VideoError
 from clients.files import (
     VIDEOS,
     OutputPlan,
@@ -121,8 +121,7 @@ class Captioner:
         done: bulk.Done | None = None,
     ) -> bulk.Counts:
         """Captions all videos that are not done, in the order of frames. A broken video
-        ends where it is broken. Raises ServerError and MemoryLimitError, and what
-        `report` raises."""
+        ends where it is broken. Raises ClientError, and what `report` raises."""
         from clients.decoding import FrameReader  # an extra
 
         done = done or bulk.Done()
@@ -159,7 +158,7 @@ class Captioner:
             hoard.append(batch)
             left_bytes -= sum(len(part) for part in batch.body)
             if left_bytes < 0:
-                raise MemoryLimitError(
+                raise ClientError(
                     f"{reader.video.name}: its first {len(hoard)} frames take more than "
                     f"{self.sending.memory_limit_bytes >> 20} MiB; use --mode "
                     "stream-single, or raise --memory-limit-mb"
@@ -176,16 +175,9 @@ class SubtitleFormat(StrEnum):
     VTT = "vtt"
 
 
-@dataclass(frozen=True)
-class CaptionPlan(OutputPlan):
-    """The plan of captions: videos, and the file that each goes into."""
-
-    kind: SubtitleFormat
-
-
 def plan_captions(
     videos: Sequence[Source], name: str, kind: SubtitleFormat | None
-) -> CaptionPlan:
+) -> tuple[OutputPlan, SubtitleFormat]:
     """JSON lines go into one file, subtitles into one per video, in a folder if there are
     several. A name with a slash at its end is a folder. Without a kind, the suffix
     decides. Raises OutputError for a contradiction."""
@@ -212,7 +204,7 @@ def plan_captions(
                 f"{output}: {len(videos)} videos need a folder, this is a file"
             )
         files = name_files(videos, lambda v: (output / v.relative).with_suffix(suffix))
-    return CaptionPlan(files, name_journal(output), kind)
+    return OutputPlan(files, name_journal(output)), kind
 
 
 def _guess(output: Path) -> SubtitleFormat:
@@ -228,7 +220,7 @@ def _guess(output: Path) -> SubtitleFormat:
 class CaptionJob(bulk.FileJob):
     """Videos, and who captions them."""
 
-    plan: CaptionPlan
+    kind: SubtitleFormat
     url: str
     captioner: Captioner
 
@@ -253,7 +245,7 @@ class CaptionJob(bulk.FileJob):
         for path, videos in self.plan.files.items():
             if videos[-1] == ended:
                 pieces = chain.from_iterable(
-                    render(self.plan.kind, self.sources[v].name, journal.read(v))
+                    render(self.kind, self.sources[v].name, journal.read(v))
                     for v in videos
                 )
                 with write_whole(path) as file:

@@ -34,10 +34,6 @@ class OutputError(ClientError):
     """The result cannot be written there."""
 
 
-class MemoryLimitError(ClientError):
-    """A video does not fit into its memory limit."""
-
-
 @contextmanager
 def explain_disk(path: Path) -> Iterator[None]:
     """Raises OutputError where the disk raises OSError."""

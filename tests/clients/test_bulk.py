@@ -46,11 +46,13 @@ def make_job(
 ) -> CaptionJob:
     videos = find_sources(clips, VIDEOS)
     kind = None if "." in output else SubtitleFormat.SRT
+    plan, chosen = plan_captions(videos, output, kind)
     sending = Sending(Mode.STREAM_PREBATCH, Prebatch(frames=2))
     size = None if is_full_size else server.find_input()
     return CaptionJob(
         sources=videos,
-        plan=plan_captions(videos, output, kind),
+        plan=plan,
+        kind=chosen,
         url=server.url,
         captioner=Captioner(
             server.caption, VideoOptions(Every.parse(every), size), sending

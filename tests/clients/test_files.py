@@ -47,7 +47,7 @@ TWO = ("a.mp4", "s/b.mkv")
     ],
 )
 def test_files_are_planned(names, output, kind, files):
-    plan = plan_captions(make_videos(*names), output, kind)
+    plan, _ = plan_captions(make_videos(*names), output, kind)
     assert plan.files == {Path(path): videos for path, videos in files.items()}
     assert plan.journal == Path(f"{output.rstrip('/')}.part")
 
