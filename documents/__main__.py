@@ -47,11 +47,8 @@ class DocumentSettings(BaseModel):
 
 
 def _read_settings() -> DocumentSettings:
-    shared = (
-        *(variables.DOCUMENTS, variables.GATEWAY_BIND, variables.WEBHOOKS),
-        *(variables.DOCUMENTS_KEPT_S, variables.DOCUMENTS_AT_ONCE),
-    )
-    given = {variable.name: variable.read() or None for variable in shared}
+    known = (*variables.SETTINGS, variables.GATEWAY_BIND)
+    given = {variable.name: variable.read() or None for variable in known}
     return DocumentSettings.model_validate(given)
 
 

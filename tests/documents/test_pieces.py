@@ -7,28 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from documents.pieces import TextPiece, divide, join
+from tests.documents.formats.packing import find_group
+
+CASES = find_group("pieces")
 
 
-@pytest.mark.parametrize(
-    ("text", "markup", "expected"),
-    [
-        ("One.", "text", ["One."]),
-        ("", "text", [""]),
-        ("One two. Three.\n\nFour!", "text", ["One two.", "Three.", "Four!"]),
-        (" - One. Two. ", "text", [" - One.", "Two. "]),
-        (
-            'One. <g id="1">Two. Three.</g> Four.',
-            "xml",
-            ["One.", '<g id="1">Two. Three.</g> Four.'],
-        ),
-        (
-            'A <g id="1">b <g id="2">c. D</g></g>. E<x id="3"/>. F.',
-            "xml",
-            ['A <g id="1">b <g id="2">c. D</g></g>.', 'E<x id="3"/>.', "F."],
-        ),
-        ('<g id="1">One. Two.</g>', "xml", ['<g id="1">One. Two.</g>']),
-    ],
-)
+@pytest.mark.parametrize(("text", "markup", "expected"), CASES["divided"])
 def test_a_text_is_divided_between_its_sentences(text, markup, expected):
     pieces = divide(text, "en", markup, 1)
     assert [piece.text for piece in pieces] == expected
@@ -46,14 +30,6 @@ def test_what_is_divided_and_joined_is_the_text(text, most):
     assert list(join(divide(text, "en", "text", most), "en", "de")) == [text]
 
 
-@pytest.mark.parametrize(
-    ("languages", "pieces", "expected"),
-    [
-        (("zh", "en"), [("Hi.", ""), ("Bye.", None)], ["Hi. Bye."]),
-        (("en", "zh"), [("你好。", " "), ("再见。", None)], ["你好。再见。"]),
-        (("en", "zh"), [("你好。", "\n"), ("再见。", None)], ["你好。\n再见。"]),
-        (("en", "de"), [("A.", "  "), ("B.", None), ("C", None)], ["A.  B.", "C"]),
-    ],
-)
+@pytest.mark.parametrize(("languages", "pieces", "expected"), CASES["joined"])
 def test_pieces_are_joined_as_the_target_writes(languages, pieces, expected):
     assert list(join(map(TextPiece._make, pieces), *languages)) == expected
