@@ -9,7 +9,6 @@ from tests.documents.formats.packing import pack, unpack
 from tests.documents.formats.translating import read, shout, translate
 
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
-LOEXT = "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0"
 MANIFEST = f'<m:manifest xmlns:m="{OASIS}:manifest:1.0">{{}}</m:manifest>'
 DECLARED = " ".join(
     f'xmlns:{name}="{OASIS}:{name if name != "draw" else "drawing"}:1.0"'
