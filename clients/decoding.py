@@ -116,11 +116,7 @@ class FrameReader:
             interpolation=choose_filter(FrameSize(frame.height, frame.width), stored),
             threads=1,
         )
-        plane = picture.planes[0]
-        lines = np.frombuffer(memoryview(plane), np.uint8).reshape(
-            stored.height, plane.line_size
-        )
-        pixels = lines[:, : 3 * stored.width].reshape(stored.height, stored.width, 3)
+        pixels: Any = picture.to_ndarray()
         return np.ascontiguousarray(orientation.apply(pixels))
 
     def _locate(self, reason: str) -> str:
