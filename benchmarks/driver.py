@@ -19,6 +19,7 @@ from rich.console import Console
 
 from benchmarks import report
 from benchmarks.report import Findings
+from catalog.display import make_hint
 from clients.errors import ClientError
 from deploy.stack import ROOT, StackError
 
@@ -127,10 +128,8 @@ def register(
         default = defaults.get(key, inspect.Parameter.empty)
         if key in given and kind is Path:
             default = ROOT / default
-        entry = dict(options.get(f"{name}.{key}") or options[key])
-        flags = [entry.pop("flag")] if "flag" in entry else []
         is_option = key not in own or own[key].kind is own[key].KEYWORD_ONLY
-        hint = typer.Option(*flags, **entry) if is_option else typer.Argument(**entry)
+        hint = make_hint(options, name, key, is_option=is_option)
         parameters.append(
             inspect.Parameter(
                 key,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+import yaml
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -20,17 +22,34 @@ from rich.table import Table
 
 import catalog
 from catalog import Catalog
-from contract import variables
-from contract.variables import Variable
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def make_option(name: str, variable: Variable) -> Any:
-    """An option that the environment variable sets as well, with its meaning as help."""
-    return typer.Option(name, envvar=variable.name, help=variable.meaning)
+def make_explainer(path: Path) -> Callable[[Command], Command]:
+    """A decorator that gives a command's parameters their explanations in a file; those before
+    a `*` are its arguments."""
+    options = yaml.safe_load(path.read_text("utf-8"))
+
+    def explain(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        for one in signature.parameters.values():
+            is_option = one.kind is one.KEYWORD_ONLY
+            hint = make_hint(options, command.__name__, one.name, is_option=is_option)
+            command.__annotations__[one.name] = Annotated[one.annotation, hint]
+        return command
+
+    return explain
 
 
-Map = Annotated[Path, make_option("--map", variables.MAP)]
-ModelName = Annotated[str | None, make_option("--model", variables.MODEL)]
+def make_hint(
+    options: Mapping[str, Any], command: str, name: str, *, is_option: bool
+) -> Any:
+    """The explanation of an option or argument: as `command.name` if that is there."""
+    own = f"{command}.{name}"
+    entry = dict(options[own if own in options else name])
+    flags = entry.pop("flags", f"--{name.replace('_', '-')}").split()
+    return typer.Option(*flags, **entry) if is_option else typer.Argument(**entry)
 
 
 def make_console() -> Console:

@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 import catalog
 from catalog import CatalogError
-from catalog.display import make_console
+from catalog.display import make_console, make_explainer
 from contract import variables
 from deploy import (
     images,
@@ -39,62 +38,22 @@ console = make_console()
 
 _LOG_LINES = 15
 
-RunDir = Annotated[
-    Path,
-    typer.Option(
-        "--run-dir",
-        envvar=variables.RUN_DIR.name,
-        help=variables.RUN_DIR.meaning,
-        resolve_path=True,
-    ),
-]
-Model = Annotated[
-    str, typer.Option(help="A model directory or hub name, instead of the map's.")
-]
-Map = Annotated[
-    Path | None, typer.Option("--map", help="The map to use.", resolve_path=True)
-]
-PortOffset = Annotated[
-    int, typer.Option(help="Added to every port, for a second stack.")
-]
-Tls = Annotated[
-    str, typer.Option("--tls", help="Speak TLS on port 7777: certificate.pem,key.pem.")
-]
-BackendName = Annotated[
-    Backend | None,
-    typer.Option(
-        "--backend", help="Run the models on this; without it, on TorchServe."
-    ),
-]
-Address = Annotated[
-    str,
-    typer.Option(help="With Ray: the address at which other machines reach this one."),
-]
-
-Head = Annotated[
-    str, typer.Option(help="The address of the cluster's head, such as 10.0.0.1.")
-]
-IsDoor = Annotated[
-    bool,
-    typer.Option("--gateway", help="With a head: start nginx and a gateway as well."),
-]
-TimeoutS = Annotated[
-    float, typer.Option(help="Longest wait for what is started, in seconds.")
-]
-
 RUN = ROOT / variables.RUN_DIR.default
+explain = make_explainer(Path(__file__).with_name("options.yaml"))
 
 
+@explain
 @app.command()
 def up(
-    model: Model = "",
-    map_path: Map = None,
-    run_dir: RunDir = RUN,
-    port_offset: PortOffset = 0,
-    tls_files: Tls = "",
-    backend: BackendName = None,
-    address: Address = "",
-    timeout_s: TimeoutS = 600,
+    *,
+    model: str = "",
+    map_path: Path | None = None,
+    run_dir: Path = RUN,
+    port_offset: int = 0,
+    tls_files: str = "",
+    backend: Backend | None = None,
+    address: str = "",
+    timeout_s: float = 600,
 ) -> None:
     """Start what is not running yet, wait until every model is ready, show a translation."""
     with _errors(show_log=run_dir):
@@ -106,16 +65,18 @@ def up(
         lifecycle.up(wanted, console, timeout_s=timeout_s)
 
 
+@explain
 @app.command()
 def join(
-    head: Head,
-    address: Address = "",
-    model: Model = "",
-    map_path: Map = None,
-    run_dir: RunDir = RUN,
-    port_offset: PortOffset = 0,
-    is_door: IsDoor = False,
-    timeout_s: TimeoutS = 600,
+    *,
+    head: str,
+    address: str = "",
+    model: str = "",
+    map_path: Path | None = None,
+    run_dir: Path = RUN,
+    port_offset: int = 0,
+    is_door: bool = False,
+    timeout_s: float = 600,
 ) -> None:
     """Add this machine to a cluster that `up --backend ray` has started on another one. A
     gateway needs the head's map and model."""
@@ -130,12 +91,14 @@ def join(
         lifecycle.up(wanted, console, timeout_s=timeout_s)
 
 
+@explain
 @app.command()
 def check(
-    model: Model = "",
-    map_path: Map = None,
-    run_dir: RunDir = RUN,
-    backend: BackendName = None,
+    *,
+    model: str = "",
+    map_path: Path | None = None,
+    run_dir: Path = RUN,
+    backend: Backend | None = None,
 ) -> None:
     """Show which model runs where, and what `up` would change in a stack that runs; exit 1
     where the map is wrong."""
@@ -144,12 +107,9 @@ def check(
         lifecycle.check(wanted, console)
 
 
+@explain
 @app.command()
-def prepare(
-    for_tests: Annotated[
-        bool, typer.Option("--for-tests", help="Install what the tests need as well.")
-    ] = False,
-) -> None:
+def prepare(*, for_tests: bool = False) -> None:
     """Install nginx where it is missing; `up` does so too."""
     needed = programs.FOR_TESTS if for_tests else (NGINX,)
     more = programs.FOR_SOME_TESTS if for_tests else ()
@@ -162,20 +122,20 @@ def prepare(
         console.print(f"Installed: {', '.join(file.name for file in found)}")
 
 
+@explain
 @app.command()
 def unit(
-    model: Model = "",
-    map_path: Map = None,
-    run_dir: RunDir = RUN,
-    port_offset: PortOffset = 0,
-    tls_files: Tls = "",
-    backend: BackendName = None,
-    address: Address = "",
-    head: Head = "",
-    is_door: IsDoor = False,
-    user: Annotated[
-        str, typer.Option(help="For a system service: the user that it runs as.")
-    ] = "",
+    *,
+    model: str = "",
+    map_path: Path | None = None,
+    run_dir: Path = RUN,
+    port_offset: int = 0,
+    tls_files: str = "",
+    backend: Backend | None = None,
+    address: str = "",
+    head: str = "",
+    is_door: bool = False,
+    user: str = "",
 ) -> None:
     """Print a systemd unit that starts and watches this clone's stack."""
     with _errors():
@@ -189,25 +149,18 @@ def unit(
     typer.echo(systemd.render_unit(wanted, user), nl=False)
 
 
+@explain
 @app.command()
-def down(
-    run_dir: RunDir = RUN,
-    is_forgotten: Annotated[
-        bool,
-        typer.Option(
-            "--forget",
-            help="Use the defaults next time; keys that are required stay required.",
-        ),
-    ] = False,
-) -> None:
+def down(*, run_dir: Path = RUN, is_forgotten: bool = False) -> None:
     """Stop every process of the stack. The next `up` starts it with the same options."""
     with _errors(), console.status("Stopping …"):
         was_running = lifecycle.down(run_dir, is_forgotten=is_forgotten)
     console.print("Stopped." if was_running else "The stack is not running.")
 
 
+@explain
 @app.command()
-def status(run_dir: RunDir = RUN) -> None:
+def status(*, run_dir: Path = RUN) -> None:
     """Show every process, language and task; exit 1 where something is not ready."""
     with _errors():
         running = lifecycle.find(run_dir)
@@ -223,8 +176,9 @@ def status(run_dir: RunDir = RUN) -> None:
     raise typer.Exit(0 if is_ready and are_up else 1)
 
 
+@explain
 @app.command()
-def reload(run_dir: RunDir = RUN) -> None:
+def reload(*, run_dir: Path = RUN) -> None:
     """Take over edited nginx and gateway configuration without dropping a request."""
     with _errors():
         running = lifecycle.find(run_dir)
@@ -232,8 +186,9 @@ def reload(run_dir: RunDir = RUN) -> None:
     console.print("Reloaded nginx and the gateway.")
 
 
+@explain
 @app.command()
-def restart(run_dir: RunDir = RUN) -> None:
+def restart(*, run_dir: Path = RUN) -> None:
     """Restart TorchServe with its edited configuration; requests wait or get a 503. With
     Ray: this machine's part of the cluster."""
     with _errors():
@@ -241,13 +196,9 @@ def restart(run_dir: RunDir = RUN) -> None:
     console.print("The models are starting; `make status` shows them.")
 
 
+@explain
 @app.command()
-def monitor(
-    run_dir: RunDir = RUN,
-    port: Annotated[
-        int, typer.Option(help="Where Prometheus listens; the stack's offset is added.")
-    ] = 9090,
-) -> None:
+def monitor(*, run_dir: Path = RUN, port: int = 9090) -> None:
     """Run Prometheus beside the stack, until Ctrl-C."""
     with _errors():
         running = lifecycle.find(run_dir)
@@ -259,13 +210,9 @@ def monitor(
     os.execv(command[0], command)
 
 
+@explain
 @app.command()
-def image(
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Build everything again, with Debian's updates."),
-    ] = False,
-) -> None:
+def image(*, fresh: bool = False) -> None:
     """Build the container image with buildah."""
     with _errors():
         buildah, mmdebstrap = lifecycle.ensure(console, BUILDAH, MMDEBSTRAP)
@@ -273,18 +220,10 @@ def image(
         console.print(f"{name}: {images.measure(buildah)}")
 
 
+@explain
 @app.command("manifests")
 def write_manifests(
-    overlay: Annotated[
-        Path, typer.Argument(help="The overlay's folder.", exists=True, file_okay=False)
-    ],
-    key_file: Annotated[
-        Path, typer.Option(help="The key that the gateway sends to replicas.")
-    ],
-    map_path: Map = None,
-    gpus: Annotated[
-        bool, typer.Option("--gpus", help="Models run on the GPUs that the map names.")
-    ] = False,
+    overlay: Path, *, key_file: Path, map_path: Path | None = None, gpus: bool = False
 ) -> None:
     """Write the files of a Kubernetes overlay that follow from the map."""
     with _errors():

@@ -11,13 +11,12 @@ import sys
 from configparser import ConfigParser
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from supervisor.datatypes import dict_of_key_value_pairs
 
 import catalog
-from catalog.display import make_console
+from catalog.display import make_console, make_explainer
 from contract import variables
 from deploy import launch, programs, stack
 from deploy.serving import choose_serving
@@ -25,6 +24,7 @@ from deploy.stack import ROOT, Stack, StackError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = make_console()
+explain = make_explainer(Path(__file__).with_name("options.yaml"))
 
 #: The module through which supervisord starts a program: it ends the program's earlier
 #: life and opens its log file. A container has neither.
@@ -32,17 +32,10 @@ _LAUNCHER = "deploy.launch"
 _OUTPUT = "/dev/stdout"
 
 
+@explain
 @app.command()
 def prepare(
-    map_path: Annotated[
-        Path, typer.Option("--map", envvar=variables.MAP.name, help="The map to use.")
-    ] = catalog.MAP,
-    model: Annotated[
-        str, typer.Option(help="A model directory or hub name, instead of the map's.")
-    ] = "",
-    port_offset: Annotated[
-        int, typer.Option(help="Added to every port, for a second stack.")
-    ] = 0,
+    *, map_path: Path = catalog.MAP, model: str = "", port_offset: int = 0
 ) -> None:
     """Fill the run directory: configuration, the map's copy, and models for TorchServe."""
     is_cluster = os.environ.get("GATEWAY_BACKEND") == "ray"
@@ -65,10 +58,9 @@ def prepare(
     console.print(f"Prepared {wanted.run} for {len(models.models)} models.")
 
 
+@explain
 @app.command()
-def run(
-    name: Annotated[str, typer.Argument(help="The program, such as gateway.")],
-) -> None:
+def run(name: str) -> None:
     """Become a program, in the foreground, as supervisord would start it."""
     prepared = stack.read(_find_run())
     nginx = programs.find(programs.NGINX)
