@@ -54,11 +54,13 @@ class TorchServe:
         return load_catalog(self._stack.map, self._stack.model, self._console)
 
     def show_map(self, models: Catalog) -> None:
-        """Shows which model runs where. Raises ModelError if one lacks a language."""
+        """Shows which model runs where. Raises ModelError if one that is here lacks a
+        language."""
         for model in models.models:
             cache = checkpoint.default_cache()
             found = checkpoint.locate(model.settings.model, cache)
-            checkpoint.check_languages(model, found)
+            if model.languages and found.exists():
+                checkpoint.check_languages(model, found)
         show_models(models, self._console)
 
     def prepare(self, models: Catalog) -> None:

@@ -77,6 +77,12 @@ def test_check_refuses_a_language_that_the_model_lacks(run, write_map, settings,
     assert (said or "nl") in result.stdout
 
 
+def test_check_shows_the_other_tasks(run):
+    result = run(catalog.MAP.with_name("all_tasks.json"))
+    assert result.exit_code == 0
+    assert {"captioning", "detection"} <= {*result.stdout.split()}
+
+
 def test_a_wrong_map_is_explained_on_one_line(run, monkeypatch, write_map):
     monkeypatch.setenv("COLUMNS", "40")
     path = write_map({"[/ko]": "0"})
