@@ -30,7 +30,6 @@ TOMORROW = "See you tomorrow"
 STATION = "Where is the station?"
 HTML = "<p>My name is <b>Anna</b>.</p>"
 XML = "<d><t>Good morning</t><p>My name is <x>{Anna}</x>.</p></d>"
-SUBTITLES = "1\n00:00:01,000 --> 00:00:02,000\nSee you tomorrow\n"
 TERMS = {"charging station": "Ladestation"}
 CHARGING = "Where is charging station?"
 GERMAN: dict[str, Any] = {"source_lang": "EN", "target_lang": "DE"}
@@ -71,17 +70,10 @@ def ask_deepl(url: str) -> Questions:
         ),
         "html": lambda: translate(HTML, tag_handling="html", **GERMAN),
         "xml": lambda: translate(XML, tag_handling="xml", ignore_tags=["x"], **GERMAN),
-        "variant": lambda: translate(TOMORROW, source_lang="DE", target_lang="PT-BR"),
-        "traditional": lambda: translate(
-            TOMORROW, source_lang="EN", target_lang="ZH-HANT"
-        ),
         "unknown language": lambda: translate(TOMORROW, target_lang="XX"),
         "sources": lambda: [vars(row) for row in client.get_source_languages()],
         "targets": lambda: [vars(row) for row in client.get_target_languages()],
         "usage": lambda: client.get_usage().character.count >= len(TOMORROW),
-        "instructions": lambda: translate(
-            TOMORROW, custom_instructions=["Be brief."], **GERMAN
-        ),
         "command line": lambda: run_deepl(
             url, "text", *TO_GERMAN, TOMORROW, "Good morning"
         ),
@@ -95,7 +87,6 @@ def ask_libretranslatepy(url: str) -> Questions:
         "text": lambda: api.translate(TOMORROW, "en", "de"),
         "detect": lambda: api.detect(STATION)[0],
         "languages": lambda: [row["code"] for row in api.languages()],
-        "traditional": lambda: api.translate(TOMORROW, "en", "zt"),
         "unknown language": lambda: api.translate(TOMORROW, "en", "xx"),
     }
 
@@ -184,24 +175,12 @@ def ask_for_documents(url: str, name: str) -> dict[str, Questions]:
         status = client.translate_document_from_filepath(source, target, **languages)
         return [str(status), status.billed_characters, target.read_text()]
 
-    def forge() -> Any:
-        file = f"{TOMORROW}\n".encode()
-        handle = client.translate_document_upload(file, filename="a.txt", **GERMAN)
-        forged = deepl.DocumentHandle(handle.document_id, "0" * 64)
-        return client.translate_document_get_status(forged)
-
     questions: Questions = {
         "text": lambda: translate("a.txt", f"{TOMORROW}\n"),
-        "subtitles": lambda: translate("a.srt", SUBTITLES),
         "damaged": lambda: translate("a.json", "{"),
-        "another's key": forge,
-        "equal languages": lambda: translate(
-            "a.txt", TOMORROW, source_lang="DE", target_lang="DE"
-        ),
         "equal languages, found": lambda: translate(
             "a.txt", "Wo ist der Bahnhof?", target_lang="DE"
         ),
-        "no format": lambda: translate("a.exe", f"{TOMORROW}\n"),
     }
     return {"deepl": questions}
 
