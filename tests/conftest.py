@@ -29,12 +29,12 @@ for name in ("COLUMNS", "LINES"):
 FOLDERS = {"e2e": ("e2e",), "chaos": ("e2e", "faults"), "cluster": ("e2e", "faults")}
 #: Files whose tests share the stack with all tasks. One worker runs them all, so that only one
 #: such stack starts.
-ALL_TASKS = "e2e/test_admission e2e/test_page e2e/test_readme e2e/test_vision".split()
+ALL_TASKS = "e2e/test_admission e2e/test_readme e2e/test_vision".split()
 #: The slowest files of a folder come first, and the folders with them, so that short files
 #: fill the end of a run. A worker leaves a folder once: what its tests share ends then.
 SLOW = [
     *ALL_TASKS,
-    *"""e2e/test_openapi e2e/test_bulk_on_ray e2e/test_image e2e/test_gateways
+    *"""e2e/test_openapi e2e/test_page e2e/test_bulk_on_ray e2e/test_image e2e/test_gateways
     e2e/test_real_size e2e/test_ray e2e/test_restarts e2e/test_tuning
     e2e/test_hostile_bodies e2e/test_faults e2e/test_foreign_clients e2e/test_document_jobs
     e2e/test_bulk e2e/test_reverse_proxy e2e/test_embedded cluster/test_cluster

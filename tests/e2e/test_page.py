@@ -1,4 +1,4 @@
-"""The page of a real stack: texts, a document, a picture, and a stack that goes and returns."""
+"""The page of a real stack: texts, a document, and a gateway that goes and returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from deploy.programs import CHROMIUM, find
 from deploy.stack import Stack
 from tests.e2e.real_stack import is_ready, wait_until
 from tests.page.conftest import LIMIT_MS, browser
-from tests.page.views import draw_picture
 
 __all__ = ["browser"]
 
@@ -40,18 +39,6 @@ def test_a_document_is_translated_and_downloaded(page):
     with page.expect_download(timeout=LIMIT_MS) as download:
         page.get_by_role("button", name="Download").click()
     assert Path(download.value.path()).read_text("utf-8") == f"{TRANSLATION}\n"
-
-
-def test_a_picture_is_described(browser, vision):
-    page = browser.new_page(locale="en")
-    page.goto(f"{vision.url}/#pictures")
-    page.wait_for_selector("html[data-ready]")
-    picture = FilePayload(name="a.png", mimeType="image/png", buffer=draw_picture())
-    page.set_input_files("#picture-file", [picture])
-    expect(page.locator("#caption")).to_contain_text("a ")
-    expect(page.locator("#labels li")).to_have_count(5)
-    expect(page.locator("#frame svg")).to_be_attached()
-    page.close()
 
 
 def test_the_status_counts_the_workers_batches(page):

@@ -227,13 +227,6 @@ def test_a_hostile_translation_is_text(tab, stage):
     expect(tab.page).to_have_title("Text – Babelgate")
 
 
-def test_an_error_is_a_sentence(tab, stage):
-    stage.torchserve.will("row-broken")
-    tab.type(SENTENCE)
-    expect(tab.find("state")).to_contain_text("Something went wrong in the service.")
-    tab.faults.clear()  # the browser notes the status
-
-
 def test_nothing_moves_when_answers_come_in_another_order(tab):
     hold_answers(tab)
     tab.page.evaluate(
