@@ -15,6 +15,7 @@ from urllib3 import Retry
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import TextPair
 from models.phrasebook_recipe.items import LANGUAGES, Item, clean
+from tests.e2e.real_stack import read_metric
 from text.orthography import mend
 
 NEWCOMERS = (
@@ -231,9 +232,8 @@ def test_equal_sentences_that_come_together_are_translated_once(url: str):
 
 def count_asked(url: str) -> float:
     """Sentences that models were asked for."""
-    page = requests.get(f"{url}/metrics", timeout=10).text
-    name = 'babelgate_cached_rows_total{outcome="miss"} '
-    return float(page.partition(name)[2].partition("\n")[0])
+    name = "babelgate_cached_rows_total"
+    return read_metric(f"{url}/metrics", name, 'outcome="miss"')
 
 
 def test_the_beginning_of_a_long_text_comes_before_its_end_is_translated(url: str):

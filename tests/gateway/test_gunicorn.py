@@ -20,7 +20,7 @@ import requests
 
 from contract.npy import write_header
 from gateway.settings import PREFIX
-from tests.e2e.real_stack import wait_until
+from tests.e2e.real_stack import read_metric, wait_until
 from tests.gateway.conftest import LANGUAGES, TASKS, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.scripted_server import LIMIT_S
@@ -144,11 +144,8 @@ def post(url: str, text: str | list[str] = "Hello", **headers: str):
 
 def count_requests(url: str, route: str, status: int) -> float:
     """Count the requests with this answer."""
-    metrics = requests.get(f"{url}/metrics", timeout=LIMIT_S).text
-    found = re.search(
-        rf'requests_total\{{route="{route}",status="{status}"\}} (\S+)', metrics
-    )
-    return float(found[1]) if found else 0
+    labels = f'route="{route}",status="{status}"'
+    return read_metric(f"{url}/metrics", "babelgate_requests_total", labels)
 
 
 def connect(url: str) -> socket.socket:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import os
 import re
 import threading
@@ -20,6 +19,7 @@ from flask.testing import FlaskClient
 from contract.webhooks import Webhook
 from documents.storage import NOBODY, DocumentFolder, DocumentStorage, State
 from gateway.http.request import Call
+from tests.gateway.http.test_event_stream import read
 
 PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: no."}
 OURS = {"tgt_lang": "ko"}
@@ -113,18 +113,13 @@ def test_a_document_is_followed_until_its_end(client, storage, monkeypatch):
     headers = {"Accept": "text/event-stream"}
     response = client.get(f"/documents/{document.order.id}", headers=headers)
     blocks = iter(response.response)
-
-    def read_event() -> tuple[str, Any]:
-        name, data, *_ = next(blocks).decode().split("\n")
-        return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
-
-    name, told = read_event()
+    name, told = read(next(blocks))
     assert (name, told["status"], told["texts_done"]) == ("progress", "queued", 0)
     document.write_state(State("translating", texts=2, texts_done=1))
-    name, told = read_event()
+    name, told = read(next(blocks))
     assert (name, told["status"], told["texts_done"]) == ("progress", "translating", 1)
     end(document)
-    name, told = read_event()
+    name, told = read(next(blocks))
     assert (name, told["status"]) == ("done", "done")
     assert next(blocks, None) is None
 
