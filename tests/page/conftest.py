@@ -156,7 +156,9 @@ def make_tab(browser: Browser, idle: dict[str, Tab]) -> Iterator[MakeTab]:
     yield make
     faults = [fault for _, tab in tabs for fault in tab.faults]
     for kind, tab in tabs:
-        if not tab.page.is_closed():
+        if kind in idle:
+            tab.page.context.close()
+        elif not tab.page.is_closed():
             _forget(tab)
             idle[kind] = tab
     assert faults == []
