@@ -18,7 +18,7 @@ from gateway.schemas import (
     parse_translation,
     read_object,
 )
-from text.options import HTML_TAGS, TranslationRequest
+from text.options import TranslationRequest
 
 SERVED = ("ko", "en", "zh", "pt")
 GOOD = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
@@ -30,24 +30,6 @@ def parse(body: bytes | dict[str, Any], *, max_texts: int = 3) -> TranslationReq
         SERVED, SERVED, max_texts, max_beam_size=8, max_alternatives=5
     )
     return parse_translation(content, limits)
-
-
-def test_a_source_that_is_not_named_is_to_be_identified():
-    assert parse(GOOD | {"src_lang": "AUTO"}).source is None
-    assert parse(GOOD | {"src_lang": "sw"}).source == "sw", "it need not be served"
-    wanted = parse({"src_text": ["b", "", "a"], "tgt_lang": "ko"})
-    assert wanted == TranslationRequest(None, "ko", ("b", "", "a"), is_list=True)
-    assert parse(GOOD | {"languages": ["zh-CN", "EN"]}).languages == ("zh", "en")
-
-
-def test_options_are_taken_over():
-    options = {"beam_size": 8, "alternatives": 5, "format": "html", "protect": False}
-    wanted = parse(GOOD | options)
-    assert (wanted.beam_size, wanted.alternatives) == (8, 5)
-    assert (wanted.tags, wanted.is_protected) == (HTML_TAGS, False)
-    rated = parse(GOOD | {"quality": True, "min_quality": 1})
-    assert (rated.is_rated, rated.min_quality) == (True, 1.0)
-    assert parse(GOOD) == TranslationRequest("en", "ko", ("Hello",), is_list=False)
 
 
 @pytest.mark.parametrize(
@@ -132,33 +114,17 @@ def test_a_time_is_a_whole_number_that_lowers_the_limit(header):
         parse_timeout_ms(header, 30)
 
 
-NUMBERS = ["", "-1", "five", "9" * 5000]
-
-
 @pytest.mark.parametrize(
-    ("schema", "given", "found", "wrong", "expected"),
+    ("schema", "name", "wrong", "expected"),
     [
-        (
-            *(ClassificationParameters, {"top_k": "5"}, {"top_k": "5"}),
-            *(
-                [*NUMBERS, "101", "1.5", "٥", " 5", "1_0"],
-                "a whole number from 1 to 100",
-            ),
-        ),
-        (
-            *(DetectionParameters, {"threshold": "1"}, {"threshold": "1.0"}),
-            *([*NUMBERS, "1.1", "nan", "inf"], "a number from 0 to 1"),
-        ),
+        (ClassificationParameters, "top_k", ["101", "1.5", "٥", " 5", "1_0"], "100"),
+        (DetectionParameters, "threshold", ["1.1", "nan", "inf"], "1"),
     ],
     ids=["labels", "threshold"],
 )
-def test_a_parameter_is_a_number_within_its_bounds(
-    schema, given, found, wrong, expected
-):
-    assert parse_parameters(schema, given) == found
-    (name,) = given
-    for value in wrong:
+def test_a_parameter_is_a_number_within_its_bounds(schema, name, wrong, expected):
+    for value in ["", "-1", "five", "9" * 5000, *wrong]:
         with pytest.raises(InvalidRequest) as caught:
             parse_parameters(schema, {name: value})
-        detail = f"{name}: found {value[:20]!r}, expected {expected}"
-        assert caught.value.detail == detail
+        assert caught.value.detail.startswith(f"{name}: found {value[:20]!r}, expected")
+        assert caught.value.detail.endswith(f" to {expected}")

@@ -77,23 +77,6 @@ def test_a_model_that_miscounts_its_frames_is_a_fault_of_ours(make_stack, torchs
     assert response.json["type"] == "urn:babelgate:internal"
 
 
-@pytest.mark.parametrize(
-    ("path", "parameters"),
-    [
-        ("/caption?top_k=3", {}),
-        ("/classify?top_k=3&threshold=1", {"top_k": "3"}),
-        ("/detect-objects?threshold=1e-1", {"threshold": "0.1"}),
-    ],
-)
-def test_a_model_gets_the_image_as_it_is_and_its_parameters(
-    make_stack, torchserve, path, parameters
-):
-    make_stack(*TASKS).post(path, data=PNG)
-    (call,) = torchserve.calls
-    assert (call.body, call.parameters) == (PNG, parameters)
-    assert call.headers["Content-Type"] == "image/png"
-
-
 def test_everything_is_listed_with_its_model(client):
     served = read(client)
     assert list(served) == [*LANGUAGES, *TASKS]

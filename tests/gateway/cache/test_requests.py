@@ -44,23 +44,6 @@ def test_only_what_is_new_is_asked(known, torchserve):
     assert (count(known, "hit"), count(known, "miss")) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    ("path", "fields", "answer"),
-    [
-        ("/v2/translate", {"text": ["One."], "target_lang": "KO"}, "ko:One."),
-        ("/translate", {"q": "One.", "source": "en", "target": "ko"}, "ko:One."),
-        ("/language/translate/v2", {"q": "One.", "source": "en", "target": "ko"}, ""),
-    ],
-    ids=["DeepL", "LibreTranslate", "Google"],
-)
-def test_other_apis_find_it_too(known, torchserve, path, fields, answer):
-    fields |= {"source_lang": "EN"} if "text" in fields else {}
-    response = known.post(path, data=json.dumps(fields))
-    assert response.status_code == 200
-    assert answer in response.text
-    assert torchserve.calls == []
-
-
 def test_what_is_kept_is_answered_while_the_model_has_too_much_to_do(
     known, monkeypatch
 ):
@@ -104,12 +87,6 @@ def test_an_answer_explains_itself_where_that_is_wanted(known):
     done = json.loads(events.partition("event: done\ndata: ")[2])
     assert done["model"] == "phrasebook@digest"
     assert done["timing"].startswith("cache;desc=hit, gateway;dur=")
-
-
-def test_an_answer_that_no_model_has_made_has_no_time_of_one(known):
-    headers = known.get("/languages").headers
-    assert "Server-Timing" not in headers
-    assert "X-Babelgate-Model" not in headers
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,6 @@ def test_what_a_client_sends_is_read_in_one_way(upload):
     assert read_answer(b"".join(answer(write_upload(upload)))) == READ
 
 
-def test_languages_come_in_our_codes():
-    (draft,) = read(make("OurGlossary", OURS)).drafts
-    assert (draft.source, draft.target) == ("en", "no")
-
-
 FAULTS = [
     (make("OurGlossary", b"{"), "body", "", "not JSON"),
     (make("OurGlossary", b'{"a": {"b": 1, "b": 2}}'), "body", "", "'b' is twice in"),

@@ -25,34 +25,6 @@ def collect(work: Callable[[EventStream], Any]) -> list[tuple[str, Any]]:
     return [read(block) for block in EventStream(work, "id-1").respond().response]
 
 
-def test_events_come_in_their_order_and_the_answer_last():
-    def work(stream: EventStream) -> dict[str, str]:
-        for number in range(3):
-            stream.tell(number, partial(dict, index=number))
-            gevent.sleep(0)
-        return {"translated": "fin"}
-
-    texts = [("text", {"index": number}) for number in range(3)]
-    assert collect(work) == [*texts, ("done", {"translated": "fin"})]
-
-
-def test_what_cannot_be_shown_is_left_out():
-    def work(stream: EventStream) -> int:
-        stream.tell(0, lambda: None)
-        return 1
-
-    assert collect(work) == [("done", 1)]
-
-
-def fail(error: Exception) -> Any:
-    raise error
-
-
-def test_a_problem_before_the_first_event_is_the_answer():
-    with pytest.raises(NotReady):
-        EventStream(lambda _: fail(NotReady("No worker.")), "id-1").respond()
-
-
 @pytest.mark.parametrize(
     ("error", "status", "detail"),
     [

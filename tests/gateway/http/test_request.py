@@ -25,7 +25,6 @@ from gateway.http.request import (
     read_call,
     read_fields,
     request,
-    speaks_libretranslate,
 )
 
 APP = Flask(__name__)
@@ -169,22 +168,6 @@ def test_only_a_large_body_is_parsed_beside_the_loop(
 
 
 @pytest.mark.parametrize(
-    ("names", "is_theirs"),
-    [
-        ("q source target", True),
-        ("target", True),
-        ("q src_lang tgt_lang", True),
-        ("src_text tgt_lang", False),
-        ("src_text q", False),
-        ("tgt_lang source", False),
-        ("", False),
-    ],
-)
-def test_the_fields_say_whose_request_it_is(names, is_theirs):
-    assert speaks_libretranslate(dict.fromkeys(names.split(), "a")) is is_theirs
-
-
-@pytest.mark.parametrize(
     ("path", "body", "dialect"),
     [
         ("/translate", b'{"q": "a"}', LIBRETRANSLATE),
@@ -240,13 +223,6 @@ def test_a_time_that_cannot_be_is_not_counted(header: str):
 @pytest.mark.parametrize(
     ("rows", "kept", "written"),
     [
-        pytest.param([], 2, "cache;desc=hit, gateway;dur=500.0", id="all kept"),
-        pytest.param(
-            [(0.1, 0.3, 0.2)],
-            1,
-            "gateway;dur=100.0, queue;dur=100.0, batch;dur=100.0, compute;dur=200.0",
-            id="one asked",
-        ),
         pytest.param(
             [(0.0, 0.1, 0.1), (0.2, 0.2, 0.0), (0.0, 0.3, 0.3)],
             0,
