@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from gateway.app import create_app
-from gateway.settings import Settings
 from tests.e2e.real_stack import wait_until
 from tests.gateway.backends.fake_cluster import FakeIngress, write_key
 from tests.gateway.test_gunicorn import WANTED, serve
@@ -36,16 +34,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     finally:
         for each in both:
             each.stop()
-
-
-def test_this_machines_gpus_do_not_matter(tmp_path):
-    path = tmp_path / "map.json"
-    path.write_text('{"cuda_id": {"ko": "7"}, "gpus": 1}')
-    app = create_app(
-        Settings(backend="ray", map=path, database_url=f"sqlite:///{tmp_path}/db")
-    )
-    (language,) = app.test_client().get("/languages").get_json()
-    assert language["device"] == "7"
 
 
 def test_a_row_whose_client_has_gone_is_taken_from_its_replica(running):

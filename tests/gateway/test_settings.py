@@ -17,23 +17,6 @@ PACKAGES = (
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
-        ("BACKEND", "embedded", "embedded"),
-        ("MAP", "other.json", Path("other.json")),
-        ("TIMEOUT_S", "2.5", 2.5),
-        ("MAX_BODY_BYTES", "10", 10),
-        ("DISK_RESERVE_BYTES", "0", 0),
-        ("LIMITS_URL", "redis://a:6379", "redis://a:6379"),
-        ("CORS_ORIGINS", "https://a.org, http://b", "https://a.org, http://b"),
-    ],
-)
-def test_settings_of_every_type_can_be_set(monkeypatch, name, text, value):
-    monkeypatch.setenv(name_variable(name.lower()), text)
-    assert getattr(read_settings(), name.lower()) == value
-
-
-@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("TIMEOUT_S", "soon"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -126,30 +125,6 @@ def test_a_client_that_waits_for_retry_after_is_let_through(
     assert int(refused.value.headers["Retry-After"]) == wait_s
     clock(1000 + wait_s)
     assert send(limiter, key, 1) == 1
-
-
-@pytest.mark.parametrize(("limit", "clients"), [(60, 1), (3, 1), (60, 8), (600, 80)])
-def test_the_retries_of_deepls_clients_succeed(tmp_path, clock, limit, clients):
-    """Their pauses are 1 s, 1.6 s, 2.56 s …, give or take 23 %, with at most five retries, and
-    they do not look at Retry-After (deepl-python 1.32, `_BackoffTimer`)."""
-    limiter, key = Limiter(tmp_path), make_key(limit, 1)
-    # Each client's next request: the time, the client, and its next pause.
-    waiting = [(1000.0, number, 1.0) for number in range(clients)]
-    for _ in range(20 * clients):
-        now_s, number, pause_s = heapq.heappop(waiting)
-        clock(now_s)
-        held_s = find_wait(limiter, key)
-        if held_s is None:
-            assert pause_s < 1.6**5
-            later = (
-                now_s + pause_s * (0.77 if pause_s > 1 else 1),
-                number,
-                pause_s * 1.6,
-            )
-        else:
-            later = now_s + held_s, number, 1.0
-        heapq.heappush(waiting, later)
-    assert {number for _, number, _ in waiting} == {*range(clients)}
 
 
 def test_a_clock_that_is_set_back_keeps_nobody_out_for_long(tmp_path, clock):

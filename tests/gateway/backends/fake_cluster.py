@@ -4,23 +4,16 @@ the replicas behind it would.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import socket
-import struct
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from contract.problems import CONTENT_TYPE, write_problem
 from tests.gateway.fake_torchserve import Call, note_call
 from tests.scripted_server import FAULTS, LIMIT_S, ScriptedHandler, ScriptedServer
-
-_ATTACH_FILTER, _DETACH_FILTER = 26, 27
-#: A socket filter that takes no byte of any segment.
-_DROP_ALL = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
 
 
 @dataclass
@@ -42,24 +35,6 @@ class FakeIngress(ScriptedServer):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.server.start()
-
-    def wait_for_calls(self, count: int) -> None:
-        self.wait_until(lambda: len(self.calls) >= count)
-
-    @contextmanager
-    def cut(self) -> Iterator[None]:
-        """A cut link: no segment gets through on any connection, and nobody says so."""
-        program = struct.pack("HL", 1, ctypes.addressof(_DROP_ALL))
-        sockets = (self.server.socket, *self.connections)
-        for sock in sockets:
-            with suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, program)
-        try:
-            yield
-        finally:
-            for sock in sockets:
-                with suppress(OSError):
-                    sock.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
 
 
 class _Handler(ScriptedHandler):
@@ -136,9 +111,6 @@ BEHAVIOURS: dict[str, Callable[..., None]] = {
     "refuse-key": _refuse(401, "invalid-key"),
     "full": _refuse(429, "queue-full", **{"Retry-After": "7"}),
     "late": _refuse(504, "deadline"),
-    "row-too-long": _refuse(422, "text-too-long"),
-    "row-broken": _refuse(500, "internal"),
-    "row-out-of-memory": _refuse(503, "out-of-memory"),
 }
 FakeIngress.handler, FakeIngress.behaviours = _Handler, BEHAVIOURS
 

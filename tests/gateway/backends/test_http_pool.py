@@ -107,24 +107,6 @@ def test_a_header_with_a_line_break_is_not_sent(channel, end):
         channel.call("POST", "/", {"X-Row": f"1{end}"}, until=time.monotonic() + 1)
 
 
-def test_who_refuses_connections_is_not_there(channel, listener):
-    listener.close()
-    with pytest.raises(ConnectError, match="does not accept connections"):
-        call(channel)
-
-
-class Impatient(Exception):
-    """Somebody has waited long enough."""
-
-
-def test_a_call_may_be_ended_while_it_waits(channel):
-    def ask() -> None:
-        raise Impatient
-
-    with pytest.raises(Impatient):
-        call(channel, probe=HealthProbe(0.01, ask))
-
-
 def test_a_call_that_waits_is_asked_about_once_and_has_its_whole_limit(channel):
     asked: list[None] = []
     began = time.monotonic()
@@ -132,15 +114,6 @@ def test_a_call_that_waits_is_asked_about_once_and_has_its_whole_limit(channel):
         call(channel, limit_s=0.3, probe=HealthProbe(0.01, lambda: asked.append(None)))
     assert len(asked) == 1
     assert time.monotonic() - began >= 0.3
-
-
-def test_an_answer_that_comes_soon_needs_no_probe(channel, listener):
-    asked: list[None] = []
-    with ThreadPoolExecutor(1) as pool:
-        answered = pool.submit(answer, listener, OK)
-        call(channel, probe=HealthProbe(30.0, lambda: asked.append(None)))
-        answered.result()
-    assert asked == []
 
 
 def answer(listener: socket.socket, sent: bytes) -> None:

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -27,13 +25,7 @@ from gateway.backends.ray import (
     ModelReplicas,
     RayBackend,
 )
-from gateway.errors import (
-    ClientGone,
-    DeadlineExceeded,
-    NotReady,
-    Overloaded,
-    RowProblem,
-)
+from gateway.errors import ClientGone, DeadlineExceeded, NotReady, Overloaded
 from tests.gateway.backends.fake_cluster import FakeIngress, write_key
 
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
@@ -134,24 +126,6 @@ def test_a_row_that_fails_everywhere_ends(
     assert sum(len(each.calls) for each in ingress) == asked
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "status", "slug"),
-    [
-        ("row-too-long", 422, "text-too-long"),
-        ("row-broken", 500, "internal"),
-        ("row-out-of-memory", 503, "out-of-memory"),
-    ],
-)
-def test_a_handlers_refusal_is_not_asked_twice(
-    backend, ingress, behaviour, status, slug
-):
-    ingress[0].will(behaviour)
-    with pytest.raises(RowProblem) as caught:
-        predict(backend)
-    assert (caught.value.status, caught.value.slug) == (status, slug)
-    assert ingress[1].calls == []
-
-
 def test_a_full_queue_is_overload_with_the_replicas_own_time(backend, ingress):
     ingress[0].will("full")
     with pytest.raises(Overloaded, match="queue-full") as caught:
@@ -169,16 +143,6 @@ def test_a_new_key_is_read_again_and_costs_no_row(backend, ingress, key_file):
     assert [len(each.calls) for each in ingress] == [3, 0]
 
 
-def test_without_a_key_file_the_replicas_say_so(ingress, tmp_path, models):
-    urls = [each.url for each in ingress]
-    backend = RayBackend(urls, tmp_path / "none", models.models, connections=4)
-    with pytest.raises(NotReady, match="do not take the gateway's key"):
-        predict(backend)
-    state = backend.states(["ko"])["ko"]
-    assert state
-    assert state.reason == "The replica says invalid-key."
-
-
 def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, caplog):
     predict(backend)
     ingress[0].stop()
@@ -189,27 +153,6 @@ def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, c
     ingress[1].stop()
     with pytest.raises(NotReady, match="No ingress of the cluster can be reached"):
         predict(backend)
-
-
-@pytest.fixture
-def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel counts these in seconds."""
-    options = [
-        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1),
-        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
-        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 500),
-    ]
-    monkeypatch.setattr(ray, "_OPTIONS", options)
-
-
-def test_a_link_that_is_cut_during_an_answer_is_noticed(quick_probes, backend, ingress):
-    ingress[0].will("hang")
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(predict, backend, timeout_s=10_000)
-        ingress[0].wait_for_calls(1)
-        with ingress[0].cut():
-            assert asked.result() == TRANSLATED
 
 
 def test_silence_is_borne_once_and_never_beyond_the_deadline(backend, ingress):

@@ -50,14 +50,6 @@ def test_torchserve_gets_the_row_the_key_and_the_deadline(backend, torchserve):
     assert call.headers["X-Deadline-Ms"] == str(int(deadline * 1000))
 
 
-def test_new_keys_and_a_died_worker_cost_no_translation(backend, torchserve):
-    torchserve.close_connections()
-    torchserve.rotate_keys("second")
-    torchserve.will("worker-died")
-    assert predict(backend)["translated"] == "ko:Hello"
-    assert torchserve.calls[-1].headers["Authorization"] == "Bearer second-inference"
-
-
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"inference": 1}', None])
 def test_a_key_file_that_is_not_written_yet_is_not_ready(backend, torchserve, content):
     torchserve.keys["inference"] = "new"
@@ -99,24 +91,6 @@ def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypa
     assert torchserve.looks == 1
 
 
-def test_a_silent_model_is_waited_for_until_the_deadline(
-    backend, torchserve, monkeypatch
-):
-    # It is no limit of an answer.
-    monkeypatch.setattr("gateway.backends.http_pool._CONNECT_S", 0.01)
-    torchserve.will("hang")
-    began = time.monotonic()
-    with pytest.raises(DeadlineExceeded):
-        predict(backend, timeout_s=0.1)
-    assert time.monotonic() - began >= 0.1
-    assert len(torchserve.calls) <= 1
-    torchserve.calls.clear()
-    with pytest.raises(DeadlineExceeded):
-        predict(backend, timeout_s=-1)
-    assert torchserve.calls == []
-    assert predict(backend)["translated"] == "ko:Hello"
-
-
 def test_a_request_that_finds_no_free_connection_waits_until_its_deadline(torchserve):
     backend = make_backend(torchserve.url, torchserve.key_file, connections=1)
     torchserve.together = threading.Barrier(2)
@@ -141,19 +115,6 @@ def test_every_failure_gives_its_connection_back(torchserve, behaviour):
         predict(backend, timeout_s=0.3)
     torchserve.will()
     assert predict(backend)["translated"] == "ko:Hello"
-
-
-def test_states_are_kept_for_a_moment(backend, torchserve, monkeypatch):
-    monkeypatch.setattr("gateway.backends.backend._STATES_S", 0.0)
-    torchserve.loading.add("ko")
-    assert not backend.states(["ko"])["ko"].is_ready
-    torchserve.loading.clear()
-    assert backend.states(["ko"])["ko"].is_ready
-    monkeypatch.setattr("gateway.backends.backend._STATES_S", 60.0)
-    seen = backend.states(["ko", "en"])
-    torchserve.loading.update(["ko", "en"])
-    assert backend.states(["en", "ko"]) == seen
-    assert torchserve.looks == 4
 
 
 def test_one_that_does_not_answer_is_asked_for_one_model_only(backend, torchserve):

@@ -180,13 +180,6 @@ class Failing(io.BytesIO):
         return b""
 
 
-def test_a_body_is_read_in_pieces_to_its_end():
-    body = io.BytesIO(bytes(300 << 10))
-    assert [len(read_chunk(body, LATER)) for _ in range(3)] == [256 << 10, 44 << 10, 0]
-    with pytest.raises(ClientGone):
-        read(b"Hello", length=6)
-
-
 @pytest.mark.parametrize(
     ("error", "problem"),
     [

@@ -16,7 +16,6 @@ from catalog.sections.captioning import CaptioningSection
 from gateway.admission.control import Admission
 from gateway.backends.backend import RowRequest
 from gateway.errors import (
-    BodyTooLarge,
     ClientGone,
     InvalidImage,
     Overloaded,
@@ -124,25 +123,6 @@ def test_the_answers_come_in_the_order_of_the_frames():
     assert backend.most_at_once == ROWS_AT_ONCE
 
 
-def test_no_more_is_read_than_the_backend_takes():
-    release = Event()
-
-    def answer(number: int, row: RowRequest) -> dict[str, Any]:
-        assert release.wait(60)
-        return see(number, row)
-
-    body = Body(make_array())
-    backend = FakeBackend(answer)
-    asking = gevent.spawn(ask, backend, body)
-    while len(backend.rows) < ROWS_AT_ONCE:
-        gevent.sleep()
-    gevent.idle()
-    row = 32 * 8 * 8 * 3
-    assert body.left > (10 - ROWS_AT_ONCE - 2) * row
-    release.set()
-    assert len(asking.get(timeout=60)) == 10
-
-
 @pytest.mark.parametrize("failing", [0, 3])
 def test_a_row_that_fails_ends_the_upload_while_it_is_read_and_says_which(failing):
     def answer(number: int, row: RowRequest) -> dict[str, Any]:
@@ -201,10 +181,3 @@ def test_a_body_that_ends_too_early_is_that_of_a_client_that_has_gone():
     data = make_array()
     with pytest.raises(ClientGone):
         ask(FakeBackend(see), Body(data[:5000]), length=len(data))
-
-
-def test_a_length_over_the_limit_is_refused_before_anything_is_read():
-    body = Body(make_array())
-    with pytest.raises(BodyTooLarge, match="more than 524288000 bytes"):
-        ask(FakeBackend(see), body, length=(500 << 20) + 1)
-    assert body.left == len(make_array())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +21,7 @@ from gateway.errors import (
 from gateway.settings import ROW_BYTES, Settings
 from gateway.uploads.images import ROW_FRAMES, Cut, cut
 from tests.contract.test_npy import UINT8, describe
-from tests.gateway.uploads.test_forms import END, chop, join
+from tests.gateway.uploads.test_forms import chop, join
 from tests.handlers.encoding import write_npy as save
 
 LIMITS = Settings(max_upload_bytes=500 << 20, max_image_bytes=32 << 20)
@@ -175,7 +174,6 @@ PROBLEMS = (
     MalformedRequest,
     UnsupportedImage,
 )
-LARGE = describe(UINT8 + "(200, 1024, 1024, 3)}")
 UPLOADS = {
     "image": (JPEG * 9, ""),
     "array": (save(count_up(70, 3, 2, 3)), ""),
@@ -206,29 +204,3 @@ def test_a_damaged_upload_is_rows_or_a_problem(kind, at, gone, added):
     except PROBLEMS:
         return
     assert rows
-
-
-@pytest.mark.parametrize(
-    ("head", "tail", "content_type"),
-    [(LARGE, b"", ""), (join(LARGE).removesuffix(b"\r\n" + END), b"\r\n" + END, FORM)],
-    ids=["array", "form"],
-)
-def test_of_a_large_array_no_more_than_two_rows_are_in_memory(head, tail, content_type):
-    frame = bytes(1 << 18)
-
-    def read() -> Iterator[bytes]:
-        yield head
-        for _ in range(200 * 12):
-            yield frame
-        yield tail
-
-    frames, limits = 0, LIMITS.model_copy(update={"max_upload_bytes": 1 << 30})
-    tracemalloc.start()
-    try:
-        for row in cut(read(), content_type, limits):
-            frames += row.frames
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert frames == 200
-    assert peak < 2 * ROW_BYTES + (4 << 20)
