@@ -39,14 +39,6 @@ def test_a_block_that_raises_leaves_what_was_there(target):
     assert list_names(target.parent) == [target.name]
 
 
-def test_the_draft_of_a_killed_writer_is_used_again(target):
-    draft = target.with_name(f".{target.name}.draft")
-    draft.write_text("half of something longer")
-    durable.write(target, "new")
-    assert target.read_text() == "new"
-    assert list_names(target.parent) == [target.name]
-
-
 def test_writers_wait_for_each_other(target):
     contents = [str(number) * 10_000 for number in range(8)]
     with ThreadPoolExecutor() as threads:

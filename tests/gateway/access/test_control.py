@@ -43,14 +43,6 @@ def test_without_keys_no_library_for_them_is_loaded():
     assert loaded & {"sqlalchemy", "alembic", "limits", "redis", "psycopg"} == set()
 
 
-def test_a_new_key_is_known_at_once_and_a_revoked_one_soon_not(make_guarded, keys):
-    client = make_guarded()
-    token = keys.add("cat", Grant())
-    assert post(client, token).json == {"translated": "ko:Hello"}
-    keys.revoke("cat")
-    wait_until(lambda: look(client) and post(client, token).status_code == 401)
-
-
 def test_each_key_has_kept_sentences_of_its_own_unless_it_shares(
     make_guarded, keys, torchserve
 ):
@@ -143,23 +135,6 @@ def test_an_upload_has_its_key_in_a_header_or_in_the_query(make_guarded, keys):
         send("/caption", **{"X-API-Key": token}),
         send(f"/caption?api_key={token}"),
     )
-
-
-def test_characters_are_code_points_of_translated_texts(make_guarded, keys, torchserve):
-    client, token = make_guarded(), keys.add("cat", Grant(characters_per_month=20))
-    assert post(client, token, src_text=["né 😀", " "]).status_code == 200  # 4 and 1
-    assert post(client, token, src_text=[]).status_code == 422
-    torchserve.will("row-broken")
-    assert post(client, token).status_code == 500
-    refused = post(client, token, src_text="a" * 16)
-    assert (refused.status_code, refused.json["type"]) == (
-        403,
-        "urn:babelgate:quota-exceeded",
-    )
-    assert [refused.json[n] for n in ("asked", "used", "limit")] == [16, 5, 20]
-    assert post(client, token, src_text="a" * 15).status_code == 200
-    client.application.close()
-    assert [listed.characters for listed in keys.list_all()] == [20]
 
 
 def test_what_is_billed_is_what_is_counted(make_guarded, keys):

@@ -57,23 +57,6 @@ def upload(client):
     return upload
 
 
-def test_a_document_is_its_keys(upload, client, add):
-    one, other = add("one"), add("other")
-    where = upload(one).headers["Location"]
-    assert client.get(where, headers=bear(one)).json["status"] == "queued"
-    for path in (where, f"{where}/result"):
-        assert client.get(path, headers=bear(other)).status_code == 404
-        assert client.get(path).status_code == 401
-    assert client.delete(where, headers=bear(other)).status_code == 404
-    (listed,) = client.get("/documents", headers=bear(one)).json["documents"]
-    assert where.endswith(listed["id"])
-    assert client.get("/documents", headers=bear(other)).json == {
-        "documents": [],
-        "next": None,
-    }
-    assert client.get("/documents").status_code == 401
-
-
 @pytest.mark.parametrize(
     ("path", "field"), [("/documents", "api_key"), ("/v2/document", "auth_key")]
 )

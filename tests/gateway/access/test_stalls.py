@@ -4,7 +4,7 @@ nothing is lost, and what was missed is made up for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import (
     AbstractContextManager,
     ExitStack,
@@ -100,9 +100,6 @@ def stop_backends(site: Site) -> AbstractContextManager[None]:
 
 def stop_server(site: Site) -> AbstractContextManager[None]:
     return stop(site.process, *site.process.children(recursive=True))
-
-
-Stall = Callable[[Site], AbstractContextManager[None]]
 
 
 @pytest.mark.parametrize(

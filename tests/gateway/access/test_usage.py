@@ -67,15 +67,6 @@ def charge_and_die(folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_what_is_saved_is_not_saved_again(folder):
-    ledger, month = UsageLedger(folder), find_month(time.time())
-    charge(ledger, 5)
-    counts = ledger.list_unsaved()
-    assert counts == [Count(KEY.id, month, 5)]
-    ledger.mark_saved(counts)
-    assert ledger.list_unsaved() == []
-
-
 def test_a_month_begins_at_zero_and_the_last_one_is_still_saved(folder, monkeypatch):
     ledger, now = UsageLedger(folder), 1_767_225_599  # a second before 2026 (UTC)
     monkeypatch.setattr("time.time", lambda: now)

@@ -225,16 +225,6 @@ def test_only_the_time_limits_of_admitted_rows_make_the_work_in_hand_short():
     assert dispatcher._limit_s < before_s
 
 
-def test_a_full_queue_says_how_long_it_takes():
-    dispatcher = make(queue_size=100)
-    rows = join(dispatcher, 200)
-    for row in rows[:128]:
-        dispatcher.finish(row, 0.5, is_answered=True)
-    with pytest.raises(Overloaded, match="200 rows wait already") as caught:
-        join(dispatcher, 1)
-    assert int(caught.value.headers["Retry-After"]) >= 1
-
-
 def test_a_row_that_is_larger_than_all_bytes_goes_alone():
     assert sent(join(make(), 2, size=100 << 20)) == 1
 

@@ -11,7 +11,7 @@ import pytest
 from gateway import shared_memory
 from gateway.admission.shared_counters import ROWS, ModelLoad, SharedCounters
 from gateway.shared_memory import PROCESSES
-from handlers.base import ROWS_FILE, CancellationTable
+from handlers.base import ROWS_FILE
 
 LOAD = ModelLoad(3, 30.0, 300, 4, 40.0, 5.0)
 
@@ -85,19 +85,6 @@ def test_a_process_without_a_place_sees_itself(folder, monkeypatch, caplog):
     alone.publish(LOAD)
     assert alone.read() == second.open("ko").read() == (LOAD, 1)
     assert third.take_number() is None
-
-
-def test_workers_see_which_rows_are_wanted(folder, monkeypatch):
-    monkeypatch.setenv("BABELGATE_RUN_DIR", str(folder.parent))
-    wanted, counters = CancellationTable(), SharedCounters(folder)
-    first, second = counters.take_number(), counters.take_number()
-    assert first is not None
-    assert second is not None
-    numbers = str(first), str(second)
-    assert all(map(wanted.is_wanted, numbers))
-    counters.revoke(first)
-    counters.give_back(second)
-    assert not any(map(wanted.is_wanted, numbers))
 
 
 def test_where_numbers_run_out_rows_have_none(folder: Path):

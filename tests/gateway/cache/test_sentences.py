@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import gevent
@@ -107,15 +106,6 @@ def test_another_search_is_another_answer(cache, other):
     learn(cache)
     assert knows(cache)
     assert not knows(cache, **other)
-
-
-def test_each_space_has_its_own_answers(cache):
-    mine = replace(make_call(), cache_space="0123456789ab")
-    learn(cache)
-    assert not knows(cache, mine)
-    open_rows(cache, mine).ask(ROW, lambda: answer("mine"))
-    assert open_rows(cache, mine).find([ROW])[ROW]["translated"] == "mine"
-    assert open_rows(cache).find([ROW])[ROW]["translated"] == "안녕"
 
 
 def test_new_workers_with_the_same_weights_have_the_same_answers(cache, workers):
