@@ -100,8 +100,8 @@ def make_document(client: FlaskClient, folder: Path, token: str) -> dict[str, st
 @pytest.mark.parametrize(
     "keys_are",
     [
-        "off",
         pytest.param("required", marks=pytest.mark.slow),
+        pytest.param("off", marks=pytest.mark.faults),
         pytest.param("required and not sent", marks=pytest.mark.faults),
     ],
 )
