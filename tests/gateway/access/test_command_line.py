@@ -30,12 +30,6 @@ def list_keys() -> list[dict[str, Any]]:
     return found
 
 
-def test_the_key_alone_is_printed_where_a_script_reads():
-    printed = add()
-    assert read_id(printed.removesuffix("\n"))
-    assert "it is not shown again" in call("add", "--name", "dog").stderr
-
-
 def test_a_key_is_listed_with_all_that_it_allows():
     key_id = read_id(
         add(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.access import usage
 from gateway.access.keys import ApiKey, Grant
 from gateway.access.usage import Count, Usage, UsageLedger, find_month
 from gateway.errors import KeysUnavailable, QuotaExceeded
@@ -81,18 +80,6 @@ def test_a_month_begins_at_zero_and_the_last_one_is_still_saved(folder, monkeypa
     ]
     now += 32 * 86_400
     assert ledger.read(KEY) == Usage(0, 100)
-
-
-def test_a_machine_that_has_started_anew_has_another_ledger(folder, monkeypatch):
-    first = UsageLedger(folder)
-    charge(first, 5)
-    assert UsageLedger(folder).id == first.id
-    other = folder.with_name("boot_id")
-    other.write_text("another")
-    monkeypatch.setattr(usage, "_BOOT_ID", other)
-    second = UsageLedger(folder)
-    assert second.id != first.id
-    assert second.read(KEY) == Usage(0, 100)
 
 
 def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(folder, monkeypatch):

@@ -152,20 +152,6 @@ def make_deepls(client, path="/v3/glossaries", body=SEVERAL) -> Any:
     return response.json
 
 
-def test_a_translation_has_the_terms_of_the_first_glossary(client):
-    first = make_deepls(client)["glossary_id"]
-    entries = {"entries": "Acme\t아크메\nmouse\t마우스"}
-    second = make_deepls(client, "/v2/glossaries", NEW | entries)["glossary_id"]
-    asked = {"text": ["Acme has a mouse"], **PAIR}
-    for given, expected in (
-        ({"glossary_id": first}, "ko:Acme has a mouse"),
-        ({"glossary_ids": [second, first]}, "ko:아크메 has a 마우스"),
-        ({"glossary_ids": f"{first},{second}"}, "ko:Acme has a 마우스"),
-    ):
-        answer = client.post("/v2/translate", json=asked | given).json
-        assert answer["translations"][0]["text"] == expected
-
-
 @pytest.mark.parametrize(
     ("fields", "status", "message"),
     [

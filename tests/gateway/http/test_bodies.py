@@ -17,14 +17,8 @@ from gunicorn.http.errors import InvalidChunkSize, NoMoreData  # type: ignore[im
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import (
-    BodyTooLarge,
-    ClientGone,
-    DeadlineExceeded,
-    MalformedRequest,
-    Overloaded,
-)
-from gateway.http.bodies import BodyBudget, HeldBytes, Incoming, read_chunk, read_whole
+from gateway.errors import BodyTooLarge, ClientGone, DeadlineExceeded, MalformedRequest
+from gateway.http.bodies import Incoming, read_chunk, read_whole
 from gateway.http.connection import LeastRate
 from gateway.http.request import Deadline
 
@@ -104,22 +98,6 @@ def test_between_two_pieces_of_a_packed_body_others_have_a_turn():
     unpack()
     other.kill()
     assert len(turns) >= 8
-
-
-def test_all_bodies_together_have_a_budget():
-    budget = BodyBudget(100)
-    known, unknown = HeldBytes(budget), HeldBytes(budget, kept=50)
-    known.resize(40)
-    unknown.resize(10)
-    with pytest.raises(Overloaded):
-        unknown.resize(11)
-    known.resize(90)
-    with pytest.raises(Overloaded):
-        known.resize(91)
-    known.resize(0)
-    unknown.resize(50)
-    unknown.resize(0)
-    assert budget.free == 100
 
 
 def test_a_body_without_room_is_told_to_come_again(make_client):

@@ -123,21 +123,6 @@ def test_the_answers_come_in_the_order_of_the_frames():
     assert backend.most_at_once == ROWS_AT_ONCE
 
 
-@pytest.mark.parametrize("failing", [0, 3])
-def test_a_row_that_fails_ends_the_upload_while_it_is_read_and_says_which(failing):
-    def answer(number: int, row: RowRequest) -> dict[str, Any]:
-        if number == failing:
-            raise RowProblem(REFUSAL)
-        return see(number, row)
-
-    body = Body(make_array(32 * 100))
-    with pytest.raises(RowProblem) as caught:
-        ask(FakeBackend(answer), body)
-    first = 32 * failing
-    assert caught.value.detail == f"frames {first}-{first + 31}: No."
-    assert body.left > 32 * 8 * 8 * 3 * 80
-
-
 def test_a_row_that_fails_does_not_wait_for_slower_ones():
     def answer(number: int, _: RowRequest) -> dict[str, Any]:
         if number == 0:

@@ -79,19 +79,6 @@ def test_a_row_of_large_frames_has_fewer_of_them_but_one_at_least(frame, frames)
     assert all(len(row.body) <= most + 128 for row in rows)
 
 
-def test_the_files_of_a_form_are_rows_in_its_order():
-    frames = count_up(40, 2, 2, 3)
-    rows = cut_all(join(PNG, save(frames), JPEG), FORM)
-    assert [(row.place, row.frames) for row in rows] == [
-        ("image 0", 1),
-        ("image 1, frames 0-31", 32),
-        ("image 1, frames 32-39", 8),
-        ("image 2", 1),
-    ]
-    assert (rows[0].body, rows[3].body) == (PNG, JPEG)
-    np.testing.assert_array_equal(np.concatenate(load(rows[1:3])), frames)
-
-
 def test_what_cannot_be_taken_is_refused_before_a_byte_of_it_is_read():
     file = io.BytesIO()
     np.save(file, np.array([{"a": 1}] * 3, dtype=object), allow_pickle=True)
