@@ -93,7 +93,8 @@ def prepare(model: Model, cache: Path, digests: Digests | None = None) -> Path:
     """The directory that the model's engine loads. With `digests` a conversion is checked
     against its checksums first, and repeated if it is damaged. Raises ModelError."""
     directory = fetch(model.settings.model, cache, model.task)
-    check_languages(model, directory)
+    if model.languages:
+        check_languages(model, directory)
     if model.settings.engine != "ctranslate2":
         return directory
     from handlers.engine.translation import conversion
