@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -56,16 +55,6 @@ def make_console() -> Console:
     """A console for paths, JSON and TorchServe's messages: it has no markup, and it does not
     wrap lines, so they can be copied."""
     return Console(markup=False, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def show_errors(console: Console, *errors: type[Exception]) -> Iterator[None]:
-    """Shows an error of these types in red, and ends the command line with 1."""
-    try:
-        yield
-    except errors as error:
-        console.print(str(error), style="red")
-        raise typer.Exit(1) from error
 
 
 def make_progress(console: Console) -> Progress:
