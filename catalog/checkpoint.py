@@ -67,7 +67,7 @@ def find_sources(models: Catalog) -> Sequence[str]:
 def check_languages(model: Model, directory: Path) -> None:
     """Raises ModelError if the map serves a language that the model in the directory does not
     write: it would answer all the same."""
-    known = list_languages(directory).targets
+    known = find_languages(directory).targets
     if unknown := [code for code in model.languages if code not in known]:
         raise ModelError(
             f"cuda_id: {model.settings.model} does not know {' '.join(unknown)}, "
