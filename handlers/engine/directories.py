@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from contract import durable
 from contract.tasks import TRANSLATION
 
-#: Those of all families of translation models.
+#: The vocabularies of all families of translation models.
 TOKENIZER_FILES = (
     *("sentencepiece.bpe.model", "vocab.json", "tokenizer.json"),
     *("source.spm", "target.spm"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import requests
+from transformers import M2M100Config
 
 from deploy.stack import Stack
 from handlers.engine.translation.conversion import convert
@@ -35,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Path:
-    return build(folder / "m2m100_418M")
+    return build(folder / "m2m100_418M", M2M100Config())
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ class CTranslate2Engine:
         self, sentences: Sequence[Sentence], decoding: Decoding, *, is_listed: bool
     ) -> list[Translation]:
         patience = _PATIENCE if decoding.beams > 1 else 1
-        # Those of a family are equally long.
+        # All prefixes of a family are equally long.
         prefixes = [list(self.tokenizer.list_prefix(s)) for s in sentences]
         with device_errors():
             results = self._model.translate_batch(

@@ -1,4 +1,4 @@
-"""What a family of models is to the engines: files, languages, tokenizer and limits."""
+"""The interface of a family of models: files, languages, tokenizer and limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Family(ABC):
     name: str
     #: `model_type` in `config.json`.
     model_type: str
-    #: What a directory must hold besides weights and configuration, one of each group.
+    #: The files beside weights and configuration: a directory must hold one of each group.
     files: tuple[tuple[str, ...], ...]
     #: The file that lists the languages, and one of them as it stands there.
     codes_file: str
@@ -62,8 +62,8 @@ class Family(ABC):
 
 
 def map_codes(codes: list[str]) -> dict[str, str]:
-    """The codes that are languages, by tag. Of several for one, that of simplified Chinese
-    comes first, then the earlier one."""
+    """The codes that are languages, by tag. Where several mean one, simplified Chinese wins, then
+    the earlier code."""
     found: dict[str, str] = {}
     for code in codes:
         tag = find_tag(code)

@@ -14,7 +14,7 @@ from handlers.engine.translation.family import Family, Languages
 
 __all__ = ["Family", "Languages", "find_family", "guess_family", "list_languages"]
 
-#: Of two that suit, the earlier one.
+#: The earlier one wins where two suit.
 _FAMILIES: tuple[Family, ...] = (Nllb(), M2M100(), Marian(), Madlad())
 
 

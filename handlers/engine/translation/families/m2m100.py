@@ -35,7 +35,7 @@ class M2M100(Family):
     code = re.compile('"__([a-z]{2,3})__"')
 
     def read_codes(self, directory: Path) -> dict[str, str]:
-        """Those for which the tokenizer has a token, else all."""
+        """The codes for which the tokenizer has a token, else all."""
         _check_order(directory / _TOKEN_FILES[0])
         files = [file for name in _TOKEN_FILES if (file := directory / name).is_file()]
         tokens = {c for f in files for c in self.code.findall(f.read_text("utf-8"))}

@@ -34,7 +34,7 @@ class Marian(Family):
     code = re.compile(r'">>(\w+)<<"')
 
     def list_languages(self, directory: Path) -> Languages:
-        """Those of its tokens, of `tokenizer_config.json`, or of a name such as
+        """The languages of its tokens, of `tokenizer_config.json`, or of a name such as
         `opus-mt-en-fr`."""
         targets = tuple(self.read_codes(directory))
         return Languages(

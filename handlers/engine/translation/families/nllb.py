@@ -19,7 +19,7 @@ _CONTROL = regex.compile(rf"<(?:s|pad|/s|unk|mask)>|{_CODE}")
 
 
 class Nllb(Family):
-    """What the tokenizer's class tells apart from M2M100. Its oldest configurations put the
+    """The tokenizer's class tells it apart from M2M100. Its oldest configurations put the
     source's code behind the text; the models expect it in front."""
 
     name = "nllb"

@@ -325,7 +325,7 @@ def test_a_t5s_limit_is_a_sane_one(tmp_path, tokenizer, config, limit):
 
 
 class Malice:
-    """What a pickle runs when it is read."""
+    """A pickle runs this when it is read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
