@@ -62,8 +62,8 @@ class Family(ABC):
 
 
 def map_codes(codes: list[str]) -> dict[str, str]:
-    """The codes that are languages, by tag. Where several mean one, simplified Chinese wins, then
-    the earlier code."""
+    """The codes that are languages, by tag. Where several mean one, simplified Chinese wins,
+    then the earlier code."""
     found: dict[str, str] = {}
     for code in codes:
         tag = find_tag(code)
