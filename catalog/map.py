@@ -79,8 +79,8 @@ class Map(Shape):
     cuda_id: dict[_Language, Devices] = Field(
         {},
         min_length=1,
-        description="Languages (lower-case ISO 639 codes that M2M100 knows) and their "
-        'devices: `"0"` is GPU 0, `"cpu"` the CPU, `["0", "1"]` a replica on each GPU. '
+        description="Languages (tags of `contract/languages.tsv` that the model knows) and "
+        'their devices: `"0"` is GPU 0, `"cpu"` the CPU, `["0", "1"]` a replica on each GPU. '
         "`GET /languages` keeps this order.",
     )
     translation: TranslationSection = TranslationSection()

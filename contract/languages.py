@@ -4,19 +4,11 @@ scripts in which they are written, and the codes by which clients and models cal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
-
-#: M2M100's codes, in the order of its ids.
-M2M100 = """
-    af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga
-    gd gl gu ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt
-    lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr
-    ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu
-""".split()
 
 #: By ISO 15924's codes, the names of Unicode's `Script` property.
 _SCRIPT_NAMES = dict(
@@ -95,6 +87,14 @@ def normalize_variant(tag: str) -> str:
     found = (name for part, name in of_language if part in parts)
     keys = (f"{language}-{part}" for part in parts)
     return next(chain(found, (_TAGS[key] for key in keys if key in _TAGS)), language)
+
+
+def choose_language(tag: str, served: Container[str]) -> str:
+    """The one of the `served` languages that a tag stands for: itself, the language that it is
+    a variant of, or the one that it names a script of. If none is, its language."""
+    variant, language = normalize_variant(tag), normalize_language(tag)
+    found = (variant, language, variant.partition("-")[0])
+    return next((one for one in found if one in served), language)
 
 
 def find_tag(code: str) -> str | None:

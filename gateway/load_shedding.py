@@ -13,7 +13,7 @@ from typing import Any
 
 from catalog import Catalog
 from contract.dialects import LIBRETRANSLATE, OURS, Dialect, find_dialect
-from contract.languages import normalize_language
+from contract.languages import choose_language
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
 from gateway.errors import Overloaded, Problem
@@ -59,7 +59,9 @@ class LoadShedder:
             may_be_theirs = message.path in LIBRETRANSLATE.translating
             is_theirs = may_be_theirs and OURS.text_field not in wanted
             dialect = LIBRETRANSLATE if is_theirs else find_dialect(message.path)
-            target = normalize_language(wanted[dialect.target_field])
+            target = choose_language(
+                wanted[dialect.target_field], self.catalog.languages
+            )
             model = self.catalog.route(TRANSLATION, target).name
             costs = self._weigh(wanted, dialect)
             caller = read_call(message.environ, self.settings.timeout_s)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import islice
@@ -189,6 +189,8 @@ class TranslationLimits:
     max_texts: int
     max_beam_size: int
     max_alternatives: int
+    #: The targets that models write themselves.
+    written: Container[str] = ()
 
     @cached_property
     def schema(self) -> type[TranslationBody]:
@@ -220,7 +222,7 @@ def parse_translation(
 ) -> TranslationRequest:
     """The request in a body's JSON object. Raises InvalidRequest or UnknownLanguage."""
     given = _validate(limits.schema, content)
-    source, target = _read_languages(given, limits.targets)
+    source, target = _read_languages(given, limits.targets, limits.sources)
     return TranslationRequest(
         source=source,
         target=target,
@@ -233,6 +235,7 @@ def parse_translation(
         alternatives=given.alternatives,
         glossaries=(given.glossary,) if given.glossary else (),
         languages=_read_candidates(given.languages, limits.sources),
+        written=limits.written,
         is_rated=given.quality,
         min_quality=given.min_quality,
     )
@@ -468,11 +471,14 @@ def read_object(body: bytes, hook: PairsHook | None = None) -> dict[str, Any]:
 
 
 def _read_languages(
-    given: TranslationBody | DocumentForm, served: Sequence[str]
+    given: TranslationBody | DocumentForm,
+    served: Sequence[str],
+    known: Sequence[str] = (),
 ) -> tuple[str | None, str]:
     """Read the source, None if it is to be identified, and the target."""
     try:
-        return read_source(given.src_lang, served), read_target(given.tgt_lang, served)
+        source = read_source(given.src_lang, served, known)
+        return source, read_target(given.tgt_lang, served)
     except LanguageNotServed as error:
         raise UnknownLanguage(error) from error
 

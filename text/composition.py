@@ -167,7 +167,7 @@ class TranslationPlan:
             sentence.row
             for sentences in self._sentences.values()
             for sentence in sentences
-            if sentence.source != self.wanted.model_target
+            if sentence.source != self.wanted.target_language
         )
 
     @property
@@ -235,7 +235,7 @@ def _is_to_do(wanted: TranslationRequest, text: str, source: str) -> bool:
     """Whether a text is to be translated, or to be written in another way."""
     if not text.strip() or source == UNDETERMINED:
         return False
-    if source != wanted.model_target:
+    if source != wanted.target_language:
         return True
     if wanted.source:
         return wanted.source != wanted.target
@@ -264,14 +264,14 @@ def describe_row(wanted: TranslationRequest, row: Row) -> dict[str, Any]:
 def compose(
     sentence: PlannedSentence,
     format: TextFormat,
-    target: str,
+    wanted: TranslationRequest,
     answer: Mapping[str, Any],
 ) -> Result | Document:
     """Compose the translation from a model's answer to a sentence. Returns the parts to
     translate instead if the answer has lost a placeholder."""
     segment = sentence.segment
     own = segment.adapt(format)
-    renderings = list(_read_renderings(answer, sentence, own, target))
+    renderings = list(_read_renderings(answer, sentence, own, wanted))
     if not renderings:
         return take_apart(segment, format)
     warnings = [*answer.get("warnings", []), *([_TORN] if segment.is_torn else [])]
@@ -327,13 +327,13 @@ def _read_renderings(
     answer: Mapping[str, Any],
     sentence: PlannedSentence,
     format: TextFormat,
-    target: str,
+    wanted: TranslationRequest,
 ) -> Iterator[Rendering]:
     """The translation and its alternatives, finished and with placeholders restored. Empty
     if the translation has lost one. What differs in its final mark only is one rendering."""
-    segment, language = sentence.segment, normalize_language(target)
+    segment, language = sentence.segment, wanted.target_language
     pair = sentence.source, language
-    is_converted = target != language or sentence.source == language
+    is_converted = wanted.target != wanted.model_target or sentence.source == language
     placeholders: Sequence[Placeholder] = segment.placeholders
     seen: set[str] = set()
     has_terms = any(p.role in (Role.TERM, Role.RAISED) for p in placeholders)
@@ -341,7 +341,7 @@ def _read_renderings(
     for number, found in enumerate([main, *answer.get("alternatives", [])]):
         written = _write_translation(sentence, language, found["text"])
         if is_converted:
-            written = _convert(written, target)
+            written = _convert(written, wanted.target)
         if has_terms:
             placeholders = settle(segment.text, segment.placeholders, written, pair)
         text = restore(written, placeholders, format.write)
@@ -430,7 +430,7 @@ def _translate(
     """Raises TextError."""
     plan, found = _plan_text(request, identifier), None
     if read := plan.find(0):
-        found = yield from _translate_document(*read, request.target)
+        found = yield from _translate_document(*read, request)
     return plan.finish(0, found)
 
 
@@ -453,9 +453,9 @@ def _plan_text(request: TranslationRequest, identifier: Identifier) -> Translati
 
 
 def _translate_document(
-    document: Document, sentences: Sequence[PlannedSentence], target: str
+    document: Document, sentences: Sequence[PlannedSentence], wanted: TranslationRequest
 ) -> _Asking[Result]:
-    own = [answer_here(sentence, target) for sentence in sentences]
+    own = [answer_here(sentence, wanted.target) for sentence in sentences]
     answers = yield [
         s.row for s, answer in zip(sentences, own, strict=True) if not answer
     ]
@@ -468,9 +468,9 @@ def _translate_document(
             if found is None:
                 raise answer
         else:
-            found = compose(sentence, document.format, target, answer)
+            found = compose(sentence, document.format, wanted, answer)
         if isinstance(found, Document):
-            parts = list_sentences(found, sentence.source, target)
-            found = yield from _translate_document(found, parts, target)
+            parts = list_sentences(found, sentence.source, wanted.target)
+            found = yield from _translate_document(found, parts, wanted)
         results.append(found)
     return join(document, results)

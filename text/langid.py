@@ -11,7 +11,7 @@ from functools import cache
 import regex
 from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
 
-from contract.languages import SCRIPTS
+from contract.languages import SCRIPTS, find_tag
 from text.spelling import load_spelling, split_words
 
 #: ISO 639's code for an unidentified language.
@@ -55,15 +55,23 @@ class Guess:
 
 #: Languages and their shares, in any order.
 Shares = Iterable[tuple[str, float]]
-Rank = Callable[[str], Shares]
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """The languages that a library knows, and how it ranks them."""
+
+    languages: Set[str]
+    rank: Callable[[str], Shares]
 
 
 class Identifier:
-    """A library's guesses, restricted to the given languages that use the text's script."""
+    """A library's guesses, restricted to the given languages that use the text's script. One
+    that the library does not know is guessed where it knows none in that script."""
 
     def __init__(self, languages: Iterable[str], *, library: str = "py3langid") -> None:
         self._languages = frozenset(languages)
-        self._rank = LIBRARIES[library](self._languages)
+        self._profiles = LIBRARIES[library](self._languages)
         self._has_shares_of_all = library == "py3langid"
 
     def rank(self, text: str, languages: Collection[str] = ()) -> list[Guess]:
@@ -83,6 +91,10 @@ class Identifier:
             return [Guess(possible.pop(), 1.0)]
         if not letters:
             return []
+        if possible.isdisjoint(self._profiles.languages):
+            share = round(_share(len(possible)), 4)
+            return [Guess(one, share) for one in sorted(possible)]
+        possible &= self._profiles.languages
         is_short = len(text) <= _FEW_CHARACTERS and len(text.split()) <= _FEW_WORDS
         weigh = self._weigh_words if is_short else self._weigh
         return [
@@ -101,7 +113,8 @@ class Identifier:
 
     def _weigh(self, text: str, possible: Set[str]) -> Shares:
         """The possible languages' shares, which are 1 together."""
-        found = [(one, float(n)) for one, n in self._rank(text) if one in possible]
+        ranked = self._profiles.rank(text)
+        found = [(one, float(n)) for one, n in ranked if one in possible]
         total = sum(share for _, share in found)
         return [(language, share / total) for language, share in found if total]
 
@@ -110,12 +123,10 @@ class Identifier:
         words, spelling = split_words(text), load_spelling()
         speakers = spelling.list_speakers(words) & possible
         if speakers:
-            # A word that several languages share tells none of them.
-            share = 1.0 if len(speakers) == 1 else 1 / (len(speakers) + 1)
-            return [(language, share) for language in speakers]
+            return [(language, _share(len(speakers))) for language in speakers]
         if not self._has_shares_of_all:
             return self._weigh(text, possible)
-        shares = dict(load_model().rank(text))
+        shares = dict(_name(load_model().rank(text)))
         weights, mixture = spelling.weigh(words)
         scale = _STATISTICS * math.sqrt(len(text.encode(errors="replace")))
         for language in possible | shares.keys() | weights.keys():
@@ -141,18 +152,34 @@ def load_model() -> LanguageIdentifier:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
+def _share(count: int) -> float:
+    """The share of each of some languages. What is common to several tells none of them."""
+    return 1.0 if count == 1 else 1 / (count + 1)
+
+
+def _name(ranked: Shares) -> Shares:
+    """The tags of a library's codes."""
+    return ((find_tag(code) or code, share) for code, share in ranked)
+
+
 @cache
-def _rank_with_py3langid(languages: frozenset[str]) -> Rank:
+def _profile_with_py3langid(languages: frozenset[str]) -> Profiles:
     """The model for some languages, which takes milliseconds to make."""
     model = copy(load_model())
-    model.set_languages(sorted(languages & set(model.labels)))
-    return model.rank  # type: ignore[no-any-return]
+    labels = {label: find_tag(label) for label in model.labels}
+    model.set_languages(sorted(one for one in labels if labels[one] in languages))
+    return Profiles(
+        languages & set(labels.values()), lambda text: _name(model.rank(text))
+    )
 
 
-def _rank_with_lingua(languages: frozenset[str]) -> Rank:
+def _profile_with_lingua(languages: frozenset[str]) -> Profiles:
     from lingua import Language, LanguageDetectorBuilder
 
-    codes = {known: known.iso_code_639_1.name.lower() for known in Language.all()}
+    codes = {
+        known: find_tag(known.iso_code_639_1.name.lower()) or ""
+        for known in Language.all()
+    }
     served = [known for known, code in codes.items() if code in languages]
     detector = LanguageDetectorBuilder.from_languages(*served).build()
 
@@ -160,13 +187,13 @@ def _rank_with_lingua(languages: frozenset[str]) -> Rank:
         for found in detector.compute_language_confidence_values(text):
             yield codes[found.language], found.value
 
-    return rank
+    return Profiles(frozenset(codes.values()) & languages, rank)
 
 
 #: The libraries that can rank languages. lingua is an optional extra.
-LIBRARIES: Mapping[str, Callable[[frozenset[str]], Rank]] = {
-    "py3langid": _rank_with_py3langid,
-    "lingua": _rank_with_lingua,
+LIBRARIES: Mapping[str, Callable[[frozenset[str]], Profiles]] = {
+    "py3langid": _profile_with_py3langid,
+    "lingua": _profile_with_lingua,
 }
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from contract.languages import normalize_language, normalize_variant
+from contract.languages import choose_language, normalize_language, normalize_variant
 from contract.options import ALTERNATIVES, BEAM_SIZE
 from text.errors import LanguageNotServed
 
@@ -60,6 +60,8 @@ class TranslationRequest:
     glossaries: tuple[str, ...] = ()
     #: The languages that a text may be in where it is identified; any, if there are none.
     languages: tuple[str, ...] = ()
+    #: The languages and variants that models write themselves.
+    written: Container[str] = ()
     #: Whether to say how sure each text and sentence is.
     is_rated: bool = False
     #: A text whose quality is lower comes back as it is.
@@ -71,26 +73,33 @@ class TranslationRequest:
         return normalize_language(self.source) if self.source else None
 
     @cached_property
-    def model_target(self) -> str:
-        """The language of `target`."""
+    def target_language(self) -> str:
+        """The language of `target`, which a text in it is only written in another way."""
         return normalize_language(self.target)
 
+    @cached_property
+    def model_target(self) -> str:
+        """The language that a model is asked for: `target` if it writes that."""
+        return choose_language(self.target, self.written)
 
-def read_source(code: str, served: Sequence[str]) -> str | None:
-    """Read any language code: only the model knows which ones it reads. None if the language
-    is to be identified. Raises LanguageNotServed."""
-    language = normalize_language(code)
+
+def read_source(
+    code: str, served: Sequence[str], known: Sequence[str] = ()
+) -> str | None:
+    """Read any language code, preferably one that is `known`: only the model knows which ones
+    it reads. None if the language is to be identified. Raises LanguageNotServed."""
+    language = choose_language(code, known)
     if language == AUTO:
         return None
     if not re.match("[a-z]{2,3}(-|$)", language):
         raise LanguageNotServed("src_lang", code[:40], served)
-    return normalize_variant(code)
+    return language if language in known else normalize_variant(code)
 
 
 def read_candidates(codes: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     """Read the languages that a text may be in. Raises LanguageNotServed for one that the model
     does not read."""
-    languages = tuple(map(normalize_language, codes))
+    languages = tuple(choose_language(normalize_language(c), known) for c in codes)
     for index, language in enumerate(languages):
         if language not in known:
             raise LanguageNotServed(f"languages[{index}]", codes[index][:40], known)
@@ -99,7 +108,7 @@ def read_candidates(codes: Sequence[str], known: Sequence[str]) -> tuple[str, ..
 
 def read_target(code: str, served: Sequence[str]) -> str:
     """Read the code of a language or variant that is served. Raises LanguageNotServed."""
-    language = normalize_variant(code)
+    language = choose_language(code, served)
     if language not in served:
         raise LanguageNotServed("tgt_lang", code[:40], served)
     return language

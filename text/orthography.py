@@ -31,6 +31,11 @@ class Mark(Enum):
     OTHER = auto()
 
 
+def _list_written(*scripts: str) -> frozenset[str]:
+    """The languages that are mostly written in one of these scripts."""
+    return frozenset(tag for tag, names in SCRIPTS.items() if names[0] in scripts)
+
+
 _STOPS = ".。．｡।۔"
 _EXCLAMATIONS = "!！"
 _QUESTIONS = "?？؟"
@@ -44,13 +49,17 @@ _PLAIN = {
     **dict.fromkeys(_ELLIPSES, "…"),
 }
 #: They write sentences without final marks, or put the marks inside words.
-_UNMARKED = frozenset("am hy km lo my th".split())
-_WIDE = ("ja", "zh")
+_UNMARKED = _list_written(
+    *("Armenian", "Ethiopic", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan")
+)
+_WIDE = _list_written("Han")
 _FORMS: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys(_WIDE, {".": "。", "!": "！", "?": "？"}),
-    **dict.fromkeys(("ar", "fa"), {"?": "؟"}),
-    **dict.fromkeys(("ps", "sd", "ur"), {".": "۔", "?": "؟"}),
-    **dict.fromkeys(("bn", "hi", "ne", "or", "pa"), {".": "।"}),
+    **dict.fromkeys(_list_written("Arabic"), {"?": "؟"}),
+    **dict.fromkeys("ks pnb ps sd skr ur".split(), {".": "۔", "?": "؟"}),
+    **dict.fromkeys(
+        "as awa bho bn brx doi hi hne ks-Deva mag mai ne or pa sa".split(), {".": "।"}
+    ),
     "el": {"?": ";"},
 }
 #: M2M100 reads and writes every space as a plain one.
@@ -80,7 +89,7 @@ _LETTER = regex.compile(r"\p{L}")
 #: `U.S.A.` is no word in capitals.
 _WORD = regex.compile(r"\p{L}{2}")
 _ENGLISH_I = re.compile(r"\bi\b")
-_TURKISH = frozenset(("az", "tr"))
+_TURKISH = frozenset("az crh-Latn gag tr tt-Latn".split())
 _TURKISH_SMALL = str.maketrans({"I": "ı", "İ": "i"})
 _TURKISH_CAPITAL = str.maketrans({"i": "İ", "ı": "I"})
 _ACUTE, _DIAERESIS = "\u0301", "\u0308"

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from lxml import etree
 
-from contract.languages import normalize_language
+from contract.languages import SCRIPTS
 from documents.errors import DamagedDocument, DocumentTooLarge
 from documents.formats.blocks import TITLE, ElementNames
 from documents.formats.format import Format, is_right_to_left
@@ -48,6 +48,8 @@ _CONTAINERS = frozenset(
 )
 _LETTERS = {"w:noBreakHyphen": "\u2011", "w:softHyphen": "\u00ad"}
 #: The elements that the schema wants behind these properties.
+#: Scripts whose languages Word keeps apart.
+_EAST_ASIAN = frozenset(("Han", "Hangul"))
 _AFTER_LANG = frozenset("w:eastAsianLayout w:specVanish w:oMath w:rPrChange".split())
 _AFTER_RTL = _AFTER_LANG | {"w:cs", "w:em", "w:lang"}
 _AFTER_BIDI = frozenset(
@@ -362,7 +364,7 @@ class _WordRuns(Runs):
         if lang is None:
             lang = _insert(properties, "lang", _AFTER_LANG)
         kind = "bidi" if is_rtl else "val"
-        if normalize_language(language) in ("zh", "ja", "ko"):
+        if not _EAST_ASIAN.isdisjoint(SCRIPTS.get(language, ())):
             kind = "eastAsia"
         lang.set(beside(run, kind), language)
 

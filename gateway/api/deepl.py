@@ -360,6 +360,7 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
         source=service.read_source(given.source_lang, "source_lang", WORDING),
         target=_read_target(given.target_lang, service),
         texts=texts,
+        written=limits.written,
         is_list=isinstance(given.text, list),
         tags=_read_tags(given),
         splitting=_SPLITTINGS[given.split_sentences or default],

@@ -188,6 +188,7 @@ def _translate(fields: Fields, service: TranslationService) -> list[Translation]
         source=service.read_source(given.source, "source", _WORDING),
         target=service.read_target(given.target, "target", _WORDING),
         texts=_WORDING.list_texts("q", given.q, limits.max_texts),
+        written=limits.written,
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if is_html else None,
         splitting="sentences" if is_html else "lines",

@@ -290,6 +290,7 @@ def translate(fields: Fields, service: TranslationService) -> Translation:
         source=service.read_source(given.source, "source", _WORDING),
         target=service.read_target(given.target, "target", _WORDING),
         texts=_WORDING.list_texts("q", given.q, limits.max_texts),
+        written=limits.written,
         is_list=isinstance(given.q, list),
         tags=HTML_TAGS if given.format == "html" else None,
         splitting="sentences" if given.format == "html" else "lines",

@@ -22,7 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import Field
 
 from contract.dialects import OURS
-from contract.languages import SCRIPTS, normalize_language, normalize_variant
+from contract.languages import LANGUAGES, normalize_language, normalize_variant
 from contract.tasks import TRANSLATION
 from gateway.access import OPEN_ROUTES
 from gateway.api import Services
@@ -58,8 +58,6 @@ _DOCS = PAGE.with_name("docs")
 _DOCS_FILES = ("swagger_bundle.js", "swagger_style.css", "start.js")
 #: Pages without a text that are kept, one per language of browsers and of links.
 _EMPTY_PAGES = 64
-#: Scripts that are written from right to left.
-_FROM_RIGHT = {"Arabic", "Hebrew"}
 
 
 @dataclass(frozen=True)
@@ -338,10 +336,10 @@ class _Page:
 
 def find_direction(language: str) -> str:
     """Return a language's direction in HTML's words; `auto` where it is not known."""
-    scripts = SCRIPTS.get(language)
-    if scripts is None:
+    known = LANGUAGES.get(language)
+    if known is None:
         return "auto"
-    return "rtl" if scripts[0] in _FROM_RIGHT else "ltr"
+    return "rtl" if known.is_right_to_left else "ltr"
 
 
 def _name_all(codes: Iterable[str], language: str) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ between.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NotRequired
 
 from babel import Locale
@@ -18,7 +19,12 @@ from typing_extensions import TypedDict
 from catalog import Catalog
 from catalog.checkpoint import find_input_size
 from contract.dialects import LIBRETRANSLATE, OURS
-from contract.languages import list_variants, normalize_variant
+from contract.languages import (
+    LANGUAGES,
+    choose_language,
+    list_variants,
+    normalize_variant,
+)
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services
 from gateway.errors import NotReady
@@ -27,6 +33,8 @@ from gateway.openapi import FROM_THIS_MACHINE_ONLY, Operation
 
 #: The codes of Chinese that clients of LibreTranslate look for, beside ours.
 _OTHER_CODES = ("zh-Hans", "zt")
+#: Names that are kept: those of all languages in a dozen.
+_NAMES = 8192
 
 
 class Health(TypedDict):
@@ -133,17 +141,18 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     )
     def languages() -> list[Language]:
         targets = list_codes(catalog.languages)
+        ready = find_readiness(catalog, backend).languages
+        written = {code: choose_language(code, ready) for code in targets}
         return [
             {
                 "code": code,
                 "name": name_language(code, "en"),
                 "own_name": name_language(code, code),
                 "device": catalog.route(TRANSLATION, language).device,
-                "ready": is_ready,
+                "ready": ready[language],
                 "targets": targets,
             }
-            for language, is_ready in find_readiness(catalog, backend).languages.items()
-            for code in list_codes([language])
+            for code, language in written.items()
         ]
 
     return of_tasks, of_languages
@@ -186,13 +195,21 @@ def list_codes(languages: Iterable[str]) -> list[str]:
     return found + [code for code in _OTHER_CODES if normalize_variant(code) in found]
 
 
+@lru_cache(_NAMES)
 def name_language(code: str, display: str) -> str:
-    """The name of `code` in the language `display`, or the code itself if CLDR has none."""
+    """The name of `code` in the language `display`: CLDR's, or else the English one."""
     tag = code if "-" in code else normalize_variant(code)
+    known = LANGUAGES.get(tag)
+    name = known.name if known else code
+    if known and display == code:
+        return known.own_name or name
     try:
         shown = Locale.parse(normalize_variant(display), sep="-")
-        if "-" in tag:
-            return str(Locale.parse(tag, sep="-").get_display_name(shown))
-        return str(shown.languages.get(code, code))
+        found = Locale.parse(tag, sep="-") if "-" in tag else None
     except UnknownLocaleError:
-        return code
+        return name
+    if found is None:
+        return str(shown.languages.get(code, name))
+    # Babel reads a script that it has no locale for as another one.
+    is_read = tag.partition("-")[2] in (found.script, found.territory)
+    return str(found.get_display_name(shown) if is_read else name)

@@ -15,7 +15,7 @@ from flask import Blueprint
 from gevent.event import AsyncResult
 
 from catalog import Catalog
-from contract.languages import list_variants, normalize_variant
+from contract.languages import choose_language, list_variants
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission, Ticket
@@ -80,6 +80,7 @@ class TranslationService:
         return TranslationLimits(
             targets=tuple(list_variants(self.catalog.languages)),
             sources=tuple(self.sources),
+            written=self.catalog.languages,
             max_texts=self.settings.max_texts,
             max_beam_size=self.catalog.translation.max_beam_size,
             max_alternatives=self.catalog.translation.max_alternatives,
@@ -132,7 +133,7 @@ class TranslationService:
         MalformedRequest in an API's words if the model does not read it."""
         if tag.strip().lower() in _UNKNOWN:
             return None
-        language = normalize_variant(tag)
+        language = choose_language(tag, self.sources)
         if language not in self.sources:
             raise wording.refuse_language(field, tag)
         return language
@@ -147,7 +148,7 @@ class TranslationService:
     ) -> str:
         """The language or variant that a tag asks for. Raises MalformedRequest in an API's
         words, with the languages that are served in its codes."""
-        language = normalize_variant(tag)
+        language = choose_language(tag, self.bounds.targets)
         if language in self.bounds.targets:
             return language
         served = list_served() or self.bounds.targets
@@ -323,8 +324,8 @@ class _Job:
     def _translate_sentence(
         self, sentence: PlannedSentence, *, format: TextFormat
     ) -> Result:
-        segment, target = sentence.segment, self._wanted.target
-        answer = composition.answer_here(sentence, target)
+        segment = sentence.segment
+        answer = composition.answer_here(sentence, self._wanted.target)
         try:
             if answer is None:
                 answer = self._predict(sentence.row)
@@ -335,7 +336,7 @@ class _Job:
             if parts is None:
                 raise
             return self._translate_parts(parts, sentence.source)
-        composed = composition.compose(sentence, format, target, answer)
+        composed = composition.compose(sentence, format, self._wanted, answer)
         is_kept = isinstance(composed, Result)
         if segment.placeholders:
             self._service.telemetry.count_placeholders(is_kept=is_kept)

@@ -115,11 +115,15 @@ def read_request(
 ) -> options.TranslationRequest:
     """Read the options as `POST /translate` does. Raises LanguageNotServed."""
     several = source.split(",") if source and "," in source else ()
+    known = checkpoint.find_sources(models)
     return options.TranslationRequest(
         source=options.read_source(
-            options.AUTO if several else source or options.AUTO, models.languages
+            options.AUTO if several else source or options.AUTO,
+            models.languages,
+            list_variants(known),
         ),
-        languages=options.read_candidates(several, checkpoint.find_sources(models)),
+        languages=options.read_candidates(several, known),
+        written=models.languages,
         target=options.read_target(target, list_variants(models.languages)),
         texts=("",),
         is_list=False,

@@ -14,14 +14,15 @@ from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as
 
 from contract.languages import (
     LANGUAGES,
-    M2M100,
     SCRIPTS,
     VARIANTS,
+    choose_language,
     find_tag,
     list_variants,
     normalize_language,
     normalize_variant,
 )
+from handlers.engine.translation.families.m2m100 import CODES as M2M100
 
 #: Tags, their variant, and its language.
 TAGS = [
@@ -93,6 +94,22 @@ def test_our_own_codes_stay():
     assert [normalize_variant(code) for code in known] == known
     assert set(known) == LANGUAGES.keys() == SCRIPTS.keys() > VARIANTS.keys()
     assert len(known) == len(LANGUAGES)
+
+
+@pytest.mark.parametrize(
+    ("tag", "served", "language"),
+    [
+        ("zh-TW", ["zh", "zh-Hant"], "zh-Hant"),
+        ("zh-TW", ["zh"], "zh"),
+        ("sr-Latn", ["sr"], "sr"),
+        ("hi-Latn", ["hi"], "hi"),
+        ("hi-Latn", ["hi", "hi-Latn"], "hi-Latn"),
+        ("ks-Deva", ["ur"], "ks-Deva"),
+        ("zt", [], "zh"),
+    ],
+)
+def test_a_tag_stands_for_a_language_that_is_served(tag, served, language):
+    assert choose_language(tag, served) == language
 
 
 @pytest.mark.parametrize(("code", "tag"), CODES.items())

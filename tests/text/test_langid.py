@@ -52,6 +52,22 @@ def test_too_little_evidence_is_no_language(identifier, text):
 
 
 @pytest.mark.parametrize(
+    ("languages", "text", "ranked"),
+    [
+        ("en sat", "ᱥᱟᱱᱛᱟᱲᱤ", [("sat", 1.0)]),
+        ("en ti", "ሰላም", [("ti", 1.0)]),
+        ("en shn rki", "မင်္ဂလာပါ", [("rki", 0.3333), ("shn", 0.3333)]),
+        ("my shn", "မင်္ဂလာပါ။ နေကောင်းလား။", [("my", 1.0)]),
+        ("zh zh-Hant", "我們在哪裡可以找到車站？", [("zh", 1.0)]),
+        ("en ceb", "Asa man ang estasyon sa tren karon?", [("en", 1.0)]),
+    ],
+)
+def test_a_language_without_a_profile_is_known_by_its_script(languages, text, ranked):
+    found = Identifier(languages.split()).rank(text)
+    assert [(guess.language, guess.confidence) for guess in found] == ranked
+
+
+@pytest.mark.parametrize(
     ("text", "possible"),
     [
         ("hello handsome", set("en es fr id vi de it pt".split())),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from babel.messages.pofile import read_po
 
-from contract.languages import M2M100
+from handlers.engine.translation.families.m2m100 import CODES as M2M100
 from tests.documents.formats.translating import keep, shout, translate
 
 HEADER = r"""# A title

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB
 
-from contract.languages import M2M100, list_variants
+from contract.languages import find_tag, list_variants
+from gateway.api.google import PATH as GOOGLE
+from handlers.engine.translation.families.m2m100 import CODES as M2M100
 from tests.gateway.conftest import LANGUAGES, TASKS, write_map
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
@@ -54,6 +57,58 @@ def test_every_language_of_m2m100_has_names(map_path, make_client):
     assert sorted(row["code"] for row in answer.json) == sorted(codes)
     assert all(row["name"] and row["own_name"] for row in answer.json)
     assert len({row["name"] for row in answer.json}) == len(codes) - 1  # zt is zh-Hant
+
+
+def test_all_languages_of_nllb_are_listed_by_every_dialect(map_path, make_client):
+    tags = [find_tag(code) for code in NLLB]
+    map_path.write_text(json.dumps({"cuda_id": dict.fromkeys(tags, "cpu")}))
+    client = make_client(management_url="http://127.0.0.1:9")
+    found = client.get("/languages")
+    codes = [row["code"] for row in found.json]
+    assert len(set(codes)) == len(codes) == 207  # with variants and two other codes
+    assert {*tags} < {*codes}
+    names = {row["code"]: row["name"] for row in found.json}
+    assert names["ks-Deva"] == "Kashmiri (Devanagari)"
+    assert names["ace-Arab"] == "Acehnese (Arabic)"
+    assert names["acm"] == "Mesopotamian Arabic"
+    assert [row["language"] for row in client.get("/status").json["served"]] == tags
+    deepl = client.get("/v2/languages?type=target").json
+    assert {"KS-DEVA", "ZH-HANT", "NB", "ACM"} < {row["language"] for row in deepl}
+    google = client.get(f"{GOOGLE}/languages?target=de").json["data"]
+    assert {"language": "kbp", "name": "Kabiyè"} in google["languages"]
+
+
+def test_every_dialect_takes_a_language_that_only_the_map_has(
+    map_path, make_client, torchserve
+):
+    torchserve.translate = lambda target, text: f"{target}:{text}"
+    map_path.write_text(
+        json.dumps({"cuda_id": dict.fromkeys(["ks-Deva", "kbp"], "cpu")})
+    )
+    client = make_client()
+    ours = {"src_lang": "en", "src_text": "Hi", "tgt_lang": "KS_deva"}
+    assert client.post("/translate", json=ours).json["translated"] == "ks-Deva:Hi"
+    theirs = {"q": "Hi", "source": "eng", "target": "kbp"}
+    answer = client.post("/translate", json=theirs).json
+    assert answer["translatedText"] == "kbp:Hi"
+    given: Any = {"text": ["Hi"], "source_lang": "EN", "target_lang": "KS-DEVA"}
+    (deepl,) = client.post("/v2/translate", json=given).json["translations"]
+    assert deepl["text"] == "ks-Deva:Hi"
+    given = {"q": "Hi", "source": "en", "target": "ks-Deva-IN"}
+    (google,) = client.post(GOOGLE, json=given).json["data"]["translations"]
+    assert google["translatedText"] == "ks-Deva:Hi"
+    wrong = client.post("/translate", json=ours | {"tgt_lang": "zh-Hant"})
+    assert wrong.status_code == 422
+    given = {
+        "name": "a",
+        "src_lang": "en",
+        "tgt_lang": "ks_Deva",
+        "entries": {"Hi": "x"},
+    }
+    assert (
+        client.post("/glossaries", json=given).json["dictionaries"][0]["tgt_lang"]
+        == "ks-Deva"
+    )
 
 
 def test_the_size_that_a_model_reads_is_told_once_its_directory_is_there(

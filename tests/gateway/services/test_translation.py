@@ -30,6 +30,7 @@ from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
 from gateway.settings import Settings
 from tests.gateway.conftest import StatelessBackend, make_call, make_gone
+from text.composition import TranslatedText, translate_batch
 from text.langid import Identifier
 from text.options import TranslationRequest
 
@@ -296,6 +297,46 @@ def test_a_variant_is_converted_and_what_is_protected_is_not(
     assert [row["src_text"] for row in model.rows] == rows
     languages = {(row["src_lang"], row["tgt_lang"]) for row in model.rows}
     assert languages <= {("en", "zh"), ("zh", "ko")}
+
+
+@pytest.mark.parametrize(
+    ("target", "asked", "expected"),
+    [
+        ("zh-Hant", "zh-Hant", "软件"),
+        ("zh-HK", "zh", "軟件"),
+        ("sr-Latn", "sr-Latn", "Љ"),
+        ("zh", "zh", "软件"),
+    ],
+)
+def test_a_variant_comes_from_a_model_that_writes_it(target, asked, expected):
+    wanted = TranslationRequest(
+        *("en", target, ("Hi",)), is_list=False, written=("zh", "zh-Hant", "sr-Latn")
+    )
+    rows: list[dict[str, Any]] = []
+
+    def ask(found):
+        rows.extend(found)
+        return [
+            {"translated": "Љ" if r["tgt_lang"] == "sr-Latn" else "软件", "score": 0}
+            for r in found
+        ]
+
+    identifier = Identifier(LANGUAGES)
+    (answer,) = translate_batch(wanted.texts, wanted, identifier, ask)
+    assert [row["tgt_lang"] for row in rows] == [asked]
+    assert isinstance(answer, TranslatedText)
+    assert answer.renderings[0].text == expected
+
+
+def test_chinese_is_written_in_other_characters_though_a_model_writes_them():
+    wanted = TranslationRequest(
+        *("zh", "zh-Hant", ("软件",)), is_list=False, written=("zh", "zh-Hant")
+    )
+    (answer,) = translate_batch(
+        wanted.texts, wanted, Identifier(LANGUAGES), lambda rows: []
+    )
+    assert isinstance(answer, TranslatedText)
+    assert answer.renderings[0].text == "軟體"
 
 
 def test_texts_of_one_request_are_translated_converted_or_left_alone():
