@@ -6,6 +6,7 @@ import * as documents from "./documents.js";
 import { find, remember, settings } from "./dom.js";
 import * as glossaries from "./glossaries.js";
 import * as history from "./history.js";
+import * as picker from "./picker.js";
 import * as pictures from "./pictures.js";
 import * as status from "./status.js";
 import * as text from "./text.js";
@@ -90,7 +91,7 @@ function beginKey() {
 await words.begin(find("tongue"));
 beginTheme();
 document.addEventListener("words", nameView);
-for (const view of [text, history, code, documents, pictures, glossaries, status]) view.begin();
+for (const part of [text, history, code, documents, pictures, glossaries, status, picker]) part.begin();
 beginViews();
 beginKey();
 document.dispatchEvent(new Event("words"));

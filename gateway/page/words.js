@@ -4,7 +4,9 @@ import { recall, remember } from "./dom.js";
 
 let words = {};
 let language = document.documentElement.lang;
-let names = new Intl.DisplayNames(language, { type: "language" });
+let names = new Intl.DisplayNames(language, { type: "language", fallback: "none" });
+/** The page's own names, for languages that the browser has none for. */
+const given = new Map([...document.querySelectorAll("option")].map((one) => [one.value, one.text]));
 
 /** A sentence of the page, with values in place of `{names}`. */
 export function say(key, values = {}) {
@@ -13,12 +15,13 @@ export function say(key, values = {}) {
 
 /** A language's name, in the page's language. */
 export function nameLanguage(code) {
-  let name = code;
+  let name;
   try {
-    name = names.of(code) ?? code;
+    name = names.of(code);
   } catch {
     // A code that the browser does not know.
   }
+  name ??= given.get(code) ?? code;
   return name.charAt(0).toLocaleUpperCase(language) + name.slice(1);
 }
 
@@ -44,7 +47,7 @@ async function load(wanted, tongue) {
   const chosen = known.includes(wanted) ? wanted : "en";
   const answer = await fetch(new URL(`./${chosen}.json`, import.meta.url));
   words = await answer.json();
-  names = new Intl.DisplayNames(chosen, { type: "language" });
+  names = new Intl.DisplayNames(chosen, { type: "language", fallback: "none" });
   if (chosen !== language) show(chosen);
   language = tongue.value = chosen;
   document.dispatchEvent(new Event("words"));
