@@ -10,7 +10,7 @@ from benchmarks.instruments.random_model import build
 from handlers.engine.translation.families.m2m100 import M2M100Tokenizer
 from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 
-__all__ = ["PHRASEBOOK", "build", "build_tiny"]
+__all__ = ["PHRASEBOOK", "build_tiny"]
 
 _UNUSED_ROWS = 8
 
