@@ -13,13 +13,13 @@ import pytest
 import requests
 from transformers import M2M100Config
 
+from benchmarks.instruments.random_model import build
 from deploy.stack import Stack
 from handlers.engine.translation.conversion import convert
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
 from handlers.engine.translation.engine import longest_answer
 from handlers.engine.translation.sentences import Sentence
 from tests.e2e.real_stack import start_stack
-from tests.random_m2m100 import build
 
 BODY = {"src_lang": "en", "src_text": "Where is the station?", "tgt_lang": "de"}
 SETTINGS = {"batch_size": 4, "max_batch_delay": 50, "queue_size": 4}
