@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from catalog.devices import count_gpus
@@ -28,6 +31,7 @@ __all__ = [
     "VISION",
     "Catalog",
     "CatalogError",
+    "Fallback",
     "Model",
     "TranslationSection",
     "describe_handler",
@@ -44,11 +48,12 @@ class Model:
 
     name: str
     task: str
-    #: The languages that it translates into; a model of another task has none.
+    #: The languages that it translates into, also in another's place; a model of another
+    #: task has none.
     languages: tuple[str, ...]
     #: The CPU, or GPUs that share its work.
     devices: tuple[str, ...]
-    settings: TranslationSection | VisionSection
+    settings: TranslationSection | VisionSection = field(hash=False)
     #: Ray's placement of it.
     cluster: ClusterSection = ClusterSection()
 
@@ -95,6 +100,14 @@ class Model:
         return ()
 
 
+class Fallback(NamedTuple):
+    """The model that answers while a target's own is down, and where that one's quality is
+    `below` a limit."""
+
+    model: Model
+    below: float
+
+
 @dataclass(frozen=True)
 class Catalog:
     """All models of a stack."""
@@ -102,6 +115,12 @@ class Catalog:
     #: The model for each task and target language, in the map's order. Other tasks have an
     #: empty target.
     routes: Mapping[tuple[str, str], Model]
+    #: By target language; many have none.
+    fallbacks: Mapping[str, Fallback] = field(default_factory=dict)
+    #: The language through which others are translated; empty if there is none.
+    pivot: str = ""
+    #: The languages that each model reads, by its name; without an entry, it reads any.
+    reads: Mapping[str, Collection[str]] = field(default_factory=dict, compare=False)
     #: The GPUs that the map names where this host has none: the CPU stands in for them.
     unchecked_gpus: tuple[str, ...] = ()
     #: The map as it was read, with the number of GPUs. It makes this catalog again, even if
@@ -111,7 +130,8 @@ class Catalog:
     @cached_property
     def models(self) -> tuple[Model, ...]:
         """Every model once, in the order of its first language."""
-        return tuple(dict.fromkeys(self.routes.values()))
+        others = (fallback.model for fallback in self.fallbacks.values())
+        return tuple(dict.fromkeys((*self.routes.values(), *others)))
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
@@ -139,6 +159,42 @@ class Catalog:
         """The model that does `task` for `target`. Raises KeyError if there is none."""
         return self.routes[task, target]
 
+    def find_path(self, source: str, target: str) -> tuple[Model, ...]:
+        """The models through which a text goes from `source` to `target`: the target's own,
+        or the pivot's before it. Empty if there is no way. Raises KeyError if the target is
+        not served."""
+        own = self.route(TRANSLATION, target)
+        if self._is_read(source, own):
+            return (own,)
+        if self.pivot in ("", source, target) or not self._is_read(self.pivot, own):
+            return ()
+        first = self.route(TRANSLATION, self.pivot)
+        return (first, own) if self._is_read(source, first) else ()
+
+    def list_sources(self, target: str) -> list[str]:
+        """The languages from which there is a way to `target`."""
+        known = dict.fromkeys(code for read in self.reads.values() for code in read)
+        return [source for source in known if self.find_path(source, target)]
+
+    def list_targets(self, source: str) -> list[str]:
+        """The languages to which there is a way from `source`."""
+        return [target for target in self.languages if self.find_path(source, target)]
+
+    def replace_models(self, others: Mapping[str, Model]) -> Catalog:
+        """The same catalog with `others`, by the names of its own models."""
+        routes = {route: others[model.name] for route, model in self.routes.items()}
+        fallbacks = {
+            target: found._replace(model=others[found.model.name])
+            for target, found in self.fallbacks.items()
+        }
+        return replace(
+            self, routes=MappingProxyType(routes), fallbacks=MappingProxyType(fallbacks)
+        )
+
+    def _is_read(self, source: str, model: Model) -> bool:
+        reads = self.reads.get(model.name)
+        return reads is None or source in reads
+
 
 def load(
     path: Path = MAP,
@@ -156,7 +212,7 @@ def load(
     content = read_file(path)
     found = check(WHOLE_MAP, content, str(path))
     if model:
-        translation = found.translation.model_copy(update={"model": model})
+        translation = found.translation.replace_model(model)
         found = found.model_copy(update={"translation": translation})
     served = {*found.vision, *([TRANSLATION] if found.cuda_id else [])}
     for task in sorted(found.cluster.model_fields_set - served):
@@ -206,8 +262,11 @@ def make_catalog(found: Map, *, has_gpus: bool) -> Catalog:
         for task, section in found.vision.items()
     }
     asked = {device for devices in found.asked.values() for device in devices} - {CPU}
+    routes, fallbacks = _place_languages(placed, found)
     return Catalog(
-        MappingProxyType(_make_routes(placed, found) | tasks),
+        MappingProxyType(routes | tasks),
+        MappingProxyType(fallbacks),
+        found.translation.pivot or "",
         unchecked_gpus=() if has_gpus else tuple(sorted(asked, key=int)),
     )
 
@@ -216,25 +275,60 @@ def _freeze(content: object) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
-def _make_routes(
+def _place_languages(
     placed: Mapping[str, tuple[str, ...]], found: Map
-) -> dict[tuple[str, str], Model]:
-    """The routes of translation. Languages with the same model name share a model."""
-    settings, cluster = found.translation, found.find_placement(TRANSLATION)
-    is_shared = settings.placement == "device"
-    names = {
-        language: "-".join((TRANSLATION, *devices)) if is_shared else language
-        for language, devices in placed.items()
-    }
-    served: dict[str, list[str]] = {}
-    for language, name in names.items():
-        served.setdefault(name, []).append(language)
-    models = {
-        name: Model(
-            *(name, TRANSLATION, tuple(languages), placed[languages[0]]),
-            settings=settings,
-            cluster=cluster,
+) -> tuple[dict[tuple[str, str], Model], dict[str, Fallback]]:
+    """The routes of translation, and the fallbacks: each is the model of other languages, of
+    those on the same devices if there are any, or one more."""
+    section, cluster = found.translation, found.find_placement(TRANSLATION)
+    places: list[tuple[TranslationSection, tuple[str, ...]]] = []
+    served: list[list[str]] = []
+
+    def put(code: str, settings: TranslationSection, likely: Iterable[int]) -> int:
+        """Have the first likely model serve a language, or a new one. Returns its number."""
+        number = next(iter(likely), len(places))
+        if number == len(places):
+            places.append((settings, placed[code]))
+            served.append([])
+        served[number].append(code)
+        return number
+
+    own, others = dict[str, int](), dict[str, int]()
+    for code, devices in placed.items():
+        settings = section.narrow(code)
+        alike = [n for n, place in enumerate(places) if place == (settings, devices)]
+        own[code] = put(code, settings, alike if section.placement == "device" else ())
+    for code in section.targets:
+        if fallback := section.find_fallback(code):
+            alike = [
+                n for n, (settings, _) in enumerate(places) if settings == fallback
+            ]
+            alike.sort(key=lambda n: places[n][1] != placed[code])
+            others[code] = put(code, fallback, alike)
+    names = [_name_model(settings, section, at) for settings, at in places]
+    if section.placement == "language":
+        for code, number in own.items():
+            names[number] = code
+    taken, models = Counter(names), list[Model]()
+    for (settings, at), name, languages in zip(places, names, served, strict=True):
+        if taken[name] > 1 and settings != section.narrow():
+            weights = settings.model, settings.engine, settings.compute_type
+            name += f"-{sha256(repr(weights).encode()).hexdigest()[:8]}"
+        models.append(
+            Model(name, TRANSLATION, tuple(languages), at, settings, cluster=cluster)
         )
-        for name, languages in served.items()
+    routes = {(TRANSLATION, code): models[number] for code, number in own.items()}
+    return routes, {
+        code: Fallback(models[number], section.targets[code].fallback_quality)
+        for code, number in others.items()
     }
-    return {(TRANSLATION, language): models[name] for language, name in names.items()}
+
+
+def _name_model(
+    settings: TranslationSection, section: TranslationSection, at: tuple[str, ...]
+) -> str:
+    """The name of a model for several languages. It does not depend on other models."""
+    name = "-".join((TRANSLATION, *at))
+    if settings == section.narrow():
+        return name
+    return f"{name}-{re.sub('[^A-Za-z0-9._-]+', '-', Path(settings.model).name)}"

@@ -5,8 +5,9 @@ necessary, checks it and converts it once.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from catalog import ROOT, Catalog, Model
@@ -60,8 +61,16 @@ def find_languages(name: str | Path) -> Languages:
 
 
 def find_sources(models: Catalog) -> Sequence[str]:
-    """The languages that can be translated from."""
-    return list(find_languages(models.translation.model).sources)
+    """The languages that can be translated from: those that a model reads."""
+    known = dict.fromkeys(chain.from_iterable(find_reads(models).values()))
+    return [*known] or find_languages(models.translation.model).sources
+
+
+def find_reads(models: Catalog) -> Mapping[str, Collection[str]]:
+    """The languages that each model for languages reads, by its name."""
+    named = {m.name: m.settings.model for m in models.models if m.languages}
+    read = {n: dict.fromkeys(find_languages(n).sources) for n in {*named.values()}}
+    return {model: read[name] for model, name in named.items()}
 
 
 def check_languages(model: Model, directory: Path) -> None:

@@ -5,11 +5,11 @@ refusal names the file, the key, the value found and what was expected.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -121,6 +121,37 @@ class Map(Shape):
             **{f"{task}.devices": s.devices for task, s in self.vision.items()},
         }
 
+    def list_contradictions(self) -> Iterator[str]:
+        """A line for each value of the translation section that others do not allow."""
+        section, served = self.translation, [*self.cuda_id]
+        models = {section.narrow(code).model: None for code in ("", *section.targets)}
+        known = f"a language of cuda_id, one of {', '.join(served)}"
+        rules: list[tuple[str, bool, str, object]] = [
+            ("pivot", section.pivot in (None, *served), known, section.pivot)
+        ]
+        for code, own in section.targets.items():
+            place, narrow = f"targets.{code}", section.narrow(code)
+            others = [model for model in models if model != narrow.model]
+            another = f"another model of this map: {', '.join(others) or 'it has none'}"
+            doubt, fallback = own.fallback_quality, own.fallback
+            rules += [
+                (place, code in served, known, code),
+                (f"{place}.fallback", fallback in (None, *others), another, fallback),
+                (
+                    *(f"{place}.fallback_quality", bool(fallback or not doubt)),
+                    *("a fallback beside it", doubt),
+                ),
+            ]
+            try:
+                TranslationSection.model_validate(narrow.model_dump())
+            except ValidationError as error:
+                for fault in error.errors():
+                    key, said = _describe_fault(TranslationSection, fault)
+                    yield f"{TRANSLATION}.{place}.{key}: {said}"
+        for key, is_allowed, expected, found in rules:
+            if not is_allowed:
+                yield f"{TRANSLATION}.{key}: expected {expected}, found {found!r}"
+
 
 #: The map with a section for each task that takes images.
 WHOLE_MAP: type[Map] = create_model(
@@ -135,12 +166,17 @@ _AnyShape = TypeVar("_AnyShape", bound=BaseModel)
 def check(shape: type[_AnyShape], content: object, where: str = "") -> _AnyShape:
     """The content as a value. Raises CatalogError with a line per fault, each after `where`."""
     try:
-        return shape.model_validate(content)
+        found = shape.model_validate(content)
     except ValidationError as error:
         faults = (_describe_fault(shape, fault) for fault in error.errors())
         raise CatalogError(
             "\n".join(": ".join(filter(None, (where, *fault))) for fault in faults)
         ) from error
+    if isinstance(found, Map) and (lines := [*found.list_contradictions()]):
+        raise CatalogError(
+            "\n".join(": ".join(filter(None, (where, x))) for x in lines)
+        )
+    return found
 
 
 def _describe_fault(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
@@ -155,7 +191,8 @@ def _describe_fault(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
     if fault["type"] == "value_error":
         expected = str(fault["ctx"]["error"])
     elif fault["type"] in _OBJECTS:
-        expected = _OBJECTS[fault["type"]]
+        kind = "model_type" if place[-1:] == ["targets"] else fault["type"]
+        expected = _OBJECTS[kind]
     else:
         expected = expect(owner.model_json_schema()["properties"][place[-1]])
     return ".".join(place), f"expected {expected}, found {fault['input']!r}"
@@ -164,7 +201,10 @@ def _describe_fault(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
 def _find_owner(shape: type[BaseModel], place: list[str]) -> type[BaseModel]:
     """The innermost object that the place is in."""
     for name in place[:-1]:
-        inner = shape.model_fields[name].annotation
+        if name not in shape.model_fields:  # a key of a dictionary
+            continue
+        annotation = shape.model_fields[name].annotation
+        inner = (get_args(annotation) or (annotation,))[-1]
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             break
         shape = inner

@@ -13,7 +13,8 @@ from pydantic.fields import FieldInfo
 
 from catalog import SECTIONS, VISION
 from catalog.map import Map
-from catalog.sections import ClusterSection, Section
+from catalog.sections import ClusterSection, Section, Shape
+from catalog.sections.translation import TargetSection
 from contract import variables
 from contract.tasks import TRANSLATION
 from deploy.stack import ROOT
@@ -22,6 +23,11 @@ from gateway.settings import Settings, name_variable
 PAGE = ROOT / "docs/configuration.md"
 _BLOCK = re.compile(r"(<!-- generated: (.+?) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
+#: Objects in objects, by their place.
+_NESTED: Mapping[str, type[Shape]] = {
+    "targets.LANGUAGE": TargetSection,
+    "cluster.TASK": ClusterSection,
+}
 #: The cells of a row: a name, its default and its meaning.
 Row = tuple[str, str, str]
 Sections = Mapping[str, type[Section]]
@@ -41,10 +47,13 @@ def render() -> str:
             *_list_keys(images, VISION),
             *(row for task in VISION for row in _list_own(task, [*shared, *images])),
         ],
-        "cluster": [
-            _describe_setting(f"cluster.TASK.{name}", field)
-            for name, field in ClusterSection.model_fields.items()
-        ],
+        **{
+            where.partition(".")[0]: [
+                _describe_setting(f"{where}.{name}", field)
+                for name, field in shape.model_fields.items()
+            ]
+            for where, shape in _NESTED.items()
+        },
         "variables": _list_variables(),
         "internal": [(each.name, "", each.meaning) for each in variables.INTERNAL],
     }

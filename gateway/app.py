@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from flask import Flask, Request, Response
@@ -190,6 +191,7 @@ def create_app(
         models = share(models)
         backend = EmbeddedBackend(models.models, telemetry.registry)
     backend = backend or _connect(settings, models)
+    models = replace(models, reads=checkpoint.find_reads(models))
     # The gateway's processes and TorchServe's workers share figures in a file of the stack.
     run = None if is_embedded else variables.find_run()
     admission = Admission(backend, models.models, run and run / "admission")

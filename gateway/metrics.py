@@ -249,10 +249,9 @@ def find_readiness(catalog: Catalog, backend: Backend) -> ServedReadiness:
     translation = {TRANSLATION: all(languages.values())} if languages else {}
     others = {task: ready[model.name] for task, model in catalog.tasks.items()}
     reasons = {
-        served: state.reason
-        for model in catalog.models
+        served or task: state.reason
+        for (task, served), model in catalog.routes.items()
         if (state := states[model.name]) and state.reason
-        for served in model.serves
     }
     return ServedReadiness(languages, translation | others, reasons)
 

@@ -11,8 +11,9 @@ CPU = "cpu"
 #: For a setting that follows from others.
 AUTO = "auto"
 
-#: Keys of a section that place a model's processes. The processes need not know them.
-PLACEMENT = {"placement", "workers"}
+#: Keys of a section that place a model's processes, or other models. The processes need not
+#: know them.
+PLACEMENT = {"placement", "workers", "targets", "pivot"}
 #: Keys for the placement, the server or the choice of the model, which no handler
 #: needs.
 SERVING = PLACEMENT | {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from catalog.sections import PRECISION, CountOrNone, Precision, Section, Text
+from catalog.sections import PRECISION, CountOrNone, Precision, Section, Shape, Text
 from contract.options import ALTERNATIVES, BEAM_SIZE
 
+EngineName: TypeAlias = Literal["ctranslate2", "transformers", "echo"]
 #: The engines of translation, each with the precisions that it can be asked for.
 ENGINES = {
     "ctranslate2": (
@@ -20,11 +21,31 @@ ENGINES = {
 }
 
 
+class TargetSection(Shape):
+    """The settings of one target language, where they are not those of all."""
+
+    model: Text | None = Field(None, description="The model for this language.")
+    engine: EngineName | None = Field(None, description="Its engine.")
+    compute_type: Text | None = Field(None, description="The precision of its weights.")
+    fallback: Text | None = Field(
+        None,
+        description="Another `model` of the map, which answers [while this one is "
+        "down](#several-models).",
+    )
+    fallback_quality: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="The fallback also answers where the quality is lower than this, from 0 "
+        "to 1.",
+    )
+
+
 class TranslationSection(Section):
     """Settings for all translation models."""
 
     model: Text = "models/phrasebook"
-    engine: Literal["ctranslate2", "transformers", "echo"] = Field(
+    engine: EngineName = Field(
         "ctranslate2",
         description="`ctranslate2`; `transformers`, the reference; or `echo`, which returns "
         "the text and loads no model, to measure the cost of serving.",
@@ -58,6 +79,14 @@ class TranslationSection(Section):
         le=ALTERNATIVES.most,
         description="Alternatives that a request may ask for, 0 to 5.",
     )
+    targets: dict[str, TargetSection] = Field(
+        {}, description="Languages with [a model of their own](#several-models)."
+    )
+    pivot: Text | None = Field(
+        None,
+        description="The language through which a text goes whose own language the target's "
+        "model does not read.",
+    )
 
     @field_validator("compute_type")
     @classmethod
@@ -75,3 +104,27 @@ class TranslationSection(Section):
         if vocabulary != "all" and engine != "ctranslate2":
             raise ValueError(f"all with the engine {engine}")
         return vocabulary
+
+    def narrow(self, target: str = "") -> TranslationSection:
+        """The settings of a target's own model, or else of the model for all."""
+        own = self.targets.get(target, TargetSection())
+        named = own.model_dump(
+            include={"model", "engine", "compute_type"}, exclude_none=True
+        )
+        return self.model_copy(update=named | {"targets": {}, "pivot": None})
+
+    def find_fallback(self, target: str) -> TranslationSection | None:
+        """The settings of the model that answers in the place of a target's own."""
+        wanted = self.targets[target].fallback
+        models = map(self.narrow, ("", *self.targets))
+        return next((found for found in models if found.model == wanted), None)
+
+    def replace_model(self, model: str) -> TranslationSection:
+        """The same section with another model for all, also where that is the fallback."""
+        targets = {
+            code: own.model_copy(update={"fallback": model})
+            if own.fallback == self.model
+            else own
+            for code, own in self.targets.items()
+        }
+        return self.model_copy(update={"model": model, "targets": targets})

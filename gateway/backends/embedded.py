@@ -8,12 +8,11 @@ import atexit
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from gevent import get_hub
@@ -38,14 +37,20 @@ class ModelLoadError(RuntimeError):
 
 
 def share(models: Catalog) -> Catalog:
-    """The same catalog with one model for all languages of a device, whatever the map's
-    placement is: a copy of the weights per language would be in this one process."""
-    alike: dict[tuple[str, str], list[Model]] = {}
+    """The same catalog with one model for all languages with the same weights on a device,
+    whatever the map's placement is: a copy per language would be in this one process."""
+    alike: list[list[Model]] = []
     for model in models.models:
-        alike.setdefault((model.task, model.device), []).append(model)
-    shared = {one.name: _join(group) for group in alike.values() for one in group}
-    routes = {route: shared[model.name] for route, model in models.routes.items()}
-    return replace(models, routes=MappingProxyType(routes))
+        it = model.task, model.devices, model.settings
+        same = (g for g in alike if (g[0].task, g[0].devices, g[0].settings) == it)
+        if (group := next(same, None)) is None:
+            alike.append(group := [])
+        group.append(model)
+    shared: dict[str, Model] = {}
+    for group in alike:
+        joined = _join(group, [model.name for model in shared.values()])
+        shared |= {model.name: joined for model in group}
+    return models.replace_models(shared)
 
 
 class EmbeddedBackend:
@@ -177,13 +182,15 @@ class _Served:
         return outcome.results
 
 
-def _join(models: Sequence[Model]) -> Model:
+def _join(models: Sequence[Model], taken: Collection[str]) -> Model:
     first = models[0]
     if len(models) == 1:
         return first
     name = "-".join((first.task, *first.devices))
-    languages = tuple(language for model in models for language in model.languages)
-    return replace(first, name=name, languages=languages)
+    if name in taken:  # of other weights
+        name += f"-{first.name}"
+    languages = dict.fromkeys(code for model in models for code in model.languages)
+    return replace(first, name=name, languages=tuple(languages))
 
 
 def _load(model: Model, directory: Path, number: int) -> TaskHandler[Any]:

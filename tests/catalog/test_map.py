@@ -47,6 +47,16 @@ def test_every_setting_can_be_written():
         "vocabulary": "all",
         "max_beam_size": 1,
         "max_alternatives": 0,
+        "pivot": "no",
+        "targets": {
+            "no": {
+                "model": "Helsinki-NLP/opus-mt-en-no",
+                "engine": "ctranslate2",
+                "compute_type": "int8",
+                "fallback": "facebook/m2m100_418M",
+                "fallback_quality": 0.5,
+            }
+        },
     }
     placement = {
         "replicas": (1, 4),
@@ -233,6 +243,57 @@ def test_a_bad_placement_on_a_cluster_is_refused(key: str, value: Any, expected:
     assert refuse(content) == [
         f"cluster.detection.{key}: expected {expected}, found {value!r}"
     ]
+
+
+SERVED = "a language of cuda_id, one of ko, fr"
+OWN = {"fr": {"model": "opus"}}
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ({"pivot": "en"}, f"pivot: expected {SERVED}, found 'en'"),
+        ({"targets": {"en": {}}}, f"targets.en: expected {SERVED}, found 'en'"),
+        ({"targets": []}, "targets: expected an object, found []"),
+        ({"targets": {"fr": None}}, "targets.fr: expected an object, found None"),
+        (
+            {"targets": {"fr": {"batch_size": 8}}},
+            "targets.fr.batch_size: unknown key, expected one of model, engine, "
+            "compute_type, fallback, fallback_quality",
+        ),
+        (
+            {"targets": {"fr": {"fallback_quality": 2}}},
+            "targets.fr.fallback_quality: expected a number from 0 to 1, found 2",
+        ),
+        (
+            {"targets": {"fr": {"fallback_quality": 0.5}}},
+            "targets.fr.fallback_quality: expected a fallback beside it, found 0.5",
+        ),
+        (
+            {"targets": {"fr": {"fallback": "models/phrasebook"}}},
+            "targets.fr.fallback: expected another model of this map: it has none, "
+            "found 'models/phrasebook'",
+        ),
+        (
+            {"targets": OWN | {"ko": {"model": "m", "fallback": "nllb"}}},
+            "targets.ko.fallback: expected another model of this map: "
+            "models/phrasebook, opus, found 'nllb'",
+        ),
+        (
+            {"targets": {"fr": {"engine": "transformers", "compute_type": "int8"}}},
+            f"targets.fr.compute_type: expected one of {FLOATS} with the engine "
+            "transformers, found 'int8'",
+        ),
+        (
+            {"vocabulary": "language", "targets": {"fr": {"engine": "echo"}}},
+            "targets.fr.vocabulary: expected all with the engine echo, found 'language'",
+        ),
+    ],
+    ids=str,
+)
+def test_what_contradicts_the_rest_of_the_map_is_refused(section, says):
+    content = {"cuda_id": {"ko": "0", "fr": "0"}, "translation": section}
+    assert refuse(content) == [f"translation.{says}"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,129 @@ def test_a_frozen_map_does_not_count_gpus_again(path, monkeypatch, gpus):
     again = catalog.load(frozen, gpus=None)
     assert again == models
     assert again.frozen == models.frozen
+
+
+OPUS, MANY, MAIN = "H/opus-mt-en-fr", "H/opus-mt-mul-en", "models/phrasebook"
+SEVERAL = {"de": "0", "fr": "0", "en": "1", "es": "1"}
+
+
+@pytest.mark.parametrize(
+    ("placement", "targets", "served"),
+    [
+        (
+            "language",
+            {"fr": {"model": OPUS}},
+            {"de": MAIN, "fr": OPUS, "en": MAIN, "es": MAIN},
+        ),
+        (
+            "device",
+            {"fr": {"model": OPUS}, "en": {"model": MANY}},
+            {
+                "translation-0 de": MAIN,
+                "translation-0-opus-mt-en-fr fr": OPUS,
+                "translation-1-opus-mt-mul-en en": MANY,
+                "translation-1 es": MAIN,
+            },
+        ),
+        (
+            "device",
+            {"de": {"model": OPUS}, "fr": {"model": OPUS}},
+            {"translation-0-opus-mt-en-fr de fr": OPUS, "translation-1 en es": MAIN},
+        ),
+        (
+            "device",
+            {"de": {"model": "/a b/m!1"}, "fr": {"model": "/c/m!1"}},
+            {
+                "translation-0-m-1-002daca0 de": "/a b/m!1",
+                "translation-0-m-1-ab61bea8 fr": "/c/m!1",
+                "translation-1 en es": MAIN,
+            },
+        ),
+    ],
+    ids=["by language", "by device", "shared weights", "names that are alike"],
+)
+def test_each_target_has_its_own_model(path, placement, targets, served):
+    section = {"placement": placement, "targets": targets}
+    write(path, {"cuda_id": SEVERAL, "translation": section})
+    models = catalog.load(path, gpus=2).models
+    names = [" ".join(dict.fromkeys((m.name, *m.languages))) for m in models]
+    assert dict(zip(names, [m.settings.model for m in models], strict=True)) == served
+
+
+@pytest.mark.parametrize(
+    ("placement", "targets", "fallback", "count"),
+    [
+        ("language", {"fr": {"model": OPUS, "fallback": MAIN}}, ("de", "de fr"), 4),
+        ("language", {"es": {"model": OPUS, "fallback": MAIN}}, ("en", "en es"), 4),
+        (
+            "language",
+            {"es": {"fallback": OPUS}, "fr": {"model": OPUS}},
+            ("fr", "fr es"),
+            4,
+        ),
+        (
+            "device",
+            {"es": {"model": OPUS, "fallback": MAIN}},
+            ("translation-1", "en es"),
+            3,
+        ),
+        (
+            "language",
+            {"fr": {"model": OPUS, "fallback": MAIN}}
+            | dict.fromkeys(("de", "en", "es"), {"model": MANY}),
+            ("translation-0", "fr"),
+            5,
+        ),
+    ],
+    ids=["first", "on its device", "of a target", "by device", "of its own"],
+)
+def test_a_fallback_is_another_model_of_the_map(
+    path, placement, targets, fallback, count
+):
+    section = {"placement": placement, "targets": targets}
+    write(path, {"cuda_id": SEVERAL, "translation": section})
+    models = catalog.load(path, gpus=2)
+    (found,) = models.fallbacks.values()
+    assert (found.model.name, " ".join(found.model.languages)) == fallback
+    assert found.model in models.models
+    assert len(models.models) == count
+
+
+def test_another_model_for_all_is_the_fallback_as_well(path: Path):
+    section = {"targets": {"fr": {"model": OPUS, "fallback": MAIN}}}
+    write(path, {"cuda_id": SEVERAL, "translation": section})
+    found = catalog.load(path, model="/models/m2m").fallbacks["fr"]
+    assert (found.model.settings.model, found.below) == ("/models/m2m", 0.0)
+
+
+READS = {"en": ["de", "en", "fr"], "fr": ["en"], "ja": ["ko"], "ko": ["en", "ja"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "path_of"),
+    [
+        ("en", "fr", "fr"),
+        ("de", "en", "en"),
+        ("de", "fr", "en fr"),
+        ("fr", "ko", "en ko"),
+        ("ja", "ko", "ko"),
+        ("ja", "fr", ""),
+        ("ko", "fr", ""),
+        ("ko", "en", ""),
+        ("de", "ja", ""),
+        ("en", "ja", ""),
+        ("xx", "fr", ""),
+    ],
+)
+def test_a_path_leads_through_the_pivot_where_it_must(path, source, target, path_of):
+    write(
+        path, {"cuda_id": dict.fromkeys(READS, "cpu"), "translation": {"pivot": "en"}}
+    )
+    models = dataclasses.replace(catalog.load(path), reads=READS)
+    found = models.find_path(source, target)
+    assert " ".join(model.name for model in found) == path_of
+    assert (source in models.list_sources(target)) is bool(path_of)
+    assert (target in models.list_targets(source)) is bool(path_of)
+    without = dataclasses.replace(models, pivot="").find_path(source, target)
+    assert without == (found if len(found) == 1 else ())
+    assert len(catalog.load(path).find_path(source, target)) == 1  # reads any

@@ -15,6 +15,7 @@ from catalog import SECTIONS, Catalog
 from ray_backend.config import Arguments, make_config
 
 KEY = {"key": "secret", "ingress": "http://127.0.0.1:7810"}
+SERVED = dict.fromkeys(("en", "fr", "de"), "0")
 Map = dict[str, Any]
 Load = Callable[[Map], Catalog]
 
@@ -195,3 +196,14 @@ def test_without_gpus_the_same_models_are_on_cpus(load: Load):
         assert application["args"]["devices"] == ["cpu"]
         assert deployment["ray_actor_options"] == {"num_cpus": 0.1, "num_gpus": 0}
         assert deployment["num_replicas"] == 2
+
+
+def test_a_change_of_one_target_changes_one_application(load: Load):
+    def configure_with(model: str) -> dict[str, Map]:
+        own = {"model": model, "fallback": "models/phrasebook"}
+        section = {"targets": {"fr": own}, "pivot": "en"}
+        return configure(load({"cuda_id": SERVED, "translation": section}))
+
+    old, new = configure_with("old"), configure_with("new")
+    assert [name for name in old if old[name] != new[name]] == ["fr"]
+    assert Arguments.model_validate(old["en"]["args"]).model.languages == ("en", "fr")

@@ -4,13 +4,16 @@ them."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from itertools import chain, repeat
+from pathlib import Path
 
 import pytest
 
+import catalog
 from tests.torchserve_backend.fakes import FakeManagement, runs, want
-from torchserve_backend import registrar
+from torchserve_backend import archiver, registrar
 from torchserve_backend.archiver import Desired
 from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import Action, RegistrationStep, WorkerWatch
@@ -253,3 +256,37 @@ def test_watching_survives_a_torchserve_that_is_down_and_a_full_disk():
     management.looks = chain(repeat(ManagementError("down"), 3), [Ended()])
     with pytest.raises(Ended):
         registrar.heal_forever([WANTED], management, say)
+
+
+CHANGED: dict[str, tuple[str, dict[str, object], list[str]]] = {
+    "by language": ("language", {"model": "new"}, ["replace fr"]),
+    "by device": (
+        "device",
+        {"model": "new"},
+        ["remove translation-cpu-own", "register translation-cpu-new"],
+    ),
+    "precision": ("language", {"compute_type": "float32"}, ["replace fr"]),
+    "what the gateway does": ("language", {"fallback_quality": 0.5}, []),
+}
+
+
+@pytest.mark.parametrize(
+    ("placement", "change", "steps"), CHANGED.values(), ids=CHANGED.keys()
+)
+def test_a_change_of_one_target_leaves_all_others_running(
+    tmp_path, placement, change, steps
+):
+    def list_desired(own: Mapping[str, object]) -> list[Desired]:
+        section = {"placement": placement, "targets": {"fr": own}, "pivot": "en"}
+        content = {"cuda_id": dict.fromkeys(("en", "fr", "de"), "cpu")}
+        path = tmp_path / "map.json"
+        path.write_text(json.dumps(content | {"translation": section}))
+        return [
+            Desired(each, archiver.version(each, Path(each.settings.model)))
+            for each in catalog.load(path).models
+        ]
+
+    own = {"model": "own", "fallback": "models/phrasebook"}
+    running = {one.name: runs(one.name, one.version) for one in list_desired(own)}
+    actions = registrar.plan(list_desired(own | change), running)
+    assert [f"{action.step} {action.name}" for action in actions] == steps

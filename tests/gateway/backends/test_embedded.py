@@ -238,6 +238,24 @@ def test_languages_of_a_device_share_one_model(tmp_path, placement):
     assert sorted(served.values()) == ["classification", "de", "en", "ko fr", "pt"]
 
 
+@pytest.mark.parametrize("placement", ["language", "device"])
+def test_each_device_loads_the_same_weights_once(tmp_path, placement):
+    own = {"model": "opus", "fallback": "models/phrasebook"}
+    section = {"placement": placement, "targets": {"de": own, "en": own, "ja": own}}
+    devices = dict.fromkeys(["ko", "de", "en", "fr"], "0") | {"ja": "cpu"}
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps({"cuda_id": devices, "translation": section}))
+    shared = share(catalog.load(path, gpus=1))
+    served = [(m.settings.model, " ".join(sorted(m.languages))) for m in shared.models]
+    assert len({model.name for model in shared.models}) == len(served)
+    assert sorted(served) == [
+        ("models/phrasebook", "de en fr ja ko"),
+        ("opus", "de en"),
+        ("opus", "ja"),
+    ]
+    assert shared.fallbacks["ja"].model is shared.route(TRANSLATION, "fr")
+
+
 ROOT = Path(__file__).parents[3]
 PYTHON = (sys.executable, "-W", "error", "-c")
 
