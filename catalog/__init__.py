@@ -164,12 +164,12 @@ class Catalog:
         or the pivot's before it. Empty if there is no way. Raises KeyError if the target is
         not served."""
         own = self.route(TRANSLATION, target)
-        if self._is_read(source, own):
+        if self.is_read(source, own):
             return (own,)
-        if self.pivot in ("", source, target) or not self._is_read(self.pivot, own):
+        if self.pivot in ("", source, target) or not self.is_read(self.pivot, own):
             return ()
         first = self.route(TRANSLATION, self.pivot)
-        return (first, own) if self._is_read(source, first) else ()
+        return (first, own) if self.is_read(source, first) else ()
 
     def list_sources(self, target: str) -> list[str]:
         """The languages from which there is a way to `target`."""
@@ -191,7 +191,8 @@ class Catalog:
             self, routes=MappingProxyType(routes), fallbacks=MappingProxyType(fallbacks)
         )
 
-    def _is_read(self, source: str, model: Model) -> bool:
+    def is_read(self, source: str, model: Model) -> bool:
+        """Whether a model reads a language."""
         reads = self.reads.get(model.name)
         return reads is None or source in reads
 

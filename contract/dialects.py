@@ -75,7 +75,9 @@ class Dialect:
         slug, status = _read_slug(document), document["status"]
         if self in FOREIGN:
             status = self.statuses.get(slug) or _STATUSES.get(status, status)
-            detail = document["detail"].replace(OURS.text_field, self.text_field)
+            detail = document["detail"]
+            for name in ("text_field", "source_field", "target_field"):
+                detail = detail.replace(getattr(OURS, name), getattr(self, name))
             document = {**document, "status": status, "detail": detail}
         return ErrorAnswer(status, self.content_type, self.write(document))
 

@@ -8,7 +8,7 @@ import re
 import subprocess
 import symtable
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
@@ -19,7 +19,7 @@ import urllib3
 from rich.console import Console
 
 import catalog
-from catalog import Catalog
+from catalog import Catalog, checkpoint
 from contract import variables
 from contract.validation import suggest
 from deploy import programs, stack, tls
@@ -39,6 +39,8 @@ _OPEN = (
     "BABELGATE_KEYS=required make up (docs/keys.md)"
 )
 _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (docs/keys.md)"
+#: Texts to show, by their language.
+_GREETINGS = {"en": "Hello, how are you?", "fr": "Bonjour"}
 _GUNICORN = "gateway/gunicorn.conf.py"
 #: The place of a copied file in nginx's messages.
 _COPY = re.compile(r"\S+/nginx/edited/((?:nginx|tls)\.conf)")
@@ -265,7 +267,7 @@ def start(
 def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
     """The curl command that a newcomer may repeat, with the answer it gets; and who may use
     the stack. Without languages there is no translation to show."""
-    sample = choose_sample(models.languages) if models.languages else {}
+    sample = choose_sample(replace(models, reads=checkpoint.find_reads(models)))
     body = json.dumps(sample, ensure_ascii=False)
     served = HTTPStatus.OK if models.languages else HTTPStatus.NOT_FOUND
     for _ in attempts():
@@ -285,12 +287,14 @@ def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
     raise StackError(f"{wanted.url} does not translate.")
 
 
-def choose_sample(languages: Sequence[str]) -> dict[str, str]:
-    """A greeting, into French where that is served."""
-    target = "fr" if "fr" in languages else languages[0]
-    if target == "en":
-        return {"src_lang": "fr", "src_text": "Bonjour", "tgt_lang": "en"}
-    return {"src_lang": "en", "src_text": "Hello, how are you?", "tgt_lang": target}
+def choose_sample(models: Catalog) -> dict[str, str]:
+    """A greeting, into French where that can be; empty where nothing is translated."""
+    for target in sorted(models.languages, key=lambda code: code != "fr"):
+        for source in (*_GREETINGS, *models.list_sources(target)):
+            if source != target and models.find_path(source, target):
+                text = _GREETINGS.get(source, "OK")
+                return {"src_lang": source, "src_text": text, "tgt_lang": target}
+    return {}
 
 
 def reload(running: Stack, nginx: Path) -> None:

@@ -166,7 +166,7 @@ _REFERENCE = "#/components/schemas/{model}"
 _HEADERS = {
     "X-Request-ID": ("string", "The request's id, as in the logs."),
     "Server-Timing": ("string", "Milliseconds by stage, and whether all was kept."),
-    "X-Babelgate-Model": ("string", "The model's name, `@` and its digest."),
+    "X-Babelgate-Model": ("string", "Each model's name, `@` and its digest."),
     "Retry-After": ("integer", "Seconds to wait before sending the request again."),
     "Accept-Encoding": ("string", "The Content-Encoding that this path takes."),
     "WWW-Authenticate": ("string", "How to send a key."),

@@ -35,10 +35,12 @@ class SentenceRefused(TextError):
 
 
 class LanguageNotServed(TextError):
-    """A language that a stack does not translate. `field` names it in a request."""
+    """A language that a stack does not translate. `field` names it in a request; `beside`
+    says with which other language that is so, if not with all."""
 
-    def __init__(self, field: str, found: str, served: Sequence[str]) -> None:
-        super().__init__(
-            f"{field}: {found!r} is not served; expected one of {', '.join(served)}"
-        )
+    def __init__(
+        self, field: str, found: str, served: Sequence[str], beside: str = ""
+    ) -> None:
+        expected = f"expected one of {', '.join(served)}"
+        super().__init__(f"{field}: {found!r} is not served{beside}; {expected}")
         self.field, self.served = field, list(served)

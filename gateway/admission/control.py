@@ -112,15 +112,19 @@ class Ticket:
     _cancellations: set[Cancellation] = field(default_factory=set)
     _is_gone: bool = False
 
-    def predict(self, row: RowRequest, cost: float) -> dict[str, Any]:
-        """Waits for the row's turn and returns the backend's answer.
+    def predict(
+        self, row: RowRequest, cost: float, deadline: float | None = None
+    ) -> dict[str, Any]:
+        """Waits for the row's turn and returns the backend's answer, by the caller's deadline
+        or an earlier one.
 
         Raises ClientGone, Overloaded, and what `Backend.predict` raises.
         """
         if self._is_gone:
             raise ClientGone()
         announced = self._take(cost, 1)
-        pending = PendingRow(cost, len(row.body), self._caller.deadline, announced)
+        until = deadline or self._caller.deadline
+        pending = PendingRow(cost, len(row.body), until, announced)
         self._waiting.add(pending)
         self._dispatcher.join(self._queue, pending)
         try:

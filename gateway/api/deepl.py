@@ -292,7 +292,7 @@ def _make_upload(services: Services) -> Blueprint:
     def take() -> Handle:
         document = services.documents.receive(
             services.access.find_owner,
-            lambda fields, owner: service.check_glossary(
+            lambda fields, owner: service.check_document(
                 _read_form(fields, service), owner
             ),
         )

@@ -109,7 +109,7 @@ def _make_upload(services: Services) -> Blueprint:
         def check(fields: Fields, owner: str) -> DocumentRequest:
             warnings.extend(warn_of_unknown(DocumentForm, fields))
             wanted = parse_document(fields, targets, services.documents.webhooks)
-            return service.check_glossary(wanted, owner)
+            return service.check_document(wanted, owner)
 
         document = services.documents.receive(services.access.find_owner, check)
         noted = {"warnings": warnings} if warnings else {}

@@ -120,6 +120,15 @@ def _make_health(services: Services) -> Blueprint:
 
 def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     catalog, backend = services.catalog, services.backend
+    # A text may stay in its language, and only be written in another way.
+    targets = {
+        source: list_codes(
+            code
+            for code in catalog.languages
+            if code == source or catalog.find_path(source, code)
+        )
+        for source in catalog.languages
+    }
     of_tasks, of_languages = (
         Blueprint("tasks", __name__),
         Blueprint("languages", __name__),
@@ -140,9 +149,9 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
         dialects=(OURS, LIBRETRANSLATE),
     )
     def languages() -> list[Language]:
-        targets = list_codes(catalog.languages)
         ready = find_readiness(catalog, backend).languages
-        written = {code: choose_language(code, ready) for code in targets}
+        codes = list_codes(catalog.languages)
+        written = {code: choose_language(code, ready) for code in codes}
         return [
             {
                 "code": code,
@@ -150,7 +159,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
                 "own_name": name_language(code, code),
                 "device": catalog.route(TRANSLATION, language).device,
                 "ready": ready[language],
-                "targets": targets,
+                "targets": targets[language],
             }
             for code, language in written.items()
         ]

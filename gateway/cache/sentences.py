@@ -32,7 +32,7 @@ from text.options import TranslationRequest
 Answer = dict[str, Any]
 
 #: The digest's name in an answer.
-_DIGEST = "model"
+DIGEST = "model"
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 #: The end of all waits for a row.
 _STAGE = "the model answered"
@@ -59,8 +59,7 @@ class ServedModel:
     others: until it has answered a row, nobody knows."""
 
     def __init__(self, model: Model, backend: Backend) -> None:
-        self._name, self._backend = model.name, backend
-        self.weights = model.weights
+        self.name, self._backend = model.name, backend
         #: The workers that were seen last, and when.
         self._life, self._seen_at = "", 0.0
         self._looking: gevent.Greenlet | None = None
@@ -92,7 +91,7 @@ class ServedModel:
 
     def _look(self) -> None:
         try:
-            state = self._backend.states([self._name])[self._name]
+            state = self._backend.states([self.name])[self.name]
             self._life = state.life if state and state.is_ready else ""
             self._seen_at = time.monotonic()
         finally:
@@ -164,6 +163,7 @@ class CachedRows:
         self._keys: dict[Row, CacheKey] = {}
         search = wanted.model_target, wanted.beam_size, wanted.alternatives
         self._shared = (call.cache_space, *search)
+        self._flight = (model.name, *self._shared)
 
     def find(self, rows: Iterable[Row]) -> dict[Row, Answer]:
         """The rows whose answers are there."""
@@ -176,22 +176,19 @@ class CachedRows:
             return {}
         self._cache.telemetry.count_cached("hit", len(found))
         self._timing.kept += len(found)
-        self._name_model(self._digest)
         return found
 
     def is_coming(self, row: Row) -> bool:
         """Whether the row is on its way."""
-        return (*self._shared, row) in self._cache.flights
+        return (*self._flight, row) in self._cache.flights
 
     def ask(self, row: Row, predict: Callable[[], Answer]) -> Answer:
         """The answer to a row by `predict`, or by an equal row that is on its way. If that one
         fails, the next who waits for it asks, unless the row itself is at fault. Raises
         ClientGone, DeadlineExceeded, and what `predict` raises."""
         if not self._cache.is_on:
-            plain = predict()
-            self._name_model(plain.get(_DIGEST))
-            return plain
-        name, flights = (*self._shared, row), self._cache.flights
+            return predict()
+        name, flights = (*self._flight, row), self._cache.flights
         while flight := flights.get(name):
             if answer := self._join(flight, row):
                 return answer
@@ -223,7 +220,6 @@ class CachedRows:
         if flight.answer is None:
             return self.find([row]).get(row)
         self._timing.note(0.0, time.monotonic() - began, 0.0)
-        self._name_model(flight.answer.get(_DIGEST))
         self._cache.telemetry.count_cached("shared")
         return flight.answer
 
@@ -244,17 +240,12 @@ class CachedRows:
         life = self._model.find_life()
         answer = predict()
         self._cache.telemetry.count_cached("miss")
-        if digest := answer.get(_DIGEST):
-            self._name_model(digest)
+        if digest := answer.get(DIGEST):
             self._model.learn(digest, life)
             is_known = digest == self._digest
             key = self._find_key(row) if is_known else self._make_key(digest, row)
             self._cache.keep(key, answer)
         return answer
-
-    def _name_model(self, digest: str | None) -> None:
-        if digest:
-            self._timing.name_model(self._model.weights, digest)
 
     def _find_key(self, row: Row) -> CacheKey:
         if (key := self._keys.get(row)) is None:

@@ -91,8 +91,8 @@ class Timing:
 
     #: The request's arrival, in seconds of the performance counter.
     began_at: float = field(default_factory=time.perf_counter)
-    #: The name of the model and its digest; empty where none has answered.
-    model: str = ""
+    #: The models that have made the answer, each with its digest.
+    models: dict[str, None] = field(default_factory=dict)
     #: Seconds in our queue; until the backend's answer; and those of them for its batch.
     queue_s: float = 0.0
     backend_s: float = 0.0
@@ -109,15 +109,15 @@ class Timing:
             self.compute_s = min(compute_s, backend_s)
 
     def name_model(self, weights: str, digest: str) -> None:
-        """Note the model that has answered."""
-        self.model = f"{weights}@{digest}" if digest else weights
+        """Note a model that has answered."""
+        self.models[f"{weights}@{digest}" if digest else weights] = None
 
     def explain(self) -> dict[str, str]:
-        """The model, and the times so far in the words of W3C's Server Timing; empty where the
+        """The models, and the times so far in the words of W3C's Server Timing; empty where the
         gateway has answered by itself."""
         if not (self.asked or self.kept):
             return {}
-        named = {"model": self.model} if self.model else {}
+        named = {"model": ", ".join(self.models)} if self.models else {}
         return named | {"timing": self._write()}
 
     def _write(self) -> str:

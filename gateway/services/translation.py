@@ -4,7 +4,8 @@ to the backend at a time, and joins the answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -14,19 +15,20 @@ import gevent
 from flask import Blueprint
 from gevent.event import AsyncResult
 
-from catalog import Catalog
-from contract.languages import choose_language, list_variants
+from catalog import Catalog, Model
+from contract.languages import choose_language, list_variants, normalize_language
 from contract.options import BEAM_SIZE
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission, Ticket
 from gateway.admission.queue import LoopQueue
 from gateway.backends.backend import write_row
-from gateway.cache.sentences import Answer, SentenceCache
+from gateway.cache.sentences import DIGEST, Answer, SentenceCache
 from gateway.errors import Problem, RowProblem, TaskNotServed, TooManyRows
 from gateway.glossaries.library import Glossaries
 from gateway.http.request import Call
 from gateway.metrics import Telemetry
 from gateway.schemas import DocumentRequest, TranslationLimits, Wording
+from gateway.services.hops import PivotedRows, ReplacedRows, refuse_pair
 from gateway.services.readers import Readers
 from gateway.settings import Settings
 from gateway.threads import let_others_run
@@ -48,6 +50,8 @@ from text.terms import Choice
 _UNKNOWN = ("", AUTO, UNDETERMINED)
 #: The work that each row takes beside its characters, in characters.
 _ROW_CHARACTERS = 20
+#: The share of the time that is left which a row of the pivot's model may take.
+_FIRST_SHARE = 0.5
 
 #: Tells of a text by its number, with a function that returns its beginning, translated; None
 #: where that cannot be shown.
@@ -112,9 +116,15 @@ class TranslationService:
         self.telemetry.count_texts(wanted.model_target, counts)
         return answers
 
-    def check_glossary(self, wanted: DocumentRequest, owner: str) -> DocumentRequest:
-        """The same request if the owner has its glossary, with a dictionary that fits. Raises
-        what `Glossaries.choose` raises."""
+    def check_document(self, wanted: DocumentRequest, owner: str) -> DocumentRequest:
+        """The same request if there is a way between its languages, and the owner has its
+        glossary, with a dictionary that fits. Raises UnknownLanguage, and what
+        `Glossaries.choose` raises."""
+        if wanted.source:
+            source = normalize_language(wanted.source)
+            target = choose_language(wanted.target, self.catalog.languages)
+            if source != target and not self.catalog.find_path(source, target):
+                raise refuse_pair(self.catalog, source, wanted.target)
         if wanted.glossary:
             pair = wanted.source, wanted.target
             self.glossaries.choose(owner, (wanted.glossary,), *pair)
@@ -190,9 +200,7 @@ class _Job:
         self._at_once = service.settings.sentences_at_once
         self._max_rows = service.settings.max_rows
         self._more_rows = 0
-        self._answers: dict[Row, AsyncResult[Answer]] = {}
         self._is_blamed = False
-        self._ticket: Ticket | None = None
         self._plan = TranslationPlan(
             wanted, self._identify(), self._max_rows, dictionaries, is_counted=True
         )
@@ -204,33 +212,52 @@ class _Job:
         with self._call.charge(plan.characters):
             if not plan.rows:
                 return [self._answer_text(index) for index in texts]
-            target = self._wanted.model_target
-            self._model = self._service.catalog.route(TRANSLATION, target).name
-            self._kept = self._service.cache.open(self._model, self._wanted, self._call)
-            missing = self._recall(plan.rows)
-            with ExitStack() as self._admitted:
-                if missing:
-                    self._admit(missing)
+            with ExitStack() as admitted:
+                self._rows = self._open_rows(admitted)
+                self._rows.prepare(plan.rows)
                 return self._map(self._answer_text, texts)
 
-    def _recall(self, rows: Collection[Row]) -> list[Row]:
-        """Take the answers that are kept. Returns the rows that the model has to translate:
-        neither those, nor the ones that are on their way."""
-        found = self._kept.find(rows)
-        for row, answer in found.items():
-            known = self._answers[row] = AsyncResult()
-            known.set(answer)
-        return [r for r in rows if r not in found and not self._kept.is_coming(r)]
+    def _open_rows(self, admitted: ExitStack) -> ModelRows | ReplacedRows | PivotedRows:
+        """The rows of the target's own model, some by way of the pivot's. Raises
+        UnknownLanguage if there is no way for a text."""
+        catalog, wanted = self._service.catalog, self._wanted
+        last = self._open_target(wanted, admitted)
+        via = set()
+        for source in dict.fromkeys(row[0] for row in self._plan.rows):
+            path = catalog.find_path(source, wanted.model_target)
+            if not path:
+                problem = refuse_pair(catalog, source, wanted.target)
+                if wanted.is_list and not wanted.source:
+                    index = self._plan.sources.index(source)
+                    problem.detail = f"src_text[{index}]: {problem.detail}"
+                raise problem
+            if len(path) > 1:
+                via.add(source)
+        if not via:
+            return last
+        asked = replace(wanted, target=catalog.pivot, alternatives=0)
+        first = self._open_target(asked, admitted, _FIRST_SHARE)
+        return PivotedRows(first, last, catalog.pivot, via)
 
-    def _admit(self, rows: Sequence[Row]) -> Ticket:
-        """Have the rows admitted. Raises what `Admission.admit` raises."""
-        costs = [self._weigh(row) for row in rows]
-        is_bulk = self._call.is_bulk or len(costs) > self._at_once
-        admitting = self._service.admission.admit(
-            self._model, self._call, costs, is_bulk=is_bulk
+    def _open_target(
+        self, wanted: TranslationRequest, admitted: ExitStack, share: float = 1.0
+    ) -> ModelRows | ReplacedRows:
+        """The rows of a target's own model, or of its fallback where that must answer."""
+        catalog, target = self._service.catalog, wanted.model_target
+        open_rows = partial(
+            ModelRows,
+            service=self._service,
+            wanted=wanted,
+            call=self._call,
+            admitted=admitted,
+            share=share,
         )
-        self._ticket = self._admitted.enter_context(admitting)
-        return self._ticket
+        own = open_rows(catalog.route(TRANSLATION, target))
+        if not (fallback := catalog.fallbacks.get(target)):
+            return own
+        is_read = partial(catalog.is_read, model=fallback.model)
+        other = open_rows(fallback.model)
+        return ReplacedRows(own, other, below=fallback.below, is_read=is_read)
 
     def _identify(self) -> list[Guess | None]:
         """Each text's language if the client has not named it."""
@@ -328,7 +355,7 @@ class _Job:
         answer = composition.answer_here(sentence, self._wanted.target)
         try:
             if answer is None:
-                answer = self._predict(sentence.row)
+                answer = self._rows.predict(sentence.row)
             else:
                 let_others_run()
         except RowProblem as problem:
@@ -354,21 +381,89 @@ class _Job:
             raise TooManyRows(self._max_rows)
         return self._translate_document(document, sentences)
 
-    def _predict(self, row: Row) -> Answer:
+
+class ModelRows:
+    """The rows of one request to one model."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        service: TranslationService,
+        wanted: TranslationRequest,
+        call: Call,
+        admitted: ExitStack,
+        share: float,
+    ) -> None:
+        """Each row may take a `share` of the time that is then left."""
+        self._model, self._service = model, service
+        self._wanted, self._call, self._share = wanted, call, share
+        self._kept = service.cache.open(model.name, wanted, call)
+        self._answers: dict[Row, AsyncResult[Answer]] = {}
+        #: The rows that were looked for where answers are kept.
+        self._sought: Collection[Row] = ()
+        self._admitted = admitted
+        self._ticket: Ticket | None = None
+
+    def prepare(
+        self, rows: Collection[Row], more: Collection[Row] = ()
+    ) -> Mapping[Row, Answer]:
+        """Take the answers that are kept, and have admitted all others but those that are on
+        their way, and `more`. Raises what `Admission.admit` raises."""
+        self._sought = frozenset(rows)
+        found = self._kept.find(rows)
+        for row, answer in found.items():
+            known = self._answers[row] = AsyncResult()
+            known.set(answer)
+        coming = self._kept.is_coming
+        missing = [row for row in rows if row not in found and not coming(row)]
+        if missing or more:
+            self._admit([*missing, *more])
+        return found
+
+    def predict(self, row: Row) -> Answer:
+        """The answer to a row, for the client."""
+        answer = self.ask(row)
+        self.name(answer)
+        return answer
+
+    def ask(self, row: Row) -> Answer:
+        """The answer to a row. Equal rows are sent once."""
         known = self._answers.get(row)
         if known is None:
             known = self._answers[row] = AsyncResult()
             try:
-                known.set(self._kept.ask(row, partial(self._ask_model, row)))
+                found = {} if row in self._sought else self._kept.find([row])
+                ask_model = partial(self._ask_model, row)
+                known.set(found.get(row) or self._kept.ask(row, ask_model))
             except Exception as error:
                 known.set_exception(error)
         return known.get()  # type: ignore[no-any-return]
+
+    def name(self, answer: Answer) -> None:
+        """Say that the model has made an answer that the client gets."""
+        if digest := answer.get(DIGEST):
+            self._call.timing.name_model(self._model.weights, digest)
+
+    def _admit(self, rows: Sequence[Row]) -> Ticket:
+        costs = [self._weigh(row) for row in rows]
+        at_once = self._service.settings.sentences_at_once
+        admitting = self._service.admission.admit(
+            *(self._model.name, self._call, costs),
+            is_bulk=self._call.is_bulk or len(costs) > at_once,
+        )
+        self._ticket = self._admitted.enter_context(admitting)
+        return self._ticket
 
     def _ask_model(self, row: Row) -> Answer:
         """Send a row. Where it was on its way for another request, it is announced now."""
         asked = write_row(composition.describe_row(self._wanted, row), self._call.trace)
         ticket = self._ticket or self._admit([row])
-        return ticket.predict(asked, self._weigh(row))
+        until: float = self._call.deadline
+        if self._share < 1:
+            now = time.monotonic()
+            until = now + self._share * (until - now)
+        return ticket.predict(asked, self._weigh(row), until)
 
     def _weigh(self, row: Row) -> float:
         beams = max(self._wanted.beam_size, self._wanted.alternatives + 1)

@@ -74,13 +74,14 @@ def command(
                 model=models.tasks[CAPTIONING],
             )
         else:
+            models = replace(models, reads=checkpoint.find_reads(models))
             request = read_request(models, target, language, kind or "text")
             job = BulkTranslation(
                 request=request,
                 store=open_store(results),
                 columns=name_columns(column or (), into or (), request.target),
                 has_quotes=not no_quotes,
-                model=models.route(TRANSLATION, request.model_target),
+                model=choose_model(models, request),
             )
         sources = find(source, job.kind)
         job.check(sources)
@@ -131,6 +132,19 @@ def read_request(
         splitting="lines" if kind == "text" else "sentences",
         beam_size=min(BEAM_SIZE.default, models.translation.max_beam_size),
     )
+
+
+def choose_model(models: Catalog, request: options.TranslationRequest) -> Model:
+    """The model of a run, which has one. Raises InputError if it does not read the source."""
+    model, source = (
+        models.route(TRANSLATION, request.model_target),
+        request.model_source,
+    )
+    if source and not models.is_read(source, model):
+        read = " ".join(models.reads[model.name])
+        said = f"a run has one model, and {model.weights} reads {read}"
+        raise InputError(f"--from {source}: {said}")
+    return model
 
 
 def choose_pool(

@@ -310,12 +310,22 @@ def test_a_door_that_never_translates_is_told(wanted, console, monkeypatch):
 
 def test_the_sample_is_not_translated_into_its_own_language():
     served = [("ko", "fr"), ("ko", "en"), ("en", "ko")]
-    samples = map(lifecycle.choose_sample, served)
+    samples = [lifecycle.choose_sample(make_catalog(*each)) for each in served]
     assert [(each["src_lang"], each["tgt_lang"]) for each in samples] == [
         ("en", "fr"),
         ("en", "ko"),
         ("fr", "en"),
     ]
+
+
+def test_the_sample_is_in_a_language_that_can_be_translated():
+    models = make_catalog("fr", "ko")
+    reads = {"fr": ["fr"], "ko": ["de", "ko"]}
+    sample = lifecycle.choose_sample(replace(models, reads=reads))
+    assert (sample["src_lang"], sample["tgt_lang"]) == ("de", "ko")
+    assert (
+        lifecycle.choose_sample(replace(models, reads=dict.fromkeys(reads, ()))) == {}
+    )
 
 
 def test_what_an_operator_sets_is_kept_and_nothing_else():

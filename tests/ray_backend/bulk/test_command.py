@@ -21,7 +21,11 @@ from ray_backend.bulk.command import choose_pool
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a table and a map of two languages."""
     monkeypatch.chdir(tmp_path)
-    content = {"cuda_id": {"fr": "cpu", "de": "cpu"}}
+    model = tmp_path / "one"
+    model.mkdir()
+    (model / "babelgate.json").write_text('{"languages": ["de"], "sources": ["en"]}')
+    section = {"targets": {"de": {"model": str(model)}}, "pivot": "fr"}
+    content = {"cuda_id": {"fr": "cpu", "de": "cpu"}, "translation": section}
     (tmp_path / "map.json").write_text(json.dumps(content))
     monkeypatch.setenv("BABELGATE_MAP", str(tmp_path / "map.json"))
     (tmp_path / "src").mkdir()
@@ -46,6 +50,7 @@ REFUSED = {
         "languages[1]: 'xx' is not served; expected one of en, ko, zh, es, fr, ru, id, ja, "
         "vi, de, it, hi, ar, pt"
     ),
+    "--to de --column text --from ko": "--from ko: a run has one model, and one reads en",
     "--to fr": "src/a.jsonl: name its column of texts with --column",
     "--to fr --column text --format srt": "--format srt: expected text, html, xml",
     "": "the map serves no captioning; --to translates texts",

@@ -1,0 +1,116 @@
+"""Rows that one model does not answer alone: those that take two, and those that another one
+takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from catalog import Catalog
+from contract.languages import choose_language, list_variants
+from gateway.cache.sentences import Answer
+from gateway.errors import NotReady, Problem, UnknownLanguage
+from text.composition import Row
+from text.errors import LanguageNotServed
+
+if TYPE_CHECKING:
+    from gateway.services.translation import ModelRows
+
+
+class ReplacedRows:
+    """Rows of a model that another one takes over: while it is down, and where its answer's
+    quality is `below` a limit. The other takes those of languages that it reads."""
+
+    def __init__(
+        self,
+        own: ModelRows,
+        other: ModelRows,
+        *,
+        below: float,
+        is_read: Callable[[str], bool],
+    ) -> None:
+        self._own, self._other = own, other
+        self._below, self._is_read = below, is_read
+        self.prepare = own.prepare
+
+    def predict(self, row: Row) -> Answer:
+        """The answer of the model itself, or the surer one of both."""
+        is_read = self._is_read(row[0])
+        try:
+            answer = self._own.ask(row)
+        except NotReady:
+            if not is_read:
+                raise
+            return self._other.predict(row)
+        if is_read and answer.get("quality", 1.0) < self._below:
+            try:
+                other = self._other.ask(row)
+            except Problem:  # the first answer is there
+                other = answer
+            if other.get("quality", 0.0) > answer["quality"]:
+                self._other.name(other)
+                return other
+        self._own.name(answer)
+        return answer
+
+
+class PivotedRows:
+    """Rows for one target, some of which go through the pivot: the languages in `via`."""
+
+    def __init__(
+        self,
+        first: ModelRows | ReplacedRows,
+        last: ModelRows | ReplacedRows,
+        pivot: str,
+        via: Collection[str],
+    ) -> None:
+        self._first, self._last = first, last
+        self._pivot, self._via = pivot, via
+
+    def prepare(self, rows: Collection[Row]) -> Mapping[Row, Answer]:
+        """As of each model. Before the first has answered, a row weighs the same for both."""
+        via = [row for row in rows if row[0] in self._via]
+        found = self._first.prepare(via)
+        follow = [row for answer in found.values() if (row := self._follow(answer))]
+        direct = (row for row in rows if row[0] not in self._via)
+        missing = [row for row in via if row not in found]
+        return self._last.prepare([*direct, *follow], missing)
+
+    def predict(self, row: Row) -> Answer:
+        """The last answer, as sure as both are, with the warnings of both."""
+        if row[0] not in self._via:
+            return self._last.predict(row)
+        first = self._first.predict(row)
+        following = self._follow(first)
+        return _add(first, self._last.predict(following)) if following else first
+
+    def _follow(self, first: Answer) -> Row | None:
+        """The row of the last model, unless there is nothing to translate in it."""
+        text = first["translated"]
+        return (self._pivot, text) if text.strip() else None
+
+
+def _add(first: Answer, last: Answer) -> Answer:
+    """The last of two answers, of which the first was the text."""
+
+    def add(found: Answer) -> Answer:
+        return found | {"score": round((first["score"] + found["score"]) / 2, 4)}
+
+    added = add(last)
+    added["quality"] = round(first.get("quality", 0.0) * last.get("quality", 0.0), 4)
+    if others := last.get("alternatives"):
+        added["alternatives"] = [*map(add, others)]
+    warnings = dict.fromkeys((*first.get("warnings", ()), *last.get("warnings", ())))
+    return added | ({"warnings": [*warnings]} if warnings else {})
+
+
+def refuse_pair(catalog: Catalog, source: str, target: str) -> UnknownLanguage:
+    """The refusal of a text in `source`, which there is no way to translate into `target`:
+    it says where the ways from there lead, or else from where the target can be reached."""
+    if targets := catalog.list_targets(source):
+        given: Any = "tgt_lang", target, list_variants(targets), f" from {source!r}"
+    else:
+        sources = catalog.list_sources(choose_language(target, catalog.languages))
+        given = "src_lang", source[:40], list_variants(sources)
+    return UnknownLanguage(LanguageNotServed(*given))

@@ -1,0 +1,404 @@
+"""Texts that two models translate, one after the other, and models that others replace, through
+the whole gateway before a backend that writes down what it is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+import catalog
+from contract.problems import write_problem
+from gateway.admission.control import Admission
+from gateway.app import GatewayApp, create_app
+from gateway.backends.backend import ModelState, RowRequest
+from gateway.cache import table
+from gateway.errors import DeadlineExceeded, NotReady, RowProblem
+from gateway.settings import Settings
+from tests.gateway.conftest import StatelessBackend
+
+#: What each model reads, and the languages that it writes in the map.
+SOURCES = {
+    "many": ["de", "en", "es"],
+    "other": ["de", "en"],
+    "en-fr": ["en"],
+    "ko-ja": ["ko"],
+}
+LANGUAGES = ("en", "es", "fr", "ja")
+TARGETS: dict[str, dict[str, Any]] = {
+    "fr": {"model": "en-fr"},
+    "ja": {"model": "ko-ja"},
+}
+GERMAN = "Guten Morgen, wie geht es Ihnen heute?"
+
+
+class Models(StatelessBackend):
+    """Models that say what they have done, unless a test has them do something else."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str, str]] = []
+        self.asked: list[Mapping[str, Any]] = []
+        self.deadlines: list[float] = []
+        self.behave: dict[str, Callable[[str], dict[str, Any]]] = {}
+
+    def predict(
+        self, model: str, row: RowRequest, *, deadline: float
+    ) -> dict[str, Any]:
+        asked = json.loads(row.body)
+        text = asked["src_text"]
+        self.asked.append(asked)
+        self.rows.append((model, asked["src_lang"], text))
+        self.deadlines.append(deadline)
+        answer = {"translated": f"{model}:{text}", "score": -0.2, "quality": 0.9}
+        own = self.behave.get(model)
+        if asked["alternatives"]:
+            answer["alternatives"] = [{"text": f"other {text}", "score": -0.4}]
+        return answer | {"model": f"digest-{model}"} | (own(text) if own else {})
+
+    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        return dict.fromkeys(models, ModelState(True, 64, 0, life="one"))
+
+
+Serve = Callable[..., FlaskClient]
+
+
+@pytest.fixture
+def models() -> Models:
+    return Models()
+
+
+@pytest.fixture
+def serve(tmp_path: Path, models: Models) -> Iterator[Serve]:
+    """Makes a client of a gateway whose map has these targets."""
+    table.share.cache_clear()
+    apps: list[GatewayApp] = []
+
+    def name(own: dict[str, Any]) -> dict[str, Any]:
+        found = {k: str(tmp_path / own[k]) for k in ("model", "fallback") if k in own}
+        return own | found
+
+    def make(
+        targets: Mapping[str, dict[str, Any]] = TARGETS, **section: Any
+    ) -> FlaskClient:
+        for model, sources in SOURCES.items():
+            (tmp_path / model).mkdir(exist_ok=True)
+            said = {"languages": LANGUAGES, "sources": sources}
+            (tmp_path / model / "babelgate.json").write_text(json.dumps(said))
+        own = {code: name(each) for code, each in targets.items()}
+        found = {"pivot": "en", "model": str(tmp_path / "many"), "targets": own}
+        content: dict[str, Any] = {"cuda_id": dict.fromkeys(LANGUAGES, "cpu")}
+        path = tmp_path / "map.json"
+        path.write_text(json.dumps(content | {"translation": found | section}))
+        given = {"database_url": f"sqlite:///{tmp_path}/db", "documents": tmp_path}
+        app = create_app(
+            Settings.model_validate(given), models=catalog.load(path), backend=models
+        )
+        apps.append(app)
+        return app.test_client()
+
+    yield make
+    for app in apps:
+        app.close()
+
+
+def ask(client: FlaskClient, text: Any, **given: Any) -> Any:
+    content = {"src_lang": "de", "src_text": text, "tgt_lang": "fr"} | given
+    return client.post("/", json=content)
+
+
+def test_a_text_goes_through_the_pivot_and_the_answer_names_both_models(serve, models):
+    response = ask(serve(), "Hallo {name}!", explain=True)
+    assert response.json["translated"] == "fr:en:Hallo {name}!"
+    assert models.rows == [("en", "de", "Hallo {0}!"), ("fr", "en", "en:Hallo {0}!")]
+    assert [row["tgt_lang"] for row in models.asked] == ["en", "fr"]
+    named = "many@digest-en, en-fr@digest-fr"
+    assert response.headers["X-Babelgate-Model"] == response.json["model"] == named
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "rows"),
+    [("en", "fr", ["fr"]), ("de", "en", ["en"]), ("de", "es", ["es"])],
+)
+def test_a_text_that_the_model_reads_goes_there_alone(
+    serve, models, source, target, rows
+):
+    assert ask(serve(), "Hallo.", src_lang=source, tgt_lang=target).status_code == 200
+    assert [model for model, *_ in models.rows] == rows
+
+
+def test_a_text_whose_language_is_identified_takes_the_same_path(serve, models):
+    client = serve()
+    answer = ask(client, GERMAN, src_lang="auto").json
+    assert (answer["src_lang"], answer["translated"]) == ("de", f"fr:en:{GERMAN}")
+    mixed = ask(client, [GERMAN, "How are you today?"], src_lang="auto").json
+    assert mixed["translated"] == [f"fr:en:{GERMAN}", "fr:How are you today?"]
+
+
+@pytest.mark.parametrize("forgetful", ["en", "fr"])
+def test_placeholders_that_a_model_loses_are_still_there(serve, models, forgetful):
+    def forget(text: str) -> dict[str, Any]:
+        return {"translated": re.sub(r"\{\d+\}", "", text).upper()}
+
+    models.behave = {
+        "en": lambda text: {"translated": text},
+        "fr": lambda text: {"translated": text},
+    } | {forgetful: forget}
+    answer = ask(serve(), "Hallo {name}, hier ist https://a.example und {x}.").json
+    assert answer["translated"] == "HALLO {name}, HIER IST https://a.example UND {x}."
+
+
+def test_terms_of_a_glossary_pass_through_both(serve, models):
+    client = serve()
+    pair = {"name": "g", "src_lang": "de", "tgt_lang": "fr"}
+    client.post("/glossaries", json=pair | {"entries": {"Rechnung": "facture"}})
+    answer = ask(client, "Die Rechnung ist da.", glossary="g").json
+    assert answer["translated"] == "fr:en:Die facture ist da."
+    assert [text for *_, text in models.rows] == [
+        "Die {0} ist da.",
+        "en:Die {0} ist da.",
+    ]
+
+
+def test_an_answer_is_as_sure_as_both_are_and_has_the_warnings_of_both(serve, models):
+    models.behave = {
+        "en": lambda _: {"quality": 0.8, "score": -1.0, "warnings": ["a", "b"]},
+        "fr": lambda _: {"quality": 0.5, "score": -0.5, "warnings": ["b", "c"]},
+    }
+    answer = ask(serve(), "Hallo.", quality=True, alternatives=1).json
+    assert answer["quality"] == 0.4
+    assert answer["warnings"] == ["a", "b", "c"]
+    (other,) = answer["alternatives"]
+    assert other == {"text": "other en:Hallo.", "score": -0.7}
+    assert [row["alternatives"] for row in models.asked] == [0, 1]
+
+
+def test_the_first_model_has_a_share_of_the_time(serve, models):
+    began = time.monotonic()
+    client = serve()
+    client.post(
+        "/",
+        json={"src_lang": "de", "src_text": "Hallo.", "tgt_lang": "fr"},
+        headers={"X-Timeout-Ms": "20000"},
+    )
+    first, last = models.deadlines
+    assert began < first < last - 9
+
+
+def test_each_half_is_kept_by_its_own_model(serve, models):
+    client = serve()
+    for text in ("Hallo.", "Hallo."):
+        response = ask(client, text)
+    assert len(models.rows) == 2
+    named = "many@digest-en, en-fr@digest-fr"
+    assert response.headers["X-Babelgate-Model"] == named
+    assert ask(client, "Hallo.", tgt_lang="en").json["translated"] == "en:Hallo."
+    assert len(models.rows) == 2
+    ask(client, "en:Hallo.", src_lang="en")
+    assert len(models.rows) == 2
+    ask(client, "Hallo.", beam_size=3)
+    assert len(models.rows) == 4
+
+
+def test_rows_are_admitted_to_both_models(serve, models, monkeypatch):
+    admitted: list[tuple[str, list[float]]] = []
+    admit = Admission.admit
+
+    @contextmanager
+    def note(self: Admission, model: str, caller: Any, costs: Any, **given: Any) -> Any:
+        admitted.append((model, list(costs)))
+        with admit(self, model, caller, costs, **given) as ticket:
+            yield ticket
+
+    monkeypatch.setattr(Admission, "admit", note)
+    client = serve()
+    ask(client, ["Hallo.", "Wie geht es?"])
+    (_, first), (_, last) = admitted
+    assert [model for model, _ in admitted] == ["en", "fr"]
+    assert first == last
+    admitted.clear()
+    ask(client, ["Hallo.", "Danke."])
+    assert [(model, len(costs)) for model, costs in admitted] == [("en", 1), ("fr", 1)]
+
+
+def test_a_sentence_that_the_second_model_cannot_take_is_divided(serve, models):
+    def limit(text: str) -> dict[str, Any]:
+        if len(text) > 30:
+            counts = {"tokens": len(text), "limit": 30}
+            raise RowProblem(write_problem("text-too-long", 422, "long", **counts))
+        return {"translated": text}
+
+    models.behave = {"en": lambda text: {"translated": text}, "fr": limit}
+    text = "ein langer Satz mit vielen Worten, die nicht enden wollen."
+    answer = ask(serve(), text).json
+    assert answer["translated"] == text
+    assert "longer than the model takes" in answer["warnings"][0]
+
+
+def test_an_empty_first_answer_needs_no_second(serve, models):
+    models.behave["en"] = lambda _: {"translated": ""}
+    assert ask(serve(), "Hallo").json["translated"] == ""
+    assert [model for model, *_ in models.rows] == ["en"]
+
+
+def test_a_stream_tells_of_each_sentence(serve, models):
+    content = {"src_lang": "de", "src_text": "Eins. Zwei.", "tgt_lang": "fr"}
+    events = serve().post("/", json=content, headers={"Accept": "text/event-stream"})
+    assert "fr:en:Eins. fr:en:Zwei." in events.text.partition("event: done")[2]
+
+
+REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
+    "no way from there": (
+        {"tgt_lang": "ja"},
+        "tgt_lang: 'ja' is not served from 'de'; expected one of en, es, fr",
+    ),
+    "no way at all": (
+        {"src_lang": "sv"},
+        "src_lang: 'sv' is not served; expected one of de, en, es",
+    ),
+    "in a list": (
+        {"src_lang": "auto", "src_text": ["1", GERMAN], "tgt_lang": "ja"},
+        "src_text[1]: tgt_lang: 'ja' is not served from 'de'; expected one of en, es, fr",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "says"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_a_pair_without_a_way_is_refused(serve, models, given, says):
+    response = ask(serve(), GERMAN, **given)
+    assert (response.status_code, response.json["detail"]) == (422, says)
+    assert response.json["type"].endswith("unknown-language")
+    assert models.rows == []
+
+
+def test_other_apis_refuse_it_in_their_own_words(serve):
+    client = serve()
+    fields: dict[str, Any] = {"q": "Hallo", "source": "de", "target": "ja"}
+    refused = client.post("/translate", json=fields)
+    assert refused.status_code == 400
+    says = "target: 'ja' is not served from 'de'; expected one of en, es, fr"
+    assert refused.json == {"error": says}
+    fields = {"text": ["Hallo"], "source_lang": "DE", "target_lang": "JA"}
+    refused = client.post("/v2/translate", json=fields)
+    assert (refused.status_code, refused.json["message"]) == (
+        400,
+        f"target_lang{says[6:]}",
+    )
+
+
+def test_a_document_without_a_way_is_refused_at_once(serve):
+    form: dict[str, Any] = {"src_lang": "de", "tgt_lang": "ja"}
+    form["file"] = BytesIO(b"Hallo"), "a.txt"
+    refused = serve().post("/documents", data=form)
+    assert refused.status_code == 422
+    assert "'ja' is not served from 'de'" in refused.json["detail"]
+
+
+def test_the_languages_have_the_ways_from_each(serve):
+    listed = {each["code"]: each["targets"] for each in serve().get("/languages").json}
+    assert listed == {
+        "en": ["en", "es", "fr"],
+        "es": ["en", "es", "fr"],
+        "fr": ["fr"],
+        "ja": ["ja"],
+    }
+
+
+REPLACED = {"fr": {"model": "en-fr", "fallback": "many", "fallback_quality": 0.5}}
+
+
+def fail(_: str) -> dict[str, Any]:
+    raise NotReady("No worker.")
+
+
+def be_late(_: str) -> dict[str, Any]:
+    raise DeadlineExceeded("the model answered")
+
+
+def refuse_row(_: str) -> dict[str, Any]:
+    raise RowProblem(write_problem("text-too-long", 422, "too long"))
+
+
+#: The behaviour of the target's own model and of its fallback, the models that are asked,
+#: the one whose answer counts, and the status.
+FALLBACKS: dict[str, tuple[Any, Any, list[str], str, int]] = {
+    "sure": (None, None, ["fr"], "fr", 200),
+    "down": (fail, None, ["fr", "en"], "en", 200),
+    "unsure": (lambda _: {"quality": 0.4}, None, ["fr", "en"], "en", 200),
+    "both unsure": (
+        *(lambda _: {"quality": 0.4}, lambda _: {"quality": 0.3}),
+        *(["fr", "en"], "fr", 200),
+    ),
+    "unsure, and the other is down": (
+        *(lambda _: {"quality": 0.4}, fail, ["fr", "en"], "fr", 200),
+    ),
+    "both down": (fail, fail, ["fr", "en"], "", 503),
+    "late": (be_late, None, ["fr"], "", 504),
+    "the text is wrong": (refuse_row, None, ["fr"], "", 422),
+    "down, and the text is wrong": (fail, refuse_row, ["fr", "en"], "", 422),
+}
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "asked", "answers", "status"),
+    FALLBACKS.values(),
+    ids=FALLBACKS.keys(),
+)
+def test_a_fallback_answers_once_where_the_model_does_not(
+    serve, models, own, other, asked, answers, status
+):
+    models.behave = {"fr": own, "en": other}
+    response = ask(serve(REPLACED), "Hello.", src_lang="en")
+    assert (response.status_code, [model for model, *_ in models.rows]) == (
+        status,
+        asked,
+    )
+    if answers:
+        assert response.json["translated"] == f"{answers}:Hello."
+        named = {"fr": "en-fr@digest-fr", "en": "many@digest-en"}
+        assert response.headers["X-Babelgate-Model"] == named[answers]
+
+
+def test_a_fallback_is_not_asked_for_its_quality_unless_the_map_says_so(serve, models):
+    models.behave["fr"] = lambda _: {"quality": 0.0}
+    client = serve({"fr": {"model": "en-fr", "fallback": "many"}})
+    assert ask(client, "Hello.", src_lang="en").json["translated"] == "fr:Hello."
+    assert [model for model, *_ in models.rows] == ["fr"]
+
+
+def test_a_fallback_takes_only_what_it_reads(serve, models):
+    models.behave = {"ja": fail}
+    own = {"ja": {"model": "ko-ja", "fallback": "many", "fallback_quality": 1.0}}
+    response = ask(serve(own), "안녕하세요.", src_lang="ko", tgt_lang="ja")
+    assert response.status_code == 503
+    models.behave = {}
+    response = ask(serve(own), "안녕하세요.", src_lang="ko", tgt_lang="ja")
+    assert response.json["translated"] == "ja:안녕하세요."
+    assert [model for model, *_ in models.rows] == ["ja", "ja"]
+
+
+def test_either_half_of_a_path_may_fall_back(serve, models):
+    targets = {
+        "en": {"model": "other", "fallback": "many"},
+        "fr": {"model": "en-fr", "fallback": "many"},
+    }
+    models.behave = {"fr": fail, "en": fail}
+    answer = ask(serve(targets), "Hallo.").json
+    assert answer["translated"] == "es:es:Hallo."
+    assert [model for model, *_ in models.rows] == ["en", "es", "fr", "es"]
+
+
+def test_answers_of_both_are_kept(serve, models):
+    models.behave["fr"] = lambda _: {"quality": 0.4}
+    client = serve(REPLACED)
+    for _ in range(2):
+        assert ask(client, "Hello.", src_lang="en").json["translated"] == "en:Hello."
+    assert [model for model, *_ in models.rows] == ["fr", "en"]
