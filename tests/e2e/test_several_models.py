@@ -1,0 +1,103 @@
+"""A map with several models on a real stack: copies of the model that ships, each of which
+reads only some languages.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from catalog import ROOT
+from deploy.stack import Stack
+from tests.e2e.real_stack import (
+    is_ready,
+    operate,
+    processes,
+    start_stack,
+    wait_until,
+    write_command,
+)
+
+PHRASEBOOK = ROOT / "models/phrasebook"
+LIMIT_S = 90
+
+
+def copy_model(directory: Path, sources: list[str]) -> str:
+    """The same model in another directory."""
+    directory.mkdir()
+    for file in PHRASEBOOK.iterdir():
+        (directory / file.name).symlink_to(file)
+    settings = directory / "babelgate.json"
+    content = json.loads(settings.read_text("utf-8"))
+    settings.unlink()
+    settings.write_text(json.dumps(content | {"sources": sources}))
+    return str(directory)
+
+
+def write_content(model: str) -> dict[str, Any]:
+    """A map whose French has this model."""
+    own = {"model": model, "fallback": "models/phrasebook"}
+    section = {"targets": {"fr": own}, "pivot": "en", "max_batch_delay": 2}
+    devices = dict.fromkeys(("en", "fr", "de"), "cpu")
+    return {"cuda_id": devices, "translation": section}
+
+
+def ask(stack: Stack, source: str, text: str, target: str) -> requests.Response:
+    row = {"src_lang": source, "src_text": text, "tgt_lang": target}
+    return requests.post(stack.url, json=row, timeout=LIMIT_S)
+
+
+def name_models(answer: requests.Response) -> list[str]:
+    named = answer.headers.get("X-Babelgate-Model", "").split(", ")
+    return [model.partition("@")[0] for model in named]
+
+
+def find_workers(stack: Stack) -> set[int]:
+    """The processes of TorchServe's workers."""
+    commands = {each.pid: write_command(each) for each in processes(stack)}
+    return {pid for pid, said in commands.items() if "model_service_worker" in said}
+
+
+@pytest.mark.parametrize("backend", ["torchserve", "ray"])
+def test_a_text_goes_through_the_pivot_on_a_real_stack(tmp_path, cache, backend):
+    content = write_content(copy_model(tmp_path / "en-fr", ["en"]))
+    options = ("--backend", backend)
+    with start_stack(tmp_path / "run", cache, *options, content=content) as stack:
+        wait_until(lambda: is_ready(stack.url))
+        direct = ask(stack, "en", "Good morning", "fr")
+        answer = ask(stack, "de", "Guten Morgen", "fr")
+        assert answer.json() == direct.json()
+        assert name_models(answer) == ["phrasebook", "en-fr"]
+        other = {"src_lang": "sv", "src_text": "Hej", "tgt_lang": "fr"}
+        assert requests.post(stack.url, json=other, timeout=LIMIT_S).status_code == 422
+        if backend == "torchserve":
+            check_reload(stack, tmp_path, cache)
+
+
+def check_reload(stack: Stack, folder: Path, cache: Path) -> None:
+    """Another model for French changes one worker, and the others answer meanwhile."""
+    before, is_over = find_workers(stack), threading.Event()
+    statuses: list[int] = []
+
+    def watch() -> None:
+        while not is_over.is_set():
+            statuses.append(ask(stack, "en", "Good morning", "de").status_code)
+            statuses.append(ask(stack, "de", "Guten Morgen", "fr").status_code)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        content = write_content(copy_model(folder / "new", ["en"]))
+        stack.map.write_text(json.dumps(content))
+        operate(stack.run, cache, "up")
+        wait_until(lambda: name_models(ask(stack, "en", "Thank you", "fr")) == ["new"])
+    finally:
+        is_over.set()
+        watching.join(LIMIT_S)
+    assert set(statuses) == {200}
+    assert len(before & find_workers(stack)) == len(before) - 1 == 2
