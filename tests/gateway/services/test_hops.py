@@ -26,7 +26,7 @@ from gateway.errors import DeadlineExceeded, NotReady, RowProblem
 from gateway.settings import Settings
 from tests.gateway.conftest import StatelessBackend
 
-#: What each model reads, and the languages that it writes in the map.
+#: The languages that each model reads, and those of the map.
 SOURCES = {
     "many": ["de", "en", "es"],
     "other": ["de", "en"],
