@@ -180,17 +180,6 @@ class Catalog:
         """The languages to which there is a way from `source`."""
         return [target for target in self.languages if self.find_path(source, target)]
 
-    def replace_models(self, others: Mapping[str, Model]) -> Catalog:
-        """The same catalog with `others`, by the names of its own models."""
-        routes = {route: others[model.name] for route, model in self.routes.items()}
-        fallbacks = {
-            target: found._replace(model=others[found.model.name])
-            for target, found in self.fallbacks.items()
-        }
-        return replace(
-            self, routes=MappingProxyType(routes), fallbacks=MappingProxyType(fallbacks)
-        )
-
     def is_read(self, source: str, model: Model) -> bool:
         """Whether a model reads a language."""
         reads = self.reads.get(model.name)
@@ -203,18 +192,21 @@ def load(
     gpus: int | None = 0,
     model: str | None = None,
     is_cluster: bool = False,
+    is_embedded: bool = False,
 ) -> Catalog:
     """Reads the map for a host with `gpus` GPUs, unless the map gives a number; with None
     they are counted. On a cluster every GPU that the map names exists somewhere, so this
-    host's do not matter. `model` replaces the translation model.
+    host's do not matter. `model` replaces the translation model. Models that are all to be
+    embedded in one process are placed by device: it would have a copy per language.
 
     Raises CatalogError if the map is malformed or names a GPU that the host lacks.
     """
     content = read_file(path)
     found = check(WHOLE_MAP, content, str(path))
-    if model:
-        translation = found.translation.replace_model(model)
-        found = found.model_copy(update={"translation": translation})
+    translation = found.translation.replace_model(model or found.translation.model)
+    if is_embedded:
+        translation = translation.model_copy(update={"placement": "device"})
+    found = found.model_copy(update={"translation": translation})
     served = {*found.vision, *([TRANSLATION] if found.cuda_id else [])}
     for task in sorted(found.cluster.model_fields_set - served):
         raise CatalogError(

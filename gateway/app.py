@@ -182,13 +182,13 @@ def create_app(
         gpus=None,
         model=settings.model,
         is_cluster=settings.backend == "ray",
+        is_embedded=is_embedded,
     )
     telemetry = Telemetry(models.languages, models.tasks)
     if backend is None and is_embedded:
         # Nothing else needs the handlers' libraries.
-        from gateway.backends.embedded import EmbeddedBackend, share
+        from gateway.backends.embedded import EmbeddedBackend
 
-        models = share(models)
         backend = EmbeddedBackend(models.models, telemetry.registry)
     backend = backend or _connect(settings, models)
     models = replace(models, reads=checkpoint.find_reads(models))

@@ -8,9 +8,8 @@ import atexit
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from gevent import get_hub
 from gevent.event import Event
 from prometheus_client import CollectorRegistry, Gauge
 
-from catalog import Catalog, Model, checkpoint, describe_handler
+from catalog import Model, checkpoint, describe_handler
 from gateway.backends.backend import Capacity, ModelState, RowRequest
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
@@ -34,23 +33,6 @@ _CLOSE_S = 10.0
 
 class ModelLoadError(RuntimeError):
     """A model could not be loaded; the log says why."""
-
-
-def share(models: Catalog) -> Catalog:
-    """The same catalog with one model for all languages with the same weights on a device,
-    whatever the map's placement is: a copy per language would be in this one process."""
-    alike: list[list[Model]] = []
-    for model in models.models:
-        it = model.task, model.devices, model.settings
-        same = (g for g in alike if (g[0].task, g[0].devices, g[0].settings) == it)
-        if (group := next(same, None)) is None:
-            alike.append(group := [])
-        group.append(model)
-    shared: dict[str, Model] = {}
-    for group in alike:
-        joined = _join(group, [model.name for model in shared.values()])
-        shared |= {model.name: joined for model in group}
-    return models.replace_models(shared)
 
 
 class EmbeddedBackend:
@@ -180,17 +162,6 @@ class _Served:
         outcome = self.handlers.result()[number].answer(rows)
         self._count(self._model.name, outcome.counts)
         return outcome.results
-
-
-def _join(models: Sequence[Model], taken: Collection[str]) -> Model:
-    first = models[0]
-    if len(models) == 1:
-        return first
-    name = "-".join((first.task, *first.devices))
-    if name in taken:  # of other weights
-        name += f"-{first.name}"
-    languages = dict.fromkeys(code for model in models for code in model.languages)
-    return replace(first, name=name, languages=tuple(languages))
 
 
 def _load(model: Model, directory: Path, number: int) -> TaskHandler[Any]:

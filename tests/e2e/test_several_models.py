@@ -1,10 +1,9 @@
-"""A map with several models on a real stack: copies of the model that ships, each of which
-reads only some languages.
-"""
+"""A map with several models on a real stack."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -23,20 +22,9 @@ from tests.e2e.real_stack import (
     write_command,
 )
 
-PHRASEBOOK = ROOT / "models/phrasebook"
+#: It reads English only.
+PAIR = ROOT / "models/phrasebook-en-fr"
 LIMIT_S = 90
-
-
-def copy_model(directory: Path, sources: list[str]) -> str:
-    """The same model in another directory."""
-    directory.mkdir()
-    for file in PHRASEBOOK.iterdir():
-        (directory / file.name).symlink_to(file)
-    settings = directory / "babelgate.json"
-    content = json.loads(settings.read_text("utf-8"))
-    settings.unlink()
-    settings.write_text(json.dumps(content | {"sources": sources}))
-    return str(directory)
 
 
 def write_content(model: str) -> dict[str, Any]:
@@ -65,14 +53,14 @@ def find_workers(stack: Stack) -> set[int]:
 
 @pytest.mark.parametrize("backend", ["torchserve", "ray"])
 def test_a_text_goes_through_the_pivot_on_a_real_stack(tmp_path, cache, backend):
-    content = write_content(copy_model(tmp_path / "en-fr", ["en"]))
+    content = write_content(str(PAIR))
     options = ("--backend", backend)
     with start_stack(tmp_path / "run", cache, *options, content=content) as stack:
         wait_until(lambda: is_ready(stack.url))
         direct = ask(stack, "en", "Good morning", "fr")
         answer = ask(stack, "de", "Guten Morgen", "fr")
-        assert answer.json() == direct.json()
-        assert name_models(answer) == ["phrasebook", "en-fr"]
+        assert answer.json() == direct.json() == {"translated": "Bonjour"}
+        assert name_models(answer) == ["phrasebook", PAIR.name]
         other = {"src_lang": "sv", "src_text": "Hej", "tgt_lang": "fr"}
         assert requests.post(stack.url, json=other, timeout=LIMIT_S).status_code == 422
         if backend == "torchserve":
@@ -92,7 +80,8 @@ def check_reload(stack: Stack, folder: Path, cache: Path) -> None:
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        content = write_content(copy_model(folder / "new", ["en"]))
+        shutil.copytree(PAIR, folder / "new")
+        content = write_content(str(folder / "new"))
         stack.map.write_text(json.dumps(content))
         operate(stack.run, cache, "up")
         wait_until(lambda: name_models(ask(stack, "en", "Thank you", "fr")) == ["new"])

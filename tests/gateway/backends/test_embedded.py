@@ -25,7 +25,7 @@ import catalog
 from catalog import Model, TranslationSection, checkpoint
 from contract.tasks import TRANSLATION
 from gateway.backends.backend import ModelState, write_row
-from gateway.backends.embedded import EmbeddedBackend, share
+from gateway.backends.embedded import EmbeddedBackend
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
 from handlers.base import ModelConfig, Outcome, Result, TaskError, TaskHandler
@@ -232,7 +232,7 @@ def test_languages_of_a_device_share_one_model(tmp_path, placement):
     content["classification"] = {"devices": "0"}
     path = tmp_path / "map.json"
     path.write_text(json.dumps(content))
-    shared = share(catalog.load(path, gpus=2))
+    shared = catalog.load(path, gpus=2, is_embedded=True)
     assert shared.languages == tuple(devices)
     served = {model.name: " ".join(model.serves) for model in shared.models}
     assert sorted(served.values()) == ["classification", "de", "en", "ko fr", "pt"]
@@ -245,7 +245,7 @@ def test_each_device_loads_the_same_weights_once(tmp_path, placement):
     devices = dict.fromkeys(["ko", "de", "en", "fr"], "0") | {"ja": "cpu"}
     path = tmp_path / "map.json"
     path.write_text(json.dumps({"cuda_id": devices, "translation": section}))
-    shared = share(catalog.load(path, gpus=1))
+    shared = catalog.load(path, gpus=1, is_embedded=True)
     served = [(m.settings.model, " ".join(sorted(m.languages))) for m in shared.models]
     assert len({model.name for model in shared.models}) == len(served)
     assert sorted(served) == [
