@@ -5,6 +5,8 @@ Points in time are milliseconds of the machine's monotonic clock, which all its 
 share. A handler on another machine gets a span instead.
 """
 
+from functools import cache
+
 #: After which nobody waits for the answer.
 DEADLINE = "X-Deadline-Ms"
 #: The milliseconds that are left until then, for a handler on another machine.
@@ -21,6 +23,7 @@ TRACE = "traceparent"
 REPLICA = "X-Replica"
 
 
+@cache
 def prediction_path(model: str) -> str:
     """Return the path of a model's predictions: TorchServe's, which Ray Serve has as well."""
     return f"/predictions/{model}"

@@ -20,10 +20,10 @@ from handlers.base import (
 from handlers.engine.directories import read_settings
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher
+from handlers.engine.translation.engine import Decoding, Sentence
 from handlers.engine.translation.families import list_languages
 from handlers.engine.translation.loading import is_guarded, load_engine
 from handlers.engine.translation.quality import GENERIC, estimate, gather
-from handlers.engine.translation.sentences import Decoding, Sentence
 from handlers.schemas import limit_row
 
 

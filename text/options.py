@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from contract.languages import choose_language, normalize_language, normalize_variant
+from contract.languages import (
+    VARIANTS,
+    choose_language,
+    normalize_language,
+    normalize_variant,
+)
 from contract.options import ALTERNATIVES, BEAM_SIZE
 from text.errors import LanguageNotServed
 
@@ -70,17 +75,17 @@ class TranslationRequest:
     @cached_property
     def model_source(self) -> str | None:
         """The language of `source`."""
-        return normalize_language(self.source) if self.source else None
+        return VARIANTS.get(self.source, self.source) if self.source else None
 
     @cached_property
     def target_language(self) -> str:
         """The language of `target`, which a text in it is only written in another way."""
-        return normalize_language(self.target)
+        return VARIANTS.get(self.target, self.target)
 
     @cached_property
     def model_target(self) -> str:
         """The language that a model is asked for: `target` if it writes that."""
-        return choose_language(self.target, self.written)
+        return self.target if self.target in self.written else self.target_language
 
 
 def read_source(
@@ -88,6 +93,8 @@ def read_source(
 ) -> str | None:
     """Read any language code, preferably one that is `known`: only the model knows which ones
     it reads. None if the language is to be identified. Raises LanguageNotServed."""
+    if code in known:
+        return code
     language = choose_language(code, known)
     if language == AUTO:
         return None
@@ -108,7 +115,7 @@ def read_candidates(codes: Sequence[str], known: Sequence[str]) -> tuple[str, ..
 
 def read_target(code: str, served: Sequence[str]) -> str:
     """Read the code of a language or variant that is served. Raises LanguageNotServed."""
-    language = choose_language(code, served)
+    language = code if code in served else choose_language(code, served)
     if language not in served:
         raise LanguageNotServed("tgt_lang", code[:40], served)
     return language

@@ -22,7 +22,7 @@ from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
 from catalog import checkpoint
 from deploy.stack import ROOT, StackError
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Sentence
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ import catalog
 from benchmarks.report import Spread, spread
 from catalog import checkpoint
 from handlers.engine.translation import batching, loading
-from handlers.engine.translation.engine import Engine
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Engine, Sentence
 
 
 class MemoryEnds(RuntimeError):

@@ -19,8 +19,8 @@ from PIL import Image
 
 from benchmarks.instruments.generator import Request
 from contract.tasks import CAPTIONING, PATHS, TRANSLATION
+from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.families.m2m100 import M2M100Tokenizer
-from handlers.engine.translation.sentences import Sentence
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from models.shapes_recipe import samples

@@ -28,7 +28,7 @@ from clients.files import TABLES, find_sources
 from clients.tables import Column
 from contract.tasks import TRANSLATION
 from handlers import base
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Sentence
 from ray_backend.bulk.command import read_request
 from ray_backend.bulk.executor import WorkerPool, connect
 from ray_backend.bulk.job import Answerer, BulkTranslation, Chunk, run

@@ -38,7 +38,7 @@ from catalog import checkpoint
 from contract.dialects import DEEPL, FOREIGN, GOOGLE, OURS, Dialect
 from contract.tasks import CLASSIFICATION
 from deploy.stack import INFERENCE, ROOT, StackError
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Sentence
 
 CPU_MS = "gateway cpu ms"
 OFF, REQUIRED = "off", "required"

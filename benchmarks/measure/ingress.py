@@ -31,7 +31,7 @@ from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import write_request
 from benchmarks.report import Findings, tabulate
 from deploy.stack import StackError
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Sentence
 from ray_backend.deployment import DashboardError
 from ray_backend.nodes import PORTS
 

@@ -27,8 +27,8 @@ from benchmarks.instruments.generator import Target
 from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import write_request
 from catalog.checkpoint import find_languages
+from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.guard import Fault, find_fault
-from handlers.engine.translation.sentences import Sentence
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.items import LANGUAGES

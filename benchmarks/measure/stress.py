@@ -34,7 +34,7 @@ from benchmarks.instruments.workload import (
     write_request,
 )
 from deploy import stack as stacks
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Sentence
 
 OURS, TARGET = "babelgate", "fr"
 ANSWERED, REFUSED = "200", "429"

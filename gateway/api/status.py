@@ -150,8 +150,11 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     )
     def languages() -> list[Language]:
         ready = find_readiness(catalog, backend).languages
-        codes = list_codes(catalog.languages)
-        written = {code: choose_language(code, ready) for code in codes}
+        written = {
+            code: choose_language(code, ready)
+            for language in ready
+            for code in list_codes([language])
+        }
         return [
             {
                 "code": code,

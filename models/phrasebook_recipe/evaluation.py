@@ -15,9 +15,8 @@ import numpy as np
 import yaml
 
 from handlers.engine.translation.batching import Batcher
-from handlers.engine.translation.engine import Engine
+from handlers.engine.translation.engine import Engine, Sentence, Translation
 from handlers.engine.translation.quality import GENERIC, Evidence, estimate, gather
-from handlers.engine.translation.sentences import Sentence, Translation
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES, clean

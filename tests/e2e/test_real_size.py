@@ -17,8 +17,7 @@ from benchmarks.instruments.random_model import build
 from deploy.stack import Stack
 from handlers.engine.translation.conversion import convert
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
-from handlers.engine.translation.engine import longest_answer
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Sentence, longest_answer
 from tests.e2e.real_stack import start_stack
 
 BODY = {"src_lang": "en", "src_text": "Where is the station?", "tgt_lang": "de"}

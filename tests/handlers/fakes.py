@@ -17,7 +17,7 @@ from catalog.map import check
 from contract import rows
 from handlers.base import TaskHandler
 from handlers.engine.errors import OutOfMemory
-from handlers.engine.translation.sentences import Decoding, Sentence, Translation
+from handlers.engine.translation.engine import Decoding, Sentence, Translation
 from handlers.engine.translation.tokenizer import Tokenizer
 
 

@@ -13,8 +13,8 @@ from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl  # type: igno
 
 from handlers.base import TaskError
 from handlers.engine.directories import Digests, digest_files, seal
+from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.guard import Fault
-from handlers.engine.translation.sentences import Sentence
 from handlers.translation import TranslationHandler
 from tests.handlers.conftest import Start
 from tests.handlers.encoding import write_image

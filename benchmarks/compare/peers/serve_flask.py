@@ -9,7 +9,7 @@ from flask import Flask, request
 from gunicorn.app.wsgiapp import run  # type: ignore[import-untyped]
 
 from benchmarks.compare.peers.translator import PeerTranslator, read_options
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Sentence
 from handlers.microbatcher import MicroBatcher, QueueFull
 
 #: A thread per request that is answered at the same time, and no more of them than wait.

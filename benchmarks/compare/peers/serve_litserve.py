@@ -14,7 +14,7 @@ import litserve  # type: ignore[import-not-found]
 from fastapi import HTTPException
 
 from benchmarks.compare.peers import translator
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Sentence
 
 _ANSWER_S = 600
 

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from benchmarks.compare.peers import translator
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Sentence
 
 #: Requests that the replica is given at the same time: with Ray's 5 no batch could fill.
 _ONGOING = 1024

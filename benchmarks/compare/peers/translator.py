@@ -11,9 +11,9 @@ from typing import Any
 
 from handlers.engine.directories import read_settings
 from handlers.engine.translation.batching import Batcher
+from handlers.engine.translation.engine import Sentence, Translation
 from handlers.engine.translation.families import list_languages
 from handlers.engine.translation.loading import is_guarded, load_engine
-from handlers.engine.translation.sentences import Sentence, Translation
 
 _FIELDS = ("src_lang", "src_text", "tgt_lang")
 

@@ -11,9 +11,8 @@ from dataclasses import replace
 from itertools import chain, repeat
 
 from handlers.engine.errors import OutOfMemory, TooLate, run_in_halves
-from handlers.engine.translation.engine import Engine
+from handlers.engine.translation.engine import Decoding, Engine, Sentence, Translation
 from handlers.engine.translation.guard import Fault, find_fault
-from handlers.engine.translation.sentences import Decoding, Sentence, Translation
 from handlers.engine.translation.tokenizer import Tokenizer, list_trigrams
 
 Answer = Translation | OutOfMemory | TooLate

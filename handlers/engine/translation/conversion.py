@@ -32,10 +32,9 @@ from handlers.engine.directories import (
     seal,
     unseal,
 )
+from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.families import find_family, list_languages
-from handlers.engine.translation.sentences import Sentence
-from handlers.engine.translation.tokenizer import EOS, UNKNOWN
-from handlers.engine.translation.vocabulary import list_pieces, write_list
+from handlers.engine.translation.tokenizer import EOS, UNKNOWN, list_pieces, write_list
 
 log = logging.getLogger(__name__)
 

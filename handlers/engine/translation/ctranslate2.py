@@ -11,13 +11,15 @@ import ctranslate2
 from handlers.engine.directories import ModelError, find_damage, read_settings
 from handlers.engine.errors import device_errors
 from handlers.engine.translation.engine import (
+    Decoding,
+    Sentence,
+    Translation,
     common_decoding,
     longest_answer,
     read_beams,
 )
 from handlers.engine.translation.families import find_family
-from handlers.engine.translation.sentences import Decoding, Sentence, Translation
-from handlers.engine.translation.vocabulary import read_list, suits
+from handlers.engine.translation.tokenizer import read_list, suits
 
 #: With CTranslate2's default 1, the search ends before it finds the hypotheses that
 #: Transformers finds. A beam of one has no other hypotheses.

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from handlers.engine.directories import read_settings
-from handlers.engine.translation.engine import Engine
+from handlers.engine.translation.engine import Engine, Sentence, Translation
 from handlers.engine.translation.families import find_family
-from handlers.engine.translation.sentences import Sentence, Translation
 
 
 def load_engine(

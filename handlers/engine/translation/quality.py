@@ -8,8 +8,8 @@ import math
 from operator import mul
 from typing import NamedTuple
 
+from handlers.engine.translation.engine import Sentence, Translation
 from handlers.engine.translation.guard import PLACEHOLDER, weigh
-from handlers.engine.translation.sentences import Sentence, Translation
 
 #: The most that a score and a margin count, and the number added before their logarithm.
 _MOST, _OFFSET = 100.0, 0.03

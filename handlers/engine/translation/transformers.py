@@ -17,12 +17,14 @@ from transformers import (
 from handlers.engine.directories import read_settings
 from handlers.engine.inference import choose_device, infer
 from handlers.engine.translation.engine import (
+    Decoding,
+    Sentence,
+    Translation,
     common_decoding,
     longest_answer,
     read_beams,
 )
 from handlers.engine.translation.families import find_family
-from handlers.engine.translation.sentences import Decoding, Sentence, Translation
 from handlers.engine.translation.tokenizer import UNKNOWN
 
 

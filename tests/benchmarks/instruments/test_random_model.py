@@ -18,9 +18,9 @@ from benchmarks.instruments.random_model import (
 )
 from handlers.engine.translation.conversion import convert
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.families import list_languages
-from handlers.engine.translation.sentences import Sentence
-from handlers.engine.translation.vocabulary import list_pieces
+from handlers.engine.translation.tokenizer import list_pieces
 from models.phrasebook_recipe import phrasebook
 
 #: Much smaller insides, with the whole vocabulary.

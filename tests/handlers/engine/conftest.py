@@ -11,8 +11,7 @@ import pytest
 
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
-from handlers.engine.translation.engine import Engine
-from handlers.engine.translation.sentences import Sentence
+from handlers.engine.translation.engine import Engine, Sentence
 from handlers.engine.translation.transformers import TransformersEngine
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, TextPair

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from handlers.engine.translation.engine import Sentence, Translation
 from handlers.engine.translation.quality import GENERIC, estimate
-from handlers.engine.translation.sentences import Sentence, Translation
 from models.phrasebook_recipe import evaluation
 from models.phrasebook_recipe.__main__ import CARD
 from models.phrasebook_recipe.corpus import Corpus, TextPair

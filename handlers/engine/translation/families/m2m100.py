@@ -8,8 +8,8 @@ from pathlib import Path
 
 from contract.languages import find_tag
 from handlers.engine.directories import ModelError, read_object
+from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.family import Family
-from handlers.engine.translation.sentences import Sentence
 from handlers.engine.translation.tokenizer import SentencePieceTokenizer
 
 #: The languages in the order of their ids, which follow those of the pieces.

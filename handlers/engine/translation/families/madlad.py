@@ -8,8 +8,8 @@ from pathlib import Path
 import regex
 
 from handlers.engine.directories import read_object
+from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.family import Family
-from handlers.engine.translation.sentences import Sentence
 from handlers.engine.translation.tokenizer import JsonTokenizer
 
 _CONTROL = regex.compile(r"<(?:s|pad|/s|unk|2\w+|extra_id_\d+)>")

@@ -16,8 +16,8 @@ from handlers.engine.directories import (
     read_object,
     read_settings,
 )
+from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.family import Family, Languages
-from handlers.engine.translation.sentences import Sentence
 from handlers.engine.translation.tokenizer import WORD_START, SentencePieceTokenizer
 
 _SOURCE, _TARGET, _IDS = "source.spm", "target.spm", "vocab.json"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher, pack, spread
+from handlers.engine.translation.engine import Decoding, Sentence, Translation
 from handlers.engine.translation.guard import Fault
-from handlers.engine.translation.sentences import Decoding, Sentence, Translation
 from tests.handlers.fakes import FakeEngine
 
 USUAL = Decoding()

@@ -17,8 +17,13 @@ import pytest
 
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.translation.batching import Batcher
-from handlers.engine.translation.engine import Engine, read_beams
-from handlers.engine.translation.sentences import Decoding, Sentence, Translation
+from handlers.engine.translation.engine import (
+    Decoding,
+    Engine,
+    Sentence,
+    Translation,
+    read_beams,
+)
 from handlers.engine.translation.tokenizer import list_trigrams
 from tests.handlers.engine.conftest import MakeEngine
 from tests.handlers.fakes import FakeTokenizer

@@ -24,12 +24,10 @@ from handlers.engine.directories import (
     missing_files,
 )
 from handlers.engine.translation.conversion import convert
-from handlers.engine.translation.engine import Engine
+from handlers.engine.translation.engine import Decoding, Engine, Sentence
 from handlers.engine.translation.families import find_family, list_languages
 from handlers.engine.translation.loading import load_engine
-from handlers.engine.translation.sentences import Decoding, Sentence
-from handlers.engine.translation.tokenizer import list_trigrams
-from handlers.engine.translation.vocabulary import read_list
+from handlers.engine.translation.tokenizer import list_trigrams, read_list
 from handlers.translation import TranslationHandler
 from tests import tiny_models
 from tests.handlers.fakes import ask, make_context, make_options

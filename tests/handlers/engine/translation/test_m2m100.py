@@ -14,14 +14,15 @@ from transformers import M2M100Tokenizer
 from handlers.engine.directories import SETTINGS_FILE, Digests
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+from handlers.engine.translation.engine import Decoding, Sentence
 from handlers.engine.translation.families import m2m100
 from handlers.engine.translation.families.m2m100 import CODES, IDS_FILE, PIECES_FILE
 from handlers.engine.translation.loading import load_engine
-from handlers.engine.translation.sentences import Decoding, Sentence
-from handlers.engine.translation.tokenizer import UNKNOWN, list_trigrams
-from handlers.engine.translation.vocabulary import (
+from handlers.engine.translation.tokenizer import (
     LIST_FILE,
+    UNKNOWN,
     list_pieces,
+    list_trigrams,
     read_list,
     suits,
 )

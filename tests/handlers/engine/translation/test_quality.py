@@ -7,9 +7,9 @@ import math
 import pytest
 
 from handlers.engine.directories import read_settings
+from handlers.engine.translation.engine import Sentence, Translation
 from handlers.engine.translation.guard import Fault
 from handlers.engine.translation.quality import GENERIC, Evidence, estimate, gather
-from handlers.engine.translation.sentences import Sentence, Translation
 from tests.random_m2m100 import PHRASEBOOK
 
 PHRASEBOOKS = Evidence(**read_settings(PHRASEBOOK)["quality"])
