@@ -213,6 +213,11 @@ def load(
             f"{path}: cluster.{task}: expected a task of this map, one of "
             f"{', '.join(sorted(served))}"
         )
+    for task, section in {TRANSLATION: translation, **found.vision}.items():
+        if section.idle_unload_s and (is_cluster or is_embedded):
+            raise CatalogError(
+                f"{path}: {task}.idle_unload_s: expected 0, only TorchServe unloads models"
+            )
     if is_cluster:
         return replace(make_catalog(found, has_gpus=True), frozen=_freeze(content))
     if "gpus" in found.model_fields_set:

@@ -110,7 +110,8 @@ class TorchServe:
             cells = (" ".join(model.serves), model.settings.model, model.device)
             table.add_row(*cells, *map(str, state))
         self._console.print(table, soft_wrap=False)
-        return all(found and found.is_ready for found in states)
+        pairs = zip(models, states, strict=True)
+        return all(found and found.serves(model) for model, found in pairs)
 
 
 def mend(desired: Sequence[Desired], management: Management, console: Console) -> None:

@@ -19,6 +19,7 @@ from contract import variables
 from contract.languages import list_variants
 from gateway.access import open_access
 from gateway.admission.control import Admission
+from gateway.admission.idle import start_unloading
 from gateway.api import Services, list_blueprints
 from gateway.backends.backend import Backend
 from gateway.backends.ray import RayBackend
@@ -195,6 +196,8 @@ def create_app(
     # The gateway's processes and TorchServe's workers share figures in a file of the stack.
     run = None if is_embedded else variables.find_run()
     admission = Admission(backend, models.models, run and run / "admission")
+    if isinstance(backend, TorchServeBackend):
+        start_unloading(admission, models.models, backend.unload)
     cache = SentenceCache(backend, models.models, settings, telemetry)
     bodies = Bodies(settings)
     access = open_access(settings, bodies)
@@ -245,5 +248,6 @@ def _connect(settings: Settings, models: Catalog) -> Backend:
         settings.inference_url,
         Management(settings.management_url, settings.key_file),
         settings.key_file,
+        models.models,
         connections=settings.connections,
     )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
+from catalog import Model
+
 if TYPE_CHECKING:  # the gateway needs no archiver
     from torchserve_backend.archiver import Desired
 
@@ -43,6 +45,15 @@ class Registered:
     def is_ready(self) -> bool:
         """Whether a worker answers for this model."""
         return self.ready_workers > 0
+
+    def is_unloaded(self, model: Model) -> bool:
+        """Whether it has no workers because nobody has used it; the gateway wants them again
+        for the next request."""
+        return bool(model.settings.idle_unload_s) and not self.min_workers
+
+    def serves(self, model: Model) -> bool:
+        """Whether it answers for the model, now or once it is loaded again."""
+        return self.is_ready or self.is_unloaded(model)
 
 
 def read_key(path: Path, kind: str) -> str:

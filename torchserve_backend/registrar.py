@@ -160,7 +160,9 @@ def poll_ready(
                 raise
         else:
             late = {
-                name for name, found in states.items() if not (found and found.is_ready)
+                each.name
+                for each in desired
+                if not (found := states[each.name]) or not found.serves(each.model)
             }
             yield set(states) - late
             if not late:
@@ -181,12 +183,12 @@ class WorkerWatch:
     def find_dead(
         self, actual: Mapping[str, Registered | None], now: float
     ) -> set[str]:
-        """The registered models that have had no worker for longer than the limit. Each is
-        named once and then gets the same time again."""
+        """The registered models that should have a worker and have had none for longer than
+        the limit. Each is named once and then gets the same time again."""
         since = {
             name: self._missing_since.get(name, now)
             for name, found in actual.items()
-            if found and not found.is_ready
+            if found and not found.is_ready and found.min_workers
         }
         dead = {name for name in since if now - since[name] > self._patience_s}
         self._missing_since = since | dict.fromkeys(dead, now)

@@ -18,7 +18,7 @@ PLACEMENT = {"placement", "workers", "targets", "pivot"}
 #: needs.
 SERVING = PLACEMENT | {
     *("model", "vocabulary", "batch_size", "max_batch_delay"),
-    *("queue_size", "response_timeout"),
+    *("queue_size", "response_timeout", "idle_unload_s"),
 }
 
 
@@ -119,6 +119,11 @@ class Section(Shape):
         60,
         description="How long a batch may take before TorchServe restarts the worker, in "
         "seconds.",
+    )
+    idle_unload_s: CountOrNone = Field(
+        0,
+        description="With TorchServe: the seconds without a request after which a model is "
+        "[unloaded](models.md#unused-models) until the next one; `0` is never.",
     )
 
 

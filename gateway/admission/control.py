@@ -51,6 +51,10 @@ class Admission:
         """The rows that wait in all processes, by model."""
         return {name: each.count_waiting() for name, each in self._dispatchers.items()}
 
+    def is_unused_since(self, model: str, then: float) -> bool:
+        """Whether no process has had a row for `model` since then."""
+        return self._dispatchers[model].is_unused_since(then)
+
     @property
     def is_refusing(self) -> bool:
         """Whether a request was refused a moment ago."""
@@ -170,7 +174,7 @@ class Ticket:
                 raise
             raise late() from error
         finally:
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - began - cancellation.loading_s
             self._dispatcher.finish(pending, seconds, is_answered=is_answered)
             self._cancellations.discard(cancellation)
             if number is not None:

@@ -78,6 +78,11 @@ class ModelDispatcher:
         not because of its work for others."""
         return self._counters.read()[0].heard_at <= then
 
+    def is_unused_since(self, then: float) -> bool:
+        """Whether no process has had a row for this model since then."""
+        load = self._counters.read()[0]
+        return load.heard_at <= then and not (load.sent_rows or load.waiting_rows)
+
     def announce(
         self, client: ClientQueue, cost: float, rows: int, caller: Call
     ) -> None:

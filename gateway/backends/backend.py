@@ -26,6 +26,8 @@ class Cancellation:
     number: int | None = None
     #: The function that stops the backend's work at it.
     stop: Callable[[], None] | None = None
+    #: The time for which the row waited until its model was loaded.
+    loading_s: float = 0.0
 
     def cancel(self) -> None:
         """Say that nobody waits for the answer any more. May be called in the hub."""
@@ -55,7 +57,7 @@ def write_row(content: Mapping[str, Any], trace: str = "") -> RowRequest:
 class ModelState:
     """A backend's state of a model."""
 
-    #: Whether somebody answers for it.
+    #: Whether somebody answers for it, maybe after it is loaded again.
     is_ready: bool
     batch_size: int
     #: Rows that wait in the backend, behind the gateway's own queue.
@@ -64,6 +66,8 @@ class ModelState:
     reason: str = ""
     #: Another one means that other workers answer, maybe with other weights.
     life: str = ""
+    #: Whether it has to be loaded again first.
+    is_unloaded: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,22 +101,24 @@ class Backend(Protocol):
 
 
 class KeptStates:
-    """The last state of each model, kept for a second. Safe to share among greenlets: one
+    """The last state of each model, kept for a moment. Safe to share among greenlets: one
     looks, all others use what it has seen."""
 
     def __init__(
-        self, look: Callable[[Sequence[str]], Mapping[str, ModelState | None]]
+        self,
+        look: Callable[[Sequence[str]], Mapping[str, ModelState | None]],
+        keep_s: float | None = None,
     ) -> None:
-        self._look = look
+        self._look, self._keep_s = look, keep_s
         self._seen: dict[str, tuple[float, ModelState | None]] = {}
         self._looking = threading.Lock()
 
     def find(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """The state of each model, at most a second old."""
+        """The state of each model, not older than that."""
         with self._looking:
             now = time.monotonic()
             old = [name for name in models if self._seen.get(name, (0.0,))[0] < now]
             seen = self._look(old) if old else {}
-            until = time.monotonic() + _STATES_S
+            until = time.monotonic() + (self._keep_s or _STATES_S)
             self._seen |= {name: (until, state) for name, state in seen.items()}
             return {name: self._seen[name][1] for name in models}

@@ -5,7 +5,7 @@ becomes a problem that a client understands.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -28,6 +28,8 @@ from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from torchserve_backend.management import Management, ManagementError, read_key
 
 _ATTEMPTS = 2
+#: The time between two looks at a model that is being loaded.
+_LOOK_S = 0.1
 
 
 class WorkerDied(Exception):
@@ -38,6 +40,10 @@ class KeyRejected(WorkerDied):
     """TorchServe has new keys: it was restarted, and its workers with it."""
 
 
+class ModelUnloaded(WorkerDied):
+    """The model was unloaded because nobody had used it, or is being loaded again."""
+
+
 class TorchServeBackend:
     """A `Backend` with one TorchServe."""
 
@@ -46,6 +52,7 @@ class TorchServeBackend:
         inference_url: str,
         management: Management,
         key_file: Path,
+        models: Sequence[Model] = (),
         *,
         connections: int,
     ) -> None:
@@ -55,6 +62,10 @@ class TorchServeBackend:
         self._key_file = key_file
         self._key = ""
         self._states = KeptStates(self._describe_models)
+        self._models = {model.name: model for model in models}
+        self._loading = KeptStates(self._load_models, _LOOK_S)
+        #: How long each model took to be loaded the last time.
+        self._load_s: dict[str, float] = {}
 
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
@@ -76,27 +87,70 @@ class TorchServeBackend:
         """As the map has it."""
         return Capacity(model.workers)
 
+    def unload(self, model: Model, is_unused: Callable[[], bool]) -> None:
+        """Unload a model whose workers are ready, and load it again if it is used meanwhile:
+        TorchServe keeps rows that wait for a worker."""
+        with suppress(ManagementError):
+            found = self._management.describe(model.name)
+            if found and found.is_ready and found.min_workers:
+                self._management.scale(model.name, 0)
+                if not is_unused():
+                    self._management.scale(model.name, model.workers)
+
+    def _load_models(self, models: Sequence[str]) -> dict[str, ModelState | None]:
+        """The models' states; has unloaded ones loaded. Asking twice does no harm."""
+        states = self._describe_models(models)
+        with suppress(ManagementError):
+            for name, state in states.items():
+                if state and state.is_unloaded:
+                    self._management.scale(name, self._models[name].workers)
+        return states
+
+    def _wait_for_model(self, name: str, row: RowRequest, deadline: float) -> None:
+        """Returns when an unloaded model is loaded. Raises Overloaded if that takes too long,
+        and NotReady if TorchServe does not answer."""
+        began = time.monotonic()
+        done_at = began + self._load_s.get(name, 0.0)
+        while state := self._loading.find([name])[name]:
+            now = time.monotonic()
+            if state.is_ready and not state.is_unloaded:
+                row.cancellation.loading_s = self._load_s[name] = now - began
+                return
+            if max(now + _LOOK_S, done_at) > deadline:
+                raise Overloaded(
+                    f"The model for {name} was unloaded and is being loaded.",
+                    retry_after_s=max(1.0, done_at - now),
+                )
+            time.sleep(_LOOK_S)
+        raise NotReady("TorchServe does not answer.")
+
     def _describe_models(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Asks no further once TorchServe has not answered: each time-out is seconds."""
         states: dict[str, ModelState | None] = dict.fromkeys(models)
         with suppress(ManagementError):
             for name in models:
                 if found := self._management.describe(name):
+                    model = self._models.get(name)
+                    is_unloaded = bool(model and found.is_unloaded(model))
+                    is_ready = found.is_ready or is_unloaded
                     states[name] = ModelState(
-                        *(found.is_ready, found.batch_size, found.pending_requests),
+                        *(is_ready, found.batch_size, found.pending_requests),
                         life=found.life,
+                        is_unloaded=is_unloaded,
                     )
         return states
 
     def _post_with_key(
         self, model: str, row: RowRequest, deadline: float
     ) -> dict[str, Any]:
-        """One attempt; a rejected key is read again first."""
+        """One attempt; a rejected key is read again first, an unloaded model is loaded."""
         try:
             return self._post(model, row, deadline)
         except KeyRejected:
             self._key = read_key(self._key_file, "inference")
-            return self._post(model, row, deadline)
+        except ModelUnloaded:
+            self._wait_for_model(model, row, deadline)
+        return self._post(model, row, deadline)
 
     def _post(self, model: str, row: RowRequest, deadline: float) -> dict[str, Any]:
         count_remaining(deadline)
@@ -130,7 +184,11 @@ class TorchServeBackend:
             raise KeyRejected
         if b"ServiceUnavailableException" in reply.body:
             # TorchServe says the same of a full queue and of a model without workers.
-            state = self.states([model])[model]
+            known = self._models.get(model)
+            is_idling = known and known.settings.idle_unload_s
+            state = (self._loading if is_idling else self._states).find([model])[model]
+            if is_idling and state and (state.is_unloaded or not state.is_ready):
+                raise ModelUnloaded
             if state and state.is_ready:
                 raise Overloaded(f"The queue for {model} is full.")
             raise NotReady(f"The model for {model} has no worker yet.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
@@ -67,6 +67,9 @@ class FakeTorchServe(ScriptedServer):
     #: Models that are registered but have no READY worker.
     loading: set[str] = field(default_factory=set)
     unregistered: set[str] = field(default_factory=set)
+    #: Models without workers, and every change of a model's workers.
+    unloaded: set[str] = field(default_factory=set)
+    scaled: list[tuple[str, int]] = field(default_factory=list)
     #: Rows in the queue of each model.
     queued: int = 0
     #: How many calls the behaviour `together` waits for.
@@ -109,6 +112,8 @@ class _Handler(ScriptedHandler):
         call = note_call(self, body)
         kept = call if self.fake.keeps_bodies else replace(call, body=b"")
         behave = self.fake.take(kept, self.fake.calls)
+        if call.model in self.fake.unloaded | self.fake.loading:
+            behave = BEHAVIOURS["unavailable"]
         try:
             return behave(self, call)
         finally:
@@ -128,19 +133,28 @@ class _Handler(ScriptedHandler):
         if name in self.fake.unregistered:
             return _answer_error(self, 404, "ModelNotFoundException", f"Model {name}")
         status = "UNLOADING" if name in self.fake.loading else "READY"
+        is_unloaded = name in self.fake.unloaded
         model = {
             "modelName": name,
             "modelVersion": "1.0",
             "batchSize": 64,
             "maxBatchDelay": 100,
-            "minWorkers": 1,
-            "workers": [{"id": "9000", "status": status}],
+            "minWorkers": 0 if is_unloaded else 1,
+            "workers": [] if is_unloaded else [{"id": "9000", "status": status}],
             "jobQueueStatus": {
                 "remainingCapacity": 4096,
                 "pendingRequests": self.fake.queued,
             },
         }
         return self.answer(200, json.dumps([model]).encode())
+
+    def do_PUT(self) -> None:
+        parts = urlsplit(self.path)
+        name = parts.path.removeprefix("/models/")
+        workers = int(dict(parse_qsl(parts.query))["min_worker"])
+        self.fake.scaled.append((name, workers))
+        (self.fake.unloaded.discard if workers else self.fake.unloaded.add)(name)
+        self.answer(202, b"{}")
 
     def _answer_as_replica(self) -> None:
         """The state of a model in the words of a cluster's replica."""

@@ -19,6 +19,7 @@ from torchserve_backend.management import ManagementError, Registered
 from torchserve_backend.registrar import Action, RegistrationStep, WorkerWatch
 
 RUNS, EMPTY = runs(), runs(ready_workers=0)
+UNLOADED = runs(ready_workers=0, min_workers=0)
 WANTED = want("ko")
 OURS, FOREIGN = "1.0-7f411872", "1.0"
 
@@ -182,6 +183,14 @@ def test_polling_ends_when_all_are_ready_or_nobody_answers_in_time():
         next(registrar.poll_ready([WANTED], management, -1))
 
 
+def test_a_model_that_was_unloaded_meanwhile_is_ready():
+    management = FakeManagement(UNLOADED)
+    idling = want("ko", idle_unload_s=1)
+    assert list(registrar.poll_ready([idling], management, -1)) == [{"ko"}]
+    with pytest.raises(TimeoutError, match="ko"):
+        list(registrar.poll_ready([WANTED], management, -1))
+
+
 def test_polling_names_who_is_not_ready_in_time():
     wanted = [WANTED, want("vi"), want("fr")]
     poll = registrar.poll_ready(wanted, FakeManagement(RUNS), -1)
@@ -199,6 +208,7 @@ def test_polling_names_who_is_not_ready_in_time():
         pytest.param([(0, EMPTY), (30, RUNS), (61, EMPTY)], [], id="ready in between"),
         pytest.param([(0, EMPTY), (30, None), (61, EMPTY)], [], id="gone in between"),
         pytest.param([(0, None), (99, None)], [], id="not registered"),
+        pytest.param([(0, UNLOADED), (99, EMPTY)], [], id="wanted a moment ago"),
         pytest.param(
             *([(0, EMPTY), *((at, EMPTY) for at in (61, 64, 121, 122))], [61, 122]),
             id="named once and given the same time again",

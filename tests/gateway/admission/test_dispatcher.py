@@ -44,6 +44,17 @@ def make(**settings: int) -> ModelDispatcher:
     )
 
 
+def test_a_model_is_used_while_a_row_waits_and_until_it_is_answered():
+    dispatcher, row = make(), PendingRow(1, 1, time.monotonic() + 60)
+    assert dispatcher.is_unused_since(time.monotonic())
+    dispatcher.join(CLIENT, row)
+    assert not dispatcher.is_unused_since(time.monotonic())
+    sent_at = time.monotonic()
+    dispatcher.finish(row, 0.0, is_answered=True)
+    assert not dispatcher.is_unused_since(sent_at)
+    assert dispatcher.is_unused_since(time.monotonic())
+
+
 @dataclass(frozen=True)
 class Speed:
     """Seconds that a batch takes, for itself and for each of its rows."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import catalog
 from gateway.backends.backend import RowRequest, write_row
 from gateway.backends.torchserve import TorchServeBackend
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
@@ -121,3 +122,73 @@ def test_one_that_does_not_answer_is_asked_for_one_model_only(backend, torchserv
     torchserve.keys["management"] = "not the one in the file"
     assert backend.states(["ko", "en", "zh"]) == {"ko": None, "en": None, "zh": None}
     assert torchserve.looks == 1
+
+
+@pytest.fixture
+def idling(torchserve: FakeTorchServe) -> TorchServeBackend:
+    """A backend that has a model loaded again."""
+    section = catalog.TranslationSection(idle_unload_s=1)
+    model = catalog.Model("ko", "translation", ("ko",), ("cpu",), section)
+    management = Management(torchserve.url, torchserve.key_file)
+    return TorchServeBackend(
+        *(torchserve.url, management, torchserve.key_file, [model]), connections=8
+    )
+
+
+def test_an_unloaded_model_is_ready_and_many_requests_load_it_once(idling, torchserve):
+    torchserve.unloaded.add("ko")
+    state = idling.states(["ko"])["ko"]
+    assert state is not None
+    assert (state.is_ready, state.is_unloaded) == (True, True)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: predict(idling)["translated"], range(8)))
+    assert answers == ["ko:Hello"] * 8
+    assert torchserve.scaled == [("ko", 1)]
+
+
+def test_a_request_waits_until_the_model_is_loaded_and_says_how_long(
+    idling, torchserve
+):
+    torchserve.unloaded.add("ko")
+    torchserve.loading.add("ko")
+    row = write_row(ITEM)
+    with ThreadPoolExecutor() as pool:
+        deadline = time.monotonic() + 60
+        waiting = pool.submit(idling.predict, "ko", row, deadline=deadline)
+        torchserve.wait_for_calls(1)
+        looks = torchserve.looks
+        while torchserve.looks < looks + 3:
+            time.sleep(0.01)
+        assert not waiting.done()
+        torchserve.loading.clear()
+        assert waiting.result()["translated"] == "ko:Hello"
+    assert row.cancellation.loading_s > 0
+
+
+def test_a_deadline_before_the_model_is_loaded_is_overload(idling, torchserve):
+    torchserve.loading.add("ko")
+    with pytest.raises(Overloaded, match="is being loaded") as caught:
+        predict(idling, timeout_s=0.3)
+    assert int(caught.value.headers["Retry-After"]) >= 1
+
+
+def test_an_idling_model_with_a_full_queue_is_not_loaded(idling, torchserve):
+    torchserve.will("unavailable")
+    with pytest.raises(Overloaded, match="queue for ko is full"):
+        predict(idling)
+    assert torchserve.scaled == []
+
+
+@pytest.mark.parametrize(
+    ("is_unused", "scaled"),
+    [(True, [("ko", 0)]), (False, [("ko", 0), ("ko", 1)])],
+    ids=["unused", "used meanwhile"],
+)
+def test_only_an_unused_model_stays_unloaded(idling, torchserve, is_unused, scaled):
+    (model,) = idling._models.values()
+    torchserve.loading.add("ko")
+    idling.unload(model, lambda: is_unused)
+    assert torchserve.scaled == []
+    torchserve.loading.clear()
+    idling.unload(model, lambda: is_unused)
+    assert torchserve.scaled == scaled

@@ -1,0 +1,50 @@
+"""Models that nobody uses are unloaded, by a clock that the test turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+import catalog
+from gateway.admission import idle
+from gateway.admission.control import Admission
+
+
+class Ended(Exception):
+    """Ends the loop that never ends."""
+
+
+def make_model(name: str, limit_s: int) -> catalog.Model:
+    section = catalog.TranslationSection(idle_unload_s=limit_s)
+    return catalog.Model(name, "translation", (name,), ("cpu",), section)
+
+
+def test_what_was_unused_for_its_limit_is_unloaded(monkeypatch: pytest.MonkeyPatch):
+    now, unloaded = 100.0, list[tuple[str, float]]()
+    #: French is used at 103 s.
+    used_at = {"ko": 0.0, "fr": 103.0}
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        if now > 110:
+            raise Ended
+
+    def is_unused_since(name: str, then: float) -> bool:
+        return used_at[name] <= then
+
+    def unload(model: catalog.Model, is_unused: Callable[[], bool]) -> None:
+        assert is_unused()
+        unloaded.append((model.name, now))
+
+    clock = SimpleNamespace(monotonic=lambda: now, sleep=sleep)
+    monkeypatch.setattr(idle, "time", clock)
+    admission: Any = SimpleNamespace(is_unused_since=is_unused_since)
+    limits = {make_model("ko", 2): 2, make_model("fr", 4): 4}
+    with pytest.raises(Ended):
+        idle.unload_unused(cast(Admission, admission), limits, unload)
+    first = dict(reversed(unloaded))
+    assert first == {"ko": 102.5, "fr": 107.0}
