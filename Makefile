@@ -27,8 +27,8 @@ EXTRAS = $(if $(HEAD)$(filter ray,$(BACKEND)),cluster) $(filter lingua,$(BABELGA
 READY = .venv/ready $(patsubst %,.venv/ready-%,$(EXTRAS))
 ON_RAY = $(if $(BACKEND),--backend "$(BACKEND)") $(if $(ADDRESS),--address "$(ADDRESS)")
 
-up: $(READY)  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map] [TLS=cert.pem,key.pem] [BACKEND=ray] [ADDRESS=ip]
-	@$(BIN)/python -m deploy up $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(if $(TLS),--tls "$(TLS)") $(ON_RAY)
+up: $(READY)  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map] [BUNDLE=file] [TLS=cert.pem,key.pem] [BACKEND=ray] [ADDRESS=ip]
+	@$(BIN)/python -m deploy up $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(if $(BUNDLE),--bundle "$(BUNDLE)") $(if $(TLS),--tls "$(TLS)") $(ON_RAY)
 
 join: $(READY)  ## add this machine to a Ray cluster  HEAD=ip [ADDRESS=ip] [GATEWAY=yes, with MODEL= and CONFIG= of the head]
 	@$(BIN)/python -m deploy join --head "$(HEAD)" $(if $(ADDRESS),--address "$(ADDRESS)") $(if $(GATEWAY),--gateway) $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")

@@ -15,6 +15,7 @@ from contract import variables
 from contract.languages import LANGUAGES
 from contract.tasks import TRANSLATION
 from handlers.engine.directories import (
+    CONVERTED,
     Digests,
     InputSize,
     ModelError,
@@ -105,6 +106,8 @@ def prepare(model: Model, cache: Path, digests: Digests | None = None) -> Path:
     if model.languages:
         check_languages(model, directory)
     if model.settings.engine != "ctranslate2":
+        if model.settings.engine == "transformers" and (directory / CONVERTED).exists():
+            raise ModelError(f"{directory} comes from a bundle, for CTranslate2 alone")
         return directory
     from handlers.engine.translation import conversion
 

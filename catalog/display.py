@@ -14,6 +14,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -57,12 +58,12 @@ def make_console() -> Console:
     return Console(markup=False, highlight=False, soft_wrap=True)
 
 
-def make_progress(console: Console) -> Progress:
+def make_progress(console: Console, counted: ProgressColumn | None = None) -> Progress:
     """A bar with what it counts, how many of them there are, and the time so far."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        counted or MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=console,
     )

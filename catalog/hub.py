@@ -1,15 +1,19 @@
 """Downloads a model from the Hugging Face hub. It resumes broken downloads, and the
-directory appears only when it is complete.
+directory appears only when it is complete, with a record of its files and its licence.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import HfApi, constants, hf_hub_url
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError  # type: ignore[attr-defined]
@@ -21,15 +25,21 @@ from contract import durable
 from handlers.engine.directories import (
     PREPROCESSOR_FILE,
     SETTINGS_FILE,
+    SOURCE_FILE,
     TOKENIZER_FILES,
     WEIGHT_FILES,
     Digests,
     ModelError,
+    describe_files,
     missing_files,
 )
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 _TIMEOUT_S = 10
-_SMALL_FILES = (
+#: The files beside the weights.
+SMALL_FILES = (
     "config.json",
     "generation_config.json",
     "special_tokens_map.json",
@@ -43,8 +53,20 @@ _WEIGHT_PART = re.compile(r"model-\d+-of-\d+\.safetensors")
 _HIDDEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
-def download(name: str, folder: Path, task: str) -> Path:
-    """The directory `folder/<name>`. Once it exists, the hub is not asked again.
+class _FileBar(nullcontext["_FileBar"]):
+    """Shows a file's bytes in our progress, in the place of the library's own bar."""
+
+    def __init__(
+        self, bars: Progress, *, desc: str, total: int, initial: int, **_: Any
+    ):
+        super().__init__(self)
+        bar = bars.add_task(desc, total=total, completed=initial)
+        self.update = partial(bars.advance, bar)
+
+
+def download(name: str, folder: Path, task: str, bars: Progress | None = None) -> Path:
+    """The directory `folder/<name>`. Once it exists, the hub is not asked again. `bars` show
+    what arrives.
 
     `huggingface_hub.snapshot_download` restarts a file if its process ended, which loses too
     much with two gigabytes of weights.
@@ -60,22 +82,43 @@ def download(name: str, folder: Path, task: str) -> Path:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(folder / f"{name}.lock"):
             if not directory.exists():
-                _download(name, directory, task)
+                _download(name, directory, task, bars)
     return directory
 
 
-def _download(name: str, directory: Path, task: str) -> None:
+def take_back(directory: Path, commit: str, damaged: Iterable[str]) -> None:
+    """Makes a download one that has not arrived yet, without its damaged files: the next
+    download gets those alone. Raises OSError."""
+    for name in damaged:
+        (directory / name).unlink(missing_ok=True)
+    durable.rename(directory, _find_part(directory, commit))
+
+
+def _find_part(directory: Path, commit: str) -> Path:
+    return directory.with_name(f"{directory.name}-{commit}.part")
+
+
+def _download(name: str, directory: Path, task: str, bars: Progress | None) -> None:
     elsewhere = "Give a directory's path instead, or set HF_ENDPOINT to a mirror."
     with _explain(name, elsewhere):
         info = HfApi().model_info(name, files_metadata=True, timeout=_TIMEOUT_S)
     files = _choose_files(info, task)
     commit = info.sha or constants.DEFAULT_REVISION
-    part = directory.with_name(f"{directory.name}-{commit}.part")
+    part = _find_part(directory, commit)
     _remove_others(part, directory)
     part.mkdir(exist_ok=True)
+    digests, bar = Digests(), partial(_FileBar, bars) if bars else None
     for file in files:
         if not (part / file.rfilename).exists():
-            _fetch(file, part, url=hf_hub_url(name, file.rfilename, revision=commit))
+            url = hf_hub_url(name, file.rfilename, revision=commit)
+            _fetch(file, part, digests, url=url, bar=bar)
+    source = {
+        "name": name,
+        "commit": commit,
+        "license": info.card_data.get("license") if info.card_data else None,
+        "files": describe_files((part / each.rfilename for each in files), digests),
+    }
+    durable.write(part / SOURCE_FILE, json.dumps(source, indent=2) + "\n", mode=0o666)
     durable.rename(part, directory)
 
 
@@ -98,10 +141,12 @@ def _choose_files(info: ModelInfo, task: str) -> list[RepoSibling]:
         )
     weights = next(name for name in WEIGHT_FILES if name in files)
     parts = filter(_WEIGHT_PART.fullmatch, files) if "index" in weights else ()
-    return [files[name] for name in (*_SMALL_FILES, weights, *parts) if name in files]
+    return [files[name] for name in (*SMALL_FILES, weights, *parts) if name in files]
 
 
-def _fetch(file: RepoSibling, folder: Path, *, url: str) -> None:
+def _fetch(
+    file: RepoSibling, folder: Path, digests: Digests, *, url: str, bar: Any
+) -> None:
     part = folder / f"{file.rfilename}.part"
     with part.open("ab" if file.size else "wb") as target:
         http_get(
@@ -111,12 +156,23 @@ def _fetch(file: RepoSibling, folder: Path, *, url: str) -> None:
             headers=build_hf_headers(),
             expected_size=file.size,
             displayed_filename=file.rfilename,
+            tqdm_class=bar,
         )
-    if file.lfs and Digests().read(part) != file.lfs.sha256:
+    if _is_damaged(part, file, digests):
         part.unlink()
         raise OSError(f"{file.rfilename} arrived damaged and is thrown away")
     durable.sync(part)
     durable.rename(part, folder / file.rfilename)
+
+
+def _is_damaged(path: Path, file: RepoSibling, digests: Digests) -> bool:
+    """Whether a file is another one than the hub describes; Git names a small one by its
+    SHA-1."""
+    if file.lfs:
+        return digests.read(path) != file.lfs.sha256
+    content = path.read_bytes()
+    found = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    return file.blob_id not in (None, found)
 
 
 def _check_name(name: str) -> None:

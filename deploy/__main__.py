@@ -53,6 +53,7 @@ def up(
     tls_files: str = "",
     backend: Backend | None = None,
     address: str = "",
+    bundle: Path | None = None,
     timeout_s: float = 600,
 ) -> None:
     """Start what is not running yet, wait until every model is ready, show a translation."""
@@ -62,7 +63,7 @@ def up(
             *(run_dir, map_path or UNSAID, model or None, port_offset, pair, backend),
             address=serving.read_address(address),
         )
-        lifecycle.up(wanted, console, timeout_s=timeout_s)
+        lifecycle.up(wanted, console, timeout_s=timeout_s, bundled=bundle)
 
 
 @explain

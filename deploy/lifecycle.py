@@ -19,7 +19,7 @@ import urllib3
 from rich.console import Console
 
 import catalog
-from catalog import Catalog, checkpoint
+from catalog import Catalog, bundle, checkpoint
 from contract import variables
 from contract.validation import suggest
 from deploy import programs, stack, tls
@@ -53,10 +53,13 @@ _OTHERS = {
 }
 
 
-def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
-    """Starts what is not running yet, waits for every model, shows a translation. After a
-    KeyboardInterrupt nothing that it started is left. Raises SettingsError, StackError,
-    CatalogError, ModelError, ManagementError or TimeoutError."""
+def up(
+    wanted: Stack, console: Console, *, timeout_s: float, bundled: Path | None = None
+) -> None:
+    """Starts what is not running yet, waits for every model, shows a translation. Models may
+    come `bundled`, with the map where none is named. After a KeyboardInterrupt nothing that
+    it started is left. Raises SettingsError, StackError, CatalogError, ModelError,
+    ManagementError or TimeoutError."""
     supervision = Supervision(wanted)
     running = find_running(wanted, supervision)
     last = running or stack.read(wanted.run)
@@ -68,6 +71,10 @@ def up(wanted: Stack, console: Console, *, timeout_s: float) -> None:
     )
     wanted = complete(said, last)
     apply_settings(wanted.settings or {})
+    if bundled:
+        with console.status(f"Unpacking {bundled} …"):
+            map_path = bundle.unpack(bundled, checkpoint.default_cache())
+        wanted = wanted if said.map != UNSAID else replace(wanted, map=map_path)
     if wanted.is_door:
         read_settings()  # the gateway's log would not repeat what is wrong
         check_names((ROOT / _GUNICORN).read_text("utf-8"))

@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 
 from catalog import Catalog
 from catalog.checkpoint import find_input_size
+from catalog.inventory import find_license
 from contract.dialects import LIBRETRANSLATE, OURS
 from contract.languages import (
     LANGUAGES,
@@ -67,7 +68,13 @@ class Task(TypedDict):
     input: NotRequired[Size]
 
 
-class Language(TypedDict):
+class License(TypedDict):
+    """The licence of a model's weights, where it is known."""
+
+    license: NotRequired[str]
+
+
+class Language(License):
     """A language that can be translated into, and the fields of LibreTranslate's clients."""
 
     code: str
@@ -150,6 +157,10 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     )
     def languages() -> list[Language]:
         ready = find_readiness(catalog, backend).languages
+        stated = {model.name: find_license(model) for model in catalog.models}
+        licenses: dict[str, License] = {
+            name: {"license": found} if found else {} for name, found in stated.items()
+        }
         written = {
             code: choose_language(code, ready)
             for language in ready
@@ -163,6 +174,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
                 "device": catalog.route(TRANSLATION, language).device,
                 "ready": ready[language],
                 "targets": targets[language],
+                **licenses[catalog.route(TRANSLATION, language).name],
             }
             for code, language in written.items()
         ]

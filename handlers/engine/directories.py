@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ TOKENIZER_FILES = (
 SAFE_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 #: Pickled weights are read by the converter alone, which takes nothing but tensors.
 WEIGHT_FILES = (*SAFE_WEIGHT_FILES, "pytorch_model.bin")
+#: The folder of conversions that a bundle brings in the place of the weights.
+CONVERTED = "babelgate-converted"
 #: The preprocessing of a model that reads images.
 PREPROCESSOR_FILE = "preprocessor_config.json"
 #: Written last into a sealed directory, with the size and SHA-256 of every other file.
@@ -47,6 +49,8 @@ _KINDS = {
 #: `family` if those do not say them, the `min_score` under which the answers of a small model
 #: carry `warning`, and the weights of what its `quality` is estimated from.
 SETTINGS_FILE = "babelgate.json"
+#: Ours as well: the name, commit, licence and files of what was downloaded or bundled.
+SOURCE_FILE = "source.json"
 
 
 class InputSize(NamedTuple):
@@ -93,7 +97,7 @@ def missing_files(
             family = families.find_family(directory)
         else:
             family = families.guess_family(names)
-        files = (("config.json",), *family.files, WEIGHT_FILES)
+        files = (("config.json",), *family.files, (*WEIGHT_FILES, CONVERTED))
     return [
         " or ".join(choice)
         for choice in files
@@ -175,30 +179,44 @@ def digest_files(directory: Path) -> dict[str, str]:
     return {path.name: Digests().read(path) for path in files}
 
 
+def compare_files(
+    directory: Path, files: Mapping[str, Any], digests: Digests | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield each file that is other than it was described, and how. Raises OSError."""
+    for name, wanted in files.items():
+        path = directory / name
+        size = path.stat().st_size if path.exists() else None
+        if size is None:
+            yield name, "is missing"
+        elif size != wanted["size"]:
+            yield name, f"has {size} bytes, not {wanted['size']}"
+        elif digests and digests.read(path) != wanted["sha256"]:
+            yield name, "has other content"
+
+
 def find_damage(out: Path, digests: Digests | None = None) -> str:
     """Return the damage of a sealed directory in a few words, or an empty string. With
     `digests` the content of its files is compared, not only their sizes."""
     try:
         files = json.loads((out / _SEAL).read_text("utf-8"))
-        for name, wanted in files.items():
-            path = out / name
-            if path.stat().st_size != wanted["size"]:
-                return f"{name} has {path.stat().st_size} bytes, not {wanted['size']}"
-            if digests and digests.read(path) != wanted["sha256"]:
-                return f"{name} has other content"
+        return " ".join(next(compare_files(out, files, digests), ()))
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return f"{_SEAL} cannot be read: {type(error).__name__}"
-    return ""
+
+
+def describe_files(paths: Iterable[Path], digests: Digests) -> dict[str, Any]:
+    """The size and SHA-256 of each file, by name. Raises OSError."""
+    return {
+        path.name: {"size": path.stat().st_size, "sha256": digests.read(path)}
+        for path in sorted(paths)
+    }
 
 
 def seal(part: Path, digests: Digests) -> None:
     """Syncs all files, then writes the seal: no name may lead to missing content."""
-    files = {
-        path.name: {"size": path.stat().st_size, "sha256": digests.read(path)}
-        for path in sorted(part.iterdir())
-    }
+    files = describe_files(part.iterdir(), digests)
     for path in part.iterdir():
         durable.sync(path)
     durable.write(part / _SEAL, json.dumps(files, indent=2) + "\n", mode=0o666)

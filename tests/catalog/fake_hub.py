@@ -12,6 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+from huggingface_hub import close_session, constants
+
 from tests.scripted_server import ClosingServer, QuietHandler
 
 COMMIT = hashlib.sha1(b"the only commit").hexdigest()
@@ -36,6 +39,8 @@ class FakeHub:
 
     repositories: dict[str, Path] = field(default_factory=dict)
     url: str = ""
+    #: The metadata of every model's card.
+    card: dict[str, str] = field(default_factory=dict)
     #: Every request: path, and the Range header where there is one.
     calls: list[str] = field(default_factory=list)
     #: Status and body of every answer instead of the right one.
@@ -58,6 +63,19 @@ class FakeHub:
         """The Range headers with which a large file's content was asked for."""
         asked = [call.split() for call in self.calls if call.startswith("/storage/")]
         return [" ".join(rest) for path, *rest in asked if path.endswith(f"/{file}")]
+
+
+@contextmanager
+def ask_hub(url: str) -> Iterator[None]:
+    """Has the library ask the hub at `url` in the block."""
+    files = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    with pytest.MonkeyPatch.context() as patch:
+        # The library reads HF_ENDPOINT when it is imported.
+        patch.setattr(constants, "ENDPOINT", url)
+        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
+        patch.setenv("COLUMNS", "1000")
+        yield
+    close_session()
 
 
 class _Handler(QuietHandler):
@@ -86,8 +104,9 @@ class _Handler(QuietHandler):
             return
         files = sorted(self.hub.repositories[name].iterdir())
         siblings = [_describe_file(file) for file in files]
-        body = json.dumps({"id": name, "sha": COMMIT, "siblings": siblings})
-        self.reply(200, body.encode(), {"Content-Type": "application/json"})
+        answer = {"id": name, "sha": COMMIT, "siblings": siblings}
+        body = json.dumps(answer | {"cardData": self.hub.card}).encode()
+        self.reply(200, body, {"Content-Type": "application/json"})
 
     def _resolve(self, path: str) -> None:
         match = _FILE.fullmatch(path)
@@ -120,8 +139,11 @@ class _Handler(QuietHandler):
 
 def _describe_file(file: Path) -> dict[str, Any]:
     size = file.stat().st_size
+    content = b"blob %d\0" % size + file.read_bytes()
     described: dict[str, Any] = {"rfilename": file.name, "size": size}
+    described["blobId"] = hashlib.sha1(content).hexdigest()
     if file.suffix in _LARGE:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         described["lfs"] = {"size": size, "sha256": digest, "pointerSize": 134}
+        described["blobId"] = hashlib.sha1(b"its pointer").hexdigest()
     return described

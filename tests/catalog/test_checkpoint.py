@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from huggingface_hub import close_session, constants
 
 import catalog
 from catalog import checkpoint
 from contract.languages import LANGUAGES
-from handlers.engine.directories import SETTINGS_FILE, ModelError
+from handlers.engine.directories import SETTINGS_FILE, SOURCE_FILE, ModelError
 from handlers.engine.translation.families.m2m100 import CODES
-from tests.catalog.fake_hub import COMMIT, FakeHub, Fault
+from tests.catalog.fake_hub import COMMIT, FakeHub, Fault, ask_hub
 from tests.random_m2m100 import build_tiny
 from torchserve_backend.archiver import prepare_weights
 
@@ -52,18 +51,11 @@ class Machine:
 
     def prepare(self, hub: str = "") -> str:
         """Prepare the models, and return what is wrong."""
-        hub = hub or self.hub.url
-        url = f"{hub}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        with pytest.MonkeyPatch.context() as patch:
-            # The library reads HF_ENDPOINT when it is imported.
-            patch.setattr(constants, "ENDPOINT", hub)
-            patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url)
+        with ask_hub(hub or self.hub.url):
             try:
                 prepare_weights(self.models)
             except ModelError as error:
                 return str(error)
-            finally:
-                close_session()
         return ""
 
 
@@ -79,7 +71,7 @@ def is_whole(directory: Path) -> bool:
     """Whether a directory holds exactly those of the phrasebook's files that are of use."""
     useful = {p.name for p in PHRASEBOOK.iterdir()} - {"README.md", "training.json"}
     same, *_ = filecmp.cmpfiles(PHRASEBOOK, directory, useful, shallow=False)
-    return set(same) == useful == {path.name for path in directory.iterdir()}
+    return set(same) == useful == {p.name for p in directory.iterdir()} - {SOURCE_FILE}
 
 
 def test_a_hub_name_is_downloaded_and_converted_once_and_then_needs_no_hub(machine):

@@ -103,6 +103,27 @@ def test_a_setting_that_the_gateway_would_refuse_starts_nothing(tmp_path, monkey
     assert not run.exists()
 
 
+@pytest.mark.parametrize("said", [UNSAID, Path("mine.json")], ids=["none", "a map"])
+def test_a_bundle_brings_the_map_unless_one_is_said(
+    wanted, console, monkeypatch, said: Path
+):
+    prepared: list[Path] = []
+
+    def choose(stack: Stack, console: Console) -> None:
+        prepared.append(stack.map)
+        raise StackError("far enough")
+
+    unpacked = {Path("models.tar"): Path("bundled.json")}
+    monkeypatch.setattr("catalog.bundle.unpack", lambda file, _: unpacked[file])
+    monkeypatch.setattr(lifecycle, "ensure", lambda *_: [NGINX])
+    monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
+    monkeypatch.setattr(lifecycle, "choose_serving", choose)
+    start = replace(wanted, map=said)
+    with pytest.raises(StackError, match="far enough"):
+        lifecycle.up(start, console, timeout_s=1, bundled=Path("models.tar"))
+    assert prepared == [Path("bundled.json") if said == UNSAID else said]
+
+
 RUNS: dict[str, Any] = {
     "map": Path("a map"),
     "model": "a",

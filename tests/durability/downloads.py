@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -19,7 +20,7 @@ FILES = {"config.json": b"{}", "model.safetensors": b"weights"}
 def describe(name: str, content: bytes) -> SimpleNamespace:
     digest = hashlib.sha256(content).hexdigest()
     lfs = SimpleNamespace(sha256=digest) if name.startswith("model") else None
-    return SimpleNamespace(rfilename=name, size=len(content), lfs=lfs)
+    return SimpleNamespace(rfilename=name, size=len(content), lfs=lfs, blob_id=None)
 
 
 def send(url: str, target: BinaryIO, *, resume_size: int, **_: Any) -> None:
@@ -28,7 +29,7 @@ def send(url: str, target: BinaryIO, *, resume_size: int, **_: Any) -> None:
 
 def find(*_: object, **__: object) -> SimpleNamespace:
     siblings = [describe(*item) for item in FILES.items()]
-    return SimpleNamespace(sha=NEW, siblings=siblings)
+    return SimpleNamespace(sha=NEW, siblings=siblings, card_data=None)
 
 
 patch.multiple(
@@ -59,5 +60,8 @@ def act(folder: Path, diary: Diary) -> None:
 
 def check(folder: Path, diary: Diary) -> None:
     found = hub.download(NAME, folder, "translation")
-    assert {path.name: path.read_bytes() for path in found.iterdir()} == FILES
+    content = {path.name: path.read_bytes() for path in found.iterdir()}
+    recorded = json.loads(content.pop("source.json"))["files"]
+    assert content == FILES
+    assert recorded.keys() == FILES.keys()
     assert not list(found.parent.glob(f"*-{NEW}.part"))

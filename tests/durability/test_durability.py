@@ -23,9 +23,10 @@ SCENARIOS = {
     "documents": 40,
     "conversions": 10,
     "downloads": 10,
+    "bundles": 10,
 }
 #: They need no database.
-CHEAP = ("files", "bulk", "conversions", "downloads")
+CHEAP = ("files", "bulk", "conversions", "downloads", "bundles")
 
 
 def count_operations(scenario: str, *faults: Fault) -> list[int]:

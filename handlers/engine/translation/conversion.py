@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 
 from contract import durable
 from handlers.engine.directories import (
+    CONVERTED,
     SETTINGS_FILE,
     Digests,
     ModelError,
@@ -46,7 +47,11 @@ _DAY_S = 86_400
 
 def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
     """Return the path of the conversion of `directory`. The name depends on its files'
-    sizes and times, so a changed model is converted again."""
+    sizes and times, so a changed model is converted again. A bundle brings it in the
+    directory; where that has another precision, CTranslate2 loads it all the same."""
+    if (bundled := directory / CONVERTED).is_dir():
+        made = sorted(path.name for path in bundled.iterdir() if "-" not in path.name)
+        return bundled / (compute_type if compute_type in made else made[0])
     state = [
         (path.name, path.stat().st_size, path.stat().st_mtime_ns)
         for path in sorted(directory.iterdir())
@@ -74,6 +79,8 @@ def convert(
     """
     check_directory(directory, "translation")
     out = converted_path(directory, cache, compute_type)
+    if out.is_relative_to(directory) and (fault := find_damage(out, digests)):
+        raise ModelError(f"{out} is damaged ({fault}): start from its bundle again")
 
     def write(part: Path) -> None:
         _make_converter(directory).convert(str(part), quantization=compute_type)

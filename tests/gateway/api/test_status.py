@@ -111,6 +111,23 @@ def test_every_dialect_takes_a_language_that_only_the_map_has(
     )
 
 
+def test_the_licence_of_a_languages_model_is_told_where_it_is_known(
+    map_path, make_client, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path))
+    model = tmp_path / "hub/test/small"
+    model.mkdir(parents=True)
+    (model / "babelgate.json").write_text('{"languages": ["en", "ko"]}')
+    content = {"cuda_id": {"ko": "cpu"}, "translation": {"model": "test/small"}}
+    map_path.write_text(json.dumps(content))
+    client = make_client(management_url="http://127.0.0.1:9")
+    (row,) = client.get("/languages").json
+    assert "license" not in row
+    (model / "source.json").write_text('{"license": "cc-by-nc-4.0"}')
+    (row,) = client.get("/languages").json
+    assert row["license"] == "cc-by-nc-4.0"
+
+
 def test_the_size_that_a_model_reads_is_told_once_its_directory_is_there(
     make_stack, map_path
 ):

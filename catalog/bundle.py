@@ -1,0 +1,165 @@
+"""Packs the models of a map into one file for a machine without a network, and unpacks it
+there. No model gets its place before its digests are compared.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterable
+from contextlib import nullcontext
+from io import SEEK_END, BytesIO
+from pathlib import Path
+
+from catalog import ROOT, SECTIONS
+from catalog.inventory import Checkpoint, read_source
+from catalog.map import read_file
+from contract import durable
+from contract.tasks import TRANSLATION
+from handlers.engine.directories import (
+    CONVERTED,
+    SOURCE_FILE,
+    Digests,
+    ModelError,
+    compare_files,
+)
+
+_MAP, _CONSTRAINTS = "map.json", "constraints.txt"
+_WEIGHTS = re.compile(r".*\.safetensors(\.index\.json)?|pytorch_model\.bin")
+_FAULTS = (
+    *(OSError, EOFError, tarfile.TarError, zlib.error, ModelError),
+    *(LookupError, TypeError, AttributeError),  # a record of another shape
+)
+
+
+def pack(
+    out: Path, map_path: Path, model: str | None, needed: Iterable[Checkpoint]
+) -> None:
+    """Writes a bundle of the map's checkpoints, which are pulled; `model` replaces the map's
+    for translation. The same ones make the same bundle. Raises OSError or CatalogError."""
+    digests, content = Digests(), read_file(map_path)
+    members: dict[str, Path | bytes] = {_CONSTRAINTS: ROOT / _CONSTRAINTS}
+    for each in needed:
+        name, files, task = _name(each), _list_files(each), each.models[0].task
+        members |= {f"hub/{name}/{file}": path for file, path in files.items()}
+        described = {
+            file: {"size": path.stat().st_size, "sha256": digests.read(path)}
+            for file, path in files.items()
+        }
+        record = each.source | {"bundled": True, "files": described}
+        members[f"hub/{name}/{SOURCE_FILE}"] = json.dumps(record, indent=2).encode()
+        # The map names what is its default on this machine.
+        section = content.setdefault(task, {})
+        section.setdefault("model", SECTIONS[task].model_fields["model"].default)
+        if model and task == TRANSLATION:
+            section["model"] = model
+        said = json.dumps(content).replace(json.dumps(each.name), json.dumps(name))
+        content = json.loads(said)
+    members[_MAP] = json.dumps(content, ensure_ascii=False, indent=2).encode()
+    with durable.create(out) as file:
+        is_small = out.suffix in (".gz", ".tgz")
+        packed = gzip.GzipFile("", "wb", 6, file, 0) if is_small else nullcontext(file)
+        with packed as target, tarfile.open(fileobj=target, mode="w|") as archive:
+            for name, source in members.items():
+                _add(archive, tarfile.TarInfo(name), source)
+
+
+def unpack(file: Path, cache: Path) -> Path:
+    """Unpacks a bundle into the cache and returns the path of its map. Whole models that are
+    there stay, and those that this machine has pulled. Raises ModelError."""
+    map_path = cache / "bundles" / f"{file.name}.json"
+    part = map_path.with_suffix(".part")
+    try:
+        map_path.parent.mkdir(parents=True, exist_ok=True)
+        # Another process that unpacks the same bundle waits here.
+        with durable.create(map_path) as target:
+            shutil.rmtree(part, ignore_errors=True)
+            with tarfile.open(file) as archive:
+                archive.extractall(part, filter=_check_member)
+            models = [path.relative_to(part) for path in part.glob("hub/*/*")]
+            for model in models:
+                _check_model(part / model)
+            for model in models:
+                _place(part / model, cache / model)
+            target.write((part / _MAP).read_bytes())
+            shutil.rmtree(part)
+    except _FAULTS as error:
+        raise ModelError(f"{file} cannot be unpacked: {error}") from error
+    return map_path
+
+
+def _name(each: Checkpoint) -> str:
+    """Its name in the bundle's map: one of the hub stays, a directory gets one."""
+    if each.directory == each.cache / "hub" / each.name:
+        return each.name
+    word = re.sub("[^A-Za-z0-9._-]+", "-", each.directory.name).strip("-.")
+    return f"bundled/{word or 'model'}-{each.digest[:8]}"
+
+
+def _list_files(each: Checkpoint) -> dict[str, Path]:
+    """The files of a checkpoint by their names in the bundle: without the weights where
+    CTranslate2 alone runs it."""
+    from catalog.hub import SMALL_FILES
+    from handlers.engine.translation.conversion import converted_path
+
+    directory = each.directory.resolve()
+    is_converted = {m.settings.engine for m in each.models} == {"ctranslate2"}
+    files = {
+        path.name: path
+        for path in sorted(directory.iterdir())
+        if path.name in SMALL_FILES
+        or (not is_converted and _WEIGHTS.fullmatch(path.name))
+    }
+    for model in each.models if is_converted else ():
+        place = directory, each.cache / "ctranslate2"
+        whole = converted_path(*place, model.compute_type)
+        for path in sorted(whole.iterdir()):
+            files[f"{CONVERTED}/{whole.name}/{path.name}"] = path
+    return files
+
+
+def _add(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, content: Path | bytes
+) -> None:
+    """Adds a file, without owner and time."""
+    file = content.open("rb") if isinstance(content, Path) else BytesIO(content)
+    with file as source:
+        member.size = source.seek(0, SEEK_END)
+        source.seek(0)
+        archive.addfile(member, source)
+
+
+def _check_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+    if not member.isreg() or member.name.startswith("/"):
+        raise ModelError(f"{member.name} is no file in a folder")
+    return tarfile.data_filter(member, folder)
+
+
+def _check_model(directory: Path) -> None:
+    """Raises ModelError unless its files are those of its record."""
+    files = read_source(directory)["files"]
+    for name, fault in compare_files(directory, files, Digests()):
+        raise ModelError(f"{directory.name}/{name} {fault}")
+    for path in directory.rglob("*"):
+        name = path.relative_to(directory).as_posix()
+        if path.is_file() and name not in {*files, SOURCE_FILE}:
+            raise ModelError(f"{directory.name}/{name} is not in its record")
+        durable.sync(path)
+
+
+def _place(source: Path, target: Path) -> None:
+    """Gives a model its place, unless it is there or this machine's own one is. An older one
+    of a bundle goes."""
+    record, known = read_source(source), read_source(target)
+    is_own = target.is_dir() and not known.get("bundled")
+    damage = compare_files(target, record["files"], Digests())
+    if is_own or (known == record and not any(damage)):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        durable.rename(target, source.with_name(f".{source.name}.older"))
+    durable.rename(source, target)

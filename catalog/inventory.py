@@ -1,0 +1,154 @@
+"""The checkpoints that the map needs, and what else the cache holds: where each is, its
+licence, its languages, its conversions, and whether its files are as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catalog import CPU, Catalog, Model, TranslationSection, checkpoint
+from catalog.devices import count_gpus
+from contract.tasks import TRANSLATION
+from handlers.engine.directories import (
+    SOURCE_FILE,
+    Digests,
+    ModelError,
+    compare_files,
+    digest_files,
+    find_damage,
+    read_object,
+)
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model's files, and the models of the map that load it."""
+
+    name: str
+    cache: Path
+    models: tuple[Model, ...]
+
+    @property
+    def directory(self) -> Path:
+        """Its place, now or after its download."""
+        return checkpoint.locate(self.name, self.cache)
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """The record of its download or bundle."""
+        return read_source(self.directory)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its files' names and digests, recorded or computed."""
+        recorded = self.source.get("files", {})
+        files = {name: wanted["sha256"] for name, wanted in recorded.items()}
+        content = json.dumps(files or digest_files(self.directory), sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def list_conversions(self) -> list[Path]:
+        """The conversions that are there, those with an output vocabulary included."""
+        if self.models[0].task != TRANSLATION or not self.directory.is_dir():
+            return []
+        from handlers.engine.translation.conversion import converted_path
+
+        place = self.directory.resolve(), self.cache / "ctranslate2"
+        # Unfinished ones are called `converting-…`.
+        found = converted_path(*place, "int8").parent.glob("[!c]*")
+        return sorted(path for path in found if path.is_dir())
+
+    def describe(self) -> dict[str, Any]:
+        """Describe it with all its files; sizes are in bytes."""
+        place, serves = self.directory, [n for m in self.models for n in m.serves]
+        found: dict[str, Any] = {"name": self.name, "serves": serves}
+        if not place.is_dir():
+            return found | {"directory": None}
+        files = sorted(path for path in place.rglob("*") if path.is_file())
+        sizes = {str(path.relative_to(place)): path.stat().st_size for path in files}
+        is_translation = self.models[0].task == TRANSLATION
+        languages = checkpoint.find_languages(place).targets if is_translation else ()
+        return found | {
+            "directory": str(place),
+            "size": sum(sizes.values()),
+            "license": self.source.get("license"),
+            "commit": self.source.get("commit"),
+            "digest": self.digest,
+            "family": read_object(place / "config.json").get("model_type"),
+            "languages": list(languages),
+            "converted": [path.name for path in self.list_conversions()],
+            "files": sizes,
+        }
+
+    def list_damage(self, digests: Digests) -> Iterator[str]:
+        """Yield each file, of the download and of conversions, that is not as it was
+        recorded. Raises OSError."""
+        if not self.directory.is_dir():
+            yield f"{self.directory} is missing"
+        recorded = self.source.get("files", {})
+        for name, fault in compare_files(self.directory, recorded, digests):
+            yield f"{self.directory / name} {fault}"
+        for path in self.list_conversions():
+            if fault := find_damage(path, digests):
+                yield f"{path}: {fault}"
+
+    def pull(self, bars: Progress) -> None:
+        """Downloads what is missing or damaged, and converts it for each of the models.
+        Raises ModelError."""
+        from catalog import hub
+
+        digests, source = Digests(), self.source
+        if "commit" in source and not source.get("bundled"):
+            recorded = compare_files(self.directory, source["files"], digests)
+            if damaged := [name for name, _ in recorded]:
+                hub.take_back(self.directory, source["commit"], damaged)
+        if not self.directory.exists():
+            task = self.models[0].task
+            hub.download(self.name, self.cache / "hub", task, bars)
+        for model in self.models:
+            checkpoint.prepare(model, self.cache, digests)
+
+
+def list_needed(models: Catalog, cache: Path) -> dict[str, Checkpoint]:
+    """The checkpoints of the map, each once, by name."""
+    loading: dict[str, list[Model]] = {}
+    for model in models.models:
+        loading.setdefault(model.settings.model, []).append(model)
+    return {name: Checkpoint(name, cache, tuple(m)) for name, m in loading.items()}
+
+
+def make_checkpoint(name: str, cache: Path) -> Checkpoint:
+    """A checkpoint for translation that the map does not name."""
+    devices = ("0",) if count_gpus() else (CPU,)
+    settings = TranslationSection(model=name)
+    return Checkpoint(name, cache, (Model(name, TRANSLATION, (), devices, settings),))
+
+
+def list_others(needed: Iterable[Checkpoint], cache: Path) -> list[Path]:
+    """The folders in the cache that the map does not need: other models, what has arrived of
+    them, and conversions."""
+    used = {path for c in needed for path in (c.directory, *c.list_conversions())}
+    folders = [*cache.glob("hub/*/*/"), *cache.glob("ctranslate2/*/*/")]
+    return sorted({*folders} - used)
+
+
+def read_source(directory: Path) -> dict[str, Any]:
+    """The record of a download or bundle, empty where there is none. Raises ModelError."""
+    path = directory / SOURCE_FILE
+    return read_object(path) if path.exists() else {}
+
+
+def find_license(model: Model) -> str | None:
+    """The licence of a model's weights as their card states it, if it is known here."""
+    place = checkpoint.locate(model.settings.model, checkpoint.default_cache())
+    with suppress(ModelError, OSError):
+        return read_source(place).get("license")
+    return None

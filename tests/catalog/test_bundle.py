@@ -1,0 +1,204 @@
+"""A map's models are packed, and unpacked into another cache, without a network there."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.progress import Progress
+
+import catalog
+from catalog import bundle, checkpoint
+from catalog.inventory import Checkpoint, list_needed
+from handlers.engine.directories import CONVERTED, Digests, ModelError
+from handlers.engine.translation.ctranslate2 import CTranslate2Engine
+
+MAP = {
+    "cuda_id": {"fr": "cpu"},
+    "classification": {"model": "models/shapes/classification", "devices": "cpu"},
+}
+MODEL = b'{"a": 1}'
+
+
+def load(map_path: Path, cache: Path) -> list[Checkpoint]:
+    return [*list_needed(catalog.load(map_path), cache).values()]
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the demonstration models."""
+    folder = tmp_path_factory.mktemp("packed")
+    map_path, out = folder / "map.json", folder / "models.tar"
+    map_path.write_text(json.dumps(MAP))
+    needed = load(map_path, folder / "cache")
+    for each in needed:
+        each.pull(Progress())
+    for file in (out, folder / "again.tar", folder / "1.tar.gz", folder / "2.tgz"):
+        bundle.pack(file, map_path, None, needed)
+    return out
+
+
+def list_members(file: Path) -> list[str]:
+    with tarfile.open(file) as archive:
+        return archive.getnames()
+
+
+def find_state(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_ino for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_same_models_make_the_same_bundle_without_weights(packed: Path):
+    assert packed.read_bytes() == packed.with_name("again.tar").read_bytes()
+    small = packed.with_name("1.tar.gz")
+    assert small.read_bytes() == packed.with_name("2.tgz").read_bytes()
+    assert small.stat().st_size < packed.stat().st_size
+    assert list_members(small) == list_members(packed)
+    names = list_members(packed)
+    assert {"constraints.txt", "map.json"} < {*names}
+    weights = [name for name in names if name.endswith((".safetensors", "model.bin"))]
+    assert [Path(name).parts[-3:] for name in weights] == [
+        (CONVERTED, "int8", "model.bin"),
+        (*Path(weights[1]).parts[1:3], "model.safetensors"),
+    ]
+
+
+def test_a_machine_without_a_network_serves_what_the_bundle_brings(packed, tmp_path):
+    cache = tmp_path / "elsewhere"
+    map_path = bundle.unpack(packed, cache)
+    translation, images = load(map_path, cache)
+    assert translation.name.startswith("bundled/phrasebook-")
+    assert "fr" in checkpoint.find_languages(translation.directory).targets
+    prepared = checkpoint.prepare(translation.models[0], cache, Digests())
+    assert prepared == translation.directory / CONVERTED / "int8"
+    CTranslate2Engine(prepared)
+    assert checkpoint.prepare(images.models[0], cache) == images.directory
+    assert not [*translation.list_damage(Digests()), *images.list_damage(Digests())]
+    assert not (cache / "ctranslate2").exists()
+
+    before = find_state(cache / "hub")
+    assert bundle.unpack(packed, cache) == map_path
+    assert find_state(cache / "hub") == before
+
+
+def test_another_precision_takes_the_bundled_one_and_another_engine_is_refused(
+    packed, tmp_path, write_map
+):
+    name = load(bundle.unpack(packed, tmp_path), tmp_path)[0].name
+
+    def prepare(**settings: str) -> Path:
+        path = write_map({"fr": "cpu"}, model=name, **settings)
+        return checkpoint.prepare(catalog.load(path).models[0], tmp_path)
+
+    assert prepare(compute_type="float32").name == "int8"
+    assert prepare(vocabulary="language").name.startswith("int8-")
+    assert prepare(compute_type="float32").name == "int8"
+    with pytest.raises(ModelError, match="comes from a bundle, for CTranslate2 alone"):
+        prepare(engine="transformers")
+
+
+def test_a_bundle_that_was_cut_short_changes_nothing_and_the_whole_one_works(
+    packed, tmp_path
+):
+    cut = tmp_path / packed.name
+    cut.write_bytes(packed.read_bytes()[: packed.stat().st_size // 2])
+    cache = tmp_path / "cache"
+    with pytest.raises(ModelError, match="models.tar cannot be unpacked: "):
+        bundle.unpack(cut, cache)
+    assert not (cache / "hub").exists()
+    bundle.unpack(packed, cache)
+    assert [path.suffix for path in (cache / "bundles").iterdir()] == [".json"]
+
+
+def test_a_damaged_model_is_named_and_mended_by_its_bundle(packed, tmp_path):
+    (translation, _) = load(bundle.unpack(packed, tmp_path), tmp_path)
+    path = translation.directory / CONVERTED / "int8" / "model.bin"
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(ModelError, match="other content.: start from its bundle again"):
+        checkpoint.prepare(translation.models[0], tmp_path, Digests())
+    assert f"{path} has other content" in translation.list_damage(Digests())
+    bundle.unpack(packed, tmp_path)
+    assert not list(translation.list_damage(Digests()))
+
+
+def test_a_machines_own_model_of_the_same_name_stays(tmp_path: Path):
+    own = tmp_path / "hub/a/b/config.json"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    bundle.unpack(write_bundle(tmp_path / "theirs.tar"), tmp_path)
+    assert own.read_text() == "mine"
+
+
+def describe(content: bytes) -> dict[str, Any]:
+    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+CONFIG = "hub/a/b/config.json"
+SOURCE = "hub/a/b/source.json"
+
+
+def write_bundle(
+    path: Path,
+    *,
+    files: dict[str, Any] | None = None,
+    members: dict[str, bytes] | None = None,
+    link: bytes = b"",
+) -> Path:
+    """A bundle by hand: with a record of other `files` or with other `members`, or with a
+    `link` of this type."""
+    described = {"config.json": describe(MODEL), **(files or {})}
+    source = json.dumps({"bundled": True, "files": described}).encode()
+    content = {CONFIG: MODEL, SOURCE: source, "map.json": b"{}", **(members or {})}
+    with tarfile.open(path, "w") as archive:
+        for name, data in content.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            if link and name == CONFIG:
+                member.type, member.linkname, member.size = link, "/etc/passwd", 0
+            archive.addfile(member, io.BytesIO(data))
+    return path
+
+
+X = {"size": 1, "sha256": "0"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"members": {"../x": b""}}, "outside the destination"),
+        ({"members": {"hub/a/b/../../../../x": b""}}, "outside the destination"),
+        ({"members": {"/etc/x": b""}}, "/etc/x is no file"),
+        ({"link": tarfile.SYMTYPE}, "config.json is no file"),
+        ({"link": tarfile.LNKTYPE}, "config.json is no file"),
+        ({"link": tarfile.FIFOTYPE}, "config.json is no file"),
+        ({"members": {CONFIG: b'{"a": 2}'}}, "b/config.json has other content"),
+        ({"members": {CONFIG: MODEL * 2}}, "b/config.json has 16 bytes, not 8"),
+        ({"members": {"hub/a/b/x": b""}}, "b/x is not in its record"),
+        ({"files": {"x": X}}, "b/x is missing"),
+        ({"files": {"config.json": 1}}, "not subscriptable"),
+        ({"members": {SOURCE: b"{"}}, "source.json is not JSON"),
+        ({"members": {SOURCE: b"[]"}}, "'files'"),
+    ],
+    ids=[
+        *("out", "out again", "absolute", "symbolic link", "hard link", "pipe"),
+        *("other content", "longer", "too much", "too little", "no record of a file"),
+        *("torn record", "no record"),
+    ],
+)
+def test_a_hostile_bundle_changes_nothing(tmp_path: Path, changes, said: str):
+    file = write_bundle(tmp_path / "hostile.tar", **changes)
+    with pytest.raises(ModelError, match=f"hostile.tar cannot be unpacked: .*{said}"):
+        bundle.unpack(file, tmp_path / "cache")
+    assert {path.name for path in tmp_path.iterdir()} == {"hostile.tar", "cache"}
+    assert not (tmp_path / "cache" / "hub").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"not a bundle" * 100], ids=["empty", "text"])
+def test_another_file_is_no_bundle(tmp_path: Path, content: bytes):
+    (tmp_path / "x.tar").write_bytes(content)
+    with pytest.raises(ModelError, match="x.tar cannot be unpacked: "):
+        bundle.unpack(tmp_path / "x.tar", tmp_path)

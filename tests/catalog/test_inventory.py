@@ -1,0 +1,178 @@
+"""Models are listed, pulled and verified by `python -m catalog models`, with a fake hub."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from errno import ENOSPC
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import catalog
+from catalog.__main__ import app
+from catalog.inventory import find_license
+from handlers.engine.directories import SOURCE_FILE
+from tests.catalog.fake_hub import FakeHub, Fault, ask_hub
+
+NAME = "test/small"
+WEIGHTS = "model.safetensors"
+FILES = {
+    "config.json": '{"model_type": "m2m_100"}',
+    "vocab.json": "{}",
+    "sentencepiece.bpe.model": "pieces",
+    "babelgate.json": '{"languages": ["en", "ko"]}',
+    WEIGHTS: "weights" * 1000,
+}
+NOWHERE = "http://127.0.0.1:9"
+
+
+@dataclass
+class Shelf:
+    """A machine with a map, a cache and a hub."""
+
+    hub: FakeHub
+    cache: Path
+    map: Path
+
+    @property
+    def downloaded(self) -> Path:
+        return self.cache / "hub" / NAME
+
+    def run(self, *command: str, expect: int = 0, hub: str = "") -> str:
+        """Run a command that must end with this exit code, and return its output."""
+        command = ("models", *command, "--map", str(self.map))
+        with ask_hub(hub or self.hub.url):
+            ran = CliRunner().invoke(app, command)
+        assert ran.exit_code == expect, ran.output
+        return ran.stdout
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, write_map: Callable[..., Path]) -> Iterator[Shelf]:
+    """The map's model needs no conversion."""
+    model = tmp_path / "small"
+    model.mkdir()
+    for name, content in FILES.items():
+        (model / name).write_text(content)
+    hub = FakeHub({NAME: model}, card={"license": "cc-by-nc-4.0"})
+    map_path = write_map({"ko": "cpu"}, engine="echo", model=NAME)
+    with hub.serve():
+        yield Shelf(hub, tmp_path / "cache", map_path)
+
+
+def test_a_list_says_what_the_map_needs_and_what_else_is_there(shelf: Shelf):
+    other = shelf.cache / "hub" / "test" / "other"
+    other.mkdir(parents=True)
+    assert f"{NAME}: not here" in shelf.run("list", hub=NOWHERE)
+    shelf.run("pull")
+
+    listed = json.loads(shelf.run("list", "--json", hub=NOWHERE))
+    (needed,) = listed["needed"]
+    size = sum(path.stat().st_size for path in shelf.downloaded.iterdir())
+    digest = needed.pop("digest")
+    assert needed == {
+        "name": NAME,
+        "serves": ["ko"],
+        "directory": str(shelf.downloaded),
+        "size": size,
+        "license": "cc-by-nc-4.0",
+        "commit": needed["commit"],
+        "family": "m2m_100",
+        "languages": ["en", "ko"],
+        "converted": [],
+        "files": {p.name: p.stat().st_size for p in shelf.downloaded.iterdir()},
+    }
+    assert listed["others"] == [str(other)]
+    row = next(each for each in shelf.run("list").splitlines() if "cc-by" in each)
+    assert row.split()[-3:] == ["cc-by-nc-4.0", digest[:12], "2"]
+
+    assert json.loads(shelf.run("show", NAME)) == needed | {"digest": digest}
+
+
+def test_a_pull_says_the_licence_and_the_gateway_knows_it(shelf: Shelf):
+    (model,) = catalog.load(shelf.map).models
+    assert find_license(model) is None
+    said = shelf.run("pull")
+    assert f"{NAME}: its model card states the licence cc-by-nc-4.0" in said
+    assert find_license(model) == "cc-by-nc-4.0"
+
+
+def test_a_pull_that_breaks_goes_on(shelf: Shelf):
+    shelf.hub.faults = {WEIGHTS: [Fault(ends_at=100), Fault(status=503)]}
+    said = shelf.run("pull", expect=1)
+    assert "What has arrived is kept" in said
+    shelf.run("verify", expect=1)
+    shelf.run("pull")
+    shelf.run("verify", hub=NOWHERE)
+
+
+@pytest.mark.parametrize("file", ["vocab.json", WEIGHTS])
+def test_a_file_that_arrives_damaged_is_thrown_away(shelf: Shelf, file: str):
+    shelf.hub.faults = {file: [Fault(is_damaged=True)]}
+    assert f"{file} arrived damaged" in shelf.run("pull", expect=1)
+    shelf.run("pull")
+    shelf.run("verify")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "fault"),
+    [
+        ("vocab.json", "[]", "has other content"),
+        (WEIGHTS, "weights", "has 7 bytes, not 7000"),
+        (WEIGHTS, None, "is missing"),
+    ],
+    ids=["other", "short", "gone"],
+)
+def test_a_damaged_file_is_named_and_pulled_again_alone(shelf, file, content, fault):
+    shelf.run("pull")
+    path = shelf.downloaded / file
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    said = shelf.run("verify", NAME, expect=1, hub=NOWHERE)
+    assert f"{NAME}: {path} {fault}" in said
+    assert f"`python -m catalog models pull {NAME}` mends it" in said
+
+    shelf.hub.calls.clear()
+    shelf.run("pull", NAME)
+    sent = {Path(call.split()[0]).name for call in shelf.hub.calls}
+    assert sent == {file, Path(NAME).name}
+    assert path.read_text() == FILES[file]
+    shelf.run("verify", NAME)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("pull", "test/nothing"), "neither a directory nor a model that"),
+        (("bundle", "/nowhere/models.tar"), "No such file or directory"),
+        (("verify", "test/nothing"), "is missing"),
+    ],
+    ids=["unknown model", "no folder", "not there"],
+)
+def test_what_cannot_be_done_is_said_clearly(shelf: Shelf, command, said: str):
+    assert said in shelf.run(*command, expect=1)
+
+
+def test_a_full_disk_is_said_clearly(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    monkeypatch.setattr("catalog.hub.http_get", fill)
+    said = shelf.run("pull", expect=1)
+    assert "No space left on device. What has arrived is kept" in said
+
+
+def test_no_network_is_said_clearly(shelf: Shelf):
+    assert "cannot be reached" in shelf.run("pull", expect=1, hub=NOWHERE)
+
+
+def test_a_model_of_an_earlier_version_has_no_record_and_stays(shelf: Shelf):
+    shelf.run("pull")
+    (shelf.downloaded / SOURCE_FILE).unlink()
+    assert "there is no record of its own files" in shelf.run("verify")
+    shelf.run("pull", hub=NOWHERE)
