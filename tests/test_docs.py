@@ -45,6 +45,7 @@ COMMAND_LINES = {
     )
     for module in (
         *("clients", "deploy", "gateway keys", "ray_backend"),
+        "catalog models",
         *("models.phrasebook_recipe", "models.shapes_recipe"),
     )
 }
