@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from contract.languages import VARIANTS, normalize_language
+from contract.languages import VARIANTS
 from text import markup_runs, messages
 from text.document import (
     Document,
@@ -212,7 +212,7 @@ def list_sentences(
 ) -> list[PlannedSentence]:
     """The sentences of a document, as the model gets them: Chinese in simplified
     characters."""
-    is_simplified = source == "zh" != normalize_language(target)
+    is_simplified = source == "zh" != VARIANTS.get(target, target)
     sentences = []
     for segment in document.segments:
         prepared = segment.prepared
@@ -227,7 +227,7 @@ def list_sentences(
 def answer_here(sentence: PlannedSentence, target: str) -> dict[str, Any] | None:
     """The answer to a sentence that is in the target's language, and only written in
     another way. None if a model has to translate it."""
-    is_same = sentence.source == normalize_language(target)
+    is_same = sentence.source == VARIANTS.get(target, target)
     return {"translated": sentence.prepared, "quality": 1.0} if is_same else None
 
 
