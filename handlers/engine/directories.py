@@ -97,7 +97,9 @@ def missing_files(
             family = families.find_family(directory)
         else:
             family = families.guess_family(names)
-        files = (("config.json",), *family.files, (*WEIGHT_FILES, CONVERTED))
+        # A bundle has conversions instead.
+        weights = () if CONVERTED in names else (WEIGHT_FILES,)
+        files = (("config.json",), *family.files, *weights)
     return [
         " or ".join(choice)
         for choice in files
