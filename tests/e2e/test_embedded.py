@@ -174,6 +174,16 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
     }
 
 
+def test_a_text_passes_two_models_of_one_process(tmp_path, cache):
+    targets = {"fr": {"model": "models/phrasebook-en-fr"}}
+    with start(
+        tmp_path, cache, translation={"targets": targets, "pivot": "en"}
+    ) as gateway:
+        answer = gateway.ask(src_lang="de", src_text="Guten Morgen")
+    assert answer.json() == {"translated": "Bonjour"}
+    assert "phrasebook-en-fr" in answer.headers["X-Babelgate-Model"]
+
+
 def test_while_a_batch_runs_the_gateway_answers_others(gateway, clients):
     """There is not enough time for all answers before the batch begins."""
     answer = clients.submit(gateway.ask, src_text=LONG, beam_size=8)
