@@ -37,11 +37,11 @@ SLOW = [
     *"""e2e/test_openapi e2e/test_page e2e/test_bulk_on_ray e2e/test_image e2e/test_gateways
     e2e/test_real_size e2e/test_ray e2e/test_restarts e2e/test_tuning
     e2e/test_hostile_bodies e2e/test_faults e2e/test_foreign_clients e2e/test_document_jobs
-    e2e/test_bulk e2e/test_reverse_proxy e2e/test_embedded cluster/test_cluster
-    cluster/test_bulk chaos/test_chaos page/test_accessibility page/test_whole
-    page/test_text page/test_documents page/test_glossaries durability/test_durability
-    gateway/access/test_stalls gateway/access/test_exactness fuzz/test_fuzz
-    documents/test_jobs deploy/test_supervision""".split(),
+    e2e/test_several_models e2e/test_bulk e2e/test_reverse_proxy e2e/test_embedded
+    cluster/test_cluster cluster/test_bulk chaos/test_chaos page/test_accessibility
+    page/test_whole page/test_text page/test_documents page/test_glossaries
+    durability/test_durability gateway/access/test_stalls gateway/access/test_exactness
+    fuzz/test_fuzz documents/test_jobs deploy/test_supervision""".split(),
 ]
 SLOWEST_FILES = 10
 _CPU_TIMES = pytest.StashKey[tuple[float, float]]()

@@ -11,9 +11,8 @@ from tests.e2e.real_stack import operate, start_stack, wait_until
 from tests.e2e.test_document_jobs import ECHO
 from torchserve_backend.management import Management, Registered
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.faults
 
-ROW = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "de"}
 LIMIT_S = 60
 
 
@@ -33,10 +32,10 @@ def test_an_unused_model_is_unloaded_and_the_next_requests_load_it_once(
         def is_unloaded() -> bool:
             return not describe().min_workers and not describe().ready_workers
 
-        def ask(**headers: str) -> requests.Response:
-            return requests.post(
-                f"{stack.url}/translate", json=ROW, headers=headers, timeout=LIMIT_S
-            )
+        def ask(text: str, **headers: str) -> requests.Response:
+            row = {"src_lang": "en", "src_text": text, "tgt_lang": "de"}
+            url = f"{stack.url}/translate"
+            return requests.post(url, json=row, headers=headers, timeout=LIMIT_S)
 
         wait_until(is_unloaded, limit_s=LIMIT_S)
         assert requests.get(f"{stack.url}/readyz", timeout=LIMIT_S).ok
@@ -44,11 +43,11 @@ def test_an_unused_model_is_unloaded_and_the_next_requests_load_it_once(
         assert is_unloaded()
 
         with ThreadPoolExecutor(16) as pool:
-            answers = list(pool.map(lambda _: ask(), range(16)))
+            answers = list(pool.map(ask, map(str, range(16))))
         assert {answer.status_code for answer in answers} == {200}
 
         wait_until(is_unloaded, limit_s=LIMIT_S)
-        late = ask(**{"X-Timeout-Ms": "300"})
+        late = ask("Hello", **{"X-Timeout-Ms": "300"})
         assert late.status_code == 429
         assert int(late.headers["Retry-After"]) >= 1
-        assert ask().status_code == 200
+        assert ask("Hello").status_code == 200

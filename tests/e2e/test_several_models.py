@@ -22,6 +22,8 @@ from tests.e2e.real_stack import (
     write_command,
 )
 
+pytestmark = pytest.mark.faults
+
 #: It reads English only.
 PAIR = ROOT / "models/phrasebook-en-fr"
 LIMIT_S = 90
