@@ -130,7 +130,10 @@ def _measure(work: _Work, name: str) -> ModelFigures:
         },
         copies=faults[Fault.UNTRANSLATED],
         loops=faults[Fault.LOOP],
-        lines_per_s={f"{one.level:g} clients": one.requests_per_s for one in loads},
+        lines_per_s={
+            f"{one.level:g} client{'s' * (one.level > 1)}": one.requests_per_s
+            for one in loads
+        },
         memory_mb=sum(loads[-1].memory_mb.values()),
     )
 
