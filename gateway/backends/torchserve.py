@@ -5,8 +5,8 @@ becomes a problem that a client understands.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,9 @@ from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from torchserve_backend.management import Management, ManagementError, read_key
 
 _ATTEMPTS = 2
-#: The time between two looks at a model that is being loaded.
-_LOOK_S = 0.1
+#: The time between two looks at a model that is being loaded, and how long that takes until
+#: one was seen: a worker starts Python and its libraries.
+_LOOK_S, _LOAD_S = 0.1, 1.0
 
 
 class WorkerDied(Exception):
@@ -72,11 +73,28 @@ class TorchServeBackend:
     ) -> dict[str, Any]:
         """Try twice: asking twice does no harm. A connection on which a worker died is not
         used again."""
-        with self._slots.take(deadline):
+        with self._slots.take(deadline), self._explain_late(model):
             for _ in range(_ATTEMPTS):
                 with suppress(WorkerDied):
                     return self._post_with_key(model, row, deadline)
         raise NotReady(f"The worker for {model} died or is being restarted.")
+
+    @contextmanager
+    def _explain_late(self, model: str) -> Iterator[None]:
+        """Turns DeadlineExceeded into Overloaded while the model is unloaded or comes back."""
+        try:
+            yield
+        except DeadlineExceeded as error:
+            if self._is_idling(model):
+                state = self._loading.find([model])[model]
+                if state and (state.is_unloaded or not state.is_ready):
+                    raise _refuse_unloaded(model) from error
+            raise
+
+    def _is_idling(self, model: str) -> bool:
+        """Whether a model is unloaded where nobody uses it."""
+        known = self._models.get(model)
+        return bool(known and known.settings.idle_unload_s)
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Return TorchServe's state of each model, at most a second old; None for one that
@@ -110,17 +128,14 @@ class TorchServeBackend:
         """Returns when an unloaded model is loaded. Raises Overloaded if that takes too long,
         and NotReady if TorchServe does not answer."""
         began = time.monotonic()
-        done_at = began + self._load_s.get(name, 0.0)
+        done_at = began + self._load_s.get(name, _LOAD_S)
         while state := self._loading.find([name])[name]:
             now = time.monotonic()
             if state.is_ready and not state.is_unloaded:
                 row.cancellation.loading_s = self._load_s[name] = now - began
                 return
             if max(now + _LOOK_S, done_at) > deadline:
-                raise Overloaded(
-                    f"The model for {name} was unloaded and is being loaded.",
-                    retry_after_s=max(1.0, done_at - now),
-                )
+                raise _refuse_unloaded(name, done_at - now)
             time.sleep(_LOOK_S)
         raise NotReady("TorchServe does not answer.")
 
@@ -184,8 +199,7 @@ class TorchServeBackend:
             raise KeyRejected
         if b"ServiceUnavailableException" in reply.body:
             # TorchServe says the same of a full queue and of a model without workers.
-            known = self._models.get(model)
-            is_idling = known and known.settings.idle_unload_s
+            is_idling = self._is_idling(model)
             state = (self._loading if is_idling else self._states).find([model])[model]
             if is_idling and state and (state.is_unloaded or not state.is_ready):
                 raise ModelUnloaded
@@ -195,3 +209,9 @@ class TorchServeBackend:
         if reply.status == HTTPStatus.NOT_FOUND:
             raise NotReady(f"The model for {model} is not registered yet.")
         raise WorkerDied
+
+
+def _refuse_unloaded(model: str, wait_s: float = 0.0) -> Overloaded:
+    """The refusal of a row whose time is over before its model is there again."""
+    said = f"The model for {model} was unloaded and is being loaded."
+    return Overloaded(said, retry_after_s=max(_LOAD_S, wait_s))

@@ -47,7 +47,7 @@ def test_an_unused_model_is_unloaded_and_the_next_requests_load_it_once(
         assert {answer.status_code for answer in answers} == {200}
 
         wait_until(is_unloaded, limit_s=LIMIT_S)
-        late = ask("Hello", **{"X-Timeout-Ms": "300"})
+        late = ask("Hello", **{"X-Timeout-Ms": "200"})
         assert late.status_code == 429
         assert int(late.headers["Retry-After"]) >= 1
         assert ask("Hello").status_code == 200
