@@ -100,7 +100,7 @@ LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
     "lines of source": 49_450,
-    "lines of tests": 47_650,
+    "lines of tests": 47_700,
     "modules": 294,
     "words of documentation": 38_900,
     "settings": 84,

@@ -172,6 +172,18 @@ def test_a_deadline_before_the_model_is_loaded_is_overload(idling, torchserve):
     assert int(caught.value.headers["Retry-After"]) >= 1
 
 
+def test_time_that_ends_while_torchserve_keeps_the_row_is_overload(
+    idling, torchserve, monkeypatch
+):
+    def keep(*_: object) -> None:
+        raise DeadlineExceeded("the model answered")
+
+    torchserve.loading.add("ko")
+    monkeypatch.setattr(idling, "_post_with_key", keep)
+    with pytest.raises(Overloaded, match="is being loaded"):
+        predict(idling)
+
+
 def test_an_idling_model_with_a_full_queue_is_not_loaded(idling, torchserve):
     torchserve.will("unavailable")
     with pytest.raises(Overloaded, match="queue for ko is full"):
