@@ -62,7 +62,7 @@ class Model:
         """Its languages, or its task."""
         return self.languages or (self.task,)
 
-    @property
+    @cached_property
     def weights(self) -> str:
         """The name of its weights without their place, as it may stand in a header."""
         return quote(Path(self.settings.model).name)
