@@ -5,8 +5,8 @@ becomes a problem that a client understands.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -71,30 +71,16 @@ class TorchServeBackend:
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
-        """Try twice: asking twice does no harm. A connection on which a worker died is not
-        used again."""
-        with self._slots.take(deadline), self._explain_late(model):
-            for _ in range(_ATTEMPTS):
-                with suppress(WorkerDied):
-                    return self._post_with_key(model, row, deadline)
-        raise NotReady(f"The worker for {model} died or is being restarted.")
-
-    @contextmanager
-    def _explain_late(self, model: str) -> Iterator[None]:
-        """Turns DeadlineExceeded into Overloaded while the model is unloaded or comes back."""
-        try:
-            yield
-        except DeadlineExceeded as error:
-            if self._is_idling(model):
-                state = self._loading.find([model])[model]
-                if state and (state.is_unloaded or not state.is_ready):
+        """As every backend; a model that was unloaded is loaded first."""
+        with self._slots.take(deadline):
+            try:
+                return self._ask(model, row, deadline)
+            except DeadlineExceeded as error:
+                if self._is_idling(model) and _is_away(
+                    self._loading.find([model])[model]
+                ):
                     raise _refuse_unloaded(model) from error
-            raise
-
-    def _is_idling(self, model: str) -> bool:
-        """Whether a model is unloaded where nobody uses it."""
-        known = self._models.get(model)
-        return bool(known and known.settings.idle_unload_s)
+                raise
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Return TorchServe's state of each model, at most a second old; None for one that
@@ -114,6 +100,11 @@ class TorchServeBackend:
                 self._management.scale(model.name, 0)
                 if not is_unused():
                     self._management.scale(model.name, model.workers)
+
+    def _is_idling(self, model: str) -> bool:
+        """Whether a model is unloaded where nobody uses it."""
+        known = self._models.get(model)
+        return bool(known and known.settings.idle_unload_s)
 
     def _load_models(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """The models' states; has unloaded ones loaded. Asking twice does no harm."""
@@ -154,6 +145,14 @@ class TorchServeBackend:
                         is_unloaded=is_unloaded,
                     )
         return states
+
+    def _ask(self, model: str, row: RowRequest, deadline: float) -> dict[str, Any]:
+        """Try twice: asking twice does no harm. A connection on which a worker died is not
+        used again."""
+        for _ in range(_ATTEMPTS):
+            with suppress(WorkerDied):
+                return self._post_with_key(model, row, deadline)
+        raise NotReady(f"The worker for {model} died or is being restarted.")
 
     def _post_with_key(
         self, model: str, row: RowRequest, deadline: float
@@ -201,7 +200,7 @@ class TorchServeBackend:
             # TorchServe says the same of a full queue and of a model without workers.
             is_idling = self._is_idling(model)
             state = (self._loading if is_idling else self._states).find([model])[model]
-            if is_idling and state and (state.is_unloaded or not state.is_ready):
+            if is_idling and _is_away(state):
                 raise ModelUnloaded
             if state and state.is_ready:
                 raise Overloaded(f"The queue for {model} is full.")
@@ -209,6 +208,11 @@ class TorchServeBackend:
         if reply.status == HTTPStatus.NOT_FOUND:
             raise NotReady(f"The model for {model} is not registered yet.")
         raise WorkerDied
+
+
+def _is_away(state: ModelState | None) -> bool:
+    """Whether nobody answers for a model now: it is unloaded, or is being loaded."""
+    return bool(state and (state.is_unloaded or not state.is_ready))
 
 
 def _refuse_unloaded(model: str, wait_s: float = 0.0) -> Overloaded:
