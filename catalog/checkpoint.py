@@ -63,7 +63,8 @@ def find_languages(name: str | Path) -> Languages:
 
 def find_sources(models: Catalog) -> Sequence[str]:
     """The languages that can be translated from: those that a model reads."""
-    known = dict.fromkeys(chain.from_iterable(find_reads(models).values()))
+    reads = models.reads or find_reads(models)
+    known = dict.fromkeys(chain.from_iterable(reads.values()))
     return [*known] or find_languages(models.translation.model).sources
 
 

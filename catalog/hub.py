@@ -47,7 +47,7 @@ SMALL_FILES = (
     *TOKENIZER_FILES,
     SETTINGS_FILE,
     *(PREPROCESSOR_FILE, "processor_config.json"),
-    *("tokenizer.json", "merges.txt", "spiece.model", "added_tokens.json"),
+    *("merges.txt", "spiece.model", "added_tokens.json"),
 )
 _WEIGHT_PART = re.compile(r"model-\d+-of-\d+\.safetensors")
 _HIDDEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)

@@ -127,6 +127,7 @@ def _make_health(services: Services) -> Blueprint:
 
 def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     catalog, backend = services.catalog, services.backend
+    weights = {model.settings.model: model for model in catalog.models}
     # A text may stay in its language, and only be written in another way.
     targets = {
         source: list_codes(
@@ -157,9 +158,9 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     )
     def languages() -> list[Language]:
         ready = find_readiness(catalog, backend).languages
-        stated = {model.name: find_license(model) for model in catalog.models}
         licenses: dict[str, License] = {
-            name: {"license": found} if found else {} for name, found in stated.items()
+            name: {"license": found} if (found := find_license(model)) else {}
+            for name, model in weights.items()
         }
         written = {
             code: choose_language(code, ready)
@@ -174,7 +175,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
                 "device": catalog.route(TRANSLATION, language).device,
                 "ready": ready[language],
                 "targets": targets[language],
-                **licenses[catalog.route(TRANSLATION, language).name],
+                **licenses[catalog.route(TRANSLATION, language).settings.model],
             }
             for code, language in written.items()
         ]
