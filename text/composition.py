@@ -160,7 +160,9 @@ class TranslationPlan:
         """Takes the documents of the job, and finds out the rows. Equal ones are one."""
         self._documents = dict(zip(self._read, documents, strict=True))
         self._sentences = {
-            index: list_sentences(document, self.sources[index], self.wanted.target)
+            index: list_sentences(
+                document, self.sources[index], self.wanted.target_language
+            )
             for index, document in self._documents.items()
         }
         self.rows = dict.fromkeys(
@@ -208,11 +210,11 @@ class TranslationPlan:
 
 
 def list_sentences(
-    document: Document, source: str, target: str
+    document: Document, source: str, target_language: str
 ) -> list[PlannedSentence]:
     """The sentences of a document, as the model gets them: Chinese in simplified
     characters."""
-    is_simplified = source == "zh" != VARIANTS.get(target, target)
+    is_simplified = source == "zh" != target_language
     sentences = []
     for segment in document.segments:
         prepared = segment.prepared
@@ -224,10 +226,12 @@ def list_sentences(
     return sentences
 
 
-def answer_here(sentence: PlannedSentence, target: str) -> dict[str, Any] | None:
+def answer_here(
+    sentence: PlannedSentence, target_language: str
+) -> dict[str, Any] | None:
     """The answer to a sentence that is in the target's language, and only written in
     another way. None if a model has to translate it."""
-    is_same = sentence.source == VARIANTS.get(target, target)
+    is_same = sentence.source == target_language
     return {"translated": sentence.prepared, "quality": 1.0} if is_same else None
 
 
@@ -455,7 +459,7 @@ def _plan_text(request: TranslationRequest, identifier: Identifier) -> Translati
 def _translate_document(
     document: Document, sentences: Sequence[PlannedSentence], wanted: TranslationRequest
 ) -> _Asking[Result]:
-    own = [answer_here(sentence, wanted.target) for sentence in sentences]
+    own = [answer_here(sentence, wanted.target_language) for sentence in sentences]
     answers = yield [
         s.row for s, answer in zip(sentences, own, strict=True) if not answer
     ]
@@ -470,7 +474,7 @@ def _translate_document(
         else:
             found = compose(sentence, document.format, wanted, answer)
         if isinstance(found, Document):
-            parts = list_sentences(found, sentence.source, wanted.target)
+            parts = list_sentences(found, sentence.source, wanted.target_language)
             found = yield from _translate_document(found, parts, wanted)
         results.append(found)
     return join(document, results)

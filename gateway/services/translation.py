@@ -352,7 +352,7 @@ class _Job:
         self, sentence: PlannedSentence, *, format: TextFormat
     ) -> Result:
         segment = sentence.segment
-        answer = composition.answer_here(sentence, self._wanted.target)
+        answer = composition.answer_here(sentence, self._wanted.target_language)
         try:
             if answer is None:
                 answer = self._rows.predict(sentence.row)
@@ -375,7 +375,9 @@ class _Job:
     def _translate_parts(self, document: Document, source: str) -> Result:
         """Translates parts of a sentence. All parts of a request together are limited like
         its sentences."""
-        sentences = composition.list_sentences(document, source, self._wanted.target)
+        sentences = composition.list_sentences(
+            document, source, self._wanted.target_language
+        )
         self._more_rows += len(sentences)
         if self._more_rows > self._max_rows:
             raise TooManyRows(self._max_rows)
