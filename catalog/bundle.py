@@ -152,8 +152,8 @@ def _check_model(directory: Path) -> None:
 
 
 def _place(source: Path, target: Path) -> None:
-    """Gives a model its place, unless it is there or this machine's own one is. An older one
-    of a bundle goes."""
+    """Gives a model its place, unless it is there or this machine's own one is. It replaces an
+    older one of a bundle."""
     record, known = read_source(source), read_source(target)
     is_own = target.is_dir() and not known.get("bundled")
     damage = compare_files(target, record["files"], Digests())

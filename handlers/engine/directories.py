@@ -86,8 +86,8 @@ def check_directory(directory: Path, task: str) -> None:
 def missing_files(
     names: Collection[str], task: str, directory: Path | None = None
 ) -> list[str]:
-    """Return the files that a model for the task lacks, which has files of these names. Those
-    of a translation model depend on its family: what its directory says, or the names."""
+    """Return the files that a model for the task lacks, which has files of these names. The
+    family of a translation model tells its files: its directory names that, or the names."""
     files: tuple[tuple[str, ...], ...]
     files, *_ = _KINDS.get(task, _IMAGE_MODEL)
     if task == TRANSLATION:
