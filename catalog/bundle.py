@@ -26,10 +26,11 @@ from handlers.engine.directories import (
     Digests,
     ModelError,
     compare_files,
+    list_files,
+    list_weights,
 )
 
 _MAP, _CONSTRAINTS = "map.json", "constraints.txt"
-_WEIGHTS = re.compile(r".*\.safetensors(\.index\.json)?|pytorch_model\.bin")
 _FAULTS = (
     *(OSError, EOFError, tarfile.TarError, zlib.error, ModelError),
     *(LookupError, TypeError, AttributeError),  # a record of another shape
@@ -108,12 +109,9 @@ def _list_files(each: Checkpoint) -> dict[str, Path]:
 
     directory = each.directory.resolve()
     is_converted = {m.settings.engine for m in each.models} == {"ctranslate2"}
-    files = {
-        path.name: path
-        for path in sorted(directory.iterdir())
-        if path.name in SMALL_FILES
-        or (not is_converted and _WEIGHTS.fullmatch(path.name))
-    }
+    names = list_files(directory)
+    kept = {*SMALL_FILES, *(() if is_converted else list_weights(names))}
+    files = {name: directory / name for name in sorted(kept.intersection(names))}
     for model in each.models if is_converted else ():
         place = directory, each.cache / "ctranslate2"
         whole = converted_path(*place, model.compute_type)

@@ -27,10 +27,10 @@ from handlers.engine.directories import (
     SETTINGS_FILE,
     SOURCE_FILE,
     TOKENIZER_FILES,
-    WEIGHT_FILES,
     Digests,
     ModelError,
     describe_files,
+    list_weights,
     missing_files,
 )
 
@@ -49,7 +49,6 @@ SMALL_FILES = (
     *(PREPROCESSOR_FILE, "processor_config.json"),
     *("merges.txt", "spiece.model", "added_tokens.json"),
 )
-_WEIGHT_PART = re.compile(r"model-\d+-of-\d+\.safetensors")
 _HIDDEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
@@ -139,9 +138,7 @@ def _choose_files(info: ModelInfo, task: str) -> list[RepoSibling]:
             f"{info.id} on {constants.ENDPOINT} is no model for {task}: it lacks "
             f"{', '.join(missing)}"
         )
-    weights = next(name for name in WEIGHT_FILES if name in files)
-    parts = filter(_WEIGHT_PART.fullmatch, files) if "index" in weights else ()
-    return [files[name] for name in (*SMALL_FILES, weights, *parts) if name in files]
+    return [files[n] for n in (*SMALL_FILES, *list_weights(files)) if n in files]
 
 
 def _fetch(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,10 @@ TOKENIZER_FILES = (
 )
 SAFE_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 #: Pickled weights are read by the converter alone, which takes nothing but tensors.
-WEIGHT_FILES = (*SAFE_WEIGHT_FILES, "pytorch_model.bin")
+WEIGHT_FILES = (
+    *SAFE_WEIGHT_FILES,
+    *("pytorch_model.bin", "pytorch_model.bin.index.json"),
+)
 #: The folder of conversions that a bundle brings in the place of the weights.
 CONVERTED = "babelgate-converted"
 #: The preprocessing of a model that reads images.
@@ -105,6 +109,16 @@ def missing_files(
         for choice in files
         if not any(name in names for name in choice)
     ]
+
+
+def list_weights(names: Collection[str]) -> list[str]:
+    """The files of the best format of the weights that a model has, which has files of these
+    names; an index's parts among them."""
+    first = next((name for name in WEIGHT_FILES if name in names), "")
+    whole = first.removesuffix(".index.json")
+    stem, _, kind = map(re.escape, whole.partition("."))
+    part = re.compile(rf"{stem}-\d+-of-\d+\.{kind}")
+    return [first, *sorted(n for n in names if first != whole and part.fullmatch(n))]
 
 
 def read_settings(directory: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from handlers.engine.directories import (
     InputSize,
     ModelError,
     check_directory,
+    list_weights,
     read_input_size,
 )
 from tests.programs import run
@@ -88,7 +89,7 @@ def test_an_m2m100_needs_all_of_its_files(tmp_path: Path):
     assert str(refusal.value) == (
         f"{tmp_path} is no model for translation: it lacks sentencepiece.bpe.model, "
         "vocab.json, model.safetensors or model.safetensors.index.json or "
-        "pytorch_model.bin"
+        "pytorch_model.bin or pytorch_model.bin.index.json"
     )
     for name in ("sentencepiece.bpe.model", "vocab.json", "pytorch_model.bin"):
         (tmp_path / name).touch()
@@ -97,6 +98,28 @@ def test_an_m2m100_needs_all_of_its_files(tmp_path: Path):
     (tmp_path / "vocab.json").symlink_to(tmp_path / "nowhere")
     with pytest.raises(ModelError, match="it lacks vocab.json"):
         check_directory(tmp_path, "translation")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("model.safetensors pytorch_model.bin", "model.safetensors"),
+        (
+            "model.safetensors.index.json model-2-of-2.safetensors "
+            "model-1-of-2.safetensors pytorch_model-1-of-2.bin",
+            "model.safetensors.index.json model-1-of-2.safetensors "
+            "model-2-of-2.safetensors",
+        ),
+        (
+            "pytorch_model.bin.index.json pytorch_model-1-of-1.bin model-1-of-1.bin",
+            "pytorch_model.bin.index.json pytorch_model-1-of-1.bin",
+        ),
+        ("pytorch_model.bin pytorch_model-1-of-1.bin", "pytorch_model.bin"),
+    ],
+    ids=["safe first", "safe parts", "pickled parts", "left from another save"],
+)
+def test_the_weights_are_the_files_of_one_format(names, expected):
+    assert list_weights(names.split()) == expected.split()
 
 
 def test_what_is_no_directory_or_no_json_is_refused(directory: Path):

@@ -69,11 +69,28 @@ def test_all_languages_are_in_the_vocabulary_at_their_ids(converted: Path, tiny:
     assert len(vocabulary) == len(ids) + 108
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("pytorch_model.bin",),
+        # As facebook/nllb-200-3.3B.
+        ("pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"),
+    ],
+    ids=["whole", "in parts"],
+)
 def test_however_the_weights_are_stored_the_result_is_the_same(
-    converted, model, tmp_path
+    names, converted, model, tmp_path
 ):
     weights = load_file(model / "model.safetensors")
-    torch.save(weights, model / "pytorch_model.bin")
+    parts = {
+        name: dict([*weights.items()][i :: len(names)]) for i, name in enumerate(names)
+    }
+    for name, part in parts.items():
+        torch.save(part, model / name)
+    if len(names) > 1:
+        places = {key: name for name, part in parts.items() for key in part}
+        index = {"metadata": {}, "weight_map": places}
+        (model / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     (model / "model.safetensors").unlink()
     again = convert(model, tmp_path / "cache", "int8")
     assert (again / "model.bin").read_bytes() == (converted / "model.bin").read_bytes()
