@@ -44,9 +44,10 @@ class TextFormat:
 #: More formats than a stack is asked for in turn.
 _FORMATS = 1024
 _LETTER = re.compile(r"[^\W_]")
-#: A short sentence with nothing in it but words, which needs no reading: most texts are such.
+#: A sentence without a mark that may end another one inside. Most texts are such, and if they
+#: are short, and nothing in them is protected, they need no reading.
 _SENTENCE = regex.compile(
-    r"\p{L}[\p{L}\p{M}]*+(?:[ ,'’-]{1,2}+[\p{L}\p{M}]++)*+[.!?。！？]?"
+    r"\p{L}[\p{L}\p{M}\p{Nd} ,()/%&+\"'’“”„«»–—-]*+[.!?。！？]?(?<! )"
 )
 _SHORT = 200
 _BREAK = re.compile(r"[\t\n\r\f]")
@@ -514,7 +515,12 @@ def scan(job: ReadingJob, cache: TermCache | None = None) -> Iterator[Piece | in
     for text, language in job.texts:
         pieces: Iterable[Piece] = ()
         characters = len(text)
-        if is_plain and language and len(text) < _SHORT and _SENTENCE.fullmatch(text):
+        is_short = is_plain and language and len(text) < _SHORT
+        if (
+            is_short
+            and _SENTENCE.fullmatch(text)
+            and not find_kept(text, job.is_protected, ())
+        ):
             is_in_capitals = orthography.count_words(text, language) > 1
             pieces = [Segment(text, 0, is_in_capitals=is_in_capitals)]
         else:
