@@ -189,7 +189,7 @@ class Documents:
         up."""
         fields: dict[str, str] = {}
         taken: tuple[Fields, str, Reservation] | None = None
-        for number, part in enumerate(form.read_parts()):
+        for number, part in enumerate(form):
             if number >= _MOST_FIELDS:
                 raise BodyTooLarge(f"The form has over {_MOST_FIELDS} parts.")
             if part.filename is None:

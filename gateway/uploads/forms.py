@@ -1,5 +1,5 @@
 """Reads a body of unknown kind piece by piece: peek at it, take it, or, if it is a
-form, take its files one by one.
+form, take its parts one by one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from werkzeug.sansio.multipart import (
     NeedData,
 )
 
-from gateway.errors import BodyTooLarge, InvalidRequest, MalformedRequest
+from gateway.errors import BodyTooLarge, MalformedRequest
 from gateway.http.bodies import READ_BYTES
 
 #: RFC 2046 allows 70; programs that make one of random numbers send a few more.
 _MOST_BOUNDARY_BYTES = 200
-#: The longest headers of a part.
+#: What may follow a boundary.
 _END_BYTES = len(b"--\r\n")
-_NO_FILE = "found a field that is no file, expected files; options go into the URL"
 
 
 class Stream:
@@ -77,15 +76,7 @@ class Form:
         self._marker = b"--" + boundary
         self._decoder = MultipartDecoder(boundary, max_form_memory_size=2 * READ_BYTES)
 
-    def __iter__(self) -> Iterator[Stream]:
-        """Each file's content, to be taken before the next one. Raises InvalidRequest where
-        there is a field as well."""
-        for part in self.read_parts():
-            if part.filename is None:
-                raise InvalidRequest({(part.name or "body")[:40]: _NO_FILE})
-            yield part.stream
-
-    def read_parts(self) -> Iterator[FormPart]:
+    def __iter__(self) -> Iterator[FormPart]:
         """Each part, to be taken before the next one."""
         while not isinstance(event := self._next_event(), Epilogue):
             if isinstance(event, Field | File):

@@ -29,6 +29,7 @@ from gateway.errors import (
     ClientGone,
     DeadlineExceeded,
     InvalidImage,
+    InvalidRequest,
     Problem,
     TaskNotServed,
     UnsupportedEncoding,
@@ -48,6 +49,7 @@ ROW_FRAMES = 32
 _EXPECTED = (
     "a JPEG, PNG or WebP file, a .npy array, or multipart/form-data with such files"
 )
+_NO_FILE = "found a field that is no file, expected files; options go into the URL"
 #: The first bytes of files; those of WebP have its length in them.
 _HEAD_BYTES = 12
 _CONTENT_TYPES = {
@@ -64,11 +66,13 @@ _ROW_COST = 1.0
 
 @dataclass(frozen=True)
 class ImageUpload:
-    """A request with images."""
+    """A request with images, or with exactly one. The handler gets its parameters."""
 
     incoming: Incoming
     content_type: str
     call: Call
+    parameters: Mapping[str, str]
+    is_single: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,6 @@ class ImageService:
         settings: Settings,
     ) -> None:
         self.catalog, self.admission, self.telemetry = catalog, admission, telemetry
-        self.limit_s = settings.upload_timeout_s
         self.settings = settings
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
@@ -105,28 +108,23 @@ class ImageService:
             raise UnsupportedEncoding("Expected images as they are.", "identity")
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
-        model, call = self.catalog.tasks[task], request.open_call(limit_s=self.limit_s)
-        incoming = Incoming(request.stream, request.content_length, call.client)
-        answers = self.answer_upload(
-            ImageUpload(incoming, request.content_type or "", call),
-            model.name,
-            parameters=parse_parameters(parameters, request.args),
-            is_single=is_single,
+        model = self.catalog.tasks[task]
+        call = request.open_call(limit_s=self.settings.upload_timeout_s)
+        upload = ImageUpload(
+            Incoming(request.stream, request.content_length, call.client),
+            request.content_type or "",
+            call,
+            parse_parameters(parameters, request.args),
+            is_single,
         )
+        answers = self.answer_upload(upload, model.name)
         frames = sum(answer.frames for answer in answers)
         self.telemetry.frames.labels(task).inc(frames)
         for answer in answers:
             call.timing.name_model(model.weights, answer.content.pop("model", ""))
         return answers
 
-    def answer_upload(
-        self,
-        upload: ImageUpload,
-        model: str,
-        *,
-        parameters: Mapping[str, str],
-        is_single: bool = False,
-    ) -> list[FrameAnswer]:
+    def answer_upload(self, upload: ImageUpload, model: str) -> list[FrameAnswer]:
         """One answer per row. Raises the Problem of the first row that has one, and
         Overloaded at once if not even the first row could be answered in time."""
         most, length = self.settings.max_upload_bytes, upload.incoming.length
@@ -137,8 +135,7 @@ class ImageService:
             self.admission.admit(model, upload.call, costs, is_bulk=is_bulk) as ticket,
             self.buffer.share(upload.call.deadline) as share,
         ):
-            job = _Job(upload, ticket, parameters, self.settings, share, self.rate)
-            return job.run(is_single=is_single)
+            return _Job(upload, ticket, self.settings, share, self.rate).run()
 
 
 @dataclass
@@ -147,7 +144,6 @@ class _Job:
 
     upload: ImageUpload
     ticket: Ticket
-    parameters: Mapping[str, str]
     limits: Settings
     share: UploadShare
     rate: LeastRate
@@ -158,14 +154,14 @@ class _Job:
     reader: Any = None
     pool: Pool = field(default_factory=lambda: Pool(ROWS_AT_ONCE))
 
-    def run(self, *, is_single: bool) -> list[FrameAnswer]:
+    def run(self) -> list[FrameAnswer]:
         """Reads, sends and waits."""
         sent: list[Greenlet[[Cut], FrameAnswer | None]] = []
         rows = cut(
             self._read_chunks(),
             self.upload.content_type,
             self.limits,
-            is_single=is_single,
+            is_single=self.upload.is_single,
             grow=self.share.grow,
         )
         try:
@@ -219,8 +215,12 @@ class _Job:
 
     def _send(self, row: Cut) -> FrameAnswer | None:
         try:
-            made = row.body, row.content_type, self.parameters
-            sent = RowRequest(*made, trace=self.upload.call.trace)
+            sent = RowRequest(
+                row.body,
+                row.content_type,
+                self.upload.parameters,
+                trace=self.upload.call.trace,
+            )
             return FrameAnswer(row.frames, self.ticket.predict(sent, row.frames))
         except Exception as error:  # a greenlet's edge: `run` raises it
             if isinstance(error, Problem) and row.place:
@@ -385,11 +385,14 @@ class _Cutter:
     grow: Grow
 
     def cut_parts(self, form: Form) -> Iterator[Cut]:
-        """The rows of all files. A problem names its file."""
+        """The rows of all files. A problem names its file. Raises InvalidRequest where there
+        is a field as well."""
         for index, part in enumerate(form):
+            if part.filename is None:
+                raise InvalidRequest({(part.name or "body")[:40]: _NO_FILE})
             where = f"image {index}"
             try:
-                for row in self.cut_file(part):
+                for row in self.cut_file(part.stream):
                     place = f"{where}, {row.place}" if row.place else where
                     yield replace(row, place=place)
                     del row  # its bytes, while the next one is read

@@ -57,7 +57,7 @@ class FakeBackend(StatelessBackend):
 
 
 class Body:
-    """A body that comes as slowly as `pause` says, and counts what was read."""
+    """A body that comes as slowly as `pause` says."""
 
     def __init__(self, data: bytes, pause: Callable[[], object] = gevent.sleep) -> None:
         self._file = io.BytesIO(data)
@@ -66,10 +66,6 @@ class Body:
     def read(self, size: int, /) -> bytes:
         self._pause()
         return self._file.read(min(size, 4096))
-
-    @property
-    def left(self) -> int:
-        return len(self._file.getvalue()) - self._file.tell()
 
 
 def make_array(frames: int = FRAMES) -> bytes:
@@ -93,16 +89,14 @@ def make_service(backend: FakeBackend, **given: Any) -> ImageService:
 
 
 def ask(
-    backend: FakeBackend, body: Body, *, limit_s: float = 60, **options: Any
+    backend: FakeBackend,
+    body: Body,
+    *,
+    length: int | None = None,
+    service: ImageService | None = None,
 ) -> list[FrameAnswer]:
-    length = options.pop("length", None)
-    service = options.pop("service", None) or make_service(backend)
-    return service.answer_upload(
-        ImageUpload(Incoming(body, length), "", make_call(limit_s)),
-        "captioning",
-        parameters={"a": "b"},
-        **options,
-    )
+    upload = ImageUpload(Incoming(body, length), "", make_call(), {"a": "b"})
+    return (service or make_service(backend)).answer_upload(upload, "captioning")
 
 
 def test_the_answers_come_in_the_order_of_the_frames():

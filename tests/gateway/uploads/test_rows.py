@@ -29,6 +29,7 @@ SMALL = Settings(max_upload_bytes=4000, max_image_bytes=1000)
 JPEG, PNG = b"\xff\xd8\xff\xe0 a photograph", b"\x89PNG\r\n\x1a\n a drawing"
 WEBP = b"RIFF\x10\0\0\0WEBPVP8 a picture"
 FORM = "multipart/form-data; boundary=xyz"
+FIELD = b"--xyz\r\nContent-Disposition: form-data; name=top_k\r\n\r\n5\r\n" + join()
 
 
 def count_up(*shape: int) -> np.ndarray:
@@ -103,6 +104,8 @@ def test_what_cannot_be_taken_is_refused_before_a_byte_of_it_is_read():
         (b"\x93NUMPY\4\0", "", InvalidImage, "Found version 4 of .npy"),
         (join(), FORM, InvalidImage, "The form has no file in it"),
         (join(b""), FORM, InvalidImage, "image 0: Nothing was sent"),
+        (FIELD, FORM, InvalidRequest, "top_k: found a field that is no file"),
+        (FIELD.replace(b"; name=top_k", b""), FORM, InvalidRequest, "body: found a"),
     ],
 )
 def test_what_is_no_upload_is_refused(data, content_type, problem, detail):
