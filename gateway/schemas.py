@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -74,10 +73,8 @@ _Code = Annotated[
 _Candidates = Annotated[list[_Code], Field(min_length=1, max_length=len(LANGUAGES))]
 
 
-class Schema(BaseModel):
+class Schema(BaseModel, strict=True, frozen=True):
     """Unknown fields are ignored; `warn_of_unknown` names them."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -351,11 +348,9 @@ def _validate(schema: type[Model], content: Mapping[str, Any]) -> Model:
         raise InvalidRequest(faults | _find_unknown(schema, content)) from error
 
 
-class ForeignSchema(BaseModel):
+class ForeignSchema(BaseModel, frozen=True):
     """Fields of another API. Forms have only text, so numbers may be text as well. Unknown
     fields are ignored, and so are empty ones that are optional."""
-
-    model_config = ConfigDict(frozen=True)
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
 
 def _make_texts(services: Services) -> Blueprint:
-    service, is_key_required = services.translation, services.access.is_required
+    service = services.translation
     most = service.bounds.max_texts
     blueprint = Blueprint("libretranslate", __name__)
 
@@ -189,7 +189,7 @@ def _make_texts(services: Services) -> Blueprint:
     @blueprint.get("/frontend/settings")
     @Operation("What this server can do", TRANSLATION)
     def frontend_settings() -> Frontend:
-        return _describe_frontend(service, is_key_required=is_key_required)
+        return _describe_frontend(services)
 
     @blueprint.post("/suggest")
     @Operation("Refused: nothing is suggested here", refusals=(Forbidden,))
@@ -332,18 +332,17 @@ def _write_detection(guess: Guess) -> Detection:
     return {"confidence": round(100 * guess.confidence), "language": guess.language}
 
 
-def _describe_frontend(
-    service: TranslationService, *, is_key_required: bool
-) -> Frontend:
+def _describe_frontend(services: Services) -> Frontend:
     from documents.formats import SUFFIXES  # loads the libraries of all formats
 
+    service = services.translation
     served = service.limits.targets
     target = _FALLBACK if _FALLBACK in served else served[0]
     return {
         "charLimit": service.settings.max_body_bytes // _BYTES_PER_CHARACTER,
         "frontendTimeout": 500,
-        "apiKeys": is_key_required,
-        "keyRequired": is_key_required,
+        "apiKeys": services.access.is_required,
+        "keyRequired": services.access.is_required,
         "suggestions": False,
         "filesTranslation": True,
         "supportedFilesFormat": list(SUFFIXES),
