@@ -44,7 +44,7 @@ _64 = "[A-Za-z0-9+/]"
 _MOST_UNKNOWN = 5
 
 
-def read_digits(text: str) -> str:
+def _read_digits(text: str) -> str:
     """The digits of a number in a URL. int() takes what is no number elsewhere: spaces,
     underscores, other digits. Raises ValueError."""
     if text.isascii() and text.isdigit():
@@ -52,6 +52,8 @@ def read_digits(text: str) -> str:
     raise ValueError
 
 
+#: A whole number in a URL.
+Digits = Annotated[int, Field(strict=False), BeforeValidator(_read_digits)]
 #: Words of other APIs that may come in capitals.
 Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
 #: Any bound on the length makes pydantic look for halves of surrogate pairs.
@@ -119,7 +121,7 @@ class TranslationBody(Schema):
 
 
 class IdentificationBody(Schema):
-    """The body of `POST /identify`; `limit_identification` adds a stack's limit."""
+    """The body of `POST /identify`; `TranslationLimits` adds a stack's limit."""
 
     src_text: str | list[str]
     languages: _Candidates | None = Field(
@@ -157,7 +159,7 @@ class DocumentForm(Schema):
 class ClassificationParameters(Schema):
     """The URL's parameters of `POST /classify`."""
 
-    top_k: Annotated[int, Field(strict=False), BeforeValidator(read_digits)] = Field(
+    top_k: Digits = Field(
         TOP_K.default,
         ge=TOP_K.least,
         le=TOP_K.most,
@@ -191,7 +193,7 @@ class TranslationLimits:
 
     @cached_property
     def schema(self) -> type[TranslationBody]:
-        """The schema of a stack's bodies."""
+        """The schema of a stack's bodies to translate."""
         beams, others = self.max_beam_size, self.max_alternatives
         return create_model(
             "TranslationBody",
@@ -201,6 +203,15 @@ class TranslationLimits:
             alternatives=_limit(
                 ALTERNATIVES, others, "How many other translations to return."
             ),
+        )
+
+    @cached_property
+    def identification(self) -> type[IdentificationBody]:
+        """The schema of a stack's bodies to identify."""
+        return create_model(
+            "IdentificationBody",
+            __base__=IdentificationBody,
+            src_text=_limit_texts(self.max_texts),
         )
 
 
@@ -257,7 +268,7 @@ def parse_identification(
 ) -> tuple[str | list[str], tuple[str, ...]]:
     """The text in a body's JSON object, or the list of texts, and the languages that it may be
     in. Raises InvalidRequest or UnknownLanguage."""
-    given = _validate(limit_identification(limits.max_texts), content)
+    given = _validate(limits.identification, content)
     return given.src_text, _read_candidates(given.languages, limits.sources)
 
 
@@ -282,16 +293,6 @@ def parse_timeout_ms(header: str | None, default_s: float) -> float:
             "X-Timeout-Ms: expected a whole number of milliseconds above 0."
         )
     return min(default_s, int(header) / 1000)
-
-
-@cache
-def limit_identification(max_texts: int) -> type[IdentificationBody]:
-    """The schema of a stack's bodies."""
-    return create_model(
-        "IdentificationBody",
-        __base__=IdentificationBody,
-        src_text=_limit_texts(max_texts),
-    )
 
 
 def _limit_texts(most: int) -> Any:

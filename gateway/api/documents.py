@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import time
 from functools import partial
-from typing import Annotated, Any, Literal, NotRequired, cast
+from typing import Any, Literal, NotRequired, cast
 from urllib.parse import quote
 
 import gevent
 from flask import Blueprint, Response, jsonify, url_for
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
@@ -29,12 +29,12 @@ from gateway.openapi import (
     Operation,
 )
 from gateway.schemas import (
+    Digits,
     DocumentForm,
     DocumentRequest,
     Schema,
     parse_document,
     parse_parameters,
-    read_digits,
     warn_of_unknown,
 )
 from gateway.uploads.documents import Documents, read_file
@@ -66,7 +66,7 @@ class DocumentStatus(TypedDict):
 class PageParameters(Schema):
     """The choice among a key's documents, in the URL."""
 
-    limit: Annotated[int, Field(strict=False), BeforeValidator(read_digits)] = Field(
+    limit: Digits = Field(
         100, ge=1, le=1000, description="The most documents in the answer."
     )
     after: str = Field(

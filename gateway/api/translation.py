@@ -29,7 +29,6 @@ from gateway.openapi import TRANSLATING, USING_GLOSSARIES, BodySchema, Operation
 from gateway.schemas import (
     IdentificationBody,
     TranslationBody,
-    limit_identification,
     list_texts,
     note_unknown,
     parse_identification,
@@ -194,7 +193,7 @@ def _make_identification(services: Services) -> Blueprint:
     @blueprint.post("/identify")
     @Operation(
         "The likely languages of a text, or of each text in a list",
-        bodies=(BodySchema(limit_identification(limits.max_texts), examples=examples),),
+        bodies=(BodySchema(limits.identification, examples=examples),),
         refusals=(InvalidRequest, UnknownLanguage),
         has_limit=True,
     )

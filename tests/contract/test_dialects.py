@@ -64,17 +64,6 @@ def test_every_error_has_the_shape_that_is_declared(api):
     assert DEEPL.answer(document).content["message"] == "text[3]: No"
 
 
-@each_api
-def test_a_declared_route_translates(api, shared_client):
-    for path in api.translating:
-        names = api.text_field, api.source_field, api.target_field
-        wanted = dict(zip(names, ("Hello", "en", "ko"), strict=True))
-        answer = shared_client.post(path, json=wanted)
-        said = f"no file of gateway/api/ has a POST {path} that takes {wanted}"
-        assert answer.status_code == 200, said
-        assert "ko:Hello" in answer.text, said
-
-
 def test_every_route_that_takes_other_fields_than_ours_is_of_an_api(shared_client):
     app = shared_client.application
     for rule in app.url_map.iter_rules():
@@ -95,13 +84,3 @@ def test_a_path_belongs_to_one_api(api):
         assert find_dialect(path) is api
     for path in ("/", "/translate", "/languages", "/healthz", "/detect-objects"):
         assert find_dialect(path) is OURS
-
-
-def test_an_answer_can_be_written_to_a_socket():
-    document = write_problem("quota-exceeded", 403, "Why.")
-    written = DEEPL.answer(document).write({"Retry-After": 1}).decode()
-    head, _, body = written.partition("\r\n\r\n")
-    first, *lines = head.split("\r\n")
-    assert first == "HTTP/1.1 456 Quota Exceeded"
-    assert {"Retry-After: 1", f"Content-Length: {len(body)}"} < set(lines)
-    assert json.loads(body) == {"message": "Quota Exceeded", "detail": "Why."}

@@ -280,16 +280,6 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     assert list_files() == []
 
 
-@EVERYWHERE
-@pytest.mark.parametrize("limit", ["documents_waiting", "documents_of_one"])
-def test_waiting_documents_are_bounded(make_client, storage, path, fields, limit):
-    client = make_client(**{limit: 1})
-    assert upload(client, **OURS).status_code == 202
-    answer = upload(client, path, **fields)
-    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "30")
-    assert len(storage.list_jobs()) == 1
-
-
 def test_deepls_document_is_told_of_with_its_key(client, storage):
     given = {"source_lang": "EN", "formality": "default", "filename": "report.html"}
     answer = upload(client, "/v2/document", **DEEPL, **given, name="blob")
