@@ -283,11 +283,6 @@ class Route:
     needs_key: bool
 
     @property
-    def bodies(self) -> tuple[BodySchema, ...]:
-        """The schemas of a body; none if the fields are in the URL."""
-        return self.operation.bodies if self.method in _WITH_BODY else ()
-
-    @property
     def dialects(self) -> tuple[Dialect, ...]:
         """The APIs that it belongs to."""
         return self.operation.dialects or (find_dialect(self.rule.rule),)
@@ -434,7 +429,8 @@ def _list_parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
 def _list_media(route: Route, schemas: _Schemas) -> Json:
     """The bodies by content type; what has several shapes is one of them."""
     found: dict[str, list[BodySchema]] = {}
-    for body in route.bodies:
+    # The fields of a GET are in its URL.
+    for body in route.operation.bodies if route.method in _WITH_BODY else ():
         for media in body.media:
             found.setdefault(media, []).append(body)
     content: Json = {}

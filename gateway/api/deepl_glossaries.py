@@ -22,7 +22,7 @@ from gateway.api.glossaries import (
     write_table,
 )
 from gateway.errors import MalformedRequest, Problem, UnknownGlossary
-from gateway.glossaries.glossary import Dictionary, Glossary
+from gateway.glossaries.glossary import Dictionary, DictionaryDraft, Glossary
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import (
     ChangeFields,
@@ -196,9 +196,8 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
     @describe("Replaces a dictionary", bodies=(BodySchema(DictionaryFields, _MEDIA),))
     def replace_3(glossary_id: str) -> DictionaryInfo:
         (draft,) = _read_glossary(service, DictionaryFields).drafts
-        changed = glossaries.change(request.owner, glossary_id, drafts=[draft])
-        found = changed.find(draft.source, draft.target)
-        return _show_dictionary(found or changed.dictionaries[0])
+        glossaries.change(request.owner, glossary_id, drafts=[draft])
+        return _show_dictionary(draft)
 
     @blueprint.get("/v3/glossaries/<glossary_id>/entries")
     @describe("A dictionary's entries", bodies=(BodySchema(PairFields),))
@@ -292,7 +291,7 @@ def _show_3(glossary: Glossary) -> MultilingualInfo:
     }
 
 
-def _show_dictionary(dictionary: Dictionary) -> DictionaryInfo:
+def _show_dictionary(dictionary: Dictionary | DictionaryDraft) -> DictionaryInfo:
     return {
         "source_lang": write_code(dictionary.source).lower(),
         "target_lang": write_code(dictionary.target).lower(),

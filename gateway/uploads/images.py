@@ -171,10 +171,8 @@ class _Job:
                 # Also of one that is ended before it has begun.
                 sent[-1].rawlink(lambda _, held=held: self.share.release(held))
                 del row  # its bytes, while the next one is read
-            while self.pool:
+            for _ in gevent.iwait(sent):
                 self._raise_failure()
-                gevent.wait(list(self.pool), count=1)
-            self._raise_failure()
             return [one.get() for one in sent]
         finally:
             self.pool.kill(block=False)

@@ -154,9 +154,7 @@ def test_a_webhook_is_kept_and_shown_to_nobody(client, storage):
     ("field", "given"),
     [
         ("webhook", {"webhook": "http://example.org/done", "webhook_secret": "A" * 32}),
-        ("webhook", {"webhook": "https://[::1]/", "webhook_secret": "A" * 32}),
         ("webhook", {"webhook": f"https://a.org/{'x' * 2000}"}),
-        ("webhook", {"webhook": "https://example.org/done"}),
         ("webhook_secret", {"webhook_secret": "whsec_no base64"}),
         ("webhook_secret", {"webhook_secret": "A" * 92}),
     ],
