@@ -20,6 +20,7 @@ from gateway.app import GatewayApp, create_app
 from gateway.backends.backend import Capacity, ModelState
 from gateway.http.request import Call, Deadline
 from gateway.settings import PREFIX, Settings
+from tests.description import Description
 from tests.gateway.fake_torchserve import FakeTorchServe
 
 MakeClient = Callable[..., FlaskClient]
@@ -157,3 +158,9 @@ def shared_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskCli
         make_clients(torchserve, path, folder) as make,
     ):
         yield make()
+
+
+@pytest.fixture(scope="module")
+def description(shared_client: FlaskClient) -> Description:
+    """What the gateway says of itself."""
+    return Description(shared_client.get("/openapi.json").get_json())

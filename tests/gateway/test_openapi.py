@@ -7,13 +7,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from contract.dialects import FOREIGN, OURS
 from contract.languages import list_variants
-from tests.description import Description
 from tests.gateway.conftest import LANGUAGES, write_map
-
-
-@pytest.fixture(scope="module")
-def description(shared_client) -> Description:
-    return Description(shared_client.get("/openapi.json").get_json())
 
 
 def test_it_is_openapi_3_1_with_unique_names(description):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from contract.dialects import FOREIGN, find_dialect
 from gateway.openapi import FIELDS
-from tests.description import Description
 
 #: Fields that another API's server knows, and ours ignores or refuses.
 OTHERS = ["context", "custom_instructions", "style_id", "model"]
@@ -26,11 +25,6 @@ VALUES = st.recursive(
     ),
     max_leaves=4,
 )
-
-
-@pytest.fixture(scope="module")
-def description(shared_client) -> Description:
-    return Description(shared_client.get("/openapi.json").get_json())
 
 
 @pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)

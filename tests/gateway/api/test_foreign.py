@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from contract.dialects import FOREIGN
-from tests.description import Description
 
 APIS = yaml.safe_load(Path(__file__).with_name("foreign.yaml").read_text("utf-8"))
 
@@ -52,9 +51,8 @@ def test_too_many_texts_are_told_in_its_words(post, api, field, said):
 
 
 @pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)
-def test_a_failure_has_its_shape(post, client, torchserve, api):
+def test_a_failure_has_its_shape(post, description, torchserve, api):
     torchserve.will("not-registered", "row-broken")
-    description = Description(client.get("/openapi.json").get_json())
     failed, broken = post(api.name), post(api.name, **{api.text_field: ["a"]})
     assert (failed.status_code, broken.status_code) == (503, 500)
     assert int(failed.headers["Retry-After"]) > 0

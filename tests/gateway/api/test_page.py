@@ -12,18 +12,12 @@ import pytest
 
 from documents.formats import FORMATS, SUFFIXES
 from gateway.api.page import PAGE, read_assets
-from tests.description import Description
 from tests.gateway.conftest import TASKS, write_map
 
 HTML = {"Accept": "text/html,*/*;q=0.8"}
 #: Uncompressed, for one language.
 MOST_BYTES = 150_000
 HOSTILE = "</textarea><script>alert(1)</script>\u202e\" onload='x'"
-
-
-@pytest.fixture
-def description(client) -> Description:
-    return Description(client.get("/openapi.json").get_json())
 
 
 def read_page(client, **query: str):
@@ -161,8 +155,9 @@ def test_a_link_has_its_translation_on_the_page(client, torchserve):
     assert "ETag" not in page.headers
 
 
-def test_what_is_hostile_is_text(client, torchserve):
+def test_what_is_hostile_is_text(make_client, torchserve):
     torchserve.translate = lambda target, text: text
+    client = make_client(timeout_s=600)  # on a busy machine too
     page = client.post("/page", data={"target": "ko", "q": HOSTILE}, headers=HTML)
     assert HOSTILE not in page.text
     assert page.text.count("<script>") == 0

@@ -76,9 +76,8 @@ def test_xml_that_is_not_well_formed_is_refused_with_its_place(post, text, field
 
 
 def ask_for_events(client: FlaskClient, **fields: Any) -> Any:
-    wanted = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"} | fields
     headers = {"Accept": "text/event-stream"}
-    return client.post("/translate", data=json.dumps(wanted), headers=headers)
+    return client.post("/translate", json=WANTED | fields, headers=headers)
 
 
 def read_events(response: Any) -> list[tuple[str, Any]]:
