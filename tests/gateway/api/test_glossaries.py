@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import json
 from typing import Any
 
-import gevent
 import pytest
 from flask.testing import FlaskClient
-from gevent.event import Event
 from werkzeug.test import TestResponse
 
 from tests.gateway.conftest import MakeClient
@@ -102,32 +98,6 @@ def test_a_body_is_only_as_large_as_the_settings_say(make_client):
     assert client.post("/glossaries", data=b"a" * (2 << 20)).status_code == 413
 
 
-def test_slow_senders_of_large_bodies_are_in_nobodys_way(make_client):
-    client, release, waiting = make_client(), Event(), []
-
-    class Slow(io.BytesIO):
-        def read(self, size: int | None = -1, /) -> bytes:
-            waiting.append(size)
-            release.wait()
-            return b""
-
-    def send() -> int:
-        sized = {"CONTENT_LENGTH": str(2 << 20)}
-        answer: TestResponse = client.post(
-            "/glossaries", input_stream=Slow(), environ_overrides=sized
-        )
-        return answer.status_code
-
-    senders = [gevent.spawn(send) for _ in range(8)]
-    while len(waiting) < len(senders):
-        gevent.sleep(0)
-    whole = json.dumps(GLOSSARY).encode().ljust(2 << 20)
-    assert client.post("/glossaries", data=whole).status_code == 201
-    release.set()
-    gevent.joinall(senders)
-    assert [sender.value for sender in senders] == [499] * len(senders)
-
-
 PAIR = {"source_lang": "EN", "target_lang": "KO"}
 ENTRIES = {"entries": "work station\t작업대\nAcme\tAcme", "entries_format": "tsv"}
 TO_CHINESE = {
@@ -170,18 +140,14 @@ def test_deepls_glossary_that_cannot_be_used_is_told(client, fields, status, mes
     assert response.json["message"].startswith(message)
 
 
-def test_the_glossaries_of_a_request_are_bounded_and_so_is_what_is_kept(make_client):
-    client = make_client(max_glossary_bytes=50, glossaries_kept_bytes_of_one=80)
+def test_the_glossaries_of_a_request_are_bounded_together(make_client):
+    client = make_client(max_glossary_bytes=50)
     made = [make_deepls(client, "/v2/glossaries", NEW)["glossary_id"] for _ in range(2)]
     wanted = {"text": ["Acme"], "source_lang": "EN", "target_lang": "KO"}
     one = client.post("/v2/translate", json=wanted | {"glossary_ids": made[:1]})
     both = client.post("/v2/translate", json=wanted | {"glossary_ids": made})
     assert (one.status_code, both.status_code) == (200, 413)
     assert "50 bytes" in both.json["message"]
-    third = client.post("/v2/glossaries", json=NEW)
-    assert (third.status_code, "80 bytes" in third.json["message"]) == (413, True)
-    full = make_client(glossaries_kept_bytes=10).post("/v2/glossaries", json=NEW)
-    assert (full.status_code, "no room" in full.json["message"]) == (507, True)
 
 
 def test_a_variant_has_its_own_terms_and_those_of_its_language(client, make):
