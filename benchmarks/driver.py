@@ -14,12 +14,14 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import psutil
 import typer
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from rich.console import Console
+from yaml.constructor import ConstructorError
 
 from benchmarks import report
 from benchmarks.report import Findings
 from catalog.display import make_hint
+from catalog.sections import Shape
 from clients.errors import ClientError
 from deploy.stack import ROOT, StackError
 
@@ -31,69 +33,29 @@ Number = TypeVar("Number", int, float)
 #: Measures something. Its parameters are the command's options, but for `--out` and `--plot`.
 Answer = Callable[..., Findings | Iterator[Findings] | None]
 
-Plan = TypeVar("Plan", bound=BaseModel)
+Plan = TypeVar("Plan", bound=Shape)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
 
 
-class PlanEntry(BaseModel):
-    """A part of a plan: each key is known and of its kind."""
+class _PlanLoader(yaml.SafeLoader):
+    """YAML's own loader would keep the last one of a key that is there twice."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class PlanError(ValueError):
-    """A plan that cannot be followed; the message names the line and what was expected."""
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+        known: set[Any] = set()
+        for key, _ in node.value:
+            if key.value in known:
+                problem = f"{key.value} is there twice"
+                raise ConstructorError(problem=problem, problem_mark=key.start_mark)
+            known.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def load_plan(path: Path, kind: type[Plan]) -> Plan:
-    """A plan of this kind from a file. Raises PlanError."""
-    lines: dict[tuple[str, ...], int] = {}
+    """A plan of this kind from a file. Raises ValueError with the place of each fault."""
     try:
-        text = path.read_text("utf-8")
-        for place, line in _list_lines(yaml.compose(text, Loader=yaml.SafeLoader)):
-            # YAML's own reader keeps the last one of a key that is there twice.
-            if place in lines:
-                raise PlanError(f"{path}:{line}: {place[-1]}: is there twice")
-            lines[place] = line
-        return check_plan(yaml.safe_load(text), kind, path, lines)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PlanError(f"{path}: {error}") from error
-
-
-def _list_lines(
-    node: yaml.Node | None, place: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The place and the line of each value below a node."""
-    pairs: Iterable[tuple[Any, yaml.Node, yaml.Node]] = ()
-    if isinstance(node, yaml.MappingNode):
-        pairs = ((key.value, key, value) for key, value in node.value)
-    elif isinstance(node, yaml.SequenceNode):
-        pairs = ((n, value, value) for n, value in enumerate(node.value))
-    for name, key, value in pairs:
-        inner = (*place, str(name))
-        yield inner, key.start_mark.line + 1
-        yield from _list_lines(value, inner)
-
-
-def check_plan(
-    content: Any,
-    kind: type[Plan],
-    name: object,
-    lines: Mapping[tuple[str, ...], int] | None = None,
-) -> Plan:
-    """A plan of this kind from decoded YAML; `lines` are those of its values. Raises PlanError
-    with the line of each fault's value, or of its nearest parent that is there."""
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        faults, known = [], lines or {}
-        for one in error.errors():
-            place = tuple(map(str, one["loc"]))
-            parents = (place[:n] for n in range(len(place), 0, -1))
-            line = next((f":{known[p]}" for p in parents if p in known), "")
-            said = one["msg"].removeprefix("Value error, ")
-            faults.append(f"{name}{line}: {'.'.join(place)}: {said}")
-        raise PlanError("\n".join(faults)) from error
+        return kind.model_validate(yaml.load(path.read_bytes(), _PlanLoader))
+    except (OSError, yaml.YAMLError, ValidationError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def make_app() -> typer.Typer:

@@ -24,8 +24,9 @@ import pydantic
 import simpy
 
 from benchmarks import driver, report
-from benchmarks.driver import PlanEntry, Positive
+from benchmarks.driver import Positive
 from benchmarks.instruments.load import OPEN, ClusterLoad
+from catalog.sections import Shape
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -46,7 +47,7 @@ Natural = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False, strict=Fals
 Count = Annotated[int, pydantic.Field(ge=1)]
 
 
-class TrafficEntry(PlanEntry):
+class TrafficEntry(Shape):
     """The traffic: requests and their times. A request is one sentence."""
 
     #: Requests/s of all languages, the mean of a day; they come at random.
@@ -82,7 +83,7 @@ class TrafficEntry(PlanEntry):
         return (self.requests_per_s or 0.0) * (1 + self.wave * math.cos(phase))
 
 
-class GatewayEntry(PlanEntry):
+class GatewayEntry(Shape):
     """The processes in front of the replicas."""
 
     processes: Count = 1
@@ -95,7 +96,7 @@ class GatewayEntry(PlanEntry):
     hour_price: Natural = 0.0
 
 
-class ReplicaEntry(PlanEntry):
+class ReplicaEntry(Shape):
     """One replica. The keys of batches are those of the map."""
 
     #: Milliseconds of a batch, by its rows, as `python -m benchmarks study` finds them.
@@ -120,7 +121,7 @@ class ReplicaEntry(PlanEntry):
         return [0.0, *(ms / 1000).tolist()]
 
 
-class StretchEntry(PlanEntry):
+class StretchEntry(Shape):
     """The time that is simulated: seconds that count, after `settle_s` that do not."""
 
     seconds: Positive = 600.0
@@ -144,7 +145,7 @@ class DayEntry(StretchEntry):
     look_back_period_s: Positive = 30.0
 
 
-class Scenario(PlanEntry):
+class Scenario(Shape):
     """The subject of a simulation."""
 
     traffic: TrafficEntry
@@ -171,7 +172,7 @@ def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:
         if not isinstance(entry, dict):
             entry = content[parent] = {}
         entry[key] = value
-    return driver.check_plan(content, Scenario, " ".join(texts))
+    return Scenario.model_validate(content)
 
 
 @dataclass

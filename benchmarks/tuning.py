@@ -1,5 +1,5 @@
 """`python -m benchmarks tune`: finds the most throughput within an SLA, confirms it, and writes
-results.csv, report.md with a picture, and the winner's map. Errors in a plan name the line.
+results.csv, report.md with a picture, and the winner's map.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from benchmarks.instruments.load import (
 )
 from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
 from catalog.map import SECTIONS, check
+from catalog.sections import Shape
 from contract.tasks import TRANSLATION
 from deploy.stack import StackError
 
@@ -55,7 +56,7 @@ Values = Annotated[tuple[Any, ...], pydantic.BeforeValidator(_make_list)]
 Levels = Annotated[tuple[driver.Positive, ...], pydantic.Field(strict=False)]
 
 
-class ModelEntry(driver.PlanEntry):
+class ModelEntry(Shape):
     """A model and the values to try; a missing key keeps the map's default."""
 
     task: MeasuredTask = TRANSLATION
@@ -119,7 +120,7 @@ class ModelEntry(driver.PlanEntry):
         return path
 
 
-class LoadEntry(driver.PlanEntry):
+class LoadEntry(Shape):
     """The load for each combination: clients that wait for their answers, or arrivals."""
 
     rates: Levels = ()
@@ -142,7 +143,7 @@ class LoadEntry(driver.PlanEntry):
         return tuple(sorted(set(self.rates or self.clients)))
 
 
-class SlaEntry(driver.PlanEntry):
+class SlaEntry(Shape):
     """The promises of an operator."""
 
     p99_ms: driver.Positive
@@ -155,7 +156,7 @@ class SlaEntry(driver.PlanEntry):
         return is_fast and load.errors <= self.error_share * load.answers
 
 
-class SearchEntry(driver.PlanEntry):
+class SearchEntry(Shape):
     """The choice of combinations, and the time that it may take."""
 
     method: Literal["halving", "grid"] = "halving"
@@ -166,7 +167,7 @@ class SearchEntry(driver.PlanEntry):
 TRIED = tuple(list(ModelEntry.model_fields)[3:])
 
 
-class TuningPlan(driver.PlanEntry):
+class TuningPlan(Shape):
     """A whole plan."""
 
     models: Annotated[
@@ -270,8 +271,8 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
 
 
 def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRun:
-    """Return the run in a folder, with its trials. Raises PlanError, and ValueError for no
-    map."""
+    """Return the run in a folder, with its trials. Raises ValueError for another plan's
+    results, and for no map."""
     run = TuningRun(plan, out)
     out.mkdir(parents=True, exist_ok=True)
     for combination in run.combinations.values():
@@ -282,7 +283,7 @@ def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRu
         run.journal.write_text(f"{plan.fingerprint}\n", "utf-8")
     mark, *trials = run.journal.read_text("utf-8").splitlines()
     if mark != plan.fingerprint:
-        raise driver.PlanError(
+        raise ValueError(
             f"{out} has another plan's results: take another --out, or --fresh"
         )
     run.trials += map(_TRIAL.validate_json, trials)

@@ -1,5 +1,5 @@
 """A search on stacks that are a formula: the best is found, confirmed, and gone on with. A plan
-that is wrong is told with its line.
+that is wrong is told with the place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import catalog
 from benchmarks import tuning
 from benchmarks.__main__ import app
-from benchmarks.driver import PlanError, load_plan
+from benchmarks.driver import load_plan
 from benchmarks.instruments.load import LoadFigures, WorkerFigures
 from benchmarks.report import Latencies
 from benchmarks.tuning import SlaEntry, Trial, TrialPoint, TuningPlan, TuningRun
@@ -210,19 +210,17 @@ def test_a_combination_that_is_no_map_is_refused_before_the_search(tmp_path, sta
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("p99_ms: 120", "p95_ms: 120", ":8: sla.p99_ms: "),
-        ("[8, 64]", "[8, 0]", ":3: models.0.batch_size: "),
-        ("rates: [10, 20, 40, 80]", "tokens: ''", ":5: load: "),
-        ("rates: [10, 20, 40, 80]", "clients: [0]", ":6: load.clients.0: "),
-        ("max_batch_delay", "batch_size", ":4: batch_size: is there twice"),
-        ("batch_size", "max_batch_frames", ":3: models.0.max_batch_frames: "),
-        ("languages:", "task: detection\n    languages:", ":3: models.0.languages: "),
-        ("load:", "load", ": while scanning"),
-        (PLAN, "[]", ": "),
+        ("p99_ms: 120", "p95_ms: 120", r"sla\.p95_ms\n  Extra inputs"),
+        ("[8, 64]", "[8, 0]", r"models\.0\.batch_size\n .* expected a whole number"),
+        ("rates: [10, 20, 40, 80]", "tokens: ''", "expected either rates or clients"),
+        ("max_batch_delay", "batch_size", "batch_size is there twice"),
+        ("batch_size", "max_batch_frames", r"models\.0\.max_batch_frames\n"),
+        ("languages:", "task: detection\n    languages:", "only translation has"),
+        ("load:", "load", "while scanning"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path, old, new, said):
+def test_what_is_wrong_is_told_with_its_place(tmp_path, old, new, said):
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace(old, new), "utf-8")
-    with pytest.raises(PlanError, match=rf"plan\.yaml{said}"):
+    with pytest.raises(ValueError, match=rf"(?s)plan\.yaml: .*{said}"):
         load_plan(path, TuningPlan)
