@@ -18,9 +18,8 @@ import requests
 from benchmarks.compare.peers.translator import PeerOptions
 from benchmarks.instruments import running
 from benchmarks.instruments.running import Running
-from catalog import checkpoint
+from catalog import checkpoint, describe_handler
 from deploy.stack import GATEWAY, ROOT, StackError
-from handlers.engine.translation.families import list_languages
 
 HERE = Path(__file__).parent
 HOST = "127.0.0.1"
@@ -63,15 +62,13 @@ def choose(map_path: Path, model: Path) -> PeerOptions:
             "The peers serve CTranslate2 on the CPU: their environments have neither "
             "PyTorch nor CUDA's libraries."
         )
+    directory = checkpoint.prepare(served, checkpoint.default_cache())
     return PeerOptions(
-        model=str(checkpoint.prepare(served, checkpoint.default_cache())),
         host=HOST,
         port=GATEWAY + running.claim_port_offset(),
         batch_size=settings.batch_size,
         wait_s=settings.max_batch_delay / 1000,
-        engine=settings.engine,
-        compute_type=served.compute_type,
-        max_batch_tokens=settings.max_batch_tokens,
+        handler=describe_handler(served, directory),
     )
 
 
@@ -86,9 +83,8 @@ def serve(
     url = f"http://{options.host}:{options.port}"
     module = f"{__package__}.serve_{peer.name}"
     command = [str(python), "-m", module, json.dumps(asdict(options))]
-    # Any languages that the model knows.
-    source, target, *_ = list_languages(Path(options.model)).sources
-    row = {"src_lang": source, "src_text": "1", "tgt_lang": target}
+    language, *_ = options.handler["languages"]
+    row = {"src_lang": language, "src_text": "1", "tgt_lang": language}
 
     def translates() -> bool:
         answer = requests.post(url, json=row, timeout=_ANSWER_S)

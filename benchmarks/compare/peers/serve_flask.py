@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from http import HTTPStatus
 
-from flask import Flask, request
+from flask import Flask, Response, request
 from gunicorn.app.wsgiapp import run  # type: ignore[import-untyped]
 
-from benchmarks.compare.peers.translator import PeerTranslator, read_options
-from handlers.engine.translation.engine import Sentence
+from benchmarks.compare.peers.translator import load_handler, read_options
+from handlers.base import Result, Row, write_answer
 from handlers.microbatcher import MicroBatcher, QueueFull
 
 #: A thread per request that is answered at the same time, and no more of them than wait.
@@ -22,21 +22,19 @@ def create_app(argument: str) -> Flask:
     """Loads the model and answers `POST /`."""
     app = Flask(__name__)
     options = read_options(argument)
-    translator = PeerTranslator(options)
-    batcher: MicroBatcher[Sentence, str] = MicroBatcher(
-        translator.translate,
+    handler = load_handler(options)
+    batcher: MicroBatcher[Row, Result] = MicroBatcher(
+        lambda rows: handler.answer(rows).results,
         batch_size=options.batch_size,
         wait_s=options.wait_s,
         queue_size=_QUEUE_SIZE,
     )
 
     @app.post("/")
-    def translate() -> dict[str, str] | tuple[str, HTTPStatus]:
-        try:
-            sentence = translator.parse(request.get_json())
-        except ValueError as error:
-            return str(error), HTTPStatus.UNPROCESSABLE_ENTITY
-        return {"translated": batcher.ask(sentence, _ANSWER_S)}
+    def translate() -> Response:
+        result = batcher.ask(Row(request.get_data()), _ANSWER_S)
+        status, content_type, body = write_answer(result)
+        return Response(body, status, content_type=content_type)
 
     @app.errorhandler(QueueFull)
     def turn_away(_: QueueFull) -> tuple[str, HTTPStatus]:

@@ -1,20 +1,18 @@
 """LitServe with its batching: one worker process, because the engine uses all cores,
 and ZeroMQ, which LitServe advises from 100 requests/s on; release 0.2.19 accepts that
-option and ignores it. In LitServe, a request that cannot be parsed fails its whole
-batch.
+option and ignores it.
 """
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from http import HTTPStatus
 
 import litserve  # type: ignore[import-not-found]
-from fastapi import HTTPException
+from starlette.responses import Response
 
 from benchmarks.compare.peers import translator
-from handlers.engine.translation.engine import Sentence
+from handlers.base import Result, Row, write_answer
 
 _ANSWER_S = 600
 
@@ -31,21 +29,19 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
         self._options = options
 
     def setup(self, device: str) -> None:
-        self._translator = translator.PeerTranslator(self._options)
+        self._handler = translator.load_handler(self._options)
 
     # LitServe makes FastAPI's model of a body of this annotation, and of an answer of the
     # other's: without them it takes JSON as it is, as in its examples.
     def decode_request(self, request):  # type: ignore[no-untyped-def]
-        try:
-            return self._translator.parse(request)
-        except ValueError as error:
-            raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        return Row(request)
 
-    def predict(self, x: Sequence[Sentence]) -> list[str]:
-        return self._translator.translate(x)
+    def predict(self, x: Sequence[Row]) -> list[Result]:
+        return self._handler.answer(x).results
 
     def encode_response(self, output):  # type: ignore[no-untyped-def]
-        return {"translated": output}
+        status, content_type, body = write_answer(output)
+        return Response(body, status, media_type=content_type)
 
 
 if __name__ == "__main__":

@@ -6,16 +6,14 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from http import HTTPStatus
-from typing import Any
 
 import ray
 from ray import serve
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from benchmarks.compare.peers import translator
-from handlers.engine.translation.engine import Sentence
+from handlers.base import Result, Row, write_answer
 
 #: Requests that the replica is given at the same time: with Ray's 5 no batch could fill.
 _ONGOING = 1024
@@ -29,22 +27,21 @@ class PeerReplica:
     """Answers `POST /`."""
 
     def __init__(self, options: translator.PeerOptions) -> None:
-        self._translator = translator.PeerTranslator(options)
+        self._handler = translator.load_handler(options)
         self.translate.set_max_batch_size(options.batch_size)
         self.translate.set_batch_wait_timeout_s(options.wait_s)
 
-    async def __call__(self, request: Request) -> Any:
+    async def __call__(self, request: Request) -> Response:
         """A body as an answer's body."""
-        try:
-            sentence = self._translator.parse(await request.json())
-        except ValueError as error:
-            return JSONResponse({"detail": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
-        return {"translated": await self.translate(sentence)}
+        result = await self.translate(Row(await request.body()))
+        status, content_type, body = write_answer(result)
+        return Response(body, status, media_type=content_type)
 
     @serve.batch  # type: ignore[untyped-decorator]
-    async def translate(self, sentences: Sequence[Sentence]) -> list[str]:
-        """One text per sentence."""
-        return await asyncio.to_thread(self._translator.translate, sentences)
+    async def translate(self, rows: Sequence[Row]) -> list[Result]:
+        """One answer per row."""
+        outcome = await asyncio.to_thread(self._handler.answer, rows)
+        return outcome.results
 
 
 def main() -> None:

@@ -16,11 +16,11 @@ import requests
 
 from benchmarks.compare.peers import launch
 from benchmarks.compare.peers.launch import HERE, PEERS
-from benchmarks.compare.peers.translator import PeerOptions, PeerTranslator
+from benchmarks.compare.peers.translator import PeerOptions, load_handler
 from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
-from deploy.stack import GATEWAY, ROOT, StackError
-from handlers.engine.translation.conversion import convert
+from deploy.stack import ROOT, StackError
+from handlers.base import Row
 
 pytestmark = pytest.mark.slow
 
@@ -28,32 +28,19 @@ ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
 LIMIT_S = 60
 
 
-@pytest.fixture(scope="module")
-def options(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> PeerOptions:
+@pytest.fixture
+def options(tiny: Path, tmp_path: Path, monkeypatch) -> PeerOptions:
     """A server with the tiny model on a free port."""
-    model = convert(tiny, tmp_path_factory.mktemp("converted"), "int8")
-    port = GATEWAY + running.claim_port_offset()
-    return PeerOptions(str(model), launch.HOST, port, batch_size=64, wait_s=0.02)
-
-
-@pytest.fixture(scope="module")
-def translator(options: PeerOptions) -> PeerTranslator:
-    """The translator that every peer serves."""
-    return PeerTranslator(options)
+    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    return launch.choose(
+        write_map(tmp_path / "map.json", {"max_batch_delay": 20}), tiny
+    )
 
 
 def is_alive(process: psutil.Process) -> bool:
     """A zombie only waits for being counted by the process that has adopted it."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-
-
-def test_what_cannot_be_translated_is_refused(translator: PeerTranslator):
-    long = {"src_text": "word " * 200}
-    for change in ({"src_text": 1}, {"tgt_lang": "tlh"}, long):
-        with pytest.raises(ValueError, match="expected strings|not served|too long"):
-            translator.parse(ROW | change)
-    with pytest.raises(ValueError, match="expected a JSON object"):
-        translator.parse([ROW])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +53,7 @@ def test_what_cannot_be_translated_is_refused(translator: PeerTranslator):
 )
 @pytest.mark.faults
 def test_a_peer_serves_batches_and_leaves_nothing_behind(
-    translator, options, tmp_path, name, find_python, processes
+    options, tmp_path, name, find_python, processes
 ):
     bodies = [{**ROW, "src_text": f"Good morning {n}."} for n in range(20)]
     with (
@@ -80,8 +67,9 @@ def test_a_peer_serves_batches_and_leaves_nothing_behind(
         leader = running.leaders[name]
         family = [leader, *leader.children(recursive=True)]
     assert [answer.status_code for answer in answers] == [200] * 20
-    texts = translator.translate([translator.parse(body) for body in bodies])
-    assert [answer.json()["translated"] for answer in answers] == texts
+    expected = load_handler(options).answer([Row(body) for body in bodies]).results
+    texts = [answer.json()["translated"] for answer in answers]
+    assert texts == [each["translated"] for each in expected if isinstance(each, dict)]
     assert (refused.status_code, not_json.ok) == (422, False)
     assert len(family) == processes
     assert not any(map(is_alive, family))
