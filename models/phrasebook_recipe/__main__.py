@@ -23,7 +23,7 @@ from models.phrasebook_recipe import (
     words,
 )
 from models.phrasebook_recipe.items import LANGUAGES
-from models.training import Machine, Work, read_facts, write_card, write_facts
+from models.training import Machine, Work, read_facts, write_card
 
 app = typer.Typer(add_completion=False, help="Train and judge the model that ships.")
 
@@ -141,18 +141,11 @@ def _make_trainer(work: Path, minutes: float) -> training.PhrasebookTrainer:
     return training.PhrasebookTrainer(texts, vocabulary, recipe, work)
 
 
-def _copy(source: Path, target: Path, *names: str) -> None:
-    for name in names:
-        (target / name).write_bytes((source / name).read_bytes())
-
-
 def _export(trainer: training.PhrasebookTrainer, work: Path, out: Path) -> None:
-    trainer.export(out)
-    _copy(work, out, PIECES_FILE, IDS_FILE)
-    # It has all 100 language tokens in their original order: so Transformers decodes
-    # cleanly, and CTranslate2's stock converter finds the ids.
-    _copy(phrasebook.MODEL, out, "tokenizer_config.json")
-    write_facts(out, minutes=trainer.spent_s / 60, steps=trainer.step)
+    # The one that ships has all 100 language tokens in their original order: so Transformers
+    # decodes cleanly, and CTranslate2's stock converter finds the ids.
+    configuration = phrasebook.MODEL / "tokenizer_config.json"
+    trainer.export(out, work / PIECES_FILE, work / IDS_FILE, configuration)
 
 
 if __name__ == "__main__":

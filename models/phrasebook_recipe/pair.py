@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,20 @@ import sentencepiece
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
+from handlers.engine.translation.families.m2m100 import IDS_FILE
 from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Corpus, TextPair
+from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.items import clean
 from models.phrasebook_recipe.training import (
     PhrasebookRecipe,
     PhrasebookTrainer,
     learn_pieces,
+    write_ids,
 )
-from models.training import write_facts
 
 _PIECES, _LINES = 1000, 60_000
 _WIDTH, _LAYERS, _HEADS, _INNER, _POSITIONS = 96, 2, 4, 192, 256
 _SIDES = ("source.spm", "target.spm")
-_IDS_FILE = "vocab.json"
 
 
 def train(source: str, target: str, minutes: float) -> None:
@@ -36,19 +35,16 @@ def train(source: str, target: str, minutes: float) -> None:
     name = f"phrasebook-{source}-{target}"
     work, out = Path("run", name), phrasebook.MODEL.with_name(name)
     corpus = Corpus(phrasebook.load(), (source,), (target,))
-    if not (work / _IDS_FILE).exists():
+    if not (work / IDS_FILE).exists():
         train_tokenizer(corpus, work)
     vocabulary = PairVocabulary(work, source)
     recipe = PhrasebookRecipe(minutes, learning_rate=3e-3)
     trainer = PhrasebookTrainer(corpus, vocabulary, recipe, work, make=make_model)
     trainer.run(print)
-    trainer.export(out)
-    for name in (*_SIDES, _IDS_FILE):
-        (out / name).write_bytes((work / name).read_bytes())
+    trainer.export(out, *(work / name for name in (*_SIDES, IDS_FILE)))
     settings: dict[str, Any] = {"source_lang": source, "target_lang": target}
     settings |= {"tokenizer_class": "MarianTokenizer", "model_max_length": _POSITIONS}
     (out / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
-    write_facts(out, minutes=trainer.spent_s / 60, steps=trainer.step)
 
 
 class PairVocabulary:
@@ -58,7 +54,7 @@ class PairVocabulary:
     eos, unk = 0, 1
 
     def __init__(self, folder: Path, source: str) -> None:
-        self.ids: dict[str, int] = json.loads((folder / _IDS_FILE).read_text("utf-8"))
+        self.ids: dict[str, int] = json.loads((folder / IDS_FILE).read_text("utf-8"))
         self.pad = self.start = self.ids["<pad>"]
         self.size = len(self.ids)
         self._source = source
@@ -109,21 +105,9 @@ def train_tokenizer(corpus: Corpus, folder: Path) -> None:
     """Writes the pieces of both sides and the numbers of all tokens into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     found: list[str] = []
-    for side, name in enumerate(_SIDES):
-        texts = (_read_side(pair, side) for pair in _draw_pairs(corpus))
+    for name, side in zip(_SIDES, ("source", "target"), strict=True):
+        rng = random.Random(0)
+        texts = (getattr(corpus.draw(rng), side) for _ in range(_LINES))
         found += learn_pieces(texts, folder / name, _PIECES)
-    control = ("<s>", "</s>", "<unk>")
-    pieces = [piece for piece in dict.fromkeys(found) if piece not in control]
-    tokens = ["</s>", "<unk>", *pieces, "<pad>"]
-    ids = {token: number for number, token in enumerate(tokens)}
-    (folder / _IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
-
-
-def _draw_pairs(corpus: Corpus) -> Iterator[TextPair]:
-    rng = random.Random(0)
-    for _ in range(_LINES):
-        yield corpus.draw(rng)
-
-
-def _read_side(pair: TextPair, side: int) -> str:
-    return pair.target if side else pair.source
+    pieces = (piece for piece in found if piece != "<s>")
+    write_ids(folder, ["</s>", "<unk>", *pieces, "<pad>"])

@@ -8,7 +8,7 @@ import io
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,7 +28,7 @@ from handlers.engine.translation.families.m2m100 import (
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES, clean
 from models.phrasebook_recipe.phrasebook import MODEL
-from models.training import Training
+from models.training import Training, write_facts
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
@@ -77,7 +77,12 @@ def train_tokenizer(corpus: Corpus, folder: Path, lines: int = 150_000) -> None:
     """Writes the tokenizer files into `folder`; `lines` drawn texts decide the pieces."""
     folder.mkdir(parents=True, exist_ok=True)
     learned = learn_pieces(_draw_texts(corpus, lines), folder / PIECES_FILE, _PIECES)
-    ids = {token: i for i, token in enumerate(dict.fromkeys([*_CONTROL, *learned]))}
+    write_ids(folder, [*_CONTROL, *learned])
+
+
+def write_ids(folder: Path, tokens: Iterable[str]) -> None:
+    """Numbers tokens in their order; one that comes again keeps its number."""
+    ids = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
     (folder / IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
 
 
@@ -182,9 +187,13 @@ class PhrasebookTrainer(Training):
         warmup = min(1.0, (self.step + 1) / self.recipe.warmup_steps)
         return self.recipe.learning_rate * min(warmup, (1 - self.done) / _DECAY_SHARE)
 
-    def export(self, folder: Path) -> None:
-        """Writes weights (float16), configuration, and generation defaults."""
+    def export(self, folder: Path, *files: Path) -> None:
+        """Writes weights (float16), configuration, and generation defaults, copies of its
+        tokenizer's files, and how it was trained."""
         self.model.half().save_pretrained(folder)
+        for file in files:
+            (folder / file.name).write_bytes(file.read_bytes())
+        write_facts(folder, minutes=self.spent_s / 60, steps=self.step)
 
     def compare(
         self, states: torch.Tensor, labels: torch.Tensor, *, is_exact: bool
@@ -222,7 +231,6 @@ class PhrasebookTrainer(Training):
                 yield self._pad(sources), self._pad(targets)
 
     def _encode(self, pair: TextPair) -> tuple[list[int], list[int]]:
-        """The tokens of the source and of the target."""
         return (
             self.vocabulary.encode(pair.source, pair.source_language),
             self.vocabulary.encode(pair.target, pair.target_language),
