@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -38,11 +38,37 @@ class Peer:
         directory = checkpoint.default_cache() / "benchmarks" / "peers" / self.name
         return prepare_environment(HERE / f"requirements-{self.name}.txt", directory)
 
+    @contextmanager
     def start(
-        self, run: Path, map_path: Path, model: Path
-    ) -> AbstractContextManager[Running]:
-        """Starts it for a map and a model, as others start our stack."""
-        return serve(self, self.prepare(), run, choose(map_path, model))
+        self, run: Path, map_path: Path, model: Path, *, python: Path | None = None
+    ) -> Iterator[Running]:
+        """Serves a map and a model while the block lasts, as others start our stack; in its
+        own environment unless `python` is another's. Raises StackError with the end of its
+        log."""
+        options, python = choose(map_path, model), python or self.prepare()
+        shutil.rmtree(run, ignore_errors=True)
+        run.mkdir(parents=True)
+        log = run / f"{self.name}.log"
+        url = f"http://{options.host}:{options.port}"
+        module = f"{__package__}.serve_{self.name}"
+        command = [str(python), "-m", module, json.dumps(asdict(options))]
+        language, *_ = options.handler["languages"]
+        row = {"src_lang": language, "src_text": "1", "tgt_lang": language}
+
+        def translates() -> bool:
+            answer = requests.post(url, json=row, timeout=_ANSWER_S)
+            return answer.status_code == HTTPStatus.OK and "translated" in answer.json()
+
+        # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
+        with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
+            places = {"TMPDIR": temporary, "HOME": temporary, "PYTHONPATH": str(ROOT)}
+            environment = {**places, **self.environment}
+            with running.run_program(
+                command, log, folder=run, environment=environment
+            ) as leader:
+                goal = f"{self.name} translates"
+                running.wait_until(translates, goal, running.START_S, {log: leader})
+                yield Running(url, {self.name: leader})
 
 
 #: Ray's documentation asks for the second to get the most requests through.
@@ -70,36 +96,6 @@ def choose(map_path: Path, model: Path) -> PeerOptions:
         wait_s=settings.max_batch_delay / 1000,
         handler=describe_handler(served, directory),
     )
-
-
-@contextmanager
-def serve(
-    peer: Peer, python: Path, run: Path, options: PeerOptions
-) -> Iterator[Running]:
-    """Runs the peer while the block lasts. Raises StackError with the end of its log."""
-    shutil.rmtree(run, ignore_errors=True)
-    run.mkdir(parents=True)
-    log = run / f"{peer.name}.log"
-    url = f"http://{options.host}:{options.port}"
-    module = f"{__package__}.serve_{peer.name}"
-    command = [str(python), "-m", module, json.dumps(asdict(options))]
-    language, *_ = options.handler["languages"]
-    row = {"src_lang": language, "src_text": "1", "tgt_lang": language}
-
-    def translates() -> bool:
-        answer = requests.post(url, json=row, timeout=_ANSWER_S)
-        return answer.status_code == HTTPStatus.OK and "translated" in answer.json()
-
-    # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
-    with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
-        variables = {"PYTHONPATH": str(ROOT), "TMPDIR": temporary, "HOME": temporary}
-        environment = {**variables, **peer.environment}
-        with running.run_program(
-            command, log, folder=run, environment=environment
-        ) as leader:
-            goal = f"{peer.name} translates"
-            running.wait_until(translates, goal, running.START_S, {log: leader})
-            yield Running(url, {peer.name: leader})
 
 
 #: Our own versions, which hold for the peers' environments wherever they need the same.

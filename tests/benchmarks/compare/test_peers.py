@@ -16,7 +16,7 @@ import requests
 
 from benchmarks.compare.peers import launch
 from benchmarks.compare.peers.launch import HERE, PEERS
-from benchmarks.compare.peers.translator import PeerOptions, load_handler
+from benchmarks.compare.peers.translator import load_handler
 from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
 from deploy.stack import ROOT, StackError
@@ -26,16 +26,6 @@ pytestmark = pytest.mark.slow
 
 ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
 LIMIT_S = 60
-
-
-@pytest.fixture
-def options(tiny: Path, tmp_path: Path, monkeypatch) -> PeerOptions:
-    """A server with the tiny model on a free port."""
-    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    return launch.choose(
-        write_map(tmp_path / "map.json", {"max_batch_delay": 20}), tiny
-    )
 
 
 def is_alive(process: psutil.Process) -> bool:
@@ -53,21 +43,26 @@ def is_alive(process: psutil.Process) -> bool:
 )
 @pytest.mark.faults
 def test_a_peer_serves_batches_and_leaves_nothing_behind(
-    options, tmp_path, name, find_python, processes
+    tiny, tmp_path, monkeypatch, name, find_python, processes
 ):
+    python = find_python()  # in a cache that stays
+    monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    map_path = write_map(tmp_path / "map.json", {"max_batch_delay": 20})
     bodies = [{**ROW, "src_text": f"Good morning {n}."} for n in range(20)]
     with (
-        launch.serve(PEERS[name], find_python(), tmp_path / "run", options) as running,
+        PEERS[name].start(tmp_path / "run", map_path, tiny, python=python) as stack,
         ThreadPoolExecutor(20) as pool,
     ):
-        ask = partial(requests.post, running.url, timeout=LIMIT_S)
+        ask = partial(requests.post, stack.url, timeout=LIMIT_S)
         answers = list(pool.map(lambda body: ask(json=body), bodies))
         refused = ask(json={**ROW, "tgt_lang": "tlh"})
         not_json = ask(data="{")
-        leader = running.leaders[name]
+        leader = stack.leaders[name]
         family = [leader, *leader.children(recursive=True)]
     assert [answer.status_code for answer in answers] == [200] * 20
-    expected = load_handler(options).answer([Row(body) for body in bodies]).results
+    handler = load_handler(launch.choose(map_path, tiny))
+    expected = handler.answer([Row(body) for body in bodies]).results
     texts = [answer.json()["translated"] for answer in answers]
     assert texts == [each["translated"] for each in expected if isinstance(each, dict)]
     assert (refused.status_code, not_json.ok) == (422, False)
