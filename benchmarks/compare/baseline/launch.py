@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 
 import requests
@@ -19,19 +16,9 @@ import catalog
 from benchmarks.instruments import running
 from benchmarks.instruments.running import START_S, Running
 from deploy import programs
-from deploy.stack import (
-    DOOR,
-    GATEWAY,
-    INFERENCE,
-    MANAGEMENT,
-    ROOT,
-    StackError,
-    move_ports,
-)
-from torchserve_backend.management import Management
+from deploy.stack import DOOR, GATEWAY, INFERENCE, ROOT, StackError, move_ports
 
 HERE = Path(__file__).parent
-_LOOK_S = 1
 
 
 @contextmanager
@@ -46,16 +33,10 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
         "JAVA_HOME": str(programs.find_java_home()),
         **dict.fromkeys(("TEMP", "TMPDIR"), str(folder / "tmp")),
     }
-    management = Management(f"http://127.0.0.1:{MANAGEMENT + offset}", Path(os.devnull))
 
-    def are_ready() -> bool:
-        found = map(management.describe, placed)
-        return all(model is not None and model.is_ready for model in found)
-
-    def is_open() -> bool:
-        """Whether nginx and the gateway answer: both know that there is nothing to GET."""
-        status = requests.get(url, timeout=_LOOK_S).status_code
-        return status == HTTPStatus.METHOD_NOT_ALLOWED
+    def translates(language: str) -> bool:
+        row = {"src_lang": language, "src_text": "1", "tgt_lang": language}
+        return requests.post(url, json=row, timeout=START_S).ok
 
     with ExitStack() as stack:
         leaders, logs = {}, {}
@@ -65,9 +46,9 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
                 command, log, folder=folder, environment=environment
             )
             leaders[name] = logs[log] = stack.enter_context(program)
-        wait_until = partial(running.wait_until, limit_s=START_S, leaders=logs)
-        wait_until(are_ready, "the models are ready")
-        wait_until(is_open, "nginx and the gateway answer")
+        running.wait_until(
+            lambda: all(map(translates, placed)), "all translate", START_S, logs
+        )
         yield Running(url, leaders)
 
 
