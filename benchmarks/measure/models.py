@@ -77,40 +77,36 @@ def answer(
     """
     targets = read_words(languages)
     wanted = (source, *targets)
-    work = _Work(
-        tuple(read_lines(pairs, wanted) if pairs else draw_lines(wanted)),
-        source,
-        tuple(targets),
-        partial(
+    measure = partial(
+        _measure,
+        lines=tuple(read_lines(pairs, wanted) if pairs else draw_lines(wanted)),
+        source=source,
+        targets=targets,
+        measure_loads=partial(
             load.measure_levels,
             levels=read_numbers(clients),
             seconds=seconds,
             warm_s=warm_s,
         ),
     )
-    ways = {name: partial(_measure, work, name) for name in models}
+    ways = {name: partial(measure, name) for name in models}
     turns = take_turns(ways, rounds)
     return replace(report.compare_turns({"": turns}), charts=[_plot(turns)])
 
 
-@dataclass(frozen=True)
-class _Work:
-    """The work of each checkpoint."""
-
-    lines: Sequence[Line]
-    source: str
-    targets: Sequence[str]
-    measure_loads: Callable[[Target], Sequence[LoadFigures]]
-
-
-def _measure(work: _Work, name: str) -> ModelFigures:
+def _measure(
+    name: str,
+    *,
+    lines: Sequence[Line],
+    source: str,
+    targets: Sequence[str],
+    measure_loads: Callable[[Target], Sequence[LoadFigures]],
+) -> ModelFigures:
     path = passes.find_model(name)
     known = find_languages(path).targets
     asked = {
-        target: [
-            Sentence(line[work.source], work.source, target) for line in work.lines
-        ]
-        for target in work.targets
+        target: [Sentence(line[source], source, target) for line in lines]
+        for target in targets
         if target in known
     }
     with TemporaryDirectory() as folder:
@@ -120,14 +116,11 @@ def _measure(work: _Work, name: str) -> ModelFigures:
                 t: list(_translate(stack.url, some)) for t, some in asked.items()
             }
             sentences = list(chain.from_iterable(asked.values()))
-            loads = work.measure_loads(stack.aim(list(map(write_request, sentences))))
+            loads = measure_loads(stack.aim(list(map(write_request, sentences))))
     translated = chain.from_iterable(answers.values())
     faults = Counter(map(_find_fault, sentences, translated))
     return ModelFigures(
-        {
-            t: score(some, [line[t] for line in work.lines])
-            for t, some in answers.items()
-        },
+        {t: score(some, [line[t] for line in lines]) for t, some in answers.items()},
         copies=faults[Fault.UNTRANSLATED],
         loops=faults[Fault.LOOP],
         lines_per_s={
