@@ -216,9 +216,9 @@ def list_options(stack: Stack | None) -> dict[str, str]:
 
 
 def show_option(name: str, options: Mapping[str, str]) -> str:
-    """An option's value, unless it may be a secret."""
-    value = options.get(name, "unset")
-    return value if is_shown(name) else "(not shown)"
+    """An option's value, unless it may be a secret, as addresses and tokens may hold one."""
+    is_secret = name.startswith(("HF_", "OTEL_")) or name.endswith("_URL")
+    return "(not shown)" if is_secret else options.get(name, "unset")
 
 
 def down(run: Path, *, is_forgotten: bool = False) -> bool:
@@ -385,11 +385,6 @@ def apply_settings(settings: Mapping[str, str]) -> None:
         if find_settings({name: ""}):
             del os.environ[name]
     os.environ.update(settings)
-
-
-def is_shown(name: str) -> bool:
-    """Whether a setting's value may be printed. Addresses and tokens may hold secrets."""
-    return not name.startswith(("HF_", "OTEL_")) and not name.endswith("_URL")
 
 
 @contextmanager
