@@ -242,42 +242,21 @@ def test_figures_are_compared_with_measured_ones(tmp_path, rate, batch, exit_cod
     assert content["results"][1][1]["replicas"] == 2
 
 
-PLAN = """\
-traffic:
-  requests_per_s: 10
-replica: {ms: {1: 10, 8: 24}}
-"""
-
-
-def read(folder: Path, text: str = PLAN) -> Scenario:
-    path = folder / "plan.yaml"
-    path.write_text(text, "utf-8")
-    return load_plan(path, Scenario)
-
-
 @pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/scenarios/*.yaml")))
 def test_a_scenario_that_ships_is_a_scenario(path: Path):
     assert load_plan(path, Scenario).replica.tabulate()[-1] > 0
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("parts", "said"),
     [
-        (
-            "requests_per_s: 10",
-            "wave: 0.5",
-            "expected either requests_per_s or clients",
-        ),
-        (
-            "  requests_per_s: 10",
-            "  clients: 10\nday: {replicas: [1, 2]}",
-            "a day needs",
-        ),
+        ({"traffic": {"wave": 0.5}}, "expected either requests_per_s or clients"),
+        ({"traffic": {"clients": 10}, "day": {"replicas": [1, 2]}}, "a day needs"),
     ],
 )
-def test_what_makes_no_sense_together_is_refused(tmp_path, old, new, said):
+def test_what_makes_no_sense_together_is_refused(parts, said):
     with pytest.raises(ValueError, match=said):
-        read(tmp_path, PLAN.replace(old, new))
+        make(**parts)
 
 
 def test_a_number_of_languages_has_zipfs_shares():
@@ -291,14 +270,15 @@ def test_traffic_makes_a_wave_in_a_day():
     assert found == pytest.approx([150, 50, 100, 150])
 
 
-def test_a_table_has_straight_lines_between_its_sizes_and_beyond(tmp_path: Path):
-    seconds = read(tmp_path).replica.tabulate()
+def test_a_table_has_straight_lines_between_its_sizes_and_beyond():
+    replica = {"ms": {1: 10, 8: 24}, "batch_size": 12}
+    seconds = make(traffic={"clients": 1}, replica=replica).replica.tabulate()
     found = [seconds[rows] for rows in (0, 1, 4, 8, 12)]
     assert found == pytest.approx([0, 0.01, 0.016, 0.024, 0.032])
 
 
-def test_values_can_be_changed(tmp_path: Path):
-    scenario = read(tmp_path)
+def test_values_can_be_changed():
+    scenario = make(traffic={"requests_per_s": 10})
     texts = ["traffic.languages=3", "replicas=9", "day.replicas=[1, 2]"]
     changed = change(scenario, texts)
     assert len(changed.traffic.find_shares()) == 3

@@ -1,4 +1,4 @@
-"""The lines on which checkpoints are compared, and the score of their translations."""
+"""The lines on which checkpoints are compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure.models import draw_lines, read_lines, score
+from benchmarks.measure.models import draw_lines, read_lines
 from models.phrasebook_recipe.items import LANGUAGES
 
 LINES = [{"en": "Good morning", "fr": "Bonjour"}, {"en": 'Say "no"', "fr": "Dis non"}]
@@ -41,13 +41,3 @@ def test_without_a_file_the_lines_are_the_phrasebooks():
     with pytest.raises(ValueError, match="cy: not in the phrasebook"):
         list(draw_lines(["en", "cy"]))
     assert "cy" not in LANGUAGES
-
-
-def test_a_translation_nearer_to_its_reference_scores_higher():
-    references = ["Guten Morgen", "Bis bald"]
-    exact, near, far = (
-        score(texts, references)
-        for texts in (references, ["Guten Abend", "Bis bald"], ["Hallo", "Ja"])
-    )
-    assert exact == pytest.approx(100)
-    assert exact > near > far
