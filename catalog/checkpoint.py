@@ -24,6 +24,7 @@ from handlers.engine.directories import (
 )
 from handlers.engine.translation.families import Languages, list_languages
 from handlers.engine.translation.families.m2m100 import CODES
+from handlers.engine.translation.families.marian import list_side
 
 
 def default_cache() -> Path:
@@ -53,10 +54,14 @@ def find_input_size(model: Model) -> InputSize | None:
 
 def find_languages(name: str | Path) -> Languages:
     """The languages that a model reads and writes, by its name or directory: where it is not
-    here yet, all that it may. Raises ModelError if its files do not say."""
+    here yet, those of its name, or all that it may. Raises ModelError if its files do not
+    say."""
     directory = locate(str(name), default_cache())
     if directory.exists():
         return list_languages(directory)
+    if directory.name.startswith("opus-mt-"):
+        with suppress(ModelError):  # other names have groups of languages
+            return Languages(*(list_side(directory, s) for s in ("source", "target")))
     tags = tuple(CODES if "m2m100" in str(name).lower() else LANGUAGES)
     return Languages(tags, tags)
 

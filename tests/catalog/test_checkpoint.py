@@ -178,6 +178,10 @@ def test_a_models_languages_are_found_wherever_it_lies(
     models = catalog.load(write_map(model=NAME))
     assert checkpoint.find_sources(models) == [*LANGUAGES]
     assert checkpoint.find_languages("facebook/m2m100_418M").targets == tuple(CODES)
+    named = checkpoint.find_languages("Helsinki-NLP/opus-mt-tc-big-en-fr")
+    assert named == (("en",), ("fr",))
+    groups = checkpoint.find_languages("Helsinki-NLP/opus-mt-en-ROMANCE")
+    assert groups.sources == tuple(LANGUAGES)
     downloaded = tmp_path / "hub" / NAME
     downloaded.mkdir(parents=True)
     (downloaded / SETTINGS_FILE).write_text('{"languages": ["en", "fr"]}')

@@ -38,7 +38,7 @@ class Marian(Family):
         `opus-mt-en-fr`."""
         targets = tuple(self.read_codes(directory))
         return Languages(
-            _list_side(directory, "source"), targets or _list_side(directory, "target")
+            list_side(directory, "source"), targets or list_side(directory, "target")
         )
 
     def load_tokenizer(self, directory: Path) -> MarianTokenizer:
@@ -69,7 +69,7 @@ class MarianTokenizer(SentencePieceTokenizer):
         return [text.replace(WORD_START, " ").strip() for text in super()._join(rows)]
 
 
-def _list_side(directory: Path, side: str) -> tuple[str, ...]:
+def list_side(directory: Path, side: str) -> tuple[str, ...]:
     """The languages of one side of a pair. Those of a group stand in `babelgate.json`."""
     if listed := read_settings(directory).get(f"{side}s"):
         return tuple(listed)
