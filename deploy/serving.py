@@ -84,13 +84,11 @@ class TorchServe:
             wait_for(Supervision(self._stack), "torchserve", self._management.names)
         mend(self._desired, self._management, self._console)
         with make_progress(self._console) as progress:
-            total = sum(len(each.model.serves) for each in self._desired)
-            bar = progress.add_task("ready", total=total)
+            bar = progress.add_task("ready", total=len(self._desired))
             for ready in registrar.poll_ready(
                 self._desired, self._management, timeout_s
             ):
-                served = (e.model.serves for e in self._desired if e.name in ready)
-                progress.update(bar, completed=sum(map(len, served)))
+                progress.update(bar, completed=len(ready))
 
     def show(self) -> bool:
         """Shows how the models are; whether all are ready."""

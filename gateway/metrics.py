@@ -261,9 +261,9 @@ def _find_states(catalog: Catalog, backend: Backend) -> dict[str, ModelState | N
 
 
 class ServedStatus(TypedDict):
-    """A language, or a task without one. Counts begin with the gateway; rows and batches are
-    those that reached the model's workers. `latency` has the requests that took at most as
-    long as each of `bounds_s`, and at last all of them."""
+    """A language, or without one a task or a model that is a fallback alone. Counts begin with
+    the gateway; rows and batches are those that reached the model's workers. `latency` has the
+    requests that took at most as long as each of `bounds_s`, and at last all of them."""
 
     task: str
     language: str | None
@@ -307,8 +307,8 @@ class Figures(Collector):
         self._seen: tuple[float, list[ServedStatus]] = (-math.inf, [])
 
     def read(self) -> tuple[float, list[ServedStatus]]:
-        """Every language in the map's order, then every other task, and before them the time at
-        which somebody looked, by the monotonic clock."""
+        """Every language in the map's order, then every other task, then fallbacks, and before
+        them the time at which somebody looked, by the monotonic clock."""
         with self._lock:  # one looks, all others use what it has seen
             now = time.monotonic()
             if now >= self._seen[0] + _FRESH_S:
@@ -346,7 +346,8 @@ class Figures(Collector):
         totals = _add_up([*self._telemetry.add_up().collect(), *self._ask_workers()])
         states = _find_states(self._catalog, self._admission.backend)
         waiting = self._admission.count_waiting()
-        for (task, language), model in self._catalog.routes.items():
+        spares = (((TRANSLATION, ""), model) for model in self._catalog.spares)
+        for (task, language), model in (*self._catalog.routes.items(), *spares):
             name = language if task == TRANSLATION else PATHS[task]
             state = states[model.name]
             yield {

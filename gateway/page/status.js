@@ -113,7 +113,8 @@ function showOverview(served) {
 }
 
 function nameServed(one) {
-  return one.language ? nameLanguage(one.language) : say(one.task);
+  if (one.language) return nameLanguage(one.language);
+  return one.task === "translation" ? one.model : say(one.task);
 }
 
 function writeLight(one) {

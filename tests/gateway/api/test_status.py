@@ -11,6 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB
 
+import catalog
 from contract.languages import find_tag
 from gateway.api.google import PATH as GOOGLE
 from tests.gateway.conftest import LANGUAGES, TASKS, write_map
@@ -46,6 +47,16 @@ def test_while_torchserve_is_down_the_process_is_alive_and_nothing_ready(
     assert response.status_code == 503
     assert response.json["missing"] == [*LANGUAGES, *TASKS]
     assert not any(row["ready"] for row in client.get("/languages").json)
+
+
+def test_a_model_that_is_a_fallback_alone_is_seen(map_path, make_client, torchserve):
+    fallback = {"model": "models/phrasebook-en-fr", "fallback": "models/phrasebook"}
+    content = {"cuda_id": {"fr": "cpu"}, "translation": {"targets": {"fr": fallback}}}
+    map_path.write_text(json.dumps(content))
+    (spare,) = catalog.load(map_path).spares
+    own, other = make_client().get("/status").get_json()["served"]
+    assert (own["language"], other["language"]) == ("fr", None)
+    assert (other["task"], other["model"]) == ("translation", spare.name)
 
 
 def test_all_languages_of_nllb_are_listed_by_every_dialect(map_path, make_client):
