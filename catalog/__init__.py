@@ -134,6 +134,11 @@ class Catalog:
         return tuple(dict.fromkeys((*self.routes.values(), *others)))
 
     @cached_property
+    def spares(self) -> tuple[Model, ...]:
+        """The models that are fallbacks alone, and no target's own."""
+        return tuple(m for m in self.models if m not in self.routes.values())
+
+    @cached_property
     def languages(self) -> tuple[str, ...]:
         """The languages that can be translated into, in the map's order."""
         return tuple(target for task, target in self.routes if task == TRANSLATION)
@@ -213,11 +218,6 @@ def load(
             f"{path}: cluster.{task}: expected a task of this map, one of "
             f"{', '.join(sorted(served))}"
         )
-    for task, section in {TRANSLATION: translation, **found.vision}.items():
-        if section.idle_unload_s and (is_cluster or is_embedded):
-            raise CatalogError(
-                f"{path}: {task}.idle_unload_s: expected 0, only TorchServe unloads models"
-            )
     if is_cluster:
         return replace(make_catalog(found, has_gpus=True), frozen=_freeze(content))
     if "gpus" in found.model_fields_set:

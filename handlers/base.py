@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import logging
 import math
 import mmap
 import os
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
@@ -35,6 +39,8 @@ _FOLDER = Path(__file__).parent
 _METRICS = _FOLDER.parent / "torchserve_backend" / "metrics.yaml"
 #: Recent batches, whose shortest time is what a row needs at least.
 _RECENT_BATCHES = 16
+#: The time that loading a model again takes until that was seen, and the least that is left.
+_LOAD_S, _LEAST_S = 1.0, 0.1
 #: A row that has waited longer was sent by somebody with another clock.
 _LONGEST_WAIT_S = 3600
 #: TorchServe's names for a request's body, and for a form's.
@@ -50,6 +56,10 @@ ROWS_FILE = Path("admission", "rows")
 
 
 Schema = TypeVar("Schema", bound=BaseModel)
+
+
+class LoadError(RuntimeError):
+    """A model cannot be loaded; the message says why."""
 
 
 class TaskError(Exception):
@@ -337,6 +347,65 @@ def start_handler(
     handler = find_handler(task)()
     handler.start(_place(directory, gpu, options))
     return handler
+
+
+@contextmanager
+def explain_load(model: str) -> Iterator[None]:
+    """Logs why a model cannot be loaded. Raises LoadError."""
+    try:
+        yield
+    except Exception as error:
+        log.critical("the model %s cannot be loaded", model, exc_info=error)
+        reason = f"{type(error).__name__}: {error}"
+        raise LoadError(f"{model} cannot be loaded: {reason}") from error
+
+
+class ReloadableHandler:
+    """A model's handler, which an empty batch unloads and the next one loads again by `start`.
+    One thread at a time answers rows."""
+
+    def __init__(self, start: Callable[[], TaskHandler[Any]]) -> None:
+        self._start, self._began_at = start, math.inf
+        self._handler: TaskHandler[Any] | None = self._load()
+        # No row has waited, and the first time may have a download in it.
+        self._back_at, self._load_s = 0.0, _LOAD_S
+
+    @property
+    def load_left_s(self) -> float:
+        """The seconds until an unloaded model is there again, by the last time; else 0."""
+        if self._handler:
+            return 0.0
+        spent_s = max(0.0, time.monotonic() - self._began_at)
+        return max(_LEAST_S, self._load_s - spent_s)
+
+    def answer(self, rows: Sequence[Row]) -> Outcome:
+        """As a `TaskHandler`; answers also have the time that rows waited for the model."""
+        if not rows:
+            self._unload()
+            return Outcome([], {})
+        handler = self._handler = self._handler or self._load()
+        outcome = handler.answer(rows)
+        for row, result in zip(rows, outcome.results, strict=True):
+            waited_s = self._back_at - (row.sent_at or math.inf)
+            if waited_s > 0 and isinstance(result, dict):
+                result["loading_ms"] = 1000 * waited_s
+        return outcome
+
+    def _load(self) -> TaskHandler[Any]:
+        began = self._began_at = time.monotonic()
+        handler = self._start()
+        self._back_at, self.digest = time.monotonic(), handler.digest
+        self._load_s = self._back_at - began
+        return handler
+
+    def _unload(self) -> None:
+        if self._handler:
+            self._began_at, self._handler = math.inf, None
+            gc.collect()
+            if torch := sys.modules.get("torch"):
+                torch.cuda.empty_cache()
+            with suppress(AttributeError, OSError):  # only the GNU C library has it
+                ctypes.CDLL(None).malloc_trim(0)
 
 
 def write_answer(result: Result) -> tuple[int, str, bytes]:

@@ -46,7 +46,8 @@ class MicroBatcher(Generic[Item, Result]):
     first item came. With `queue_size` items waiting, further ones are refused.
 
     What a work raises, each item of its batch gets and no other. An item whose Future is
-    cancelled before its batch leaves is not run. Needs nothing but Python.
+    cancelled before its batch leaves is not run. Every work gets an empty batch whenever no
+    item has come for `idle_s`. Needs nothing but Python.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class MicroBatcher(Generic[Item, Result]):
         batch_size: int,
         wait_s: float,
         queue_size: int,
+        idle_s: float | None = None,
     ) -> None:
+        self._works, self._idle_s = works, idle_s
         self._batch_size = min(batch_size, queue_size)
         self._wait_s = wait_s
         self._queue_size = queue_size
@@ -117,15 +120,19 @@ class MicroBatcher(Generic[Item, Result]):
 
     def _run_next(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> bool:
         batch = self._collect()
-        _answer_batch(
-            work, [e for e in batch if e.future.set_running_or_notify_cancel()]
-        )
-        return bool(batch)
+        if kept := [e for e in batch if e.future.set_running_or_notify_cancel()]:
+            _answer_batch(work, kept)
+        if not batch and not self._is_closed:
+            for each in self._works:
+                _answer_batch(each, [])
+        return bool(batch or self._waiting) or not self._is_closed
 
     def _collect(self) -> list[_Entry[Item, Result]]:
-        """The next batch; none once all is drained."""
+        """The next batch; none if no item comes, and once all is drained."""
         with self._filling, self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            self._changed.wait_for(
+                lambda: self._waiting or self._is_closed, self._idle_s
+            )
             if self._waiting:
                 leaves_at = self._waiting[0].came_at + self._wait_s
                 self._changed.wait_for(
@@ -143,8 +150,6 @@ def _answer_batch(
     batch: Sequence[_Entry[Item, Result]],
 ) -> None:
     """Answer a batch. An error reaches only its own callers, and leaves the thread alive."""
-    if not batch:
-        return
     try:
         results = list(work([entry.item for entry in batch]))
         if len(results) != len(batch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ray import serve
@@ -12,7 +13,7 @@ from ray.serve import Application
 from ray.util.metrics import Counter
 
 from catalog import checkpoint
-from handlers.base import list_counters
+from handlers.base import ReloadableHandler, list_counters
 from ray_backend.config import DEPLOYMENT, Arguments
 from ray_backend.replica import Replica, load_handler
 
@@ -39,9 +40,8 @@ class ReplicaServer:
 
     async def __serve_build_asgi_app__(self) -> Replica:
         """Called once. Raises LoadError, which Ray then shows as the application's state."""
-        handler = await asyncio.to_thread(
-            load_handler, self._arguments.model, checkpoint.default_cache()
-        )
+        start = partial(load_handler, self._arguments.model, checkpoint.default_cache())
+        handler = await asyncio.to_thread(ReloadableHandler, start)
         counters = BatchCounters(self._arguments.name)
         self._replica = Replica(self._arguments, handler, counters.add)
         return self._replica

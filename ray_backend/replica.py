@@ -26,10 +26,13 @@ from catalog import Model, checkpoint, describe_handler
 from catalog.sections import Section
 from contract import rows
 from handlers.base import (
+    LoadError,
+    ReloadableHandler,
     Result,
     Row,
     TaskError,
     TaskHandler,
+    explain_load,
     start_handler,
     write_answer,
 )
@@ -48,12 +51,7 @@ _DRAIN_S = 30.0
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
     HTTPStatus.METHOD_NOT_ALLOWED: {"Allow": "GET, POST"},
-    HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": "1"},
 }
-
-
-class LoadError(RuntimeError):
-    """A model cannot be loaded; the message says why."""
 
 
 class Stuck(RuntimeError):
@@ -62,7 +60,7 @@ class Stuck(RuntimeError):
 
 def load_handler(model: Model, cache: Path) -> TaskHandler[Any]:
     """Prepares a model on this machine, one at a time, and loads it. Raises LoadError."""
-    try:
+    with explain_load(model.name):
         cache.mkdir(parents=True, exist_ok=True)
         # The lock of a process that has ended is free.
         with WeakFileLock(cache / "preparing.lock"):
@@ -71,10 +69,6 @@ def load_handler(model: Model, cache: Path) -> TaskHandler[Any]:
         gpu = 0 if model.is_on_gpu else None
         options = describe_handler(model, directory)
         return start_handler(model.task, directory, gpu, options)
-    except Exception as error:
-        log.critical("the model %s cannot be loaded", model.name, exc_info=error)
-        reason = f"{type(error).__name__}: {error}"
-        raise LoadError(f"{model.name} cannot be loaded: {reason}") from error
 
 
 class Replica:
@@ -86,7 +80,7 @@ class Replica:
     def __init__(
         self,
         arguments: Arguments,
-        handler: TaskHandler[Any],
+        handler: ReloadableHandler,
         count: Callable[[Mapping[str, int]], None],
     ) -> None:
         self._settings: Section = arguments.model.settings
@@ -102,6 +96,7 @@ class Replica:
             batch_size=self._settings.batch_size,
             wait_s=self._settings.max_batch_delay / 1000,
             queue_size=self._settings.queue_size,
+            idle_s=self._settings.idle_unload_s or None,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -118,6 +113,9 @@ class Replica:
                 status, content_type, body = write_answer(result)
                 headers = {rows.REPLICA: self._id, "Content-Type": content_type}
                 headers |= _HEADERS.get(HTTPStatus(status), {})
+                if status == HTTPStatus.TOO_MANY_REQUESTS:
+                    left_s = math.ceil(self._handler.load_left_s)
+                    headers["Retry-After"] = str(max(1, left_s))
                 await Response(body, status, headers)(scope, receive, send)
             case _:
                 await send({"type": "websocket.close"})
@@ -198,10 +196,18 @@ class Replica:
                 # may have the row already.
                 if row.deadline <= time.monotonic():
                     raise TimeoutError
+                future = self._batcher.submit(row)
+                if self._handler.load_left_s > limit_s:
+                    raise TimeoutError  # the row stays, to have the model loaded
                 # Cancelling this call cancels the row; Ray does so when the client has
                 # gone.
-                return await asyncio.wrap_future(self._batcher.submit(row))
+                return await asyncio.wrap_future(future)
         except TimeoutError as error:
+            if self._handler.load_left_s:
+                raise TaskError(
+                    *(HTTPStatus.TOO_MANY_REQUESTS, "unloaded"),
+                    "The model is being loaded again.",
+                ) from error
             raise TaskError(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 "deadline",
@@ -212,9 +218,10 @@ class Replica:
             raise TaskError(
                 HTTPStatus.TOO_MANY_REQUESTS, "queue-full", detail
             ) from error
-        except Refused as error:
+        except (Refused, LoadError) as error:
+            said = _STOPPING if self._is_closed else "The model cannot be loaded."
             raise TaskError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", _STOPPING
+                HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", said
             ) from error
 
     def _run_batch(self, batch: Sequence[Row]) -> list[Result]:

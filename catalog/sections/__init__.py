@@ -122,7 +122,7 @@ class Section(Shape):
     )
     idle_unload_s: CountOrNone = Field(
         0,
-        description="With TorchServe: the seconds without a request after which a model is "
+        description="The seconds without a request after which a model is "
         "[unloaded](models.md#unused-models) until the next one; `0` is never.",
     )
 

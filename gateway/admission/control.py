@@ -23,8 +23,9 @@ from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.http.connection import DisconnectWatcher
 from gateway.http.request import Call
 
-#: The handler's time for the batch, in its answer to a row.
-_COMPUTE_MS = "compute_ms"
+#: The handler's time for the batch, and for the model that had to be loaded before, in its
+#: answer to a row.
+_COMPUTE_MS, _LOADING_MS = "compute_ms", "loading_ms"
 #: Seconds during which one refusal makes others likely.
 _MOMENT_S = 1.0
 
@@ -166,6 +167,7 @@ class Ticket:
             answer = predict(self._model, row, deadline=pending.deadline)
             is_answered = True
             compute_s = answer.pop(_COMPUTE_MS, 0.0) / 1000
+            cancellation.loading_s += answer.pop(_LOADING_MS, 0.0) / 1000
             backend_s = time.monotonic() - began
             self._caller.timing.note(began - pending.joined_at, backend_s, compute_s)
             return answer

@@ -5,7 +5,6 @@ model in the background and run its rows in batches.
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +24,8 @@ from handlers import base
 from handlers.base import Result, TaskError, TaskHandler, list_counters, start_handler
 from handlers.microbatcher import MicroBatcher, QueueFull, Refused
 
-log = logging.getLogger(__name__)
-
 #: The time that the end of the process waits for running batches.
 _CLOSE_S = 10.0
-
-
-class ModelLoadError(RuntimeError):
-    """A model could not be loaded; the log says why."""
 
 
 class EmbeddedBackend:
@@ -73,7 +66,7 @@ class EmbeddedBackend:
             answer = self._ask_model(model, row, deadline)
         except QueueFull as error:
             raise Overloaded(f"The queue for {model} is full.") from error
-        except ModelLoadError as error:
+        except base.LoadError as error:
             raise NotReady(f"The model for {model} could not be loaded.") from error
         except (Refused, CancelledError) as error:
             raise NotReady("The gateway is being stopped.") from error
@@ -109,16 +102,21 @@ class EmbeddedBackend:
             self._gauges[name].labels(model).inc(counts[name])
 
     def _ask_model(self, model: str, row: RowRequest, deadline: float) -> Result:
-        sent_at = time.monotonic()
-        future = self._served[model].batcher.submit(
+        sent_at, served = time.monotonic(), self._served[model]
+        limit_s = max(0.0, deadline - sent_at)
+        future = served.batcher.submit(
             base.Row(row.body, row.parameters, deadline, sent_at, trace=row.trace)
         )
-        try:
-            if _wait(future, max(0.0, deadline - sent_at)):
-                return future.result()
-        finally:
-            if future.cancel():
-                self._count(model, {"BabelgateDroppedRows": 1})
+        # A row with less time stays, to have the model loaded.
+        if served.load_left_s <= limit_s:
+            try:
+                if _wait(future, limit_s):
+                    return future.result()
+            finally:
+                if future.cancel():
+                    self._count(model, {"BabelgateDroppedRows": 1})
+        if left_s := served.load_left_s:
+            raise Overloaded(f"{model} is being loaded again.", retry_after_s=left_s)
         raise DeadlineExceeded("the model answered")
 
 
@@ -128,12 +126,13 @@ class _Served:
     def __init__(
         self, model: Model, count: Callable[[str, Mapping[str, int]], None]
     ) -> None:
-        self.handlers: Future[list[TaskHandler[Any]]] = Future()
+        self.handlers: Future[list[base.ReloadableHandler]] = Future()
         self.batcher: MicroBatcher[base.Row, Result] = MicroBatcher(
             *(partial(self._answer_rows, number) for number in range(model.workers)),
             batch_size=model.settings.batch_size,
             wait_s=model.settings.max_batch_delay / 1000,
             queue_size=model.settings.queue_size,
+            idle_s=model.settings.idle_unload_s or None,
         )
         self._model = model
         self._count = count
@@ -143,16 +142,20 @@ class _Served:
         if not self.handlers.set_running_or_notify_cancel():
             return
         model = self._model
+        starts = [partial(_load, model, cache, n) for n in range(model.workers)]
         try:
-            directory = checkpoint.prepare(model, cache)
-            workers = range(model.workers)
-            self.handlers.set_result([_load(model, directory, n) for n in workers])
-        except Exception as error:
-            log.critical("the model %s cannot be loaded", model.name, exc_info=error)
-            self.handlers.set_exception(ModelLoadError(model.name))
+            self.handlers.set_result([*map(base.ReloadableHandler, starts)])
+        except base.LoadError as error:
+            self.handlers.set_exception(error)
+
+    @property
+    def load_left_s(self) -> float:
+        """As that of its handlers, once they were loaded for the first time."""
+        loaded = self.handlers.result() if self.describe().is_ready else ()
+        return min((handler.load_left_s for handler in loaded), default=0.0)
 
     def describe(self) -> ModelState:
-        """Its state."""
+        """Its state; an unloaded model is ready."""
         is_ready = self.handlers.done() and self.handlers.exception() is None
         size, waiting = self._model.settings.batch_size, self.batcher.waiting
         return ModelState(is_ready, size, waiting, life="this process")
@@ -164,11 +167,14 @@ class _Served:
         return outcome.results
 
 
-def _load(model: Model, directory: Path, number: int) -> TaskHandler[Any]:
+def _load(model: Model, cache: Path, number: int) -> TaskHandler[Any]:
     """The workers are dealt out to the devices in turn."""
     device = model.devices[number % len(model.devices)]
     gpu = int(device) if model.is_on_gpu else None
-    return start_handler(model.task, directory, gpu, describe_handler(model, directory))
+    with base.explain_load(model.name):
+        directory = checkpoint.prepare(model, cache)
+        options = describe_handler(model, directory)
+        return start_handler(model.task, directory, gpu, options)
 
 
 def _wait(future: Future[Result], limit_s: float) -> bool:

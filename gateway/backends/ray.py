@@ -387,9 +387,11 @@ def _read_reply(model: str, reply: HttpReply) -> dict[str, Any] | RowProblem:
     match reply.status, problem.slug:
         case HTTPStatus.UNAUTHORIZED, _:
             raise ReplicaFailed("The replicas do not take the gateway's key.")
-        case HTTPStatus.TOO_MANY_REQUESTS, _:
+        case HTTPStatus.TOO_MANY_REQUESTS, slug:
             retry_after_s = float(reply.headers.get("retry-after", 1))
-            raise Overloaded(problem.detail, retry_after_s=retry_after_s)
+            refusal = Overloaded(problem.detail, retry_after_s=retry_after_s)
+            # An attempt with more time may see the model loaded again.
+            raise ReadTimeout(refusal) if slug == "unloaded" else refusal
         case HTTPStatus.SERVICE_UNAVAILABLE, NotReady.slug:
             raise ReplicaFailed(problem.detail)
         case HTTPStatus.GATEWAY_TIMEOUT, DeadlineExceeded.slug:
@@ -412,6 +414,8 @@ def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:
     if row.cancellation.is_cancelled:
         return ClientGone()
     match fault:
+        case ReadTimeout(args=(Overloaded() as refusal,)):
+            return refusal
         case None | ReadTimeout():
             return DeadlineExceeded("the model answered")
         case ReplicaFailed() | NotServed():

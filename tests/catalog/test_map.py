@@ -310,13 +310,3 @@ def test_a_placement_on_a_cluster_is_read(key: str, value: Any, found: Any):
     content = {"cuda_id": KO, "cluster": {"translation": {key: value}}}
     placement = check(WHOLE_MAP, content).find_placement("translation")
     assert getattr(placement, key) == found
-
-
-def test_only_torchserve_unloads_models(write_map):
-    path = write_map(idle_unload_s=60)
-    models = catalog.load(path)
-    assert models.translation.idle_unload_s == 60
-    with pytest.raises(CatalogError, match=r"translation\.idle_unload_s: expected 0"):
-        catalog.load(path, is_cluster=True)
-    with pytest.raises(CatalogError, match="only TorchServe unloads models"):
-        catalog.load(path, is_embedded=True)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +84,38 @@ def list_listening(connections: Iterable[Any]) -> set[tuple[str, int]]:
     }
 
 
-def wait_until(condition: Callable[[], object], *, limit_s: float = 90) -> None:
+def wait_until(
+    condition: Callable[[], object], *, limit_s: float = 90, every_s: float = 0.05
+) -> None:
     give_up_at = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < give_up_at, f"not within {limit_s} s"
-        time.sleep(0.05)
+        time.sleep(every_s)
+
+
+def use_after_unloading(url: str) -> None:
+    """Wait until the model for French was unloaded, and have many clients use it again."""
+
+    numbers = count()  # answers to equal texts are kept
+    # A request must have more time than a batch takes, and less than loading does.
+    limits_ms = cycle((900, 600, 400, 300, 200))
+
+    def ask(limit_ms: int = 90_000) -> requests.Response:
+        text = f"It is {next(numbers)} o'clock"
+        row = {"src_lang": "en", "src_text": text, "tgt_lang": "fr"}
+        limit = {"X-Timeout-Ms": str(limit_ms)}
+        return requests.post(f"{url}/translate", json=row, headers=limit, timeout=90)
+
+    def is_unloaded() -> bool:
+        answer = ask(next(limits_ms))
+        is_refused = answer.status_code == 429 and "loaded" in answer.json()["detail"]
+        return is_refused and int(answer.headers["Retry-After"]) >= 1
+
+    wait_until(is_unloaded, every_s=3)
+    assert is_ready(url)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, [90_000] * 8))
+    assert {answer.status_code for answer in answers} == {200}
 
 
 def is_ready(url: str) -> bool:

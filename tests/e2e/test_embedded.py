@@ -25,7 +25,13 @@ from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from gateway.settings import PREFIX
 from tests import random_vision
-from tests.e2e.real_stack import is_ready, read_metric, wait_until, write_command
+from tests.e2e.real_stack import (
+    is_ready,
+    read_metric,
+    use_after_unloading,
+    wait_until,
+    write_command,
+)
 from tests.gateway.test_gunicorn import find_url
 from tests.handlers.encoding import write_image
 
@@ -172,6 +178,11 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
     assert {(f"Babelgate{name}", 'ModelName="translation-cpu"') for name in wanted} <= {
         *counted
     }
+
+
+def test_an_unused_model_is_unloaded_and_comes_back(tmp_path, cache):
+    with start(tmp_path, cache, translation={"idle_unload_s": 1}) as gateway:
+        use_after_unloading(gateway.url)
 
 
 def test_a_text_passes_two_models_of_one_process(tmp_path, cache):

@@ -4,6 +4,7 @@ for all tasks the answers that TorchServe gives.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from deploy.stack import Stack
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from tests.e2e.conftest import ALL_TASKS
-from tests.e2e.real_stack import start_stack, wait_until
+from tests.e2e.real_stack import start_stack, use_after_unloading, wait_until
 from tests.e2e.test_documents import (
     test_a_sentence_that_is_too_long_is_divided_and_says_where,
     test_alternatives_come_with_scores_best_first,
@@ -46,8 +47,9 @@ __all__ = [
 def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
     """All tasks, and one model for all languages."""
     run = tmp_path_factory.mktemp("ray")
-    options = ("--backend", "ray", "--map", str(ALL_TASKS))
-    with start_stack(run, cache, *options) as started:
+    content = json.loads(ALL_TASKS.read_text("utf-8"))
+    content["translation"] = content.get("translation", {}) | {"idle_unload_s": 1}
+    with start_stack(run, cache, "--backend", "ray", content=content) as started:
         yield started
 
 
@@ -59,6 +61,10 @@ def url(vision: Stack) -> str:
 def test_one_model_for_all_languages_translates_as_torchserve_does(stack, vision):
     pairs = Corpus(phrasebook.load()).held_out(300)
     assert translate_pairs(vision.url, pairs) == translate_pairs(stack.url, pairs)
+
+
+def test_an_unused_model_is_unloaded_and_comes_back(url: str):
+    use_after_unloading(url)
 
 
 def test_the_status_tells_how_full_the_batches_are(url: str):

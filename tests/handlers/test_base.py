@@ -16,7 +16,15 @@ import pytest
 
 from contract import rows
 from contract.problems import title
-from handlers.base import ModelConfig, Outcome, Result, Row, TaskError, TaskHandler
+from handlers.base import (
+    ModelConfig,
+    Outcome,
+    ReloadableHandler,
+    Result,
+    Row,
+    TaskError,
+    TaskHandler,
+)
 from handlers.engine.errors import DeviceFault
 from tests.handlers.fakes import Answer, FakeMetrics, ask, make_context
 
@@ -297,3 +305,34 @@ def test_a_batch_knows_when_its_last_row_is_late(doubling: Doubling):
     ask(doubling, [b"1"], {0: {rows.DEADLINE: "9000000000"}})
     ask(doubling, [b"1", b"2"], {0: {rows.DEADLINE: "9000000000"}})
     assert doubling.deadlines == [9_000_000, math.inf]
+
+
+def test_an_empty_batch_unloads_a_model_and_the_next_one_loads_it_again():
+    loaded: list[Doubling] = []
+    left_s: list[float] = []
+
+    def start() -> Doubling:
+        handler = Doubling()
+        if loaded:
+            left_s.append(model.load_left_s)
+        handler.start(ModelConfig(Path(), "cpu", 0, {}))
+        loaded.append(handler)
+        return handler
+
+    model = ReloadableHandler(start)
+    rows = [Row(b"1", sent_at=time.monotonic()), Row(b"-1"), Row(b"2")]
+    assert model.answer(rows).results[::2] == [{"doubled": 2}, {"doubled": 4}]
+    assert (len(loaded), model.load_left_s) == (1, 0)
+    assert model.answer([]) == Outcome([], {})
+    assert model.load_left_s == 1
+    late, refused, unknown = model.answer(rows).results
+    assert isinstance(late, dict)
+    assert late.pop("loading_ms") > 0
+    assert (late, unknown) == ({"doubled": 2}, {"doubled": 4})
+    assert isinstance(refused, TaskError)
+    assert (len(loaded), model.load_left_s) == (2, 0)
+    assert 0 < left_s[0] < 1
+    model.answer([])
+    assert model.load_left_s < 1, "it does not know how long loading takes"
+    now = Row(b"1", sent_at=time.monotonic() + 60)
+    assert model.answer([now]).results == [{"doubled": 2}]

@@ -26,9 +26,11 @@ FOR_EVER_S = 10 * LIMIT_S
 Batcher = MicroBatcher[Any, Any]
 
 
-def make_batcher(*works, batch_size=64, wait_s=0.0, queue_size=10_000) -> Batcher:
+def make_batcher(
+    *works, batch_size=64, wait_s=0.0, queue_size=10_000, idle_s=None
+) -> Batcher:
     sizes = {"batch_size": batch_size, "queue_size": queue_size}
-    return MicroBatcher(*works, wait_s=wait_s, **sizes)
+    return MicroBatcher(*works, wait_s=wait_s, idle_s=idle_s, **sizes)
 
 
 def run_batcher(*works, **options: Any) -> closing[Batcher]:
@@ -60,6 +62,26 @@ def gate() -> Gate:
 
 def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
     return [future.result(LIMIT_S) for future in futures]
+
+
+def test_every_work_gets_an_empty_batch_while_no_item_comes():
+    batches: list[list[Any]] = [[], []]
+    is_idle = threading.Semaphore(0)
+
+    def work(number: int, items: Sequence[Any]) -> Sequence[Any]:
+        batches[number].append(items)
+        if not items:
+            is_idle.release()
+            raise ValueError("nobody gets this")
+        return items
+
+    works = (partial(work, number) for number in range(2))
+    with run_batcher(*works, idle_s=0.01) as batcher:
+        for _ in range(4):
+            assert is_idle.acquire(timeout=LIMIT_S)
+        assert batcher.ask("a", LIMIT_S) == "a"
+    assert [[] in each for each in batches] == [True, True]
+    assert batches[0].count(["a"]) + batches[1].count(["a"]) == 1
 
 
 def test_a_batch_does_not_wait_for_ever():

@@ -31,11 +31,18 @@ from ray.serve import Application
 from ray.util import metrics
 
 from deploy.stack import ROOT
-from handlers.base import ModelConfig, Outcome, Row, TaskHandler
+from handlers.base import (
+    LoadError,
+    ModelConfig,
+    Outcome,
+    ReloadableHandler,
+    Row,
+    TaskHandler,
+)
 from ray_backend import replica
 from ray_backend.application import BatchCounters, ReplicaServer, build
 from ray_backend.config import Arguments, write_arguments
-from ray_backend.replica import MOST_BYTES, LoadError, Replica, Stuck, load_handler
+from ray_backend.replica import MOST_BYTES, Replica, Stuck, load_handler
 
 LIMIT_S = 60
 KEY = "sesame"
@@ -185,7 +192,8 @@ def serve(held: Held, counts: Counter[str]) -> Iterator[Callable[..., Client]]:
     replicas: list[Replica] = []
 
     def serve(**settings: Any) -> Client:
-        replicas.append(Replica(make_arguments(**settings), held, counts.update))
+        handler = ReloadableHandler(lambda: held)
+        replicas.append(Replica(make_arguments(**settings), handler, counts.update))
         return Client(replicas[-1])
 
     yield serve
@@ -321,6 +329,27 @@ def test_a_full_queue_says_when_to_come_again(serve: Serve, held: Held):
     assert (refused.status, refused.slug) == (429, "queue-full")
     assert refused.headers["retry-after"] == "1"
     assert waiting.status == 200
+
+
+def test_a_row_without_the_time_to_load_its_model_has_it_loaded(serve, held):
+    async def ask() -> Any:
+        client, may_load = serve(idle_unload_s=1), threading.Event()
+        handler = client.replica._handler
+        handler._start = lambda: held if may_load.wait(LIMIT_S) else None
+        await wait_until(lambda: handler.load_left_s)
+        handler._load_s = 1.9  # it has taken so long
+        state = await client.ask(method="GET")
+        refused = await client.ask(b"late", x_remaining_ms="1000")
+        may_load.set()
+        await held.wait_for_batch()
+        held.open.set()
+        return state, refused, await client.ask(b"patient")
+
+    state, refused, answered = run(ask())
+    assert state.content["is_ready"]
+    assert (refused.status, refused.slug) == (429, "unloaded")
+    assert refused.headers["retry-after"] == "2"
+    assert answered.status == 200
 
 
 def test_a_row_whose_time_has_passed_or_whose_client_has_gone_is_not_run(serve, held):

@@ -110,6 +110,7 @@ BEHAVIOURS: dict[str, Callable[..., None]] = {
     "loading": _refuse(503, "not-ready"),
     "refuse-key": _refuse(401, "invalid-key"),
     "full": _refuse(429, "queue-full", **{"Retry-After": "7"}),
+    "unloaded": _refuse(429, "unloaded", **{"Retry-After": "9"}),
     "late": _refuse(504, "deadline"),
 }
 FakeIngress.handler, FakeIngress.behaviours = _Handler, BEHAVIOURS

@@ -53,10 +53,12 @@ class Slow(TaskHandler[str]):
     may_load: threading.Event
     may_run: threading.Event
     begun: threading.Semaphore
+    is_broken, starts = False, 0
 
     def load_model(self, config: ModelConfig) -> None:
+        type(self).starts += 1
         assert self.may_load.wait(LIMIT_S)
-        if "broken" in config.directory.name:
+        if self.is_broken or "broken" in config.directory.name:
             raise RuntimeError("no such weights")
         self.index = config.device_index
         self.loaded.append(config)
@@ -210,6 +212,37 @@ def test_a_model_that_cannot_be_loaded_is_not_ready_and_others_are(slow, caplog)
         assert ready == [False, True]
     assert "the model broken cannot be loaded" in caplog.text
     assert "no such weights" in caplog.text
+
+
+def test_an_unused_model_is_unloaded_and_waiting_rows_load_it_once(slow):
+    with serve(slow, make_model(idle_unload_s=1)) as (backend, ask):
+        ask("first")
+        slow.may_load.clear()
+        wait_until(lambda: backend._served["all"].load_left_s)
+        assert look(backend).is_ready
+        for _ in range(2):  # the first row has it loaded
+            with pytest.raises(Overloaded, match="loaded again") as caught:
+                ask("hurry", limit_s=0.05)
+            assert caught.value.headers["Retry-After"] == "1"
+            wait_until(lambda: slow.starts == 2)
+        asking = [gevent.spawn(ask, text) for text in "abc"]
+        wait_until(lambda: count_waiting(backend) == 4)
+        slow.may_load.set()
+        gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
+    assert [greenlet.value["said"] for greenlet in asking] == [*"abc"]
+    assert all(greenlet.value["loading_ms"] > 0 for greenlet in asking)
+    assert len(slow.loaded) == 2
+
+
+def test_a_model_that_cannot_be_loaded_again_is_tried_with_the_next_row(slow):
+    with serve(slow, make_model(idle_unload_s=1)) as (backend, ask):
+        ask("first")
+        slow.is_broken = True
+        wait_until(lambda: backend._served["all"].load_left_s)
+        with pytest.raises(NotReady, match="could not be loaded"):
+            ask("lost")
+        slow.is_broken = False
+        assert ask("found")["said"] == "found"
 
 
 def test_every_gpu_of_a_model_gets_its_workers_and_one_queue(slow):

@@ -134,6 +134,21 @@ def test_a_full_queue_is_overload_with_the_replicas_own_time(backend, ingress):
     assert ingress[1].calls == []
 
 
+def test_a_model_that_is_not_loaded_in_an_attempts_time_gets_all_that_is_left(
+    backend, ingress
+):
+    ingress[0].will("unloaded")
+    assert predict(backend, timeout_s=20) == TRANSLATED
+    (first,), (second,) = (each.calls for each in ingress)
+    assert int(first.headers["X-Remaining-Ms"]) <= 10_000
+    assert int(second.headers["X-Remaining-Ms"]) > 10_000
+    for each in ingress:
+        each.will("unloaded")
+    with pytest.raises(Overloaded, match="unloaded") as caught:
+        predict(backend)
+    assert caught.value.headers["Retry-After"] == "9"
+
+
 def test_a_new_key_is_read_again_and_costs_no_row(backend, ingress, key_file):
     predict(backend)
     write_key(key_file, "second")
