@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from uuid import uuid4
 
@@ -84,6 +84,8 @@ class Segment:
     @cached_property
     def prepared(self) -> str:
         """The text with placeholders as the model gets them."""
+        if not self.placeholders:
+            return self.text
         return substitute(self.text, self.placeholders)
 
     def adapt(self, format: TextFormat) -> TextFormat:
@@ -171,54 +173,42 @@ def find_kept(
 
 
 def _mark_capitals(
-    pieces: Iterable[Piece],
-    text: str,
-    placeholders: Sequence[Placeholder],
-    language: str,
+    pieces: Iterable[Piece], whole: Segment, language: str
 ) -> Iterator[Piece]:
     """The pieces of a text, with what is in capitals marked. A single word may be an acronym,
     unless the whole text is in capitals."""
-
-    @cache
-    def is_all_in_capitals() -> bool:
-        return orthography.count_words(substitute(text, placeholders), language) > 1
-
+    is_all_in_capitals = orthography.count_words(whole.prepared, language) > 1
     for piece in pieces:
         if isinstance(piece, Segment):
             words = orthography.count_words(piece.prepared, language)
-            if words > 1 or (words and is_all_in_capitals()):
+            if words > 1 or (words and is_all_in_capitals):
                 piece = replace(piece, is_in_capitals=True)
         yield piece
 
 
 def divide(segment: Segment, max_characters: int, format: TextFormat) -> Document:
     """A sentence that is too long for the model, in parts of at most `max_characters`."""
-    parts = segmentation.split(
-        segment.text, max_characters, _spans(segment.placeholders)
-    )
-    own = segment.adapt(format)
-    pieces = _cut(
-        segment.text, segment.placeholders, parts, start=segment.start, format=own
-    )
-    return _make_parts(pieces, segment, format)
+    spans = _spans(segment.placeholders)
+    parts = segmentation.split(segment.text, max_characters, spans)
+    return Document(tuple(_cut(segment, parts, format)), format)
 
 
 def take_apart(segment: Segment, format: TextFormat) -> Document:
     """A sentence whose placeholders the model loses: the text between them is translated by
     itself, so every placeholder stays where it is."""
     pieces: list[Piece] = []
-    end, own = 0, segment.adapt(format)
+    end, bare = 0, replace(segment, placeholders=())
     for placeholder in (
         *segment.placeholders,
         Placeholder(len(segment.text), len(segment.text), ""),
     ):
         gap = Part(end, placeholder.start, is_sentence=True, is_torn=segment.is_torn)
-        pieces += _cut(segment.text, (), [gap], start=segment.start, format=own)
+        pieces += _cut(bare, [gap], format)
         pieces += _set_off(placeholder, format)
         end = placeholder.end
     if format.spacing is not Spacing.KEEP:
         pieces = list(spacing.place(pieces, format.show))
-    return _make_parts(pieces, segment, format)
+    return Document(tuple(pieces), format)
 
 
 def _set_off(placeholder: Placeholder, format: TextFormat) -> list[Piece]:
@@ -234,74 +224,51 @@ def _set_off(placeholder: Placeholder, format: TextFormat) -> list[Piece]:
     return pieces
 
 
-def _make_parts(
-    pieces: Iterable[Piece], segment: Segment, format: TextFormat
-) -> Document:
-    """The parts of a sentence, which are in capitals, or in a message, if it is."""
-    if segment.is_in_capitals or segment.quoting:
-        is_in_capitals, quoting = segment.is_in_capitals, segment.quoting
-        pieces = (
-            replace(piece, is_in_capitals=is_in_capitals, quoting=quoting)
-            if isinstance(piece, Segment)
-            else piece
-            for piece in pieces
-        )
-    return Document(tuple(pieces), format)
-
-
 def _spans(placeholders: Iterable[Placeholder]) -> list[tuple[int, int]]:
     return [(p.start, p.end) for p in placeholders]
 
 
-def _cut(
-    text: str,
-    placeholders: Iterable[Placeholder],
-    parts: Iterable[Part],
-    *,
-    start: int,
-    format: TextFormat,
-) -> Iterator[Piece]:
-    """The pieces of a text that begins at character `start` of the client's."""
-    pieces = _cut_parts(text, placeholders, parts, start=start, format=format)
+def _cut(whole: Segment, parts: Iterable[Part], format: TextFormat) -> Iterator[Piece]:
+    """The pieces of a text, which are in capitals, or in a message, if it is."""
+    pieces = _cut_parts(whole, parts, format)
     if format.spacing is not Spacing.KEEP:
         pieces = spacing.place(pieces, format.show)
     return pieces
 
 
 def _cut_parts(
-    text: str,
-    placeholders: Iterable[Placeholder],
-    parts: Iterable[Part],
-    *,
-    start: int,
-    format: TextFormat,
+    whole: Segment, parts: Iterable[Part], format: TextFormat
 ) -> Iterator[Piece]:
-    rest = deque(placeholders)
+    rest, own_format = deque(whole.placeholders), whole.adapt(format)
     edge = [EDGE] if format.spacing is Spacing.ADD else []
     gap: list[str] = []
     for part in parts:
         own = [p.moved(part.start) for p in _take_placeholders(rest, part.end)]
-        found = text[part.start : part.end]
+        found = whole.text[part.start : part.end]
         core = _find_core(found, own) if part.is_sentence else None
         if core is None:
-            gap.append(_show(found, own, format))
+            gap.append(_show(found, own, own_format))
             continue
-        between = "".join(gap)
-        is_kept = format.spacing is Spacing.KEEP
-        yield between if is_kept else spacing.find_separator(between, format.spacing)
+        yield spacing.find_separator("".join(gap), format.spacing)
         seen, inside = core
-        yield _show(found[: seen.start], own[: inside.start], format)
+        yield _show(found[: seen.start], own[: inside.start], own_format)
         yield from edge
         inner = tuple(p.moved(seen.start) for p in own[inside])
-        place = start + part.start + seen.start
-        segment = Segment(format.read(found[seen]), place, inner, part.is_torn)
+        segment = Segment(
+            format.read(found[seen]),
+            whole.start + part.start + seen.start,
+            inner,
+            part.is_torn,
+            whole.is_in_capitals,
+            whole.quoting,
+        )
         if len(inner) > MAX_PLACEHOLDERS:
             yield from take_apart(segment, format).pieces
         else:
             yield segment
         yield from edge
         after = [p.moved(seen.stop) for p in own[inside.stop :]]
-        yield _show(found[seen.stop :], after, format)
+        yield _show(found[seen.stop :], after, own_format)
         gap = []
     yield "".join(gap)
     if rest:
@@ -431,14 +398,14 @@ class _RunScanner:
             message = messages.read_message(text, tags)
         if message:
             return self._scan_message(message, ())
-        return self._scan_text(Stretch(text, tags=tags), self.start, self.format)
+        return self._scan_text(Stretch(text, tags=tags), self.start)
 
     def _scan_text(
-        self, stretch: Stretch, start: int, format: TextFormat
+        self, stretch: Stretch, start: int, quoting: Quoting | None = None
     ) -> Iterator[Piece]:
         job = self.job
         source = stretch.text
-        text = source if job.splitting == "lines" else format.read(source)
+        text = source if job.splitting == "lines" else self.format.read(source)
         placeholders = self._find_kept(text, stretch.kept)
         if job.tags:
             write = self.format.write
@@ -450,8 +417,9 @@ class _RunScanner:
             parts = segmentation.split(text, segmentation.MAX_CHARACTERS, spans)
         else:
             parts = segmentation.segment(text, self.language, spans)
-        pieces = _cut(source, placeholders, parts, start=start, format=format)
-        return _mark_capitals(pieces, text, placeholders, self.language)
+        whole = Segment(source, start, tuple(placeholders), quoting=quoting)
+        pieces = _cut(whole, parts, self.format)
+        return _mark_capitals(pieces, whole, self.language)
 
     def _find_kept(self, text: str, kept: Sequence[Placeholder]) -> list[Placeholder]:
         """Add what is found around the places that a message keeps."""
@@ -469,12 +437,11 @@ class _RunScanner:
         )
         is_plural = bool(around) and around[-1] != "select"
         quoting = Quoting("''" in source, is_plural)
-        for piece in self._scan_text(stretch, 0, _quote(self.format, quoting)):
+        for piece in self._scan_text(stretch, 0, quoting):
             if isinstance(piece, Segment):
                 start = self.start + stretch.locate(piece.start)
-                yield replace(piece, start=start, quoting=quoting)
-            else:
-                yield piece
+                piece = replace(piece, start=start)
+            yield piece
 
     def _add_part(self, pieces: Iterator[Piece]) -> str:
         name = f"\ufdd0{uuid4().hex}\ufdd0"
