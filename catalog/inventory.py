@@ -142,8 +142,7 @@ def list_others(needed: Iterable[Checkpoint], cache: Path) -> list[Path]:
 
 def read_source(directory: Path) -> dict[str, Any]:
     """The record of a download or bundle, empty where there is none. Raises ModelError."""
-    path = directory / SOURCE_FILE
-    return read_object(path) if path.exists() else {}
+    return read_object(directory / SOURCE_FILE)
 
 
 def find_license(model: Model) -> str | None:

@@ -32,23 +32,15 @@ CONVERTED = "babelgate-converted"
 PREPROCESSOR_FILE = "preprocessor_config.json"
 #: Written last into a sealed directory, with the size and SHA-256 of every other file.
 _SEAL = "complete.json"
+#: A model for images needs one file of each group, and those of its task.
 _IMAGE_FILES = (("config.json",), (PREPROCESSOR_FILE,), SAFE_WEIGHT_FILES)
-
-
-#: For a task that asks for no other model. One file of each group is needed, and in
-#: `config.json` a key that contains a text.
-_IMAGE_MODEL = (_IMAGE_FILES, "architectures", "")
-_KINDS = {
-    "captioning": (
-        (*_IMAGE_FILES, ("tokenizer.json", "vocab.json", "spiece.model")),
-        "architectures",
-        "Blip2ForConditionalGeneration",
-    ),
-    "classification": (_IMAGE_FILES, "architectures", "ForImageClassification"),
-    "detection": (_IMAGE_FILES, "architectures", "ForObjectDetection"),
+_MORE_FILES = {"captioning": (("tokenizer.json", "vocab.json", "spiece.model"),)}
+#: A part of the class that `config.json` names. A task beside these takes any.
+_CLASSES = {
+    "captioning": "Blip2ForConditionalGeneration",
+    "classification": "ForImageClassification",
+    "detection": "ForObjectDetection",
 }
-
-
 #: Ours, beside the model's own files: its `languages`, or `sources` and `targets`, and its
 #: `family` if those do not say them, the `min_score` under which the answers of a small model
 #: carry `warning`, and the weights of what its `quality` is estimated from.
@@ -77,7 +69,7 @@ def check_directory(directory: Path, task: str) -> None:
         )
     if task == TRANSLATION:
         return  # it is of a family
-    _, key, expected = _KINDS.get(task, _IMAGE_MODEL)
+    key, expected = "architectures", _CLASSES.get(task, "")
     found = read_object(directory / "config.json").get(key)
     names = found if isinstance(found, list) else [found]
     if not any(expected in str(name) for name in names):
@@ -92,8 +84,7 @@ def missing_files(
 ) -> list[str]:
     """Return the files that a model for the task lacks, which has files of these names. The
     family of a translation model tells its files: its directory names that, or the names."""
-    files: tuple[tuple[str, ...], ...]
-    files, *_ = _KINDS.get(task, _IMAGE_MODEL)
+    files = (*_IMAGE_FILES, *_MORE_FILES.get(task, ()))
     if task == TRANSLATION:
         from handlers.engine.translation import families  # which import this module
 
@@ -123,8 +114,7 @@ def list_weights(names: Collection[str]) -> list[str]:
 
 def read_settings(directory: Path) -> dict[str, Any]:
     """The content of `babelgate.json`, empty where there is none."""
-    path = directory / SETTINGS_FILE
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return read_object(directory / SETTINGS_FILE)
 
 
 def read_input_size(directory: Path) -> InputSize:
@@ -160,9 +150,11 @@ def list_files(directory: Path) -> list[str]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; another value counts as empty. Raises ModelError."""
+    """The object in a JSON file; empty where there is none. Raises ModelError."""
     try:
         content = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
     except ValueError as error:
         raise ModelError(f"{path} is not JSON: {error}") from error
     return content if isinstance(content, dict) else {}

@@ -23,7 +23,7 @@ def find_family(directory: Path) -> Family:
     by `config.json`. Raises ModelError if there is none."""
     name = read_settings(directory).get("family")
     path = directory / "config.json"
-    kind = read_object(path).get("model_type") if path.exists() else None
+    kind = read_object(path).get("model_type")
     for family in _FAMILIES:
         is_named = family.name == name
         if is_named or (

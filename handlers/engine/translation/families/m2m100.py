@@ -72,6 +72,6 @@ def _check_order(file: Path) -> None:
     """Raises ModelError if the language tokens have another order than M2M100's: the model
     would answer all the same."""
     key, expected = "language_codes", "m2m100"
-    codes = read_object(file).get(key, expected) if file.is_file() else expected
+    codes = read_object(file).get(key, expected)
     if codes != expected:
         raise ModelError(f"{file}: {key} is {codes!r}, expected {expected!r}")

@@ -35,9 +35,9 @@ class Madlad(Family):
 
     def read_max_tokens(self, directory: Path) -> int:
         """The tokenizer's limit, else the configuration's, else 512."""
-        file = directory / "tokenizer_config.json"
-        told = read_object(file).get("model_max_length") if file.is_file() else None
-        for limit in (told, self.read_config(directory).get("n_positions")):
+        told = read_object(directory / "tokenizer_config.json")
+        config = self.read_config(directory)
+        for limit in (told.get("model_max_length"), config.get("n_positions")):
             if isinstance(limit, int) and 0 < limit <= _MOST_TOKENS:
                 return limit
         return _MAX_TOKENS

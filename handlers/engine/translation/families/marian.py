@@ -75,8 +75,7 @@ def list_side(directory: Path, side: str) -> tuple[str, ...]:
         return tuple(listed)
     file = directory / "tokenizer_config.json"
     names = directory.name.split("-")[-2:]
-    named = read_object(file).get(f"{side}_lang") if file.is_file() else None
-    code = named or names[0 if side == "source" else -1]
+    code = read_object(file).get(f"{side}_lang") or names[0 if side == "source" else -1]
     if code == "mul":
         return tuple(LANGUAGES)
     tags = [find_tag(code)] if find_tag(code) else map(find_tag, re.split("[+_]", code))

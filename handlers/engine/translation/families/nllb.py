@@ -29,11 +29,11 @@ class Nllb(Family):
     code = re.compile(f'"({_CODE})"')
 
     def suits(self, directory: Path) -> bool:
-        file = directory / "tokenizer_config.json"
-        kind = read_object(file).get("tokenizer_class") if file.is_file() else None
+        config = read_object(directory / "tokenizer_config.json")
+        kind = str(config.get("tokenizer_class"))
         is_json = (directory / self.codes_file).exists()
-        is_m2m100 = "M2M100" in str(kind) or (directory / "vocab.json").exists()
-        return "Nllb" in str(kind) or (is_json and not is_m2m100)
+        is_m2m100 = "M2M100" in kind or (directory / "vocab.json").exists()
+        return "Nllb" in kind or (is_json and not is_m2m100)
 
     def load_tokenizer(self, directory: Path) -> NllbTokenizer:
         file = directory / self.codes_file
