@@ -16,7 +16,7 @@ import transformers
 from transformers.convert_slow_tokenizer import generate_merges
 
 from models.phrasebook_recipe import phrasebook
-from models.phrasebook_recipe.corpus import Corpus
+from models.phrasebook_recipe.corpus import Corpus, TextPair
 from tests.random_m2m100 import build_tiny
 
 #: The languages whose texts the pieces are learnt from.
@@ -131,13 +131,17 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
 
 
 @cache
+def list_pairs() -> list[TextPair]:
+    return Corpus(phrasebook.load()).finite()
+
+
+@cache
 def train_pieces(
     languages: tuple[str, ...], *, kind: str = "unigram", symbols: tuple[str, ...] = ()
 ) -> bytes:
     """A SentencePiece model of the phrasebook's texts."""
     model = io.BytesIO()
-    pairs = Corpus(phrasebook.load()).finite()
-    texts = [p.source for p in pairs if p.source_language in languages][:3000]
+    texts = [p.source for p in list_pairs() if p.source_language in languages][:3000]
     texts += ["{0} {1}"] * 9  # or no piece has them
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),

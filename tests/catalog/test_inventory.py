@@ -16,10 +16,13 @@ import catalog
 from catalog.__main__ import app
 from catalog.inventory import find_license
 from handlers.engine.directories import SOURCE_FILE
-from tests.catalog.fake_hub import FakeHub, Fault, ask_hub
+from tests.catalog.fake_hub import COMMIT, FakeHub, Fault, ask_hub
 
 NAME = "test/small"
 WEIGHTS = "model.safetensors"
+PHRASEBOOK = catalog.ROOT / "models" / "phrasebook"
+#: `huggingface_hub` writes what has arrived in pieces of this size.
+PIECE = 10 * 1024 * 1024
 FILES = {
     "config.json": '{"model_type": "m2m_100"}',
     "vocab.json": "{}",
@@ -101,13 +104,55 @@ def test_a_pull_says_the_licence_and_the_gateway_knows_it(shelf: Shelf):
     assert find_license(model) == "cc-by-nc-4.0"
 
 
-def test_a_pull_that_breaks_goes_on(shelf: Shelf):
-    shelf.hub.faults = {WEIGHTS: [Fault(ends_at=100), Fault(status=503)]}
-    said = shelf.run("pull", expect=1)
-    assert "What has arrived is kept" in said
-    shelf.run("verify", expect=1)
+@pytest.mark.slow
+def test_a_hub_name_is_downloaded_and_converted_once_and_then_needs_no_hub(
+    shelf, write_map
+):
+    shelf.hub.repositories[NAME] = PHRASEBOOK
+    shelf.map = write_map({"ko": "cpu"}, model=NAME)
     shelf.run("pull")
+    calls = list(shelf.hub.calls)
+    assert calls[0] == f"/api/models/{NAME}"
+    assert len(calls) == len(set(calls)), "something was asked for twice"
+    useful = {p.name for p in PHRASEBOOK.iterdir()} - {"README.md", "training.json"}
+    assert {p.name for p in shelf.downloaded.iterdir()} == useful | {SOURCE_FILE}
+    (converted,) = shelf.cache.glob("ctranslate2/small-*/int8")
+    assert (converted / "model.bin").stat().st_size > 1_000_000
+
+    shelf.run("pull", hub=NOWHERE)
     shelf.run("verify", hub=NOWHERE)
+    assert shelf.hub.calls == calls
+
+
+@pytest.fixture
+def large(shelf: Shelf) -> Shelf:
+    """A shelf whose weights arrive in more than one piece."""
+    weights = shelf.hub.repositories[NAME] / WEIGHTS
+    weights.write_bytes(bytes(PIECE + 2000))
+    shelf.hub.faults[WEIGHTS] = [Fault(ends_at=PIECE + 1000)]
+    return shelf
+
+
+def test_a_connection_that_breaks_is_taken_up_again(large: Shelf):
+    large.run("pull")
+    assert large.hub.sent(WEIGHTS) == ["", f"bytes={PIECE}-"]
+    large.run("verify")
+
+
+def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(large):
+    hub = large.hub
+    hub.faults[WEIGHTS].append(Fault(status=503))
+    said = large.run("pull", expect=1)
+    assert f"{NAME}: {hub.url} answered 503. What has arrived is kept" in said
+    folder = large.downloaded.with_name(f"small-{COMMIT}.part")
+    assert (folder / f"{WEIGHTS}.part").stat().st_size == PIECE
+    large.run("verify", expect=1)
+
+    hub.calls.clear()
+    large.run("pull")
+    assert hub.sent(WEIGHTS) == [f"bytes={PIECE}-"]
+    assert not [call for call in hub.calls if call.endswith("/vocab.json")]
+    large.run("verify", hub=NOWHERE)
 
 
 @pytest.mark.parametrize("file", ["vocab.json", WEIGHTS])
@@ -148,11 +193,10 @@ def test_a_damaged_file_is_named_and_pulled_again_alone(shelf, file, content, fa
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("pull", "test/nothing"), "neither a directory nor a model that"),
         (("bundle", "/nowhere/models.tar"), "No such file or directory"),
         (("verify", "test/nothing"), "is missing"),
     ],
-    ids=["unknown model", "no folder", "not there"],
+    ids=["no folder", "not there"],
 )
 def test_what_cannot_be_done_is_said_clearly(shelf: Shelf, command, said: str):
     assert said in shelf.run(*command, expect=1)
@@ -167,8 +211,38 @@ def test_a_full_disk_is_said_clearly(shelf: Shelf, monkeypatch: pytest.MonkeyPat
     assert "No space left on device. What has arrived is kept" in said
 
 
-def test_no_network_is_said_clearly(shelf: Shelf):
-    assert "cannot be reached" in shelf.run("pull", expect=1, hub=NOWHERE)
+def test_a_hub_that_cannot_be_reached_is_said_clearly(shelf: Shelf):
+    assert shelf.run("pull", expect=1, hub=NOWHERE).strip() == (
+        f"{NAME}: {NOWHERE} cannot be reached ([Errno 111] Connection refused). "
+        "Give a directory's path instead, or set HF_ENDPOINT to a mirror."
+    )
+    assert not shelf.downloaded.exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ((404, b""), "neither a directory nor a model that"),
+        ((401, b"{}"), "needs HF_TOKEN"),
+        ((500, b"oops"), "answered 500. Give a directory's path instead"),
+        ((200, b"<html>Log in first</html>"), "is no hub"),
+    ],
+    ids=["unknown", "hidden", "broken", "not a hub"],
+)
+def test_a_hub_that_does_not_give_the_model_is_said_clearly(shelf, answer, expected):
+    shelf.hub.instead = answer
+    said = shelf.run("pull", expect=1)
+    assert said.startswith(f"{NAME}: ")
+    assert expected in said
+
+
+def test_a_model_of_another_kind_is_refused_before_its_weights_are_loaded(shelf):
+    for name in ("sentencepiece.bpe.model", "vocab.json"):
+        (shelf.hub.repositories[NAME] / name).unlink()
+    said = shelf.run("pull", expect=1)
+    lacks = "it lacks sentencepiece.bpe.model, vocab.json"
+    assert f"{NAME} on {shelf.hub.url} is no model for translation: {lacks}" in said
+    assert shelf.hub.calls == [f"/api/models/{NAME}"]
 
 
 def test_a_model_of_an_earlier_version_has_no_record_and_stays(shelf: Shelf):

@@ -82,24 +82,6 @@ def test_a_file_that_is_missing_is_named(removed: str, expected: str, directory:
         check_directory(directory, "captioning")
 
 
-def test_an_m2m100_needs_all_of_its_files(tmp_path: Path):
-    write(tmp_path, "config.json", {"model_type": "m2m_100"})
-    with pytest.raises(ModelError) as refusal:
-        check_directory(tmp_path, "translation")
-    assert str(refusal.value) == (
-        f"{tmp_path} is no model for translation: it lacks sentencepiece.bpe.model, "
-        "vocab.json, model.safetensors or model.safetensors.index.json or "
-        "pytorch_model.bin or pytorch_model.bin.index.json"
-    )
-    for name in ("sentencepiece.bpe.model", "vocab.json", "pytorch_model.bin"):
-        (tmp_path / name).touch()
-    check_directory(tmp_path, "translation")
-    (tmp_path / "vocab.json").unlink()
-    (tmp_path / "vocab.json").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(ModelError, match="it lacks vocab.json"):
-        check_directory(tmp_path, "translation")
-
-
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

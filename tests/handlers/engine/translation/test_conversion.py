@@ -48,6 +48,16 @@ def test_the_second_time_there_is_nothing_to_do(model: Path, tmp_path: Path):
     assert not of_a_killed_one.exists()
 
 
+def test_a_file_is_read_once_whatever_its_names(tmp_path: Path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("content")
+    second.hardlink_to(first)
+    digests = Digests()
+    before = digests.read(first)
+    spoil(second)
+    assert digests.read(second) == before != Digests().read(second)
+
+
 def touch_later(path: Path) -> None:
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
 

@@ -24,7 +24,6 @@ from handlers.engine.translation.engine import (
     Translation,
     read_beams,
 )
-from handlers.engine.translation.tokenizer import list_trigrams
 from tests.handlers.engine.conftest import MakeEngine
 from tests.handlers.fakes import FakeTokenizer
 
@@ -122,34 +121,8 @@ DECODINGS = [
 ALLOWED_DIFFERENCES = 1
 
 
-def ask_for(decoding: Decoding, sentences: Sequence[Sentence]) -> list[Sentence]:
-    return [replace(sentence, decoding=decoding) for sentence in sentences]
-
-
 def differences(some: Sequence[Any], others: Sequence[Any]) -> int:
     return sum(a.text != b.text for a, b in zip(some, others, strict=True))
-
-
-@pytest.mark.parametrize("decoding", DECODINGS[:-1], ids=str)
-def test_both_engines_search_alike(decoding, make_engine, few):
-    rows = ask_for(decoding, few)
-    answers = make_engine("float32").translate(rows)
-    reference = make_engine("reference").translate(rows)
-    assert differences(answers, reference) <= ALLOWED_DIFFERENCES
-    for a, b in zip(answers, reference, strict=True):
-        if a.text == b.text:
-            assert a.score == pytest.approx(b.score, abs=0.001)
-
-
-def test_what_is_forbidden_does_not_come(engine: Engine, few: list[Sentence]):
-    """Three words in a row of the usual answer."""
-    split = engine.tokenizer.split_answer
-    for row, answer in zip(few, engine.translate(few), strict=True):
-        forbidden = list_trigrams(split(answer.text))
-        assert forbidden
-        decoding = Decoding().careful(forbidden)
-        (again,) = engine.translate([replace(row, decoding=decoding)])
-        assert not forbidden & list_trigrams(split(again.text))
 
 
 def test_packing_does_not_change_an_answer(engine: Engine, few: list[Sentence]):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import unicodedata
-from io import BufferedReader
 from pathlib import Path
 
 import pytest
-from transformers import M2M100Tokenizer
 
-from handlers.engine.directories import SETTINGS_FILE, Digests
+from handlers.engine.directories import SETTINGS_FILE
 from handlers.engine.translation import conversion
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
 from handlers.engine.translation.engine import Decoding, Sentence
 from handlers.engine.translation.families import m2m100
-from handlers.engine.translation.families.m2m100 import CODES, IDS_FILE, PIECES_FILE
+from handlers.engine.translation.families.m2m100 import IDS_FILE, PIECES_FILE
 from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.tokenizer import (
     LIST_FILE,
-    UNKNOWN,
     list_pieces,
     list_trigrams,
     read_list,
@@ -59,19 +55,6 @@ def test_tokens_of_no_text_are_not_shown(tokenizer):
     pieces = tokenizer.encode("Hello", "en")[1:-1]
     noise = ["<s>", "__de__", *pieces, "<unk>", "</s>", "<pad>", "madeupword3"]
     assert tokenizer.decode([noise]) == ["Hello"]
-
-
-def test_ids_are_those_of_the_stock_tokenizer(tokenizer, sentences):
-    stock = M2M100Tokenizer.from_pretrained(PHRASEBOOK)
-    for sentence in sentences:
-        stock.src_lang = sentence.source
-        tokens = tokenizer.encode(sentence.text, sentence.source)
-        language, *pieces = stock(sentence.text)["input_ids"]
-        unknown = tokenizer.ids[UNKNOWN]
-        assert pieces == [tokenizer.ids.get(token, unknown) for token in tokens[1:]]
-        assert language == len(tokenizer.ids) - len(CODES) + CODES.index(
-            sentence.source
-        )
 
 
 def test_an_echo_takes_the_time_that_the_model_directory_says(tmp_path, monkeypatch):
@@ -135,28 +118,6 @@ def test_a_restricted_model_shares_its_files_with_the_whole_one(cache: Path):
     expected = frozenset((*list_pieces(everything, ["fr"]), "__fr__"))
     assert read_list(french) == expected
     assert conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"]) == french
-
-
-def test_a_run_reads_the_shared_files_once(cache, monkeypatch):
-    read: list[str] = []
-
-    def digest(file: BufferedReader, name: str) -> object:
-        read.append(Path(file.name).name)
-        return file_digest(file, name)
-
-    def check(digests: Digests) -> None:
-        read.clear()
-        for language in ("fr", "ko"):
-            conversion.convert(
-                PHRASEBOOK, cache, "int8", languages=[language], digests=digests
-            )
-
-    file_digest = hashlib.file_digest
-    monkeypatch.setattr(hashlib, "file_digest", digest)
-    for run in range(2):
-        check(Digests())
-        assert read.count("model.bin") == 1, run
-        assert read.count(LIST_FILE) == 2, run
 
 
 def test_rows_that_need_other_pieces_get_them(cache: Path):
