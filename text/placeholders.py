@@ -97,13 +97,16 @@ _KINDS = {
     r"|\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+"
     r"(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+)*+",
 }
+#: A letter inside a word. Of all kinds only an address begins there: `http`, `ftp`, `file`.
+_NO_START = rf"(?!(?<=[{_WORD}])(?![\dfh])[{_WORD}])"
 _LOOSE = ("url", "email", "shortcode", "emoji")
 _WITH_DIGITS = ("quantity", "version", "number", "standard", "product")
 
 
 def _compile(*left_out: str) -> regex.Pattern[str]:
     kinds = [(name, kind) for name, kind in _KINDS.items() if name not in left_out]
-    return regex.compile("|".join(f"(?P<{n}>{k})" for n, k in kinds), regex.DOTALL)
+    found = "|".join(f"(?P<{n}>{k})" for n, k in kinds)
+    return regex.compile(f"{_NO_START}(?:{found})", regex.DOTALL)
 
 
 #: A character or more of every kind: most sentences have none of them, and looking for all
