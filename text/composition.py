@@ -159,17 +159,16 @@ class TranslationPlan:
     def read(self, documents: Iterable[Document]) -> None:
         """Takes the documents of the job, and finds out the rows. Equal ones are one."""
         self._documents = dict(zip(self._read, documents, strict=True))
+        target = self.wanted.target_language
         self._sentences = {
-            index: list_sentences(
-                document, self.sources[index], self.wanted.target_language
-            )
+            index: list_sentences(document, self.sources[index], target)
             for index, document in self._documents.items()
         }
         self.rows = dict.fromkeys(
             sentence.row
             for sentences in self._sentences.values()
             for sentence in sentences
-            if sentence.source != self.wanted.target_language
+            if sentence.source != target
         )
 
     @property

@@ -159,11 +159,6 @@ def _quote(format: TextFormat, quoting: Quoting) -> TextFormat:
     return replace(format, write=lambda text: format.write(quoting.quote(text)))
 
 
-def parse(source: str, tags: Tags | None) -> list[Run]:
-    """The runs of a text. What is no markup is translated, and counted."""
-    return markup_runs.parse_markup(source, tags) if tags else [Run(source)]
-
-
 def find_kept(
     text: str, is_protected: bool, terms: Sequence[Terms]
 ) -> list[Placeholder]:
@@ -491,7 +486,9 @@ def scan(job: ReadingJob, cache: TermCache | None = None) -> Iterator[Piece | in
             is_in_capitals = orthography.count_words(text, language) > 1
             pieces = [Segment(text, 0, is_in_capitals=is_in_capitals)]
         else:
-            runs = parse(text, job.tags)
+            runs = [Run(text)]
+            if job.tags:
+                runs = markup_runs.parse_markup(text, job.tags)
             characters = sum(len(run.text) for run in runs if not run.is_markup)
             if language:
                 pieces = _join_kept(job.scan_runs(runs, language, cache))
