@@ -22,7 +22,9 @@ from tests.random_m2m100 import build_tiny
 #: The languages whose texts the pieces are learnt from.
 LANGUAGES = ("en", "fr", "de", "ru", "zh")
 _NLLB_CODES = ["deu_Latn", "eng_Latn", "fra_Latn", "rus_Cyrl", "zho_Hans", "zho_Hant"]
-_SIZES = {"d_model": 32, "max_position_embeddings": 64} | {
+#: The most tokens of a text, and of a translation, which no random model ends before.
+POSITIONS = 32
+_SIZES = {"d_model": 32, "max_position_embeddings": POSITIONS} | {
     f"{side}_{name}": size
     for side in ("encoder", "decoder")
     for name, size in (("layers", 2), ("attention_heads", 2), ("ffn_dim", 64))
@@ -31,7 +33,7 @@ _SIZES = {"d_model": 32, "max_position_embeddings": 64} | {
 
 def build_m2m100(directory: Path) -> Path:
     """As facebook/m2m100_418M."""
-    return build_tiny(directory, positions=64)
+    return build_tiny(directory, positions=POSITIONS)
 
 
 def build_nllb(directory: Path, codes: Sequence[str] = _NLLB_CODES) -> Path:
@@ -115,7 +117,7 @@ def build_madlad(
         pad_token_id=1,
         eos_token_id=2,
         decoder_start_token_id=0,
-        n_positions=64,
+        n_positions=POSITIONS,
     )
     built = transformers.T5ForConditionalGeneration(config)
     built.lm_head.weight = torch.nn.Parameter(torch.randn(len(vocab), 32))

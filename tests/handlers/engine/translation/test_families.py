@@ -189,7 +189,7 @@ def test_the_handler_serves_every_family(name, engine, prepare):
     assert good.content["alternatives"]
     assert good.content["warnings"], "the guard does not see a random model's nonsense"
     assert (long.status, long.content["type"]) == (422, "urn:babelgate:text-too-long")
-    assert long.content["tokens"] > long.content["limit"] == 64
+    assert long.content["tokens"] > long.content["limit"] == tiny_models.POSITIONS
     assert unknown.content["type"] == "urn:babelgate:unknown-language"
     assert other.status == 422
 
