@@ -231,7 +231,7 @@ def test_a_hub_that_cannot_be_reached_is_said_clearly(shelf: Shelf):
 )
 def test_a_hub_that_does_not_give_the_model_is_said_clearly(shelf, answer, expected):
     shelf.hub.instead = answer
-    said = shelf.run("pull", expect=1)
+    said = shelf.run("pull", expect=1).strip()
     assert said.startswith(f"{NAME}: ")
     assert expected in said
 
