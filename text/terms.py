@@ -160,9 +160,7 @@ class Terms:
 def find_terms(text: str, dictionaries: Sequence[Terms]) -> list[Placeholder]:
     """The first and longest terms of a text, as placeholders of their translations. If two
     are equal, the one with the text's capitals counts, or else the earlier dictionary's.
-    All are from one language."""
-    if not dictionaries:
-        return []
+    All are from one language, and there is one at least."""
     tokens = list(_split(text, dictionaries[0].source))
     symbols, may_end = [hash(t.form) for t in tokens], [t.may_end for t in tokens]
     read = [(each, each.automaton.read(symbols)) for each in dictionaries]

@@ -143,12 +143,6 @@ def test_a_model_of_few_languages_takes_no_others(start: Start):
 LOOP = "개 " * 8
 
 
-def test_a_row_chooses_its_beam(handler: TranslationHandler, engine: FakeEngine):
-    answers = ask(handler, [body("A", beam_size=8), body("B"), body("C", beam_size=1)])
-    assert [a.content["translated"] for a in answers] == ["[ko] A", "[ko] B", "[ko] C"]
-    assert [decoding.beams for decoding in engine.decodings] == [8, 2, 1]
-
-
 def test_alternatives_come_with_their_scores(handler: TranslationHandler):
     content = ask_one(handler, body(alternatives=2)).content
     assert (content["translated"], content["score"]) == ("[ko] Hello", -0.1)

@@ -110,20 +110,6 @@ def test_text_is_told_from_markup(source, texts):
 
 
 @pytest.mark.parametrize(
-    ("source", "shown"),
-    [
-        ("See <code>f(a)</code> here", ["<code>f(a)</code>"]),
-        ("Hi <i translate=no>Ann <i>B</i></i>", ["<i translate=no>Ann <i>B</i></i>"]),
-        ('A <a href="x?a=1&amp;b">link</a>', ['<a href="x?a=1&amp;b">', "</a>"]),
-        ("An <img src=x> image<wbr>", ["<img src=x>", "<wbr>"]),
-    ],
-)
-def test_inline_elements_are_placeholders_in_their_sentence(source, shown):
-    (run,) = parse_markup(source, HTML_TAGS)
-    assert [p.shown for p in run.placeholders] == shown
-
-
-@pytest.mark.parametrize(
     ("source", "shown", "stripped"),
     [
         ("a &amp; <b>b</b>", "a & b", "a &  b "),

@@ -162,7 +162,7 @@ def test_dictionaries_are_looked_at_in_turn(text, shown):
     first = Terms([("a", "1"), ("us", "4"), ("IT", "5")], "en", "de")
     second = Terms([("a", "9"), ("a b", "2"), ("US", "3")], "en", "de")
     assert [p.shown for p in find_terms(text, [first, second])] == shown
-    assert find_terms(text, []) == find_kept("{server}", False, []) == []
+    assert find_kept("{server}", False, []) == []
 
 
 @given(st.text(st.sampled_from("aNnTt'.,12-_ \t!{}"), max_size=12))
