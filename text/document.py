@@ -172,11 +172,13 @@ def _mark_capitals(
 ) -> Iterator[Piece]:
     """The pieces of a text, with what is in capitals marked. A single word may be an acronym,
     unless the whole text is in capitals."""
-    is_all_in_capitals = orthography.count_words(whole.prepared, language) > 1
+    is_all: bool | None = None
     for piece in pieces:
         if isinstance(piece, Segment):
             words = orthography.count_words(piece.prepared, language)
-            if words > 1 or (words and is_all_in_capitals):
+            if words == 1 and is_all is None:
+                is_all = orthography.count_words(whole.prepared, language) > 1
+            if words > 1 or (words and is_all):
                 piece = replace(piece, is_in_capitals=True)
         yield piece
 
