@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from http import HTTPStatus
+from typing import Any
 
 from flask import Flask, Request, Response
 from flask.globals import request_ctx
 from flask.json.provider import DefaultJSONProvider
 from flask.sessions import NullSession, SessionInterface
+from werkzeug.datastructures import Headers
 from werkzeug.routing import MapAdapter, Rule
 
 import catalog
@@ -62,6 +64,16 @@ class CompactJson(DefaultJSONProvider):
         return self._encode(obj)
 
 
+class PlainResponse(Response):
+    """Sends its headers as they are where its length is known: werkzeug would copy them, and
+    look for some that only other answers have."""
+
+    def get_wsgi_headers(self, environ: dict[str, Any]) -> Headers:
+        if self.status_code == HTTPStatus.OK and "Content-Length" in self.headers:
+            return self.headers
+        return super().get_wsgi_headers(environ)
+
+
 class KnownRoute(MapAdapter):
     """The way to one route, which need not be looked for."""
 
@@ -85,10 +97,11 @@ class NoSessions(SessionInterface):
 
 class GatewayApp(Flask):
     """Flask with requests of our own, layers around its routes, and parts to close. It has no
-    sessions, no functions for the end of a request, and no asynchronous ones, for all of which
-    Flask would look at every request."""
+    sessions, no functions for the end of every request, and no asynchronous ones, for all of
+    which Flask would look at every request."""
 
     request_class = GatewayRequest
+    response_class = PlainResponse
     json_provider_class = CompactJson
     session_interface = NoSessions()
 
@@ -141,12 +154,15 @@ class GatewayApp(Flask):
     def full_dispatch_request(self) -> Response:
         """Asks the layers, from the outermost on, for an answer in the route's place, and shows
         them the answer, the outermost last."""
-        request = cast(GatewayRequest, request_ctx.request)
+        context = request_ctx._get_current_object()  # type: ignore[attr-defined]
+        request = context.request
         try:
             answer = self._ask_layers(request) or self.dispatch_request()
         except Exception as error:
             answer = self.handle_user_exception(error)
-        response = self.process_response(self.make_response(answer))
+        response = self.make_response(answer)
+        for complete in context._after_request_functions:
+            response = complete(response)
         for after in self._after:
             after(request, response)
         return response

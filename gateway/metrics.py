@@ -205,12 +205,12 @@ class Arrival(Middleware):
             request.span, request.trace = tracer.start(request.trace)
 
     def after(self, request: GatewayRequest, response: Response) -> None:
-        response.headers["X-Request-ID"] = request.id
+        response.headers.add("X-Request-ID", request.id)
         rule, status = request.url_rule, response.status_code
         seconds = time.perf_counter() - request.started_at
         if request.timing:
             for name, value in request.timing.explain().items():
-                response.headers[_EXPLAINED[name]] = value
+                response.headers.add(_EXPLAINED[name], value)
         route, tracer = rule.rule if rule else "none", self._telemetry.tracer
         self._telemetry.count_request(route, status, seconds)
         target, place = request.target, (request.blueprint, request.path)

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from catalog import Model
 from contract.variables import find_tracer
@@ -39,7 +38,7 @@ class Admission:
     ) -> None:
         self.backend, self.tracer = backend, find_tracer()
         self.counters = SharedCounters(folder)
-        self._disconnects = DisconnectWatcher()
+        self.disconnects = DisconnectWatcher()
         self._refused_at = -math.inf
         self._dispatchers = {
             model.name: ModelDispatcher(
@@ -66,10 +65,9 @@ class Admission:
         queue = ClientQueue(caller.address)
         self._decide(self._dispatchers[model].check, queue, caller, costs)
 
-    @contextmanager
     def admit(
         self, model: str, caller: Call, costs: Sequence[float], *, is_bulk: bool
-    ) -> Iterator[Ticket]:
+    ) -> Ticket:
         """Admits rows of these costs, which may have any unit, to `model`.
 
         Raises Overloaded if they cannot be done before the deadline, and ClientGone.
@@ -79,12 +77,7 @@ class Admission:
         dispatcher = self._dispatchers[model]
         queue = ClientQueue(caller.address, is_bulk)
         self._decide(dispatcher.announce, queue, caller, costs)
-        ticket = Ticket(self, dispatcher, model, queue, caller, sum(costs), len(costs))
-        try:
-            with self._disconnects.watch(caller.client, ticket.leave):
-                yield ticket
-        finally:
-            ticket.close()
+        return Ticket(self, dispatcher, model, queue, caller, sum(costs), len(costs))
 
     def _decide(
         self,
@@ -102,8 +95,8 @@ class Admission:
 
 @dataclass(eq=False)
 class Ticket:
-    """One request's rows. If its client goes, waiting rows are not sent, and the backend is
-    told not to compute those that were."""
+    """One request's rows, while its block lasts. If its client goes, waiting rows are not
+    sent, and the backend is told not to compute those that were."""
 
     _admission: Admission
     _dispatcher: ModelDispatcher
@@ -116,6 +109,16 @@ class Ticket:
     _waiting: set[PendingRow] = field(default_factory=set)
     _cancellations: set[Cancellation] = field(default_factory=set)
     _is_gone: bool = False
+    _watched: int | None = None
+
+    def __enter__(self) -> Self:
+        client, disconnects = self._caller.client, self._admission.disconnects
+        self._watched = disconnects.watch(client, self.leave)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._admission.disconnects.forget(self._watched)
+        self.close()
 
     def predict(
         self, row: RowRequest, cost: float, deadline: float | None = None

@@ -29,7 +29,7 @@ from gateway.errors import (
     Overloaded,
     UnsupportedEncoding,
 )
-from gateway.http.connection import Connection, LeastRate, Silence, TooSlow
+from gateway.http.connection import Connection, Silence, TooSlow
 from gateway.http.message import WholeBody
 from gateway.http.request import Deadline, GatewayRequest
 from gateway.settings import Settings
@@ -70,7 +70,7 @@ class Incoming:
     def read(
         self,
         deadline: Deadline,
-        rate: LeastRate,
+        grace_s: float,
         expect: Callable[[int], None] = lambda _: None,
     ) -> Iterator[bytes]:
         """The whole body, in pieces. Before each read, `expect` is told how many bytes have
@@ -80,7 +80,7 @@ class Incoming:
         if isinstance(self.body, WholeBody):
             yield self.body.read()
             return
-        found, silence = 0, Silence(rate)
+        found, silence = 0, Silence(grace_s)
         client = self.client if isinstance(self.client, Connection) else None
         while self.length is None or found < self.length:
             size = min(READ_BYTES, max(_FIRST_BYTES, found))
@@ -190,7 +190,7 @@ class Bodies:
                 environ.get("HTTP_CONTENT_ENCODING", ""),
                 most_bytes,
                 deadline=Deadline(time.monotonic() + self._settings.timeout_s),
-                rate=LeastRate(self._settings.body_grace_s),
+                grace_s=self._settings.body_grace_s,
                 hold=held.resize,
             )
         if len(request.body) > _LARGE_BYTES:
@@ -214,7 +214,7 @@ def read_whole(
     most_bytes: int,
     *,
     deadline: Deadline,
-    rate: LeastRate,
+    grace_s: float,
     hold: Callable[[int], None] = lambda _: None,
 ) -> bytes:
     """The unpacked body, of at most `most_bytes` both packed and unpacked. `hold` is told
@@ -226,7 +226,7 @@ def read_whole(
         raise UnsupportedEncoding("Expected a body as it is, or with gzip.", "gzip")
     if (incoming.length or 0) > most_bytes:
         raise BodyTooLarge(TOO_LARGE)
-    pieces = deque(limit(incoming.read(deadline, rate, hold), most_bytes))
+    pieces = deque(limit(incoming.read(deadline, grace_s, hold), most_bytes))
     if name in _GZIP_NAMES:
         pieces = deque(limit(_unpack(pieces, hold), most_bytes))
     body = b"".join(pieces)

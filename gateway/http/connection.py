@@ -8,7 +8,6 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from gevent import Timeout, get_hub, socket
@@ -24,32 +23,25 @@ _READABLE = 1
 _ONCE_GONE = select.EPOLLRDHUP | select.EPOLLONESHOT
 #: A timer of 0 seconds would fire before the waiting bytes are read.
 _LEAST_S = 0.001
+#: Any connection that is of use has more over a longer time.
+_LEAST_BYTES_PER_S = 1024
 
 
 class TooSlow(Exception):
     """A body arrives more slowly than its rate allows."""
 
 
-@dataclass(frozen=True)
-class LeastRate:
-    """The grace in seconds without a byte, and the least bytes per second over a longer time,
-    which any connection has that is of use."""
-
-    grace_s: float
-    bytes_per_s: float = 1024
-
-
 class Silence:
-    """The time for which one body may still be silent. Bytes earn time and silence spends
+    """The seconds for which one body may still be silent. Bytes earn time and silence spends
     it, up to the grace: a client may pause now and then, but not trickle."""
 
-    def __init__(self, rate: LeastRate) -> None:
-        self._rate, self.left_s = rate, rate.grace_s
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s = self.left_s = grace_s
 
     def count(self, seconds: float, size: int) -> None:
         """`size` bytes came after `seconds`."""
-        left_s = max(self.left_s - seconds, 0) + size / self._rate.bytes_per_s
-        self.left_s = min(left_s, self._rate.grace_s)
+        left_s = max(self.left_s - seconds, 0) + size / _LEAST_BYTES_PER_S
+        self.left_s = min(left_s, self._grace_s)
 
 
 class Connection(socket.socket):  # type: ignore[misc]
@@ -147,28 +139,27 @@ class DisconnectWatcher:
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._watcher: Any = None
 
-    @contextmanager
     def watch(
         self, client: socket.socket | None, callback: Callable[[], None]
-    ) -> Iterator[None]:
-        """Calls `callback` once, in the hub, if the client closes its connection meanwhile."""
+    ) -> int | None:
+        """Calls `callback` once, in the hub, if the client closes its connection before
+        `forget` gets the number that this returns."""
         number = -1 if client is None else client.fileno()
         if number < 0 or number in self._callbacks:
-            yield
-            return
+            return None
         if self._watcher is None:
             self._watcher = get_hub().loop.io(self._epoll.fileno(), _READABLE)
             self._watcher.start(self._notice)
         self._callbacks[number] = callback
         try:
             self._epoll.modify(number, _ONCE_GONE)
-        except (
-            FileNotFoundError
-        ):  # its first request; the system forgets it as it closes
+        except FileNotFoundError:  # at first; the system forgets it as it closes
             self._epoll.register(number, _ONCE_GONE)
-        try:
-            yield
-        finally:
+        return number
+
+    def forget(self, number: int | None) -> None:
+        """Calls nobody any more."""
+        if number is not None:
             del self._callbacks[number]
 
     def _notice(self) -> None:

@@ -64,6 +64,7 @@ _LOOK_S = 0.25
 
 #: Counts characters if a block succeeds.
 Charge = Callable[[int], AbstractContextManager[None]]
+_NOTHING = nullcontext()
 
 
 class Deadline(float):
@@ -82,7 +83,7 @@ class Deadline(float):
 
 def charge_nobody(characters: int) -> AbstractContextManager[None]:
     """Counts nothing: the request has no key."""
-    return nullcontext()
+    return _NOTHING
 
 
 @dataclass(eq=False)

@@ -46,7 +46,6 @@ from gateway.errors import (
     UnsupportedEncoding,
 )
 from gateway.http.bodies import Incoming, limit
-from gateway.http.connection import LeastRate
 from gateway.http.request import Call, Fields, request
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
@@ -103,7 +102,7 @@ class Documents:
         self._most_bytes = settings.document_bytes
         self._too_large = f"A document may have {self._most_bytes} bytes."
         self._limit_s = settings.upload_timeout_s
-        self._rate = LeastRate(settings.body_grace_s)
+        self._grace_s = settings.body_grace_s
 
     @_explained()
     def receive(
@@ -174,7 +173,7 @@ class Documents:
         if (request.content_length or 0) > most:
             raise BodyTooLarge(self._too_large)
         incoming = Incoming(request.stream, request.content_length, call.client)
-        pieces = incoming.read(call.deadline, self._rate)
+        pieces = incoming.read(call.deadline, self._grace_s)
         stream = Stream(limit(pieces, most, self._too_large))
         return Form(stream, find_boundary(content_type))
 

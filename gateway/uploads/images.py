@@ -36,7 +36,6 @@ from gateway.errors import (
     UnsupportedImage,
 )
 from gateway.http.bodies import Incoming, limit
-from gateway.http.connection import LeastRate
 from gateway.http.request import Call, request
 from gateway.metrics import Telemetry
 from gateway.schemas import Schema, parse_parameters
@@ -97,7 +96,6 @@ class ImageService:
         self.settings = settings
         largest = max(ROW_BYTES, settings.max_image_bytes)
         self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
-        self.rate = LeastRate(settings.body_grace_s)
 
     def answer(
         self, task: str, parameters: type[Schema] = Schema, *, is_single: bool = False
@@ -135,7 +133,7 @@ class ImageService:
             self.admission.admit(model, upload.call, costs, is_bulk=is_bulk) as ticket,
             self.buffer.share(upload.call.deadline) as share,
         ):
-            return _Job(upload, ticket, self.settings, share, self.rate).run()
+            return _Job(upload, ticket, self.settings, share).run()
 
 
 @dataclass
@@ -146,7 +144,6 @@ class _Job:
     ticket: Ticket
     limits: Settings
     share: UploadShare
-    rate: LeastRate
     #: Bytes that were read and do not belong to a row yet.
     ahead: int = 0
     failure: Exception | None = None
@@ -178,8 +175,8 @@ class _Job:
             self.pool.kill(block=False)
 
     def _read_chunks(self) -> Iterator[bytes]:
-        deadline = self.upload.call.deadline
-        chunks = self.upload.incoming.read(deadline, self.rate, self._expect)
+        deadline, grace_s = self.upload.call.deadline, self.limits.body_grace_s
+        chunks = self.upload.incoming.read(deadline, grace_s, self._expect)
         while True:
             self._raise_failure()
             self.reader = gevent.getcurrent()

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from gateway.errors import BodyTooLarge, ClientGone, DeadlineExceeded, MalformedRequest
 from gateway.http.bodies import Incoming, read_chunk, read_whole
-from gateway.http.connection import LeastRate
 from gateway.http.request import Deadline
 
 MOST = 1 << 20
@@ -28,7 +27,7 @@ LATER = Deadline(time.monotonic() + 3600)
 
 def read(body: bytes, encoding: str = "", *, length: int | None = None) -> bytes:
     incoming = Incoming(io.BytesIO(body), length)
-    return read_whole(incoming, encoding, MOST, deadline=LATER, rate=LeastRate(60, 1))
+    return read_whole(incoming, encoding, MOST, deadline=LATER, grace_s=60)
 
 
 @given(st.binary(max_size=20_000), st.sampled_from(["gzip", "x-gzip", " GZip "]))
@@ -54,9 +53,9 @@ def watch(
 ) -> tuple[list[int], Callable[[], bytes]]:
     """The bytes that are held while a packed body is read, and the function that reads it."""
     held: list[int] = []
-    incoming, options = Incoming(io.BytesIO(body), length), {"rate": LeastRate(60, 1)}
+    incoming = Incoming(io.BytesIO(body), length)
     return held, lambda: read_whole(
-        incoming, "gzip", MOST, deadline=LATER, hold=held.append, **options
+        incoming, "gzip", MOST, deadline=LATER, grace_s=60, hold=held.append
     )
 
 

@@ -12,7 +12,6 @@ from gevent.event import Event
 from gateway.http.connection import (
     Connection,
     DisconnectWatcher,
-    LeastRate,
     Silence,
     TooSlow,
     has_gone,
@@ -30,13 +29,13 @@ def pair():
 @pytest.mark.parametrize(
     ("pieces", "left_s"),
     [
-        pytest.param([(8, 100), (1, 400)], 6, id="bytes earn what silence spends"),
+        pytest.param([(8, 1024), (1, 4096)], 6, id="bytes earn what silence spends"),
         pytest.param([(1, 1_000_000)], 10, id="no more than the grace"),
-        pytest.param([(1, 50)] * 18, 1, id="a trickle uses the grace up"),
+        pytest.param([(1, 512)] * 18, 1, id="a trickle uses the grace up"),
     ],
 )
 def test_silence_has_a_grace(pieces: list[tuple[float, int]], left_s: float):
-    silence = Silence(LeastRate(bytes_per_s=100, grace_s=10))
+    silence = Silence(10)
     for seconds, size in pieces:
         silence.count(seconds, size)
     assert silence.left_s == left_s
@@ -44,13 +43,13 @@ def test_silence_has_a_grace(pieces: list[tuple[float, int]], left_s: float):
 
 def test_silence_that_is_longer_is_too_slow(pair):
     ours, _ = pair
-    with ours.bear(Silence(LeastRate(0.01, 1)), 100), pytest.raises(TooSlow):
+    with ours.bear(Silence(0.01), 100), pytest.raises(TooSlow):
         ours.recv(10)
 
 
 def test_what_is_there_is_read_even_where_we_were_too_slow_to_look(pair):
     ours, theirs = pair
-    silence = Silence(LeastRate(0, 1))
+    silence = Silence(0)
     gevent.spawn(theirs.sendall, b"Hello")
     with ours.bear(silence, 100):
         gevent.sleep(0)
@@ -60,7 +59,7 @@ def test_what_is_there_is_read_even_where_we_were_too_slow_to_look(pair):
 def test_no_more_is_read_than_was_asked_for_and_afterwards_anything(pair):
     ours, theirs = pair
     theirs.sendall(b"Hello" * 10)
-    with ours.bear(Silence(LeastRate(60, 1)), 7):
+    with ours.bear(Silence(60), 7):
         assert len(ours.recv(1 << 20)) == 7
     assert len(ours.recv(1 << 20)) == 43
 
@@ -81,7 +80,8 @@ def test_a_client_has_gone_once_it_has_closed_even_where_something_is_unread():
 def test_a_client_that_goes_is_noticed_and_what_it_still_sends_is_not_read(how: str):
     server, client = socket.socketpair()
     gone = Event()
-    with server, client, DisconnectWatcher().watch(server, gone.set):
+    with server, client:
+        DisconnectWatcher().watch(server, gone.set)
         client.sendall(b"more")
         gevent.idle()
         assert not gone.is_set()
@@ -93,15 +93,14 @@ def test_a_client_that_goes_is_noticed_and_what_it_still_sends_is_not_read(how: 
 def test_after_the_request_nobody_is_told():
     server, client = socket.socketpair()
     told: list[None] = []
-    departures = DisconnectWatcher()
-    with departures.watch(None, lambda: told.append(None)):
-        pass  # without a connection nothing is watched
+    watcher, tell = DisconnectWatcher(), lambda: told.append(None)
+    watcher.forget(watcher.watch(None, tell))  # without a connection nothing is watched
     with server:
-        with departures.watch(server, lambda: told.append(None)):
-            pass
+        watcher.forget(watcher.watch(server, tell))
         client.close()
         gevent.idle()
-        with departures.watch(server, lambda: told.append(None)):
-            gevent.idle()
-            gevent.sleep(0)
+        watched = watcher.watch(server, tell)
+        gevent.idle()
+        gevent.sleep(0)
+        watcher.forget(watched)
     assert len(told) <= 1
