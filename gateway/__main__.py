@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -146,16 +147,13 @@ def _storage() -> Iterator[KeyStorage]:
 
 
 def _describe_key(listed: ListedKey) -> dict[str, Any]:
-    key, grant = listed.key, listed.key.grant
+    key = listed.key
     return {
         "id": key.id,
         "name": key.name,
         "characters_this_month": listed.characters,
-        "characters_per_month": grant.characters_per_month,
-        "requests_per_minute": grant.requests_per_minute,
-        "burst": grant.burst,
-        "routes": list(grant.routes) or None,
-        "shares_cache": grant.shares_cache,
+        **asdict(key.grant),
+        "routes": key.grant.routes or None,
         "created_at": write_time(key.created_at),
         "revoked_at": key.revoked_at and write_time(key.revoked_at),
     }
