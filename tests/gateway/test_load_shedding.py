@@ -10,7 +10,6 @@ from typing import Any, cast
 import gevent
 import pytest
 from flask.testing import FlaskClient
-from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from contract.dialects import DEEPL, FOREIGN, LIBRETRANSLATE, OURS, Dialect
 from gateway.admission.dispatcher import ModelDispatcher
@@ -198,24 +197,3 @@ def test_in_a_flood_what_nobody_waits_for_is_not_read(client, refused, refusal):
     with Connection(fileno=near.detach()) as sock, pytest.raises(StopIteration):
         ProblemWorker._serve_next(make_worker(refusal), sock, None)
     assert len(refused) == 1
-
-
-def test_the_first_request_of_a_connection_is_refused_as_well(monkeypatch):
-    left: list[bytes] = []
-
-    def handle(worker: Any, listener: Any, client: Connection, address: Any) -> None:
-        left.append(client.recv(100_000))
-
-    monkeypatch.setattr(GeventWorker, "handle", handle)
-    worker: Any = ProblemWorker.__new__(ProblemWorker)
-    vars(worker).update(vars(make_worker(Always())), _most=1, _open=0)
-    near, far = socket.socketpair()
-    with far:
-        far.sendall(write())
-        serving = gevent.spawn(worker.handle, None, near, None)
-        gevent.sleep(0.001)
-        assert far.recv(100) == b"no"
-        far.sendall(HEALTH)
-        serving.join(5)
-        assert far.recv(100) == b"", "it is closed"
-    assert left == [HEALTH]

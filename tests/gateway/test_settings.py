@@ -113,14 +113,6 @@ def test_the_addresses_of_a_cluster_are_a_list_without_repetitions():
     assert Settings(ray_urls=urls).ray_addresses == expected
 
 
-def test_the_map_that_is_set_is_the_one_that_is_read(monkeypatch, map_path):
-    monkeypatch.setenv("BABELGATE_MAP", str(map_path))
-    monkeypatch.setenv("BABELGATE_MANAGEMENT_URL", "http://127.0.0.1:9")
-    languages = create_app().test_client().get("/languages").get_json()
-    codes = [language["code"] for language in languages]
-    assert [code for code in codes if len(code) == 2] == ["ko", "en", "zh", "zt", "pt"]
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "library"),
     [

@@ -9,6 +9,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,9 @@ from gateway.backends.ray import (
     RayBackend,
 )
 from gateway.errors import ClientGone, DeadlineExceeded, NotReady, Overloaded
+from tests.e2e.real_stack import wait_until
 from tests.gateway.backends.fake_cluster import FakeIngress, write_key
+from tests.scripted_server import LIMIT_S
 
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 TRANSLATED = {"translated": "ko:Hello"}
@@ -217,6 +220,18 @@ def test_a_row_whose_time_is_up_or_that_was_given_up_is_not_sent(backend, ingres
     with pytest.raises(ClientGone):
         backend.predict("ko", row, deadline=time.monotonic() + 60)
     assert ingress[0].calls == []
+
+
+def test_a_row_whose_client_has_gone_is_taken_from_its_replica(backend, ingress):
+    ingress[0].will("wait")
+    row, deadline = write_row(ITEM), time.monotonic() + 60
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(backend.predict, "ko", row, deadline=deadline)
+        wait_until(lambda: row.cancellation.stop is not None)
+        row.cancellation.cancel()
+        assert isinstance(asked.exception(LIMIT_S), ClientGone)
+    assert ingress[0].has_left.wait(LIMIT_S)
+    assert ingress[1].calls == []
 
 
 @pytest.mark.parametrize(
