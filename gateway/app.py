@@ -91,7 +91,6 @@ class NoSessions(SessionInterface):
     _session = NullSession()
 
     def open_session(self, app: Flask, request: Request) -> NullSession:
-        """The empty session."""
         return self._session
 
 
@@ -168,7 +167,6 @@ class GatewayApp(Flask):
         return response
 
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """The function itself."""
         return func
 
     def do_teardown_request(self, exc: BaseException | None = None) -> None:

@@ -213,8 +213,8 @@ class Arrival(Middleware):
                 response.headers.add(_EXPLAINED[name], value)
         route, tracer = rule.rule if rule else "none", self._telemetry.tracer
         self._telemetry.count_request(route, status, seconds)
-        target, place = request.target, (request.blueprint, request.path)
-        if target is None and place in self._telemetry.routes:
+        target, routes = request.target, self._telemetry.routes
+        if target is None and (request.blueprint, request.path) in routes:
             target = NO_TARGET
         if target is not None:
             self._telemetry.count_translation(target, status, seconds)
