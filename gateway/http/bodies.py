@@ -130,31 +130,6 @@ class LargeBlueprint(Blueprint):
         self.most_bytes = most_bytes
 
 
-@dataclass
-class BodyBudget:
-    """The bytes of bodies that a process may still hold. Nobody waits for some: a waiting
-    request would hold what has come of its body already."""
-
-    free: int
-
-
-@dataclass
-class HeldBytes:
-    """The bytes that one body holds, and leaves `kept` bytes of the budget to others."""
-
-    budget: BodyBudget
-    kept: int = 0
-    count: int = 0
-
-    def resize(self, count: int) -> None:
-        """Holds `count` bytes from now on. Raises Overloaded where there is no room."""
-        more = count - self.count
-        if more > 0 and more > self.budget.free - self.kept:
-            raise Overloaded("The gateway holds as many bytes of bodies as it may.")
-        self.budget.free -= more
-        self.count = count
-
-
 class Bodies:
     """Reads the bodies of a gateway process."""
 
@@ -162,7 +137,8 @@ class Bodies:
         self._settings = settings
         largest = max(settings.max_body_bytes, settings.most_glossary_body_bytes)
         size = max(settings.upload_buffer_bytes, largest)
-        self._budget, self._kept = BodyBudget(size), size // 2
+        #: The bytes that bodies may still take, and those that clients without keys leave.
+        self._free, self._kept = size, size // 2
         self._turn = BoundedSemaphore(1)
 
     def read_for_key(self, request: GatewayRequest, most_bytes: int) -> None:
@@ -179,8 +155,7 @@ class Bodies:
         environ = request.environ
         length = environ.get("CONTENT_LENGTH") or ""
         if length not in ("", "0") or "HTTP_TRANSFER_ENCODING" in environ:
-            held = HeldBytes(self._budget, kept=kept)
-            request.release = partial(held.resize, 0)
+            request.release = self._hold
             request.body = read_whole(
                 Incoming(
                     environ["wsgi.input"],
@@ -191,11 +166,21 @@ class Bodies:
                 most_bytes,
                 deadline=Deadline(time.monotonic() + self._settings.timeout_s),
                 grace_s=self._settings.body_grace_s,
-                hold=held.resize,
+                hold=partial(self._hold, request, kept=kept),
             )
         if len(request.body) > _LARGE_BYTES:
             request.parse_beside = self._parse_beside
         request.is_read = True
+
+    def _hold(self, request: GatewayRequest, count: int, *, kept: int = 0) -> None:
+        """Holds `count` bytes of a request's body from now on, and leaves `kept` to others.
+        Raises Overloaded where there is no room: a request that waited for some would hold
+        what has come of its body already."""
+        more = count - request.held
+        if more > 0 and more > self._free - kept:
+            raise Overloaded("The gateway holds as many bytes of bodies as it may.")
+        self._free -= more
+        request.held = count
 
     def _parse_beside(self, function: Callable[..., Out], *given: Any) -> Out:
         """Parses a large body in a thread, one at a time: the loop has to share the processor

@@ -240,8 +240,9 @@ class GatewayRequest(Request):
     #: Whether its whole body is here, and the body.
     is_read = False
     body = b""
-    #: Gives back the memory that its body takes.
-    release: Callable[[], None] | None = None
+    #: The bytes of memory that its body takes, and what changes them.
+    held = 0
+    release: Callable[[GatewayRequest, int], None] | None = None
     #: Parses its body, if that is large.
     parse_beside: Callable[..., dict[str, Any]] | None = None
     _fields: dict[str, Any] | Problem | None = None
@@ -277,7 +278,7 @@ class GatewayRequest(Request):
         """Ends with the answer, and gives back the memory of its body."""
         super().close()
         if self.release:
-            self.release()
+            self.release(self, 0)
 
 
 #: The current request.
