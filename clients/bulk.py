@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -60,16 +59,6 @@ class Done:
     #: Frames or texts by file.
     answered: Mapping[int, int] = field(default_factory=dict)
     ended: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True)
-class Counts:
-    """The counts of a pipeline."""
-
-    #: Frames or texts.
-    answered: int
-    requests: int
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -214,102 +203,76 @@ def pack(
         yield packed
 
 
-class Pipeline(Generic[Question]):
-    """Threads that read questions, ahead by as many as are under way, and ask them. Answers
-    come in order."""
+def answer_in_order(
+    sources: Sequence[Source],
+    done: Done,
+    report: Report,
+    *,
+    read: Callable[[int], Iterator[tuple[Question | End, float]]],
+    ask: Callable[[Question], Event],
+    in_flight: int,
+) -> None:
+    """Asks what is found in the files that are not done, `in_flight` questions at a time, and
+    reports the answers and ends in order. `read` finds what to ask in the file of this number,
+    with the share of the file before it. Raises what these functions raise."""
+    questions: SimpleQueue[tuple[Question, Future[Event]] | None] = SimpleQueue()
+    waiting: deque[tuple[Future[Event], float]] = deque()
 
-    def __init__(
-        self,
-        read: Callable[[int, threading.Event], Iterator[tuple[Question | End, float]]],
-        ask: Callable[[Question], Event],
-        in_flight: int,
-    ) -> None:
-        """`read` finds what to ask in the file of this number until that is stopped, with the
-        share of the file before it."""
-        self._find = read
-        self._ask = ask
-        self._reading, self._asking = threading.Lock(), threading.Semaphore(in_flight)
-        # Half of the slots are for those that wait for a slow one before them or to be sent.
-        self._slots = threading.Semaphore(2 * in_flight)
-        self._stopping = threading.Event()
-        self._ordered: SimpleQueue[tuple[Future[Event], float] | None] = SimpleQueue()
+    def tell() -> None:
+        future, share = waiting.popleft()
+        report(future.result(), share)
+
+    for _ in range(in_flight):
         # Daemons: a run that stops does not wait for answers.
-        self._threads = [
-            threading.Thread(target=self._work, daemon=True)
-            for _ in range(2 * in_flight)
-        ]
+        threading.Thread(target=_answer, args=(questions, ask), daemon=True).start()
+    try:
+        for found, share in _read_all(sources, done, read):
+            future: Future[Event] = Future()
+            waiting.append((future, share))
+            if isinstance(found, End):
+                future.set_result(found)
+            else:
+                questions.put((found, future))
+            # Half of them wait to be asked, or for a slow one before them.
+            while waiting and (waiting[0][0].done() or len(waiting) == 2 * in_flight):
+                tell()
+        while waiting:
+            tell()
+    finally:
+        for future, _ in waiting:
+            future.cancel()
+        for _ in range(in_flight):
+            questions.put(None)
 
-    def follow(self, sources: Sequence[Source], done: Done, report: Report) -> Counts:
-        """Reports all answers and ends of the files that are not done. Raises what reading,
-        asking and `report` raise."""
-        began = time.perf_counter()
-        self._events = self._read_all(sources, done)
-        answered = requests = 0
-        for thread in self._threads:
-            thread.start()
-        try:
-            while (item := self._ordered.get()) is not None:
-                future, share = item
-                event = future.result()
-                self._slots.release()
-                if not isinstance(event, End):
-                    answered += event.size
-                    requests += 1
-                report(event, share)
-        finally:
-            self._stopping.set()
-            self._slots.release(len(self._threads))
-            with self._reading:  # nobody reads any more
-                pass
-        return Counts(answered, requests, time.perf_counter() - began)
 
-    def _read_all(
-        self, sources: Sequence[Source], done: Done
-    ) -> Iterator[tuple[Question | End, float]]:
-        """Yield what to ask, each with the share of all files' bytes before it."""
-        total = sum(source.size_bytes for source in sources) or 1
-        behind = 0
-        for number, source in enumerate(sources):
-            if number not in done.ended:
-                for event, part in self._find(number, self._stopping):
-                    yield event, (behind + part * source.size_bytes) / total
-            behind += source.size_bytes
+def _read_all(
+    sources: Sequence[Source],
+    done: Done,
+    read: Callable[[int], Iterator[tuple[Question | End, float]]],
+) -> Iterator[tuple[Question | End, float]]:
+    """Yield what to ask, each with the share of all files' bytes before it."""
+    total = sum(source.size_bytes for source in sources) or 1
+    behind = 0
+    for number, source in enumerate(sources):
+        if number not in done.ended:
+            for found, part in read(number):
+                yield found, (behind + part * source.size_bytes) / total
+        behind += source.size_bytes
 
-    def _work(self) -> None:
-        while self._slots.acquire() and self._run_next():
-            pass  # no frame's pixels are kept while the next question waits
 
-    def _run_next(self) -> bool:
-        future: Future[Event] = Future()
-        try:
-            event = self._read_question(future)
-            if event is None:
-                return False
-            future.set_result(self._answer_event(event))
-        except Exception as error:  # of any type: it is raised where it is waited for
-            future.set_exception(error)
-        return True
-
-    def _read_question(self, future: Future[Event]) -> Question | End | None:
-        """The next question or end, with a place in the order; None after the last one."""
-        event, share = None, 1.0
-        with self._reading:
+def _answer(
+    questions: SimpleQueue[tuple[Question, Future[Event]] | None],
+    ask: Callable[[Question], Event],
+) -> None:
+    for question, future in iter(questions.get, None):
+        if future.set_running_or_notify_cancel():
             try:
-                if not self._stopping.is_set():
-                    event, share = next(self._events, (None, 1.0))
-            except Exception:
-                self._ordered.put((future, share))
-                raise
-            self._ordered.put(None if event is None else (future, share))
-        return event
-
-    def _answer_event(self, event: Question | End) -> Event:
-        if isinstance(event, End):
-            return event
-        with self._asking:
-            if self._stopping.is_set():
-                raise CancelledError
-            return self._ask(event)
+                future.set_result(ask(question))
+            except (
+                Exception
+            ) as error:  # of any type: it is raised where it is waited for
+                future.set_exception(error)
+        del question  # it may hold the pixels of frames
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import html
 import json
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -82,7 +81,7 @@ class VideoEnd(bulk.End):
 
 def caption_video(
     path: Path, server: ApiClient, reading: VideoOptions, sending: Sending
-) -> tuple[list[str], bulk.Counts]:
+) -> list[str]:
     """Captions one video without files. Raises VideoError if it is broken."""
     captions: list[str] = []
 
@@ -93,7 +92,8 @@ def caption_video(
             raise VideoError(event.error)
 
     captioner = Captioner(server.caption, reading, sending)
-    return captions, captioner.run(find_sources([str(path)], VIDEOS), report)
+    captioner.run(find_sources([str(path)], VIDEOS), report)
+    return captions
 
 
 def check_decoder() -> None:
@@ -119,26 +119,25 @@ class Captioner:
         videos: Sequence[Source],
         report: bulk.Report,
         done: bulk.Done | None = None,
-    ) -> bulk.Counts:
+    ) -> None:
         """Captions all videos that are not done, in the order of frames. A broken video
         ends where it is broken. Raises ClientError, and what `report` raises."""
         from clients.decoding import FrameReader  # an extra
 
         done = done or bulk.Done()
 
-        def read(
-            number: int, stopping: threading.Event
-        ) -> Iterator[tuple[Batch | bulk.End, float]]:
-            reader = FrameReader(videos[number], self.reading, stopping)
+        def read(number: int) -> Iterator[tuple[Batch | bulk.End, float]]:
+            reader = FrameReader(videos[number], self.reading)
             for batch in self._pack(number, reader, done.answered.get(number, 0)):
                 length_s = max(reader.length_s, reader.end_s)
                 yield batch, batch.times_s[-1] / length_s
             yield VideoEnd(number, reader.error, round(reader.end_s, 3)), 1.0
 
-        pipeline = bulk.Pipeline(
-            read, self._ask_captions, self.sending.requests_in_flight
+        in_flight = self.sending.requests_in_flight
+        ask = self._ask_captions
+        bulk.answer_in_order(
+            *(videos, done, report), read=read, ask=ask, in_flight=in_flight
         )
-        return pipeline.follow(videos, done, report)
 
     def _ask_captions(self, batch: Batch) -> CaptionAnswer:
         captions = self.caption(batch.body, len(batch.frames))
@@ -238,8 +237,8 @@ class CaptionJob(bulk.FileJob):
             "size": asdict(reading.size) if reading.size else None,
         }
 
-    def run(self, report: bulk.Report, journal: bulk.Journal) -> bulk.Counts:
-        return self.captioner.run(self.sources, report, journal.done)
+    def run(self, report: bulk.Report, journal: bulk.Journal) -> None:
+        self.captioner.run(self.sources, report, journal.done)
 
     def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         for path, videos in self.plan.files.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,11 +25,9 @@ _MISSING_S = 1.0
 
 
 class FrameReader:
-    """Reads one video once, from its beginning, until that is stopped."""
+    """Reads one video once, from its beginning."""
 
-    def __init__(
-        self, video: Source, reading: VideoOptions, stopping: threading.Event
-    ) -> None:
+    def __init__(self, video: Source, reading: VideoOptions) -> None:
         self.video = video
         #: The fault that ended the reading and its place, once it has been read.
         self.error: str | None = None
@@ -39,7 +36,6 @@ class FrameReader:
         #: The length that the video states; 0 where it states none.
         self.length_s = 0.0
         self._reading = reading
-        self._stopping = stopping
         self._index = 0
         self._due_s = 0.0
         self._scale = VideoReformatter()
@@ -67,8 +63,6 @@ class FrameReader:
         start_s = (container.start_time or 0) / av.time_base
         orientation: Orientation | None = None
         for frame in container.decode(stream):
-            if self._stopping.is_set():
-                return
             orientation = orientation or Orientation.of(frame)
             time_s = self._follow(frame, stream, start_s)
             if self._is_wanted(self._index, time_s):

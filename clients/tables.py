@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,13 +122,10 @@ class TextTable(ABC):
     ) -> None:
         """Its rows with the results of all cells, up to a row that has none."""
 
-    def list_cells(self, stopping: threading.Event | None = None) -> Iterator[Cell]:
-        """Its cells, up to a broken place, or until that is stopped."""
+    def list_cells(self) -> Iterator[Cell]:
+        """Its cells, up to a broken place."""
         try:
-            for cell in self.read():
-                if stopping and stopping.is_set():
-                    return
-                yield cell
+            yield from self.read()
         except InputError as error:
             self.error = str(error)
         except OSError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -275,21 +274,23 @@ class TranslationJob(bulk.FileJob):
     def check(self) -> None:
         self.translator.check()
 
-    def run(self, report: bulk.Report, journal: bulk.Journal) -> bulk.Counts:
+    def run(self, report: bulk.Report, journal: bulk.Journal) -> None:
         done = journal.done
 
-        def read(
-            number: int, stopping: threading.Event
-        ) -> Iterator[tuple[_Question | bulk.End, float]]:
+        def read(number: int) -> Iterator[tuple[_Question | bulk.End, float]]:
             table = self.tables[number]
             answered = done.answered.get(number, 0)
-            cells = islice(table.list_cells(stopping), answered, None)
+            cells = islice(table.list_cells(), answered, None)
             for packed in pack_cells(cells, MAX_TEXTS, MAX_CHARACTERS):
                 yield (number, packed), table.share
             yield bulk.End(number, table.error), 1.0
 
-        pipeline = bulk.Pipeline(read, self._ask_texts, self.requests_in_flight)
-        return pipeline.follow(self.sources, done, report)
+        bulk.answer_in_order(
+            *(self.sources, done, report),
+            read=read,
+            ask=self._ask_texts,
+            in_flight=self.requests_in_flight,
+        )
 
     def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         def list_answers() -> Iterator[TranslationAnswer]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ def read(
 ) -> tuple[FrameReader, list[Frame]]:
     """The reader when it is done, and its frames."""
     (video,) = find_sources([str(path)], VIDEOS)
-    reader = FrameReader(video, reading or VideoOptions(), threading.Event())
+    reader = FrameReader(video, reading or VideoOptions())
     return reader, list(reader.read(skip))
 
 
@@ -221,16 +220,6 @@ def test_what_is_no_video_is_named(tmp_path):
         reason = "holds no video stream" if path == sound else "invalid data"
         assert frames == []
         assert f"{path.name}: {reason}" in (reader.error or "")
-
-
-def test_a_reader_that_is_stopped_ends(tmp_path):
-    (video,) = find_sources([str(write_numbers(tmp_path / "a.mp4", 30))], VIDEOS)
-    stopping = threading.Event()
-    reader = FrameReader(video, VideoOptions(), stopping)
-    frames = reader.read()
-    assert next(frames).index == 0
-    stopping.set()
-    assert list(frames) == []
 
 
 def make_frames(*sizes: int) -> list[Frame]:
