@@ -37,7 +37,7 @@ class _Chapters:
     def __init__(self) -> None:
         #: Elements with a block somewhere inside, which are in no sentence.
         self._holders: set[Element] = set()
-        self._flow = TextFlow(self._classify, links=frozenset({"h:a"}))
+        self._flow = TextFlow(self._classify, frozenset({"h:a"}))
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
         elements = list(wrapper.iter())
@@ -70,9 +70,7 @@ class _Chapters:
         return ElementKind(_RUBY.get(name, ElementRole.SPAN))
 
     def finish(self, wrapper: Element, language: str) -> bool:
-        """Empty elements keep their end tags, as some readers take XHTML
-        for HTML."""
-        self._flow.finish()
+        """Empty elements keep their end tags, as some readers take XHTML for HTML."""
         for element in wrapper[0].iter():
             namespace, _, name = name_of(element).rpartition(":")
             if namespace == "h" and name not in VOID and not len(element):

@@ -5,12 +5,10 @@ two blocks is a sentence, with the inline elements in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from itertools import zip_longest
-from typing import TypeAlias
 
 from documents.formats.fragments import (
     Atom,
@@ -54,84 +52,72 @@ class ElementKind:
     key: object = None
 
 
-Stretch: TypeAlias = "list[Part] | Element"
-
-
+@dataclass(frozen=True)
 class TextFlow:
-    """Finds the texts of elements. `classify` knows the vocabulary; spans that are `links`
-    must not be in each other. What is written is in its element after `finish`.
-    """
+    """Finds the texts of elements."""
 
-    def __init__(
-        self, classify: Callable[[Element], ElementKind], links: frozenset[str]
-    ) -> None:
-        self._classify = classify
-        self._links = links
-        self._changed: dict[Element, list[Stretch]] = {}
+    #: It knows the vocabulary.
+    classify: Callable[[Element], ElementKind]
+    #: The names of spans that must not be in each other.
+    links: frozenset[str]
 
     def find_slots(self, element: Element) -> Iterator[Slot]:
         """The texts of an element and of the blocks in it, in order."""
-        stretches = list(self._divide(element))
-        for number, stretch in enumerate(stretches):
-            if isinstance(stretch, list):
-                yield from self._make_slots(element, stretches, number, stretch)
-            elif self._classify(stretch).role is ElementRole.BLOCK:
-                yield from self.find_slots(stretch)
+        inline: list[Element] = []
+        before: Element | None = None
+        for child in element:
+            role = self.classify(child).role
+            if role not in (ElementRole.BLOCK, ElementRole.KEPT):
+                inline.append(child)
+                continue
+            yield from self._make_slots(element, before, inline, child)
+            if role is ElementRole.BLOCK:
+                yield from self.find_slots(child)
+            inline, before = [], child
+        yield from self._make_slots(element, before, inline, None)
 
-    def finish(self) -> None:
-        """Fills all elements with new texts, each once: a chapter may have many texts."""
-        for element, stretches in self._changed.items():
-            blocks = {stretch for stretch in stretches if isinstance(stretch, Element)}
-            written = [s for s in stretches if isinstance(s, list)]
-            for span in [span for parts in written for span in list_spans(parts)]:
+    def _make_slots(
+        self,
+        element: Element,
+        before: Element | None,
+        inline: Sequence[Element],
+        after: Element | None,
+    ) -> list[Slot]:
+        """The text between two blocks of an element, or its ends."""
+        start = element.text if before is None else before.tail
+
+        def build(parts: Sequence[Part], language: str) -> None:
+            for span in list_spans(parts):
                 if isinstance(span.shell, Element):
                     span.shell[:] = []
                     span.shell.text = span.shell.tail = None
-            for child in [child for child in element if child not in blocks]:
+            for child in inline:
                 element.remove(child)
-            element.text = None
-            for stretch, after in zip_longest(stretches, stretches[1:]):
-                if isinstance(stretch, Element):
-                    stretch.tail = None
-                else:
-                    following = after if isinstance(after, Element) else None
-                    _insert(element, stretch, following)
-        self._changed.clear()
-
-    def _make_slots(
-        self, element: Element, stretches: list[Stretch], number: int, old: list[Part]
-    ) -> list[Slot]:
-        def build(parts: Sequence[Part], language: str) -> None:
-            stretches[number] = list(parts)
-            self._changed[element] = stretches
-
-        return make_slots(old, build)
-
-    def _divide(self, element: Element) -> Iterator[Stretch]:
-        """Sentences, and the blocks between them. In a span there are none."""
-        parts: list[Part] = [element.text or ""]
-        for child in element:
-            kind = self._classify(child)
-            if kind.role in (ElementRole.BLOCK, ElementRole.KEPT):
-                yield join(parts, _tidy)
-                yield child
-                parts.clear()
+            if before is None:
+                element.text = None
             else:
-                parts += self._read_child(child, kind)
-            parts.append(child.tail or "")
-        yield join(parts, _tidy)
+                before.tail = None
+            _insert(element, parts, after)
 
-    def _read_child(self, child: Element, kind: ElementKind) -> list[Part]:
+        return make_slots(join(self._read(start, inline), _tidy), build)
+
+    def _read(self, start: str | None, inline: Iterable[Element]) -> list[Part]:
+        parts: list[Part] = [start or ""]
+        for child in inline:
+            parts += [*self._read_child(child), child.tail or ""]
+        return parts
+
+    def _read_child(self, child: Element) -> list[Part]:
+        kind = self.classify(child)
         if kind.role is ElementRole.ATOM:
             return [Atom(((child, None),))]
         if kind.role not in (ElementRole.SPAN, ElementRole.CLEAR):
             return []
-        divided = self._divide(child)
-        inner = [p for parts in divided if isinstance(parts, list) for p in parts]
+        inner = join(self._read(child.text, child), _tidy)
         if kind.role is ElementRole.CLEAR:
             return inner
         if has_text(inner):
-            is_link = name_of(child) in self._links
+            is_link = name_of(child) in self.links
             return [Span(child, inner, is_link, kind.key)]
         # Most styles cannot be seen on white space.
         is_blank = bool(inner) and all(isinstance(part, str) for part in inner)

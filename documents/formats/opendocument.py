@@ -44,7 +44,7 @@ class _Texts:
         #: the same number, and those that look like nothing have 0.
         self._looks: dict[str, int] = {}
         self._numbers: dict[tuple[object, ...], int] = {(): 0}
-        self._flow = TextFlow(self._classify, links=_CONTAINERS)
+        self._flow = TextFlow(self._classify, _CONTAINERS)
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
         if name_of(wrapper[0]) == _STYLES:
@@ -57,10 +57,6 @@ class _Texts:
             if name_of(paragraph) in _PARAGRAPHS
             for slot in self._flow.find_slots(paragraph)
         ]
-
-    def finish(self, wrapper: Element, language: str) -> bool:
-        self._flow.finish()
-        return False
 
     def _learn(self, styles: Element) -> None:
         """Editors give pieces of a text styles of their own, which only say when they were
@@ -123,12 +119,9 @@ def _make_format(suffix: str, kind: str) -> Format:
             folder, _, name = member.filename.rpartition("/")
             is_part = name == "content.xml" or (name == "styles.xml" and not folder)
             if is_part and not folder.startswith("META-INF"):
-                texts = _Texts()
+                blocks = _PARAGRAPHS | {_STYLES, _CELL}
                 vocabularies[member.filename] = ElementNames(
-                    _PARAGRAPHS | {_STYLES, _CELL},
-                    texts.find_slots,
-                    _is_skipped,
-                    texts.finish,
+                    blocks, _Texts().find_slots, _is_skipped
                 )
         return vocabularies
 
