@@ -4,8 +4,9 @@ and ends of lines stay. Only one row is in memory at a time.
 
 from __future__ import annotations
 
-import io
+import csv
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -25,14 +26,13 @@ _SAMPLE_ROWS, _SAMPLE_CHARACTERS = 50, 1 << 20
 _MAX_CELLS = 1 << 16
 #: Excel's declaration of the delimiter.
 _DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
-_QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(.*)', re.DOTALL)
 #: Spreadsheets calculate what begins so.
 _FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
 #: A column's name that is one for programs.
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 
-#: A row, with the starts and ends of its cells.
-Row: TypeAlias = tuple[str, list[tuple[int, int]]]
+#: A row, with the starts, ends and values of its cells.
+Row: TypeAlias = tuple[str, list[tuple[int, int, str]]]
 
 
 @dataclass(frozen=True)
@@ -50,43 +50,34 @@ class CsvDialect:
             rf'((?:"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+))'
             rf"({mark}|\r\n|\r|\n|\Z)"
         )
-        for number, line in enumerate(lines, 1):
-            # The row up to `start` is done. The rest is copied for each quote that is open.
-            done: list[str] = []
-            rest, place, start = line, 0, 0
-            cells: list[tuple[int, int]] = []
-            is_open = True
-            while is_open:
-                found = cell.match(rest, place)
-                if found is None:
-                    done.append(rest[:place])
-                    start += place
-                    rest, place = _complete(rest[place:], lines, number, start), 0
-                    continue
-                if len(cells) == _MAX_CELLS:
+        number, left, taken = 1, MAX_LINE, list[str]()
+
+        def take() -> Iterator[str]:
+            nonlocal left
+            for line in lines:
+                taken.append(line)
+                left -= len(line)
+                if left < 0:
                     raise DocumentTooLarge(
-                        f"Row {number:,} has more than {_MAX_CELLS:,} cells"
+                        f"Row {number:,} has more than {MAX_LINE:,} characters"
                     )
-                cells.append((start + found.start(1), start + found.end(1)))
-                place = found.end()
-                is_open = found[2] == self.delimiter
-            yield "".join(done) + rest, cells
+                yield line
+            if taken:
+                raise DamagedDocument(
+                    f"The quote of a cell in row {number:,} does not end"
+                )
 
-
-def _complete(rest: str, lines: Iterator[str], number: int, start: int) -> str:
-    """The rest of a row, which begins at `start` of it with an open quote, with the further
-    lines of its first cell."""
-    complete = io.StringIO(newline="")
-    length = start + complete.write(rest)
-    for line in lines:
-        length += complete.write(line)
-        if line.count('"') % 2:
-            return complete.getvalue()
-        if length > MAX_LINE:
-            raise DocumentTooLarge(
-                f"Row {number:,} has more than {MAX_LINE:,} characters"
-            )
-    raise DamagedDocument(f"The quote of a cell in row {number:,} does not end")
+        csv.field_size_limit(sys.maxsize)  # a row has a limit
+        for values in csv.reader(take(), delimiter=self.delimiter):
+            if len(values) > _MAX_CELLS:
+                raise DocumentTooLarge(
+                    f"Row {number:,} has more than {_MAX_CELLS:,} cells"
+                )
+            row = "".join(taken)
+            found = zip(cell.finditer(row), values, strict=False)
+            yield row, [(*each.span(1), value) for each, value in found]
+            number, left = number + 1, MAX_LINE
+            taken.clear()
 
 
 def find_dialect(path: Path, encoding: Encoding) -> CsvDialect:
@@ -121,26 +112,20 @@ def _sample(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
 
 def _rate(path: Path, encoding: Encoding, delimiter: str) -> tuple[bool, int]:
     rows = _sample(path, encoding, delimiter)
-    counts = [len(cells) for _, cells in rows if any(end > at for at, end in cells)]
+    counts = [len(cells) for _, cells in rows if any(end > at for at, end, _ in cells)]
     first = counts[0] if counts else 0
     return first > 1 and len(set(counts)) == 1, first
 
 
 def _has_names(path: Path, encoding: Encoding, delimiter: str) -> bool:
-    row, cells = next(_sample(path, encoding, delimiter), ("", []))
-    names = (_read_cell(row[start:end]) for start, end in cells)
-    return len(cells) > 1 and all(map(_IDENTIFIER.fullmatch, names))
+    _, cells = next(_sample(path, encoding, delimiter), ("", []))
+    return len(cells) > 1 and all(_IDENTIFIER.fullmatch(name) for *_, name in cells)
 
 
-def _read_cell(raw: str) -> str:
-    """A cell's value; what stands after the closing quote belongs to it."""
-    quoted = _QUOTED.fullmatch(raw)
-    return quoted[1].replace('""', '"') + quoted[2] if quoted else raw
-
-
-def _find_edits(row: str, cells: list[tuple[int, int]], mark: str) -> Iterator[Edit]:
-    for start, end in cells:
-        cell = _read_cell(row[start:end])
+def _find_edits(
+    row: str, cells: list[tuple[int, int, str]], mark: str
+) -> Iterator[Edit]:
+    for start, end, cell in cells:
         text = cell.strip()
         if is_prose(text) and not _FORMULA.match(text):
             write = _make_writer(cell, mark, is_quoted=row[start] == '"')
