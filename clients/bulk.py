@@ -54,11 +54,11 @@ class End(Event):
 
 @dataclass(frozen=True)
 class Done:
-    """The work of an earlier run."""
+    """The work that is done."""
 
     #: Frames or texts by file.
-    answered: Mapping[int, int] = field(default_factory=dict)
-    ended: frozenset[int] = frozenset()
+    answered: Counter[int] = field(default_factory=Counter)
+    ended: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ class Journal:
         written, if another run writes it, or if it was begun for something else and this
         is no restart."""
         self.path = path
+        #: The items that are answered so far.
+        self.done = Done()
         #: The faults of broken files.
         self.errors: dict[int, str] = {}
         self._events = events
         self._starts: dict[int, int] = {}
-        self._counts: Counter[int] = Counter()
-        self._ended: set[int] = set()
         with explain_disk(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._log = durable.AppendLog(path)
@@ -118,11 +118,6 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         with explain_disk(self.path), closing(self._log):
             self._log.sync()
-
-    @property
-    def done(self) -> Done:
-        """The items that are answered so far."""
-        return Done(dict(self._counts), frozenset(self._ended))
 
     def append(self, event: Event) -> None:
         """Writes an event before it returns."""
@@ -171,9 +166,9 @@ class Journal:
 
     def _note(self, event: Event, start: int) -> None:
         self._starts.setdefault(event.source, start)
-        self._counts[event.source] += event.size
+        self.done.answered[event.source] += event.size
         if isinstance(event, End):
-            self._ended.add(event.source)
+            self.done.ended.add(event.source)
             if event.error:
                 self.errors[event.source] = event.error
 

@@ -279,7 +279,7 @@ class TranslationJob(bulk.FileJob):
 
         def read(number: int) -> Iterator[tuple[_Question | bulk.End, float]]:
             table = self.tables[number]
-            answered = done.answered.get(number, 0)
+            answered = done.answered[number]
             cells = islice(table.list_cells(), answered, None)
             for packed in pack_cells(cells, MAX_TEXTS, MAX_CHARACTERS):
                 yield (number, packed), table.share
