@@ -406,15 +406,14 @@ class SeparatedFile(LineTable):
         self, lines: Iterator[str]
     ) -> Iterator[tuple[int, list[str], str]]:
         """The number of a row's first line, its fields, and the lines that they are from."""
-        taken: list[str] = []
-        is_over = False
+        number, taken = 1, list[str]()
 
         def take() -> Iterator[str]:
-            nonlocal is_over
             for line in chain([first] if first else [], lines):
                 taken.append(line)
                 yield line
-            is_over = True  # another line was asked for
+            if taken:  # another line was asked for
+                raise self.fail(number, f"a quote is not closed{_HINT}")
 
         first = next(lines, "")
         self._separator = self._choose_separator(first)
@@ -425,11 +424,8 @@ class SeparatedFile(LineTable):
             delimiter=self._separator,
             quoting=csv.QUOTE_MINIMAL if self._has_quotes else csv.QUOTE_NONE,
         )
-        number = 1
         try:
             for fields in reader:
-                if is_over:
-                    raise self.fail(number, f"a quote is not closed{_HINT}")
                 yield number, fields, "".join(taken)
                 taken.clear()
                 number = reader.line_num + 1
