@@ -197,7 +197,7 @@ def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
 def _wait(
     reader: int, connection: socket.socket, worker: int, allowance: Allowance
 ) -> bytes:
-    """Yield a worker's messages until it ends, or nobody waits."""
+    """Return what a worker tells until it ends, or nobody waits."""
     give_up_at = time.monotonic() + allowance.time_s
     told = b""
     while (left_s := give_up_at - time.monotonic()) > 0:

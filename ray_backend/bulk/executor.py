@@ -225,7 +225,6 @@ class RayExecutor:
                 waiting.extend(islice(requests, 1))
 
     def _start(self, load: Callable[[], Answerer]) -> None:
-        """Starts a worker."""
         import ray
 
         options = {
