@@ -152,13 +152,6 @@ def test_arguments_name_videos(arguments, names):
 
 
 @pytest.mark.usefixtures("clips")
-def test_a_video_knows_where_it_is_in_its_folder_and_when_it_changed():
-    last = find_sources(["clips"], VIDEOS)[-1]
-    assert last.relative.as_posix() == "season/1.webm"
-    assert (last.size_bytes, last.modified_ns) == (5, last.path.stat().st_mtime_ns)
-
-
-@pytest.mark.usefixtures("clips")
 @pytest.mark.parametrize(
     ("argument", "reason"),
     [

@@ -101,14 +101,6 @@ def test_it_is_refused_sooner_where_others_are_translated(translator, gateway, f
     assert len(gateway.asked) == 5
 
 
-def test_the_place_of_a_sentence_is_that_of_its_text(translator, gateway):
-    gateway.judge = lambda texts: LATE if "Bad" in " ".join(texts) else None
-    texts = ["Good.", "Fine. Better.", "One. Bad. Three."]
-    with pytest.raises(TranslationRefused) as caught:
-        translator.translate(texts, WANTED)
-    assert caught.value.index == 2
-
-
 @pytest.mark.parametrize(("failure", "hours"), [(NOT_READY, 1), (FULL, 0.5)])
 def test_a_gateway_that_is_busy_or_starts_again_is_waited_for(
     translator, gateway, waits, failure, hours

@@ -278,16 +278,6 @@ def test_a_document_that_is_over_is_deleted_when_it_is_due(add, storage, state, 
     assert document.folder.exists() is not is_due
 
 
-def test_one_document_is_locked_by_one(add):
-    document = add("one")
-    with document.lock() as is_ours:
-        assert is_ours
-        with document.lock() as is_theirs:
-            assert not is_theirs
-    with document.lock() as is_ours:
-        assert is_ours
-
-
 def test_secrets_are_made_once_and_read_by_their_owner_only(run):
     assert read_secret() == read_secret()
     assert len(read_secret()) == 64

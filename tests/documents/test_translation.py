@@ -157,17 +157,6 @@ def test_a_refusal_of_the_key_is_told_as_it_is(add, run_one, gateway):
     assert (error["status"], error["detail"]) == (401, "Revoked.")
 
 
-def test_a_long_text_is_asked_for_in_pieces(add, run_one, gateway):
-    """Each has its time, and each is written down."""
-    long = " ".join(f"This is sentence number {n}." for n in range(2000))
-    gateway.judge = lambda texts: Failure(504) if len(texts[0]) > 6000 else None
-    document = add("first", long, "last")
-    state = run_one(document)
-    assert (state.status, state.texts, state.texts_done) == ("done", 3, 3)
-    assert read_result(document)[1] == ["FIRST", long.upper(), "LAST"]
-    assert len(gateway.asked) > len(long) / 6000
-
-
 def test_pieces_go_on_where_they_stopped(add, run_one, gateway, stopping):
     long = " ".join(f"This is sentence number {n}." for n in range(9000))
     document = add(long)

@@ -118,16 +118,6 @@ def test_only_one_machine_alone_is_on_loopback(address: str):
     assert is_shared is (address != "127.0.0.1")
 
 
-def test_a_secret_is_written_once_for_this_user_only(tmp_path: Path):
-    path = tmp_path / "token"
-    nodes.make_secret(path)
-    secret = path.read_text()
-    nodes.make_secret(path)
-    assert path.read_text() == secret
-    assert re.fullmatch("[0-9a-f]{64}", secret)
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

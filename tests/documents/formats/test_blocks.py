@@ -50,13 +50,6 @@ def test_all_bytes_come_back(monkeypatch, text, count, size, encoding):
         ]
 
 
-def test_a_block_knows_the_namespaces_around_it():
-    content = f"<r xmlns='urn:a' xmlns:b='urn:&amp;b'><title xmlns='{DC}'/></r>"
-    (block,) = [piece for piece in read(content.encode()) if isinstance(piece, Block)]
-    assert block.namespaces == {"": "urn:a", "b": "urn:&b"}
-    assert block.serialize(block.parse()) == f'<title xmlns="{DC}"/>'.encode()
-
-
 def test_signs_that_an_encoding_lacks_are_written_as_numbers():
     content = (
         f"<?xml version='1.0' encoding='ISO-8859-1'?><title xmlns='{DC}'>é</title>"

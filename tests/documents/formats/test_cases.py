@@ -115,16 +115,6 @@ def test_deep_nesting_is_refused(name, content, said):
     assert read("a.json", b"[" * 200 + b'"a b"' + b"]" * 200) == ["a b"]
 
 
-def test_elements_of_a_page_may_move_with_their_attributes():
-    page = b"<p><b>one</b> <img alt='two'></p>"
-    new = {
-        '<g id="1">one</g> <x id="2"/>': '<x id="2"/> <g id="1">ein</g>',
-        "two": "zwei",
-    }
-    written = translate("a.html", page, new.__getitem__)
-    assert written == b"<p><img alt='zwei'> <b>ein</b></p>"
-
-
 def test_the_readings_of_words_are_lost_with_a_warning():
     page = "<p>これは<ruby>漢<rp>(</rp><rt>かん<rt>カン<rp>)</rp></ruby>です。<b>本</b></p>"
     context = DocumentContext("de")

@@ -6,7 +6,7 @@ import pytest
 
 from documents.errors import DamagedDocument, EncryptedDocument
 from tests.documents.formats.packing import pack, unpack
-from tests.documents.formats.translating import read, shout, translate
+from tests.documents.formats.translating import read, translate
 
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 MANIFEST = f'<m:manifest xmlns:m="{OASIS}:manifest:1.0">{{}}</m:manifest>'
@@ -94,11 +94,3 @@ ENCRYPTED = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
 def test_what_is_not_translated_is_told(more, error, said):
     with pytest.raises(error, match=said):
         read("a.odt", pack_odf("", **more))
-
-
-def test_macros_stay_as_they_are():
-    macros = {"Basic/Standard/a.xml": "<a/>", "Scripts/python/a.py": "print(1)"}
-    source = pack_odf("<text:p>Hello</text:p>", **macros)
-    written = unpack(translate("a.odt", source, shout))
-    assert b"HELLO" in written["content.xml"]
-    assert {name: written[name].decode() for name in macros} == macros

@@ -292,13 +292,6 @@ def test_every_frame_of_every_video_has_its_caption(videos):
         ]
 
 
-def test_subtitles_of_some_frames(videos):
-    _, _, results = run(videos, Reader(), SubtitleFormat.SRT, Every(seconds=1.0))
-    assert (results / "a.srt").read_text() == (
-        "1\n00:00:00,000 --> 00:00:01,000\n0\n\n2\n00:00:01,000 --> 00:00:02,000\n10\n\n"
-    )
-
-
 def test_a_video_that_is_cut_off_has_the_captions_up_to_there(videos):
     path = write_numbers(videos / "b.mp4", 100, is_streamable=True)
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 7 // 10])
