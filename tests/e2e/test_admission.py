@@ -82,6 +82,11 @@ def count_rows(stack: Stack, model: str) -> float:
     return read_metric(stack.metrics_url, "BabelgateRows", f'="{model}"')
 
 
+def count_sent(stack: Stack, model: str) -> float:
+    """Count the rows that have reached TorchServe."""
+    return read_metric(stack.metrics_url, "ts_inference_requests_total", f'="{model}"')
+
+
 def count_dropped(stack: Stack, model: str) -> float:
     return read_metric(stack.metrics_url, "BabelgateDroppedRows", f'="{model}"')
 
@@ -111,11 +116,14 @@ def stopped(stack: Stack, model: str) -> Iterator[None]:
 def test_rows_of_a_client_that_hangs_up_are_not_computed(stack: Stack):
     assert ask(stack.url, write_sentences(1)).status == 200
     rows, dropped = count_rows(stack, "fr"), count_dropped(stack, "fr")
+    sent = count_sent(stack, "fr")
     with stopped(stack, "fr"):
         client = HTTPConnection(urlsplit(stack.url).netloc, timeout=TIMEOUT_S)
         body = EN_FR | {"src_text": write_sentences(3 * AT_ONCE)}
         client.request("POST", "/", json.dumps(body))
         wait_until(lambda: count_waiting(stack, "fr") == 2 * AT_ONCE)
+        # What is still on its way there would end with the client.
+        wait_until(lambda: count_sent(stack, "fr") == sent + AT_ONCE)
         client.close()
         wait_until(lambda: count_waiting(stack, "fr") == 0)
     wait_until(lambda: count_dropped(stack, "fr") >= dropped + AT_ONCE)
