@@ -17,8 +17,9 @@ import psutil
 
 from contract import durable, variables
 from contract.documents import find_documents
-from deploy.programs import NGINX
 
+#: To import `deploy.programs` would take each start of a program a quarter of a second.
+_NGINX = "nginx"
 _WAIT_S, _LOOK_S = 5, 0.02
 #: Every program but nginx gives way by this much: if no other program has CPU left,
 #: nginx must say so in time.
@@ -37,7 +38,7 @@ def main(name: str, command: list[str]) -> None:
     with suppress(OSError):
         _write_own_log(run / "logs" / f"{name}.log")
     os.environ[variables.PROGRAM.name] = name
-    if name != NGINX.name:
+    if name != _NGINX:
         os.nice(_NICENESS)
     os.execv(command[0], command)
 
@@ -94,8 +95,8 @@ def find_program(process: psutil.Process, run: Path) -> str | None:
         environment = process.environ()
         if environment.get(variables.RUN_DIR.name) == str(run):
             return environment.get(variables.PROGRAM.name)
-        if process.name() == NGINX.name and Path(process.cwd()).is_relative_to(run):
-            return NGINX.name
+        if process.name() == _NGINX and Path(process.cwd()).is_relative_to(run):
+            return _NGINX
     return None
 
 
