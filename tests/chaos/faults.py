@@ -76,10 +76,10 @@ def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
         return
     if name not in _NGINX:
         if name in _WRITERS:
-            scene.note_cut(name)
+            scene.note_cut()
         victim.kill()
         return
-    with scene.note(scene.shut, name):
+    with scene.note(scene.shut):
         victim.kill()
         scene.wait(f"{name} after kill -9", lambda: _is_new(scene, name, victim.pid))
         scene.wait("nginx", lambda: _is_open(scene))
@@ -100,7 +100,7 @@ def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
     victim = scene.find(name)
     if victim is None:
         return
-    with scene.note(scene.frozen if name in _NGINX else [], name):
+    with scene.note(scene.frozen if name in _NGINX else []):
         victim.suspend()
         try:
             if name == "supervisord":
@@ -141,7 +141,7 @@ def break_map(scene: Scene, rng: random.Random) -> None:
     right = scene.stack.map.read_bytes()
     scene.stack.map.write_bytes(right[: rng.randrange(1, len(right))])
     try:
-        scene.note_cut("gateway worker")
+        scene.note_cut()
         for worker in master.children():
             worker.kill()
         scene.wait("the gateway with a broken map", lambda: _is_healthy(scene))

@@ -1,12 +1,9 @@
-"""The scene of the faults: a stack, its times out of order, and strangers beside it. nginx's
-answers may be as late as it wanted a core and had none, whatever program took the core.
+"""The scene of the faults: a stack, and its times out of order. nginx's answers may be as
+late as it wanted a core and had none, whatever program took the core.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -38,7 +35,6 @@ _UNREADABLE = (psutil.Error, OSError, ValueError, LookupError, StopIteration)
 class Window:
     """A time in which something was killed or stopped, by the monotonic clock."""
 
-    part: str
     began: float
     ended: float
 
@@ -77,8 +73,6 @@ class Scene:
     memory_mb: tuple[dict[str, float], dict[str, float]] = ({}, {})
     #: Files that hold a word of a text.
     traces: set[str] = field(default_factory=set)
-    strangers: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    hurt_strangers: list[str] = field(default_factory=list)
 
     @property
     def marker(self) -> str:
@@ -91,18 +85,18 @@ class Scene:
         return max(BACK_S, _TIMES_START * self.start_s)
 
     @contextmanager
-    def note(self, windows: list[Window], part: str) -> Iterator[None]:
+    def note(self, windows: list[Window]) -> Iterator[None]:
         """A window for as long as the block lasts."""
         began = time.monotonic()
         try:
             yield
         finally:
-            windows.append(Window(part, began, time.monotonic()))
+            windows.append(Window(began, time.monotonic()))
 
-    def note_cut(self, part: str) -> None:
+    def note_cut(self) -> None:
         """A window from now on: what a killed master has left running is ended soon after."""
         now = time.monotonic()
-        self.cut.append(Window(part, now, now + _CUT_S))
+        self.cut.append(Window(now, now + _CUT_S))
 
     def wait(self, what: str, condition: Callable[[], bool]) -> bool:
         """Whether a condition comes in time; a violation where it does not."""
@@ -128,37 +122,6 @@ class Scene:
             return True
 
         return found[0] if self.wait(f"no {what}", look) else default
-
-    def start_strangers(self) -> None:
-        """Processes of other people with the names that the stack's have, each in a session
-        and process group of its own."""
-        sleep = shutil.which("sleep")
-        assert sleep
-        code = "import time; time.sleep(600)"
-        words = ["model_service_worker.py", "org.pytorch.serve.ModelServer"]
-        names = ("nginx", "gunicorn", "java", "supervisord")
-        commands = [
-            ([sys.executable, "-c", code, *words], sys.executable),
-            *(([name, "600"], sleep) for name in names),
-        ]
-        self.strangers += [
-            subprocess.Popen(command, executable=executable, start_new_session=True)
-            for command, executable in commands
-        ]
-
-    def find_hurt_strangers(self) -> list[str]:
-        """Find the strangers that have ended or stand still."""
-        return [
-            f"{stranger.args!r} ({stranger.pid})"
-            for stranger in self.strangers
-            if stranger.poll() is not None
-            or psutil.Process(stranger.pid).status() == psutil.STATUS_STOPPED
-        ]
-
-    def end_strangers(self) -> None:
-        for stranger in self.strangers:
-            stranger.kill()
-            stranger.wait(60)
 
 
 def _holds(condition: Callable[[], bool]) -> bool:
@@ -187,7 +150,7 @@ def watch_nginx(scene: Scene) -> Iterator[None]:
         most = max(found[pid] - waited.get(pid, 0.0) for pid in found)
         now = time.monotonic()
         if waited and most > _LEAST_S:
-            scene.frozen.append(Window("nginx without a core", now - most, now))
+            scene.frozen.append(Window(now - most, now))
         waited.clear()
         waited.update(found)
 

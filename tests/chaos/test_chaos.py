@@ -81,10 +81,7 @@ def scene(tmp_path_factory, pytestconfig) -> Scene:
     began = time.monotonic()
     with start_stack(run, cache, content=MAP) as stack:
         scene = Scene(stack, cache, seed, time.monotonic() - began)
-        try:
-            measure_and_harm(scene)
-        finally:
-            scene.end_strangers()
+        measure_and_harm(scene)
         return scene
 
 
@@ -99,12 +96,10 @@ def measure_and_harm(scene: Scene) -> None:
         measure_under_load(scene, questions)
         before = measure_under_load(scene, questions)
         children = count_children(stack)
-        scene.start_strangers()
         harm(scene, questions)
         wait_until_ready(scene, questions, children)
         after = measure_under_load(scene, questions)
     scene.memory_mb = (before, after)
-    scene.hurt_strangers = scene.find_hurt_strangers()
     files = (path for path in stack.run.rglob("*") if path.is_file())
     scene.traces.update(str(path) for path in files if has(path, scene.marker))
 
@@ -291,10 +286,6 @@ def test_memory_is_what_it_was(scene: Scene):
     )
     for (before, after), slack_mb in ((java, JAVA_SLACK_MB), (others, SLACK_MB)):
         assert after <= before * (1 + GROWTH) + slack_mb, explain(scene)
-
-
-def test_no_stranger_is_touched(scene: Scene):
-    assert not scene.hurt_strangers, explain(scene, *scene.hurt_strangers)
 
 
 def test_nothing_that_people_sent_is_on_disk(scene: Scene):

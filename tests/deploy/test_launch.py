@@ -26,12 +26,10 @@ def start_program() -> Iterator[StartProgram]:
     """Starts what lives until its input ends, with these variables."""
     with ExitStack() as running:
 
-        def start(**variables: object) -> psutil.Popen:
+        def start(program: str = "/bin/cat", **variables: object) -> psutil.Popen:
             given = {name: str(value) for name, value in variables.items()}
             return running.enter_context(
-                psutil.Popen(
-                    ["/bin/cat"], env=os.environ | given, stdin=subprocess.PIPE
-                )
+                psutil.Popen([program], env=os.environ | given, stdin=subprocess.PIPE)
             )
 
         yield start
@@ -40,15 +38,19 @@ def start_program() -> Iterator[StartProgram]:
 def test_what_an_earlier_life_has_left_is_ended_and_nothing_else(
     tmp_path, start_program
 ):
-    run, program = {"BABELGATE_RUN_DIR": tmp_path}, {"BABELGATE_PROGRAM": "gateway"}
-    ours = start_program(**run, **program)
+    run, gateway = {"BABELGATE_RUN_DIR": tmp_path}, {"BABELGATE_PROGRAM": "gateway"}
+    nginx = tmp_path / "nginx"
+    nginx.symlink_to("/bin/cat")
+    ours = start_program(**run, **gateway)
     others = [
         start_program(**run),
-        start_program(**program),
+        start_program(**gateway),
         start_program(**run, BABELGATE_PROGRAM="registrar"),
-        start_program(BABELGATE_RUN_DIR=tmp_path / "another", **program),
+        start_program(BABELGATE_RUN_DIR=tmp_path / "another", **gateway),
+        start_program(str(nginx)),
     ]
-    launch.end_left("gateway", tmp_path)
+    for program in ("gateway", "nginx"):
+        launch.end_left(program, tmp_path)
     assert not launch.is_alive(ours)
     assert [each.poll() for each in others] == [None] * len(others)
 
