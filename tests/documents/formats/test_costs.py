@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import sys
-from types import FrameType
+from contextlib import suppress
+from cProfile import Profile
 
 import pytest
 
@@ -22,23 +22,14 @@ pytestmark = pytest.mark.slow
 def count_calls(shape: Shape, size: int) -> int:
     """The calls of functions in Python and in C. The garbage collector waits: it would call
     what belongs to other tests."""
-    calls, content = 0, shape.write(size)
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    before = sys.getprofile()
+    content, profile = shape.write(size), Profile()
     gc.disable()
-    sys.setprofile(count)
     try:
-        translate(f"a{shape.ending}", content, keep)
-    except DocumentError:
-        pass
+        with profile, suppress(DocumentError):
+            translate(f"a{shape.ending}", content, keep)
     finally:
-        sys.setprofile(before)
         gc.enable()
-    return calls
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 @pytest.mark.parametrize(
