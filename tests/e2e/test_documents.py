@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from html.parser import HTMLParser
 from itertools import chain
 from typing import Any
 
@@ -40,6 +39,8 @@ MARKUP = (
     '<p>{} <span translate="no">Foo <b>Bar</b></span></p>',
     "<pre>keep  {{this}}</pre><p>{}</p><!-- and this -->",
 )
+#: A tag with its attributes, as it is written.
+TAG = re.compile(r'<(?:"[^"]*"|[^">])+>')
 
 
 def find_frames(wording: str) -> dict[str, str]:
@@ -82,21 +83,6 @@ def test_what_must_survive_survives_in_every_language(url: str):
     assert lost == []
 
 
-def tags_of(html: str) -> list[str]:
-    """Every tag with its attributes, as it is written, in order."""
-    found: list[str] = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: Any) -> None:
-            found.append(self.get_starttag_text() or "")
-
-        def handle_endtag(self, tag: str) -> None:
-            found.append(f"</{tag}>")
-
-    Reader().feed(html)
-    return found
-
-
 @pytest.mark.parametrize("markup", MARKUP)
 def test_markup_survives_in_every_language(url: str, markup: str):
     for source, frame in FRAMES.items():
@@ -104,7 +90,7 @@ def test_markup_survives_in_every_language(url: str, markup: str):
         inner = frame.format("<b>Anna</b>")
         html = markup.replace("{{", "\0").replace("{}", inner).replace("\0", "{")
         answer = ask(url, html, target, src_lang=source, format="html")["translated"]
-        assert tags_of(answer) == tags_of(html)
+        assert TAG.findall(answer) == TAG.findall(html)
         for kept in re.findall(r"<(?:pre|code|!--).*?(?:</|-->)", html):
             assert kept in answer
 

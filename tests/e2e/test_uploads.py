@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -46,31 +46,12 @@ def make_array(frames: int, descr: str = "|u1") -> Iterator[bytes]:
     yield from (FRAME for _ in range(frames))
 
 
-class Sized:
-    """A body whose length is known before it is sent."""
-
-    def __init__(self, pieces: Callable[[], Iterator[bytes]]) -> None:
-        self._length = sum(map(len, pieces()))
-        self._pieces = pieces()
-
-    def __len__(self) -> int:
-        return self._length
-
-    def read(self, size: int = 0, /) -> bytes:
-        """The next piece, whatever size was asked for."""
-        return next(self._pieces, b"")
-
-
 def upload(
-    client: requests.Session,
-    url: str,
-    pieces: Callable[[], Iterator[bytes]],
-    *,
-    is_chunked: bool,
+    client: requests.Session, url: str, pieces: Iterator[bytes], *, is_chunked: bool
 ) -> requests.Response:
     return client.post(
         f"{url}/caption",
-        data=pieces() if is_chunked else Sized(pieces),
+        data=pieces if is_chunked else b"".join(pieces),
         headers={"X-Timeout-Ms": "120000"},
         timeout=LIMIT_S,
     )
@@ -87,9 +68,8 @@ def test_of_a_large_upload_nobody_keeps_more_than_a_few_rows(proxy, is_chunked):
     before = {p: p.memory_info().rss for p in (proxy.nginx, proxy.gateway)}
     proxy.torchserve.keeps_bodies = False
     with requests.Session() as client:
-        answer = upload(
-            client, proxy.url, lambda: make_array(FRAMES), is_chunked=is_chunked
-        )
+        pieces = make_array(FRAMES)
+        answer = upload(client, proxy.url, pieces, is_chunked=is_chunked)
     assert answer.json() == {"captions": ["pixel 0 0 0"] * FRAMES}
     held = Settings().upload_buffer_bytes + SLACK_BYTES
     assert measure_peak(proxy.gateway) - before[proxy.gateway] < held
@@ -117,7 +97,7 @@ def test_who_is_refused_in_the_middle_is_told_so_and_goes_on(proxy, kind, is_chu
     status, make = BAD[kind]
     proxy.torchserve.will(*["echo"] * 3, "row-no-image")
     with requests.Session() as client:
-        answer = upload(client, proxy.url, make, is_chunked=is_chunked)
+        answer = upload(client, proxy.url, make(), is_chunked=is_chunked)
         assert (answer.status_code, answer.json()["status"]) == (status, status)
         proxy.torchserve.will()
         answer = client.post(f"{proxy.url}/caption", data=PNG, timeout=LIMIT_S)
