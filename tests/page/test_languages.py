@@ -10,6 +10,10 @@ from contract.languages import find_tag
 from tests.gateway.conftest import write_map
 from tests.gateway.test_gunicorn import serve_before_fake
 from tests.page.conftest import MakeTab, Tab, place
+from tests.page.test_accessibility import assert_no_violation, axe
+from tests.page.views import THEMES
+
+__all__ = ["axe"]
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +32,14 @@ def many(make_tab: MakeTab, url: str):
     tab.page.context.close()  # Gunicorn ends with its last connection
 
 
-def choose(tab: Tab, typed: str, *keys: str) -> None:
+def open_menu(tab: Tab) -> None:
     tab.find("target").focus()
     tab.page.keyboard.press("Enter")
     expect(tab.find("picker-search")).to_be_focused()
+
+
+def choose(tab: Tab, typed: str, *keys: str) -> None:
+    open_menu(tab)
     tab.page.keyboard.type(typed)
     for key in keys:
         tab.page.keyboard.press(key)
@@ -75,3 +83,10 @@ def test_a_menu_opens_by_a_click_and_shows_what_is_chosen(many):
     many.find("source").select_option("en")
     many.wait_for_output("ar:Hello")
     expect(many.find("output")).to_have_attribute("dir", "rtl")
+
+
+def test_an_open_menu_has_no_violation(many, axe):
+    open_menu(many)
+    assert_no_violation(many, axe, *THEMES)
+    many.page.keyboard.type("no such language")
+    assert_no_violation(many, axe, *THEMES)
