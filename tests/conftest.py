@@ -27,9 +27,13 @@ for name in ("COLUMNS", "LINES"):
 
 #: The markers of the folders whose tests start processes of a real stack.
 FOLDERS = {"e2e": ("e2e",), "chaos": ("e2e", "faults"), "cluster": ("e2e", "faults")}
-#: Files whose tests share the stack with all tasks. One worker runs them all, so that only one
-#: such stack starts.
+#: Files whose tests share the stack with all tasks.
 ALL_TASKS = "e2e/test_admission e2e/test_readme e2e/test_vision".split()
+#: Files whose tests share what is made once in a process. One worker runs them all.
+TOGETHER = {
+    **dict.fromkeys(ALL_TASKS, "the stack with all tasks"),
+    **dict.fromkeys(("test_docs", "test_extras", "test_prose"), "the parsed source"),
+}
 #: The slowest files of a folder come first, and the folders with them, so that short files
 #: fill the end of a run. A worker leaves a folder once: what its tests share ends then.
 SLOW = [
@@ -63,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give whole files to the workers, and the files of ALL_TASKS to one of them."""
+    """Give whole files to the workers, and those of TOGETHER and all with a browser to one."""
     if config.getvalue("dist") != "loadfile":
         return None
     scheduling = LoadFileScheduling(config, log)
@@ -73,7 +77,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def _name_unit(nodeid: str) -> str:
     file = _name_file(nodeid)
-    return "all tasks" if file in ALL_TASKS else file
+    return "the browser" if file.startswith("page/") else TOGETHER.get(file, file)
 
 
 def _name_file(nodeid: str) -> str:

@@ -70,9 +70,10 @@ def test_a_sample_counts_for_the_innermost_package(frames: str, package: str):
 
 
 @pytest.mark.slow
-def test_a_real_gateway_is_profiled(tmp_path: Path):
+def test_a_real_gateway_is_profiled(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(gateway, "_WARM_S", 0.1)
     out, flame = tmp_path / "figures.json", tmp_path / "flame.svg"
-    options = ("--clients", "2", "--seconds", "3", "--flame", str(flame))
+    options = ("--clients", "2", "--seconds", "1", "--flame", str(flame))
     done = CliRunner().invoke(app, ["profile", *options, "--out", str(out)])
     assert done.exit_code == 0, done.output
     parts = json.loads(out.read_text())["results"]["packages"]
