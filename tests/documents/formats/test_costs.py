@@ -13,7 +13,7 @@ from tests.documents.formats.translating import keep, translate
 from tests.fuzz.shapes import SHAPES, Shape
 
 #: Quadratic work costs sixteen times as much for four times the length.
-SIZE, TIMES, MOST = 2_000, 4, 6.0
+SIZE, TIMES, MOST = 1_000, 4, 5.0
 #: Markdown's tables are large when they begin, and have a bound of their own.
 CHECKED = [each for each in SHAPES if each.name not in ("short rows", "tables")]
 pytestmark = pytest.mark.slow
