@@ -65,10 +65,6 @@ def make_job(folder: Path, diary: Diary) -> SayJob:
     return SayJob(sources=sources, plan=plan, diary=diary)
 
 
-def prepare(folder: Path) -> None:
-    pass
-
-
 def act(folder: Path, diary: Diary) -> None:
     job = make_job(folder, diary)
     diary.attempt("job", lambda: run_job(job, lambda *_: None), ClientError)

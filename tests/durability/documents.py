@@ -103,10 +103,6 @@ def list_documents(storage: DocumentStorage, owner: str) -> list[DocumentFolder]
     return found
 
 
-def prepare(folder: Path) -> None:
-    pass
-
-
 def interfere(folder: Path, diary: Diary) -> None:
     """The owner deletes all."""
     storage = DocumentStorage(folder)

@@ -1,10 +1,10 @@
 """`python -m tests.durability.running SCENARIO FAULT…` lets a scenario fail at each of its
 operations, one process each, then starts again and checks what is there.
 
-A scenario is a module: `prepare(folder)` makes what is there before, `act(folder, diary)`
-fails, `check(folder, diary)` goes on in a new process, and `interfere(folder, diary)` is what
-another process does meanwhile, if that matters. `LOOSE` are parts of the names that files may
-get before their content is on the disk.
+A scenario is a module: `act(folder, diary)` fails, and `check(folder, diary)` goes on in a new
+process. If it matters, `prepare(folder)` makes what is there before, `interfere(folder, diary)`
+is what another process does meanwhile, and `LOOSE` are parts of the names that files may get
+before their content is on the disk.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def run(scenario: ModuleType, fault: Fault) -> int:
     with TemporaryDirectory() as name:
         site, template = Site(Path(name)), Path(name, "template")
         template.mkdir()
-        site.call(partial(scenario.prepare, template))
+        prepare = getattr(scenario, "prepare", lambda _: None)
+        site.call(partial(prepare, template))
         for number in count(1):
             shutil.copytree(template, site.folder)
             site.call(partial(act, site, scenario, fault, number))

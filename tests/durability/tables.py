@@ -14,10 +14,6 @@ def open_storage(folder: Path) -> KeyStorage:
     return KeyStorage(f"sqlite:///{folder / 'new/keys.db'}")
 
 
-def prepare(folder: Path) -> None:
-    pass
-
-
 def interfere(folder: Path, diary: Diary) -> None:
     open_storage(folder).add("dog", Grant())
     diary.tell("made", "dog")
