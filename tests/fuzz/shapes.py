@@ -125,7 +125,8 @@ class Shape:
 
 def _read_shapes() -> Iterator[Shape]:
     path = Path(__file__).with_name("shapes.yaml")
-    for ending, shapes in yaml.safe_load(path.read_text("utf-8"))["shapes"].items():
+    content = yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)
+    for ending, shapes in content["shapes"].items():
         for name, given in shapes.items():
             texts = {field: _join(value) for field, value in given.items()}
             yield Shape(ending, name, **texts)

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.instruments import load
-from benchmarks.instruments.generator import LoadReply, Target
+from benchmarks.instruments.generator import LoadReply, Request, Target
 from benchmarks.instruments.running import Running
-from benchmarks.instruments.workload import draw, write_request
 from benchmarks.measure import stress
 from tests.benchmarks.conftest import Server
 
@@ -21,7 +20,7 @@ REPLIES = [
     LoadReply(3, "429", ended_s=0.3, latency_s=0.05, lag_s=0.0),
     LoadReply(4, "reset", ended_s=0.3, latency_s=0.01, lag_s=0.0),
 ]
-SOME_REQUESTS = [write_request(sentence) for sentence in draw(5)]
+SOME_REQUESTS = [Request(b"{}", "/translate")] * 5
 LOAD = load.summarize("open", 10.0, 2.1, REPLIES)
 STEP = replace(
     stress.summarize(REPLIES, 500, 2.0, LOAD), times=4.0, share=0.5, late_rows_share=0.2

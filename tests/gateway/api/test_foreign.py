@@ -12,7 +12,9 @@ import yaml
 
 from contract.dialects import FOREIGN
 
-APIS = yaml.safe_load(Path(__file__).with_name("foreign.yaml").read_text("utf-8"))
+APIS = yaml.load(
+    Path(__file__).with_name("foreign.yaml").read_text("utf-8"), yaml.CSafeLoader
+)
 
 
 @pytest.fixture
