@@ -121,28 +121,28 @@ def are_both_there(folder: Path) -> bool:
 
 
 def test_quotas_are_exact_and_saved(site: Site):
-    token = site.storage.add("quota", Grant(characters_per_month=80 * len(TEXT)))
-    assert site.send(token, 200) == {200: 80, 403: 120}
-    wait_until(lambda: used(site.storage, "quota") == 80 * len(TEXT))
+    token = site.storage.add("quota", Grant(characters_per_month=40 * len(TEXT)))
+    assert site.send(token, 100) == {200: 40, 403: 60}
+    wait_until(lambda: used(site.storage, "quota") == 40 * len(TEXT))
 
 
 def test_limits_are_exact(site: Site):
     """Tokens that come back meanwhile are let through as well."""
-    token = site.storage.add("limit", Grant(requests_per_minute=1, burst=60))
+    token = site.storage.add("limit", Grant(requests_per_minute=1, burst=40))
     began = time.monotonic()
-    answered = site.send(token, 160)
-    assert 60 <= answered[200] <= 60 + (time.monotonic() - began) // 60
-    assert answered[200] + answered[429] == 160
+    answered = site.send(token, 100)
+    assert 40 <= answered[200] <= 40 + (time.monotonic() - began) // 60
+    assert answered[200] + answered[429] == 100
 
 
 def test_what_a_killed_process_has_counted_stays_and_the_rest_is_free_again(site: Site):
     _, master, torchserve = site.running
-    token = site.storage.add("killed", Grant(characters_per_month=200 * len(TEXT)))
+    token = site.storage.add("killed", Grant(characters_per_month=100 * len(TEXT)))
     torchserve.together = Barrier(HELD + 1)
     torchserve.will(*["echo"] * 20, *["together"] * HELD)
     with ThreadPoolExecutor(1) as background:
-        sending = background.submit(site.send, token, 100)
-        wait_until(lambda: used(site.storage, "killed") == (100 - HELD) * len(TEXT))
+        sending = background.submit(site.send, token, 60)
+        wait_until(lambda: used(site.storage, "killed") == (60 - HELD) * len(TEXT))
         killed = master.children()[0]
         killed.kill()
         killed.wait(LIMIT_S)
@@ -150,9 +150,9 @@ def test_what_a_killed_process_has_counted_stays_and_the_rest_is_free_again(site
         answered = sending.result()
     assert set(answered) <= {0, 200}
     wait_until(lambda: are_both_there(site.folder))
-    more = site.send(token, 150)
-    assert answered[200] + more[200] == 200
-    wait_until(lambda: used(site.storage, "killed") == 200 * len(TEXT))
+    more = site.send(token, 90)
+    assert answered[200] + more[200] == 100
+    wait_until(lambda: used(site.storage, "killed") == 100 * len(TEXT))
 
 
 @pytest.mark.faults
