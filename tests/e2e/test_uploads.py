@@ -77,27 +77,22 @@ def test_of_a_large_upload_nobody_keeps_more_than_a_few_rows(proxy, is_chunked):
     assert not [path for path in (proxy.run / "temp").rglob("*") if path.is_file()]
 
 
-BAD = {
-    "dtype": (422, lambda: make_array(FRAMES // 3, "<f4")),
-    "format": (415, lambda: iter([b"GIF89a", *[FRAME] * 60])),
-    "image size": (413, lambda: iter([PNG, *[FRAME] * 60])),
-    "upload size": (413, lambda: make_array(600)),
-    "row": (422, lambda: make_array(FRAMES // 3)),
-}
-
-
 @pytest.mark.parametrize(
-    ("kind", "is_chunked"),
+    ("status", "frames", "descr", "is_chunked"),
     [
-        *(("dtype", False), ("format", True), ("image size", False)),
-        *(("upload size", True), ("row", False), ("row", True)),
+        pytest.param(422, FRAMES // 3, "<f4", False, id="dtype"),
+        pytest.param(413, 3 * FRAMES, "|u1", True, id="upload size"),
+        pytest.param(422, FRAMES // 3, "|u1", False, id="row of a length"),
+        pytest.param(422, FRAMES // 3, "|u1", True, id="row in chunks"),
     ],
 )
-def test_who_is_refused_in_the_middle_is_told_so_and_goes_on(proxy, kind, is_chunked):
-    status, make = BAD[kind]
+def test_who_is_refused_in_the_middle_is_told_so_and_goes_on(
+    proxy, status, frames, descr, is_chunked
+):
     proxy.torchserve.will(*["echo"] * 3, "row-no-image")
     with requests.Session() as client:
-        answer = upload(client, proxy.url, make(), is_chunked=is_chunked)
+        pieces = make_array(frames, descr)
+        answer = upload(client, proxy.url, pieces, is_chunked=is_chunked)
         assert (answer.status_code, answer.json()["status"]) == (status, status)
         proxy.torchserve.will()
         answer = client.post(f"{proxy.url}/caption", data=PNG, timeout=LIMIT_S)
