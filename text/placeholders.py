@@ -97,7 +97,7 @@ _KINDS = {
     r"|\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+"
     r"(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+)*+",
 }
-#: A letter inside a word. Of all kinds only an address begins there: `http`, `ftp`, `file`.
+#: A letter inside a word. Only an address begins there, with `http`, `ftp` or `file`.
 _NO_START = rf"(?!(?<=[{_WORD}])(?![\dfh])[{_WORD}])"
 _LOOSE = ("url", "email", "shortcode", "emoji")
 _WITH_DIGITS = ("quantity", "version", "number", "standard", "product")

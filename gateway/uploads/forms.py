@@ -24,7 +24,7 @@ from gateway.http.bodies import READ_BYTES
 
 #: RFC 2046 allows 70; programs that make one of random numbers send a few more.
 _MOST_BOUNDARY_BYTES = 200
-#: What may follow a boundary.
+#: The longest end of a line with a boundary.
 _END_BYTES = len(b"--\r\n")
 
 

@@ -122,7 +122,7 @@ def test_rows_of_a_client_that_hangs_up_are_not_computed(stack: Stack):
         body = EN_FR | {"src_text": write_sentences(3 * AT_ONCE)}
         client.request("POST", "/", json.dumps(body))
         wait_until(lambda: count_waiting(stack, "fr") == 2 * AT_ONCE)
-        # What is still on its way there would end with the client.
+        # Rows that are still on their way there end with the client.
         wait_until(lambda: count_sent(stack, "fr") == sent + AT_ONCE)
         client.close()
         wait_until(lambda: count_waiting(stack, "fr") == 0)

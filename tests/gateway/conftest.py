@@ -162,5 +162,5 @@ def shared_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskCli
 
 @pytest.fixture(scope="module")
 def description(shared_client: FlaskClient) -> Description:
-    """What the gateway says of itself."""
+    """The OpenAPI description of the gateway."""
     return Description(shared_client.get("/openapi.json").get_json())
