@@ -416,15 +416,15 @@ class SeparatedFile(LineTable):
                 raise self.fail(number, f"a quote is not closed{_HINT}")
 
         first = next(lines, "")
-        self._separator = self._choose_separator(first)
         # A limit of the whole process; the library has no other.
         csv.field_size_limit(LONGEST_FIELD)
-        reader = csv.reader(
-            take(),
-            delimiter=self._separator,
-            quoting=csv.QUOTE_MINIMAL if self._has_quotes else csv.QUOTE_NONE,
-        )
         try:
+            self._separator = self._choose_separator(first)
+            reader = csv.reader(
+                take(),
+                delimiter=self._separator,
+                quoting=csv.QUOTE_MINIMAL if self._has_quotes else csv.QUOTE_NONE,
+            )
             for fields in reader:
                 yield number, fields, "".join(taken)
                 taken.clear()

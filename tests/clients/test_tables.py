@@ -153,7 +153,7 @@ def test_a_huge_field_is_read_and_a_boundless_one_is_refused(
     path = tmp_path / name
     head, start, end = {
         "a.txt": ("", "", ""),
-        "a.csv": ("text\n", '"', '"'),
+        "a.csv": (f"text,{'y' * (longest // 2 + 9)}\n", '"', '"'),
         "a.jsonl": ("", '{"text": "', '"}'),
     }[name]
     long = "x " * (longest // 4)
