@@ -171,8 +171,9 @@ class Ticket:
             is_answered = True
             compute_s = answer.pop(_COMPUTE_MS, 0.0) / 1000
             cancellation.loading_s += answer.pop(_LOADING_MS, 0.0) / 1000
-            backend_s = time.monotonic() - began
-            self._caller.timing.note(began - pending.joined_at, backend_s, compute_s)
+            queue_s, backend_s = began - pending.joined_at, time.monotonic() - began
+            load_s = cancellation.loading_s
+            self._caller.timing.note(queue_s, backend_s, compute_s, load_s)
             return answer
         except DeadlineExceeded as error:
             if pending.was_idle or self._dispatcher.is_silent_since(began):

@@ -94,20 +94,25 @@ class Timing:
     began_at: float = field(default_factory=time.perf_counter)
     #: The models that have made the answer, each with its digest.
     models: dict[str, None] = field(default_factory=dict)
-    #: Seconds in our queue; until the backend's answer; and those of them for its batch.
+    #: Seconds in our queue; until the backend's answer; and those of them for its batch, and
+    #: for a model that had to be loaded.
     queue_s: float = 0.0
     backend_s: float = 0.0
     compute_s: float = 0.0
+    load_s: float = 0.0
     #: Sentences that were kept, and those that were not.
     kept: int = 0
     asked: int = 0
 
-    def note(self, queue_s: float, backend_s: float, compute_s: float) -> None:
+    def note(
+        self, queue_s: float, backend_s: float, compute_s: float, load_s: float = 0.0
+    ) -> None:
         """Note a row that the backend has answered."""
         self.asked += 1
         if queue_s + backend_s > self.queue_s + self.backend_s:
             self.queue_s, self.backend_s = queue_s, backend_s
             self.compute_s = min(compute_s, backend_s)
+            self.load_s = min(load_s, backend_s - self.compute_s)
 
     def name_model(self, weights: str, digest: str) -> None:
         """Note a model that has answered."""
@@ -126,12 +131,10 @@ class Timing:
         cache = ["cache;desc=hit"] if self.kept and not self.asked else []
         stages = {"gateway": max(0.0, seconds - self.queue_s - self.backend_s)}
         if self.asked:
-            batch_s = self.backend_s - self.compute_s
-            stages |= {
-                "queue": self.queue_s,
-                "batch": batch_s,
-                "compute": self.compute_s,
-            }
+            loading = {"load": self.load_s} if self.load_s else {}
+            batch_s = self.backend_s - self.compute_s - self.load_s
+            stages |= {"queue": self.queue_s, **loading, "batch": batch_s}
+            stages["compute"] = self.compute_s
         timed = [f"{name};dur={1000 * spent:.1f}" for name, spent in stages.items()]
         return ", ".join([*cache, *timed])
 

@@ -43,8 +43,9 @@ def test_an_unused_model_is_unloaded_and_the_next_requests_load_it_once(
         assert is_unloaded()
 
         with ThreadPoolExecutor(16) as pool:
-            answers = list(pool.map(ask, map(str, range(16))))
+            answers = list(pool.map(ask, map("Room {}".format, range(16))))
         assert {answer.status_code for answer in answers} == {200}
+        assert any("load;dur=" in a.headers["Server-Timing"] for a in answers)
 
         wait_until(is_unloaded, limit_s=LIMIT_S)
         late = ask("Hello", **{"X-Timeout-Ms": "200"})

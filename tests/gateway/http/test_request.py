@@ -235,6 +235,13 @@ def test_a_time_that_cannot_be_is_not_counted(header: str):
             "gateway;dur=0.0, queue;dur=0.0, batch;dur=0.0, compute;dur=600.0",
             id="clocks differ",
         ),
+        pytest.param(
+            [(0.1, 0.3, 0.1, 0.15)],
+            0,
+            "gateway;dur=100.0, queue;dur=100.0, load;dur=150.0, batch;dur=50.0, "
+            "compute;dur=100.0",
+            id="loaded",
+        ),
     ],
 )
 def test_a_timing_has_the_stages_of_an_answer(rows, kept, written, monkeypatch):
