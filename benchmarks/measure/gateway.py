@@ -299,12 +299,13 @@ def _write_new(turn: int) -> list[Request]:
 def _write(numbers: Sequence[int], mark: str) -> list[Request]:
     """Requests for sentences of these numbers."""
     sentences = draw(_SENTENCES, (_LANGUAGE,))
-    texts = (
-        replace(one, text=f"{one.text} ({mark}, {number})")
-        for number in numbers
-        for one in (sentences[number % len(sentences)],)
-    )
-    return list(map(write_request, texts))
+    found = []
+    for number in numbers:
+        one = sentences[number % len(sentences)]
+        stem = one.text.rstrip(".!?")  # behind a mark would stand another sentence
+        text = f"{stem} ({mark}, {number}){one.text[len(stem) :]}"
+        found.append(write_request(replace(one, text=text)))
+    return found
 
 
 #: Slow texts that are sent at once, and clients that send forms, and for how long.
