@@ -48,6 +48,8 @@ _OPTIONS, _FAILED = f"{KEPT}/options.json", f"{KEPT}/failed"
 MOST_TEXTS, MOST_CHARACTERS, _MOST_FILES = 4096, 1 << 20, 256
 #: Small files are read at once, and results written: an object store takes its time for each.
 _AT_ONCE, _SMALL_BYTES = 16, 1 << 20
+#: The sentences whose answers a worker keeps, a thousand characters each at most.
+_MOST_KEPT = 1 << 14
 _DEADLY_TEXT = TextReply(None, error="each worker that translated this text has ended")
 _DEADLY_VIDEO = "each worker that captioned this video has ended"
 _ANSWERS = TypeAdapter(TranslationAnswer)
@@ -250,11 +252,29 @@ class LocalModel:
 
     handler: TaskHandler[Any]
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    #: The latest answers to sentences, the oldest first.
+    _kept: dict[bytes, Result] = field(default_factory=dict)
 
     def answer(self, *bodies: bytes) -> list[Result]:
         """The answers to rows."""
         with self._turn:
             return self.handler.answer([Row(body) for body in bodies]).results
+
+    def translate(self, bodies: Sequence[bytes]) -> list[Result]:
+        """The answers to sentences; the model is not asked for a recent one again."""
+        with self._turn:
+            found = {body: self._kept[body] for body in bodies if body in self._kept}
+        missing = [body for body in bodies if body not in found]
+        if missing:
+            found |= zip(missing, self.answer(*missing), strict=True)
+        with self._turn:
+            for body, result in found.items():
+                self._kept.pop(body, None)  # the latest is the last
+                if not isinstance(result, TaskError):
+                    self._kept[body] = result
+            for body in [*self._kept][:-_MOST_KEPT]:
+                del self._kept[body]
+        return [found[body] for body in bodies]
 
     def caption(self, body: Sequence[bytes | memoryview], _: int) -> Sequence[str]:
         """The captions of an array of frames. Raises ServerError."""
@@ -277,7 +297,7 @@ def translate_texts(
             SentenceRefused(each.detail, each.members)
             if isinstance(each, TaskError)
             else each
-            for each in model.answer(*(json.dumps(row).encode() for row in rows))
+            for each in model.translate([json.dumps(row).encode() for row in rows])
         ]
 
     return [

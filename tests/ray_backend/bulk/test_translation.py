@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from flask.testing import FlaskClient
@@ -20,6 +20,7 @@ from gateway.settings import Settings
 from handlers import base
 from handlers.base import TaskError
 from handlers.translation import TranslationHandler
+from ray_backend.bulk import job
 from ray_backend.bulk.command import read_request
 from ray_backend.bulk.job import LocalModel, translate_texts
 from ray_backend.replica import load_handler
@@ -138,6 +139,33 @@ def test_a_row_gets_what_the_api_answers(models, handler, client, source, kind, 
     options = {"format": kind} | ({"src_lang": source} if source else {})
     expected = [ask(client, text, **options) for text in texts]
     assert translate(models, handler, texts, source, kind) == expected
+
+
+class CountingHandler:
+    """Tells how many rows each batch has."""
+
+    def __init__(self, handler: TranslationHandler) -> None:
+        self._handler, self.sizes = handler, list[int]()
+
+    def answer(self, rows: Sequence[base.Row]) -> base.Outcome:
+        self.sizes.append(len(rows))
+        return self._handler.answer(rows)
+
+
+def test_a_worker_asks_its_model_for_a_recent_sentence_once(
+    models, handler, monkeypatch
+):
+    monkeypatch.setattr(job, "_MOST_KEPT", 2)
+    counting = CountingHandler(handler)
+    given = LocalModel(cast(Any, counting)), Identifier(handler.sources)
+    request = read_request(models, "fr", "en", "text")
+    one, two, three = "Good morning", "See you tomorrow!", "Thank you."
+    texts = [[one, two], [two, one], [one, three], [three, one], [two]]
+    answers = [translate_texts(*given, request, each) for each in texts]
+    assert counting.sizes == [2, 1, 1]
+    assert answers[0] == answers[1][::-1]
+    assert answers[2] == answers[3][::-1]
+    assert answers[4] == answers[0][1:]
 
 
 def test_a_language_that_the_model_cannot_read_is_the_rows_own_error(models, handler):
