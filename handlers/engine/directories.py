@@ -153,7 +153,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file; empty where there is none. Raises ModelError."""
     try:
         content = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except ValueError as error:
         raise ModelError(f"{path} is not JSON: {error}") from error

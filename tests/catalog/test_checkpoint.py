@@ -23,6 +23,12 @@ def test_what_is_neither_a_directory_nor_a_hub_name_is_refused(tmp_path: Path):
     for name in ("models/nothing/here", "./nothing", "nothing", "..", "a/..", "a b/c"):
         with pytest.raises(ModelError, match="not a hub name either|is no model"):
             checkpoint.fetch(name, tmp_path)
+    file = tmp_path / "model.bin"
+    file.touch()
+    with pytest.raises(ModelError, match="is not a directory"):
+        checkpoint.fetch(str(file), tmp_path)
+    with pytest.raises(ModelError, match="model_type is None"):
+        checkpoint.find_languages(file)
 
 
 def test_a_directory_is_taken_as_it_is_and_the_cache_is_absolute(tmp_path, monkeypatch):
