@@ -120,6 +120,7 @@ def mend(desired: Sequence[Desired], management: Management, console: Console) -
     said = f"{kept} of {len(desired)} models already registered"
     console.print(said, *map(str, gone), sep="\n")
     registrar.apply(actions, management)
+    registrar.retire(desired, management)
 
 
 class Cluster:

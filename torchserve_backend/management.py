@@ -84,9 +84,16 @@ class Management:
             names += (model["modelName"] for model in page["models"])
         return names
 
-    def describe(self, name: str) -> Registered | None:
-        """The state of one model's default version, or None if it is not registered."""
-        response = self._send("GET", f"/models/{name}")
+    def versions(self, name: str) -> list[str]:
+        """The versions of a registered model."""
+        return [
+            each["modelVersion"] for each in self._call("GET", f"/models/{name}/all")
+        ]
+
+    def describe(self, name: str, version: str = "") -> Registered | None:
+        """The state of one model's default or other version, or None if it is not
+        registered."""
+        response = self._send("GET", f"/models/{name}/{version}".rstrip("/"))
         if response.status_code == requests.codes.not_found:
             return None
         model = self._check_response(response)[0]
@@ -105,7 +112,7 @@ class Management:
 
     def register(self, desired: Desired) -> None:
         """Registers an archive of the model store and starts its workers, without waiting for
-        them. A registered model stays as it is."""
+        them. A registered version stays as it is, and the first one is the default."""
         response = self._send(
             "POST",
             "/models",
@@ -129,8 +136,13 @@ class Management:
             synchronous=str(wait).lower(),
         )
 
+    def set_default(self, name: str, version: str) -> None:
+        """Has a registered version answer for its model from now on."""
+        self._call("PUT", f"/models/{name}/{version}/set-default")
+
     def unregister(self, name: str, version: str) -> None:
-        """Removes a model and stops its workers."""
+        """Removes a version and stops its workers. Rows that it computes get an error; those
+        that still wait for it are never answered."""
         self._call("DELETE", f"/models/{name}/{version}")
 
     def _call(self, method: str, path: str, **params: Any) -> Any:

@@ -16,6 +16,9 @@ from torchserve_backend.management import Management, ManagementError, Registere
 
 #: Seconds between two looks of the watch.
 _EVERY_S = 3.0
+#: Seconds in which rows that wait for a version may be answered before it ends, between two
+#: looks at it, and for a batch that it has begun: that is not shown.
+_DRAIN_S, _LOOK_S, _BATCH_S = 30.0, 0.1, 1.0
 #: Seconds without a worker before the watch revives a model; a start must not take longer.
 _PATIENCE_S = 900.0
 
@@ -100,17 +103,20 @@ def observe(
 
 
 def apply(actions: Iterable[Action], management: Management) -> None:
-    """Performs the actions. Workers start in the background.
+    """Performs the actions. Workers start in the background. A version that another one
+    replaces stays until `retire`.
 
     Raises ManagementError at the first that TorchServe refuses, and where the archive in
     its store is not the one that the map asks for.
     """
     for action in actions:
         step, desired = action.step, action.desired
-        if step in ("replace", "remove") and (
-            found := management.describe(action.name)
+        if (
+            step in ("replace", "remove")
+            and (found := management.describe(action.name))
+            and (desired is None or desired.version == found.version)
         ):
-            management.unregister(action.name, found.version)
+            _end(action.name, found.version, management)
         if desired is None:
             continue
         match step:
@@ -122,14 +128,35 @@ def apply(actions: Iterable[Action], management: Management) -> None:
                 _revive(desired, management)
 
 
+def retire(desired: Iterable[Desired], management: Management) -> None:
+    """Ends all other versions of the models. Raises ManagementError."""
+    for model in desired:
+        for version in management.versions(model.name):
+            if version != model.version:
+                _end(model.name, version, management)
+
+
+def _end(name: str, version: str, management: Management) -> None:
+    """Ends a version when its rows are answered, or have waited too long."""
+    give_up_at = time.monotonic() + _DRAIN_S
+    while (found := management.describe(name, version)) and found.is_ready:
+        if not found.pending_requests or time.monotonic() > give_up_at:
+            time.sleep(_BATCH_S)
+            break
+        time.sleep(_LOOK_S)
+    management.unregister(name, version)
+
+
 def _register(desired: Desired, management: Management) -> None:
     management.register(desired)
-    found = management.describe(desired.name)
-    if found and found.version != desired.version:
+    versions = management.versions(desired.name)
+    if desired.version not in versions:
         raise ManagementError(
-            f"{desired.archive} in TorchServe's store is {found.version}, the map asks for "
+            f"{desired.archive} in TorchServe's store is {versions[-1]}, the map asks for "
             f"{desired.version}: write the archives first"
         )
+    if len(versions) > 1:
+        management.set_default(desired.name, desired.version)
 
 
 def _revive(desired: Desired, management: Management) -> None:

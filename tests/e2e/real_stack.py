@@ -176,6 +176,10 @@ def start_stack(
         started = stacks.read(run)
         assert started is not None
         yield started
+    except BaseException:
+        for log in sorted(run.glob("logs/*.log")):  # pytest shows them with the failure
+            sys.stdout.write(f"{log}\n{log.read_text('utf-8')[-5000:]}\n")
+        raise
     finally:
         guard.communicate(timeout=START_S)
         assert not list_ours(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +71,19 @@ def test_a_text_goes_through_the_pivot_on_a_real_stack(tmp_path, cache, backend)
 
 
 def check_reload(stack: Stack, folder: Path, cache: Path) -> None:
-    """Another model for French changes one worker, and the others answer meanwhile."""
+    """Another model for French changes one worker, and no request is lost meanwhile."""
     before, is_over = find_workers(stack), threading.Event()
-    statuses: list[int] = []
+    refused: list[str] = []
 
     def watch() -> None:
-        while not is_over.is_set():
-            statuses.append(ask(stack, "en", "Good morning", "de").status_code)
-            statuses.append(ask(stack, "de", "Guten Morgen", "fr").status_code)
+        for number in count():
+            answers = (
+                ask(stack, "en", "Good morning", "de"),
+                ask(stack, "de", f"Guten Morgen {number}", "fr"),
+            )
+            refused.extend(each.text for each in answers if each.status_code != 200)
+            if is_over.is_set():
+                return
 
     watching = threading.Thread(target=watch)
     watching.start()
@@ -90,5 +96,5 @@ def check_reload(stack: Stack, folder: Path, cache: Path) -> None:
     finally:
         is_over.set()
         watching.join(LIMIT_S)
-    assert set(statuses) == {200}
+    assert not refused
     assert len(before & find_workers(stack)) == len(before) - 1 == 2

@@ -27,13 +27,15 @@ def runs(name: str = "ko", version: str = "1.0-ab", **changes: int) -> Registere
 
 
 class FakeManagement(Management):
-    """Writes changes down. It knows what is registered, and the archives of the store with
-    their versions; `refuses` says at which changes it raises ManagementError, and `looks`
-    what it raises, look by look, instead of describing a model."""
+    """Writes changes down. It knows what is registered, the versions beside the defaults, and
+    the archives of the store with other versions than are wanted; `refuses` says at which
+    changes it raises ManagementError, and `looks` what it raises, look by look, instead of
+    describing a model."""
 
     def __init__(self, *found: Registered, refuses: tuple[str, ...] = ()) -> None:
         super().__init__("http://nowhere.invalid", Path("none"))
         self.found = {model.name: model for model in found}
+        self.spares: dict[tuple[str, str], Registered] = {}
         self.store: dict[str, str] = {}
         self.looks: Iterator[Exception | None] = repeat(None)
         self.calls: list[str] = []
@@ -42,22 +44,37 @@ class FakeManagement(Management):
     def names(self) -> list[str]:
         return list(self.found)
 
-    def describe(self, name: str) -> Registered | None:
+    def versions(self, name: str) -> list[str]:
+        spares = [version for spare, version in self.spares if spare == name]
+        return [self.found[name].version, *spares]
+
+    def describe(self, name: str, version: str = "") -> Registered | None:
         if error := next(self.looks):
             raise error
-        return self.found.get(name)
+        found = self.found.get(name)
+        is_default = not version or (found and found.version == version)
+        return found if is_default else self.spares.get((name, version))
 
     def register(self, desired: Desired) -> None:
         self._note(f"register {desired.archive}")
-        if version := self.store.get(desired.archive):
-            self.found[desired.name] = runs(desired.name, version)
+        version = self.store.get(desired.archive, desired.version)
+        default = self.found.setdefault(desired.name, runs(desired.name, version))
+        if default.version != version:
+            self.spares[desired.name, version] = runs(desired.name, version)
+
+    def set_default(self, name: str, version: str) -> None:
+        self._note(f"default {name} {version}")
+        before = self.found[name]
+        self.found[name] = self.spares.pop((name, version), before)
+        self.spares[name, before.version] = before
 
     def scale(self, name: str, workers: int, *, wait: bool = False) -> None:
         self._note(f"scale {name} {workers}" + (" wait" if wait else ""))
 
     def unregister(self, name: str, version: str) -> None:
         self._note(f"unregister {name} {version}")
-        del self.found[name]
+        if not self.spares.pop((name, version), None):
+            del self.found[name]
 
     def _note(self, call: str) -> None:
         self.calls.append(call)

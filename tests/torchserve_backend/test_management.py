@@ -19,11 +19,13 @@ from torchserve_backend.management import (
 
 CALLS: dict[str, Callable[[Management], object]] = {
     "names": lambda m: m.names(),
+    "versions": lambda m: m.versions("ko"),
     "describe": lambda m: m.describe("ko"),
     "register": lambda m: m.register(
         want("ko", batch_size=8, max_batch_delay=5, workers=2)
     ),
     "scale": lambda m: m.scale("ko", 1),
+    "set default": lambda m: m.set_default("ko", "1.0"),
     "unregister": lambda m: m.unregister("ko", "1.0"),
 }
 
@@ -73,14 +75,21 @@ def test_a_model_is_described_if_it_is_there(
         "maxBatchDelay": 100,
         "jobQueueStatus": {"remainingCapacity": 4089, "pendingRequests": 7},
     }
-    server.get(ANY, json=[described])
+    for _ in range(2):
+        server.get(ANY, json=[described])
     server.get(ANY, status=404, json={"message": "Model not found: ko"})
     found = management.describe("ko")
     life = found.life if found else ""
     assert found == Registered("ko", "1.0-ab", 64, 100, 3, 2, 7, life)
     assert found.is_ready
+    assert management.versions("ko") == ["1.0-ab"]
     assert life.startswith("1.0-ab, 9000 2026-01-01T12:00:00.000Z, 9001 ")
-    assert management.describe("ko") is None
+    assert management.describe("ko", "1.0-cd") is None
+    assert list_calls(server) == [
+        "GET /models/ko",
+        "GET /models/ko/all",
+        "GET /models/ko/1.0-cd",
+    ]
 
 
 def test_names_that_are_on_several_pages_are_all_listed(server, management):
@@ -107,6 +116,7 @@ def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
         CALLS["register"](management)
     management.scale("ko", 2)
     management.scale("ko", 2, wait=True)
+    management.set_default("ko", "1.0-cd")
     management.unregister("ko", "1.0-ab")
     registered = (
         "POST /models?url=ko.mar&model_name=ko&batch_size=8&max_batch_delay=5"
@@ -116,6 +126,7 @@ def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
         *(registered, registered),
         "PUT /models/ko?min_worker=2&max_worker=2&synchronous=false",
         "PUT /models/ko?min_worker=2&max_worker=2&synchronous=true",
+        "PUT /models/ko/1.0-cd/set-default",
         "DELETE /models/ko/1.0-ab",
     ]
 

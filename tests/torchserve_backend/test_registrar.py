@@ -133,6 +133,7 @@ def test_workers_are_counted_on_all_devices():
     [
         ("register", RUNS, ["register ko.mar"]),
         ("replace", RUNS, ["unregister ko 1.0-ab", "register ko.mar"]),
+        ("replace", runs(version=OURS), ["register ko.mar", "default ko 1.0-ab"]),
         ("replace", None, ["register ko.mar"]),
         ("scale", RUNS, ["scale ko 1"]),
         ("revive", RUNS, ["scale ko 0 wait", "scale ko 1"]),
@@ -145,6 +146,28 @@ def test_an_action_is_carried_out(step, found, calls):
     wanted = None if step == "remove" else WANTED
     registrar.apply([Action(step, "ko", "", wanted)], management)
     assert management.calls == calls
+
+
+@pytest.mark.parametrize(
+    "pending",
+    [(7, 7, 0), (7, 7, None), (0,)],
+    ids=["rows that wait", "gone meanwhile", "nothing waits"],
+)
+def test_a_replaced_version_ends_once_its_rows_are_answered(monkeypatch, pending):
+    management = FakeManagement(runs(version=OURS))
+    registrar.apply(registrar.plan_change([WANTED], management), management)
+    states = iter(pending)
+
+    def describe(name: str, version: str) -> Registered | None:
+        count = next(states)
+        return None if count is None else runs(version=version, pending_requests=count)
+
+    monkeypatch.setattr(management, "describe", describe)
+    registrar.retire([WANTED], management)
+    assert management.calls[2:] == [f"unregister ko {OURS}"]
+    assert next(states, "all") == "all"
+    registrar.retire([WANTED], management)
+    assert len(management.calls) == 3
 
 
 def test_the_first_refusal_ends_it():
@@ -163,7 +186,8 @@ def test_a_model_is_not_left_without_workers_where_stopping_them_takes_too_long(
 
 
 def test_an_archive_that_is_older_than_the_map_is_named():
-    management = FakeManagement(runs(version="1.0-old"))
+    management = FakeManagement()
+    management.store["ko.mar"] = "1.0-old"
     with pytest.raises(ManagementError, match=r"ko\.mar .* is 1\.0-old.* 1\.0-ab"):
         registrar.apply([Action("register", "ko", "", WANTED)], management)
 
@@ -228,6 +252,12 @@ class Ended(Exception):
     """Ends the loop that never ends."""
 
 
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model has begun a batch."""
+    monkeypatch.setattr(registrar, "_BATCH_S", 0)
+
+
 @pytest.fixture
 def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch does not wait, neither for its next look nor for a worker."""
@@ -245,14 +275,12 @@ def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
         runs("pt", OURS),
         refuses=("register ko.mar",),
     )
-    # One look at each, and one more at French once it has been registered.
-    looks = 2 * (len(wanted) + 1)
-    management.looks = chain(repeat(None, looks), [Ended()])
+    management.looks = chain(repeat(None, 2 * len(wanted)), [Ended()])
     said: list[str] = []
     with pytest.raises(Ended):
         registrar.heal_forever(wanted, management, said.append)
-    once = ["register ko.mar", "register fr.mar", "scale de 0 wait", "scale de 1"]
-    assert management.calls == [*once, *once]
+    again = ["register ko.mar", "scale de 0 wait", "scale de 1"]
+    assert management.calls == [again[0], "register fr.mar", *again[1:], *again]
     assert said[:2] == ["register ko: not registered", "refused: register ko.mar"]
 
 
