@@ -180,8 +180,11 @@ def test_a_look_that_fails_keeps_no_other_from_its_turn(
 HANGING = """
 import re
 from documents import __main__ as program, jobs
-program._LONGEST_TURN_S = 2
-jobs.Jobs._scan = lambda jobs: re.match(r"(?:a|a)*b", "a" * 60)
+def hang(_):
+    program._LONGEST_TURN_S = 1
+    program._beat()
+    re.match(r"(?:a|a)*b", "a" * 60)
+jobs.Jobs._scan = hang
 program.main()
 """
 
@@ -189,7 +192,7 @@ program.main()
 def test_a_program_that_hangs_says_where_and_ends(start, tmp_path):
     program = start(command=("-c", HANGING))
     wait_until(lambda: program.poll() == 1, limit_s=LIMIT_S)
-    assert "line 5 in <lambda>" in (tmp_path / "run.log").read_text()
+    assert "line 7 in hang" in (tmp_path / "run.log").read_text()
 
 
 @pytest.mark.faults
