@@ -51,6 +51,7 @@ def render() -> str:
             where.partition(".")[0]: [
                 _describe_setting(f"{where}.{name}", field)
                 for name, field in shape.model_fields.items()
+                if field.description  # the others mean what they mean for all
             ]
             for where, shape in _NESTED.items()
         },

@@ -101,13 +101,6 @@ class Settings(BaseSettings):
     body_grace_s: _Positive = Field(
         10, description="How long a body may pause, in seconds."
     )
-    upload_buffer_bytes: PositiveInt = Field(
-        72 << 20,
-        validate_default=True,
-        description="Bytes of uploads that a gateway process holds, and as many of other "
-        "bodies. Further uploads wait, further bodies get 429. It must fit the largest image "
-        "and 2 MiB. With room for two, a slow upload delays nobody.",
-    )
     max_texts: PositiveInt = Field(1000, description="The most texts in a request.")
     max_rows: PositiveInt = Field(
         10_000, description="The most sentences in a request."
@@ -182,6 +175,17 @@ class Settings(BaseSettings):
     )
 
     @property
+    def upload_bytes(self) -> int:
+        """The most bytes of an upload in memory: a row, and what is read ahead."""
+        return AHEAD_BYTES + max(ROW_BYTES, self.max_image_bytes)
+
+    @property
+    def upload_buffer_bytes(self) -> int:
+        """Bytes of uploads that a process holds, and as many of other bodies. With room for
+        two, a slow upload delays nobody."""
+        return 2 * self.upload_bytes
+
+    @property
     def most_glossary_body_bytes(self) -> int:
         """The largest body of a request with a glossary."""
         return _GLOSSARY_ESCAPES * self.max_glossary_bytes
@@ -190,14 +194,6 @@ class Settings(BaseSettings):
     def ray_addresses(self) -> list[str]:
         """The addresses in `ray_urls`, each once."""
         return list(dict.fromkeys(re.split(r",\s*", self.ray_urls)))
-
-    @field_validator("upload_buffer_bytes")
-    @classmethod
-    def _holds_a_row(cls, size: int, info: ValidationInfo) -> int:
-        least = AHEAD_BYTES + max(ROW_BYTES, info.data.get("max_image_bytes", 0))
-        if size < least:
-            raise ValueError(f"the largest image, and what is read ahead, need {least}")
-        return size
 
     @field_validator("limits_url", "cache_url", "identifier")
     @classmethod

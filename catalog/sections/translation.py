@@ -24,9 +24,9 @@ ENGINES = {
 class TargetSection(Shape):
     """The settings of one target language, where they are not those of all."""
 
-    model: Text | None = Field(None, description="The model for this language.")
-    engine: EngineName | None = Field(None, description="Its engine.")
-    compute_type: Text | None = Field(None, description="The precision of its weights.")
+    model: Text | None = None
+    engine: EngineName | None = None
+    compute_type: Text | None = None
     fallback: Text | None = Field(
         None,
         description="Another `model` of the map, which answers [while this one is "

@@ -94,8 +94,7 @@ class ImageService:
     ) -> None:
         self.catalog, self.admission, self.telemetry = catalog, admission, telemetry
         self.settings = settings
-        largest = max(ROW_BYTES, settings.max_image_bytes)
-        self.buffer = Buffer(settings.upload_buffer_bytes, AHEAD_BYTES + largest)
+        self.buffer = Buffer(settings.upload_buffer_bytes, settings.upload_bytes)
 
     def answer(
         self, task: str, parameters: type[Schema] = Schema, *, is_single: bool = False

@@ -29,7 +29,6 @@ OTHER = Settings(
     max_body_bytes=64 << 20,
     max_upload_bytes=1 << 30,
     max_image_bytes=40 << 20,
-    upload_buffer_bytes=90 << 20,
     document_bytes=1_000_000,
     max_glossary_bytes=1 << 20,
 )

@@ -23,7 +23,6 @@ PACKAGES = (
         ("TIMEOUT_S", "0"),
         ("TIMEOUT_S", "inf"),
         ("MAX_BODY_BYTES", "1.5"),
-        ("UPLOAD_BUFFER_BYTES", "1"),
         ("IDENTIFIER", "fasttext"),
         ("CORS_ORIGINS", "example.org"),
         ("INFERENCE_URL", "localhost:9999"),
@@ -37,27 +36,6 @@ def test_a_value_that_cannot_be_read_is_fatal_and_named(monkeypatch, name, text)
         create_app()
     assert name_variable(name.lower()) in str(caught.value)
     assert repr(text) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("image", "room", "needed"),
-    [
-        (33 << 20, str(35 << 20), None),
-        (33 << 20, "36700159", 35 << 20),
-        (72 << 20, None, 77594624),
-    ],
-)
-def test_the_largest_row_must_fit_into_what_uploads_may_hold(
-    monkeypatch, image, room, needed
-):
-    monkeypatch.setenv("BABELGATE_MAX_IMAGE_BYTES", str(image))
-    if room:
-        monkeypatch.setenv("BABELGATE_UPLOAD_BUFFER_BYTES", room)
-    if needed is None:
-        assert read_settings().upload_buffer_bytes == int(room)
-        return
-    with pytest.raises(SettingsError, match=f"UPLOAD_BUFFER_BYTES: .* need {needed}, "):
-        read_settings()
 
 
 def test_all_wrong_variables_are_named_at_once(monkeypatch):

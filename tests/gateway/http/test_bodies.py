@@ -100,18 +100,18 @@ def test_between_two_pieces_of_a_packed_body_others_have_a_turn():
 
 
 def test_a_body_without_room_is_told_to_come_again(make_client):
-    small = {"max_image_bytes": 1, "max_glossary_bytes": 1, "max_body_bytes": 8 << 20}
-    client = make_client(upload_buffer_bytes=10 << 20, **small)
+    small = {"max_image_bytes": 1, "max_glossary_bytes": 1, "max_body_bytes": 16 << 20}
+    client = make_client(**small)
     other = client.application.test_client()
     wanted = {"src_text": "Hello", "src_lang": "en", "tgt_lang": "ko"}
-    body = json.dumps(wanted).encode().ljust(6 << 20)
+    body = json.dumps(wanted).encode().ljust(12 << 20)
     statuses: list[tuple[int, str | None]] = []
 
     class Slow(io.BytesIO):
         """Another body comes while the end of this one is awaited."""
 
         def read(self, size: int | None = -1, /) -> bytes:
-            if self.tell() > 5 << 20 and not statuses:
+            if self.tell() > 11 << 20 and not statuses:
                 for given in (body, b"{}"):
                     send = partial(other.post, "/", data=given)
                     answer = gevent.get_hub().threadpool.apply(send)

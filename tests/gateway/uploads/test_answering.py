@@ -31,7 +31,7 @@ from tests.handlers.encoding import write_npy
 
 FRAMES = 32 * 10
 #: Room for one image.
-SMALL = {"upload_buffer_bytes": 10 << 20, "max_image_bytes": 8 << 20}
+SMALL = {"max_image_bytes": 8 << 20}
 REFUSAL = {"type": "urn:babelgate:x", "title": "t", "status": 422, "detail": "No."}
 
 
