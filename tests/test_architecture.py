@@ -102,7 +102,7 @@ BOUNDS = {
     "lines of source": 49_350,
     "lines of tests": 47_300,
     "modules": 294,
-    "words of documentation": 38_800,
+    "words of documentation": 37_850,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
