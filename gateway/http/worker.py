@@ -1,7 +1,7 @@
-"""Gunicorn's gevent worker with six changes: requests that Gunicorn cannot read or has
+"""Gunicorn's gevent worker with seven changes: requests that Gunicorn cannot read or has
 no room for get a problem document, small requests to translate skip Gunicorn's parser, slow
 bodies are noticed, answers in the middle of a body arrive, a worker that starts can be ended,
-and logs never quote an error's message.
+one that ends answers on all its connections, and logs never quote an error's message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 from gevent import GreenletExit, Timeout, socket
 from gunicorn import util  # type: ignore[import-untyped]
@@ -64,6 +64,16 @@ _FAULTS: Mapping[tuple[type[BaseException], ...], tuple[int, str, str]] = {
 }
 
 
+class _ListenerName(NamedTuple):
+    """The address of a listener, also after it was closed."""
+
+    address: Any
+
+    def getsockname(self) -> Any:
+        """As a socket's."""
+        return self.address
+
+
 class ProblemWorker(GeventWorker):  # type: ignore[misc]
     """Named in gunicorn.conf.py."""
 
@@ -101,6 +111,13 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         }
         super().init_process()
 
+    def run(self) -> None:
+        """Serves until it is to end, and then those who are connected."""
+        # Gunicorn asks a listener for its name at the first request that it reads of a
+        # connection. In a worker that ends it is closed by then, and nginx would get no answer.
+        self._names = {s: _ListenerName(s.getsockname()) for s in self.sockets}
+        super().run()
+
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serves all requests of a connection."""
         if self._open >= self._most:
@@ -112,7 +129,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         try:
             with suppress(StopIteration, OSError):
                 self._serve_next(connection, addr)
-                super().handle(listener, connection, addr)
+                super().handle(self._names[listener], connection, addr)
         except Exception as error:
             self.handle_error(None, connection, addr, error)
         finally:

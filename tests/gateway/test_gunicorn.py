@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -332,6 +333,20 @@ def test_of_a_client_that_has_gone_no_further_row_is_sent(running, url, torchser
     torchserve.together.wait(LIMIT_S)
     wait_until(lambda: count_requests(url, "/caption", 499) == before + 1)
     assert len(torchserve.calls) == 4
+
+
+def test_a_worker_that_ends_answers_what_still_comes_on_its_connections(running, url):
+    """Gunicorn's parser, which a GET needs, asks the listener that is closed for its name."""
+    (worker,) = running[1].children()
+    with connect(url) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+        assert b"Connection: keep-alive" in client.recv(1 << 16)
+        running[1].send_signal(signal.SIGHUP)
+        listening = None, psutil.CONN_LISTEN
+        wait_until(lambda: listening not in list_connections(worker))
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    worker.wait(LIMIT_S)
 
 
 def list_connections(worker: psutil.Process) -> list[tuple[int | None, str]]:
