@@ -103,8 +103,8 @@ def observe(
 
 
 def apply(actions: Iterable[Action], management: Management) -> None:
-    """Performs the actions. Workers start in the background. A version that another one
-    replaces stays until `retire`.
+    """Performs the actions, one after the other: of one model alone two versions are in
+    memory at a time. Workers start in the background.
 
     Raises ManagementError at the first that TorchServe refuses, and where the archive in
     its store is not the one that the map asks for.
@@ -129,7 +129,8 @@ def apply(actions: Iterable[Action], management: Management) -> None:
 
 
 def retire(desired: Iterable[Desired], management: Management) -> None:
-    """Ends all other versions of the models. Raises ManagementError."""
+    """Ends all other versions of the models, which a killed `up` may have left. Raises
+    ManagementError."""
     for model in desired:
         for version in management.versions(model.name):
             if version != model.version:
@@ -157,6 +158,7 @@ def _register(desired: Desired, management: Management) -> None:
         )
     if len(versions) > 1:
         management.set_default(desired.name, desired.version)
+        retire([desired], management)
 
 
 def _revive(desired: Desired, management: Management) -> None:

@@ -133,7 +133,10 @@ def test_workers_are_counted_on_all_devices():
     [
         ("register", RUNS, ["register ko.mar"]),
         ("replace", RUNS, ["unregister ko 1.0-ab", "register ko.mar"]),
-        ("replace", runs(version=OURS), ["register ko.mar", "default ko 1.0-ab"]),
+        (
+            *("replace", runs(version=OURS)),
+            ["register ko.mar", "default ko 1.0-ab", f"unregister ko {OURS}"],
+        ),
         ("replace", None, ["register ko.mar"]),
         ("scale", RUNS, ["scale ko 1"]),
         ("revive", RUNS, ["scale ko 0 wait", "scale ko 1"]),
@@ -154,8 +157,8 @@ def test_an_action_is_carried_out(step, found, calls):
     ids=["rows that wait", "gone meanwhile", "nothing waits"],
 )
 def test_a_replaced_version_ends_once_its_rows_are_answered(monkeypatch, pending):
-    management = FakeManagement(runs(version=OURS))
-    registrar.apply(registrar.plan_change([WANTED], management), management)
+    management = FakeManagement(RUNS)
+    management.spares["ko", OURS] = runs(version=OURS)
     states = iter(pending)
 
     def describe(name: str, version: str) -> Registered | None:
@@ -164,10 +167,9 @@ def test_a_replaced_version_ends_once_its_rows_are_answered(monkeypatch, pending
 
     monkeypatch.setattr(management, "describe", describe)
     registrar.retire([WANTED], management)
-    assert management.calls[2:] == [f"unregister ko {OURS}"]
-    assert next(states, "all") == "all"
     registrar.retire([WANTED], management)
-    assert len(management.calls) == 3
+    assert management.calls == [f"unregister ko {OURS}"]
+    assert next(states, "all") == "all"
 
 
 def test_the_first_refusal_ends_it():
