@@ -23,13 +23,11 @@ from clients.server import ApiClient, RetryPolicy, read_events
 from clients.tables import TextReply, name_columns, open_table
 from clients.translations import (
     LONGEST_PIECE,
-    MAX_CHARACTERS,
     MAX_TEXTS,
     TranslationJob,
     TranslationOptions,
     Translator,
     cut,
-    group,
 )
 from tests.clients.conftest import Stop, read_files, run
 from tests.fake_api import FakeApi, blame, blame_text
@@ -157,23 +155,6 @@ def test_a_warning_comes_to_its_text(stack, translator):
     stack.warn = lambda text: f"about {text}" if text == "text 3" else None
     warnings = [reply.warning for reply in translator.translate(TEXTS)]
     assert warnings == [None, None, None, "about text 3", None, None, None, None]
-
-
-@pytest.mark.parametrize(
-    ("texts", "lengths"),
-    [
-        ([], []),
-        (["a"], [1]),
-        (["a"] * (2 * MAX_TEXTS + 1), [MAX_TEXTS, MAX_TEXTS, 1]),
-        (["a" * (MAX_CHARACTERS // 2)] * 3, [2, 1]),
-        (["a", "b" * (MAX_CHARACTERS + 1), "c", "d"], [1, 1, 2]),
-    ],
-    ids="none one many large too-large".split(),
-)
-def test_requests_have_a_limited_size(texts, lengths):
-    groups = list(group(texts))
-    assert [len(each) for each in groups] == lengths
-    assert [text for each in groups for text in each] == texts
 
 
 @pytest.mark.parametrize(
