@@ -124,12 +124,8 @@ def _plan(package: Package) -> Mapping[str, ElementNames]:
     )
     kinds = {"application/xhtml+xml": chapters, "application/x-dtbncx+xml": _NCX}
     vocabularies: dict[str, ElementNames] = {}
-    roots: set[str] = set()
-    for root in package.list_elements(_CONTAINER, "container:rootfile"):
-        path = root.get("full-path") or ""
-        if path in roots:
-            continue
-        roots.add(path)
+    roots = package.list_elements(_CONTAINER, "container:rootfile")
+    for path in dict.fromkeys(root.get("full-path") or "" for root in roots):
         vocabularies[path] = _METADATA
         folder = posixpath.dirname(path)
         for item in package.list_elements(path, "opf:item"):
