@@ -14,7 +14,8 @@ from contract.problems import write_problem
 
 log = logging.getLogger(__name__)
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: The errors of a disk, or of a limit, that leaves no room.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DocumentError(Exception):
@@ -83,7 +84,7 @@ def explain(error: Exception) -> dict[str, Any]:
         return dict(error.problem)
     if isinstance(error, DocumentError):
         return write_problem(error.slug, error.status, str(error))
-    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
         return write_problem(
             "disk-full", 507, "There is no room for the translated document."
         )

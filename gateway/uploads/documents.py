@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from errno import EDQUOT, EFBIG, ENOSPC
 from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -19,7 +18,7 @@ from werkzeug.http import parse_options_header
 
 from contract import durable
 from contract.documents import find_documents
-from documents.errors import UnknownFormat
+from documents.errors import NO_ROOM, UnknownFormat
 from documents.storage import (
     NOBODY,
     DocumentFolder,
@@ -56,7 +55,6 @@ from gateway.uploads.forms import Form, FormPart, Stream, find_boundary
 _MOST_FIELD_BYTES, _MOST_FIELDS = 8 << 10, 50
 _FORM_BYTES = 256 << 10
 _READ_BYTES = 256 << 10
-_NO_ROOM = (ENOSPC, EDQUOT, EFBIG)
 _FILE = "file"
 
 Given = ParamSpec("Given")
@@ -80,7 +78,7 @@ def _explained() -> Iterator[None]:
     except UnknownFormat as error:
         raise UnsupportedDocument(str(error)) from error
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             raise DiskFull("There is no room for the document here.") from error
         raise
 
