@@ -4,44 +4,55 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from requests import PreparedRequest
 from responses import RequestsMock
 
+from ray_backend.deployment import Machine
+
 TOKEN = "t0ken"
 MACHINES = [
     {"node_ip": "10.0.0.1", "state": "ALIVE", "resources_total": {"CPU": 2}},
     {"node_ip": "10.0.0.2", "state": "DEAD", "resources_total": {}},
 ]
+CPUS = Machine(node_ip="10.0.0.1", state="ALIVE", resources_total={"CPU": 2})
+GPUS = Machine(
+    node_ip="10.0.0.2",
+    state="ALIVE",
+    resources_total={"CPU": 16, "GPU": 2, "accelerator_type:H100": 1},
+)
 
 
 def describe(
-    name: str,
-    config: Any = None,
-    *,
+    entry: Mapping[str, Any],
     status: str = "RUNNING",
-    node: str | None = "10.0.0.1",
+    *nodes: str | None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """An application with two replicas, as Serve shows it; the second has just started."""
+    """An application as Serve shows it, with a replica on each of the nodes. One without has
+    just begun."""
+    nodes = nodes or ("10.0.0.1",)
+    is_running = status == "RUNNING"
     replicas = [
-        {"state": "RUNNING", "node_ip": "10.0.0.1", "pid": 7},
-        {"state": "STARTING", "node_ip": node},
+        {"state": "RUNNING" if is_running and node else "STARTING", "node_ip": node}
+        for node in nodes
     ]
-    deployment = {
+    model = {
         "status": "HEALTHY",
-        "target_num_replicas": 2,
-        "required_resources": {"CPU": 0.1},
+        "deployment_config": {"name": "model", **options},
+        "target_num_replicas": len(nodes),
+        "required_resources": {"CPU": 0.1, "GPU": 0.5, "accelerator_type:H100": 0.001},
         "replicas": replicas,
     }
     return {
-        "name": name,
         "status": status,
-        "message": "",
-        "deployed_app_config": config or {"name": name},
-        "deployments": {"model": deployment},
+        "message": "out of memory",
+        "deployed_app_config": dict(entry),
+        "deployments": {"model": model},
+        "route_prefix": "/not/needed",
     }
 
 
@@ -72,8 +83,7 @@ class FakeRay:
         shared = {"logging_config": config.get("logging_config")}
         self.deployed.append(config)
         self.applications = {
-            entry["name"]: describe(entry["name"], shared | entry)
-            for entry in config["applications"]
+            entry["name"]: describe(shared | entry) for entry in config["applications"]
         }
 
 

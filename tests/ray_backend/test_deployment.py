@@ -24,14 +24,7 @@ from ray_backend.deployment import (
     Machine,
 )
 from tests.ray_backend import fake_ray
-from tests.ray_backend.fake_ray import TOKEN, FakeRay
-
-CPUS = Machine(node_ip="10.0.0.1", state="ALIVE", resources_total={"CPU": 2.0})
-GPUS = Machine(
-    node_ip="10.0.0.2",
-    state="ALIVE",
-    resources_total={"CPU": 16, "GPU": 8, "accelerator_type:H100": 1},
-)
+from tests.ray_backend.fake_ray import CPUS, GPUS, TOKEN, FakeRay
 
 
 def describe(name: str, **changes: Any) -> dict[str, Any]:
@@ -41,31 +34,9 @@ def describe(name: str, **changes: Any) -> dict[str, Any]:
     return {"name": name, "args": {"settings": settings}, "deployments": deployments}
 
 
-def find(
-    entry: Mapping[str, Any],
-    status: str = "RUNNING",
-    *nodes: str | None,
-    **options: Any,
-) -> Application:
-    """The application as Serve has it, with a replica on each of the nodes."""
-    nodes = nodes or ("10.0.0.1",)
-    state = "RUNNING" if status == "RUNNING" else "STARTING"
-    model = {
-        "status": "HEALTHY",
-        "deployment_config": {"name": "model", **options},
-        "target_num_replicas": len(nodes),
-        "required_resources": {"CPU": 0.1, "GPU": 0.5, "accelerator_type:H100": 0.001},
-        "replicas": [{"state": state, "node_ip": node} for node in nodes],
-    }
-    return Application.model_validate(
-        {
-            "status": status,
-            "message": "out of memory",
-            "deployed_app_config": dict(entry),
-            "deployments": {"model": model},
-            "route_prefix": "/not/needed",
-        }
-    )
+def find(*given: Any, **options: Any) -> Application:
+    """The application as Serve has it."""
+    return Application.model_validate(fake_ray.describe(*given, **options))
 
 
 class FakeDashboard(Dashboard):
@@ -134,7 +105,7 @@ def test_a_replica_without_a_machine_says_what_it_needs(most, says):
     found = {"fr": find(FR, "DEPLOYING", *places, **most), "ko": find(describe("ko"))}
     assert deployment.explain_unplaced(found, (CPUS, GPUS)) == [
         "fr: 1 of 4 replicas cannot be placed. Each needs 0.1 CPU, 0.5 GPU, accelerator "
-        "H100; 10.0.0.1 has 2 CPU; 10.0.0.2 has 16 CPU, 8 GPU, accelerator H100."
+        "H100; 10.0.0.1 has 2 CPU; 10.0.0.2 has 16 CPU, 2 GPU, accelerator H100."
         f"{says}"
     ]
 
@@ -320,7 +291,7 @@ def test_what_was_deployed_is_not_changed_again(dashboard, models, console, ray)
 
 def test_the_state_shows_replicas_and_machines(dashboard, models, console, ray):
     told = {"name": "fr", "args": {"task": "translation", "languages": ["fr"]}}
-    ray.applications = {"fr": fake_ray.describe("fr", told)}
+    ray.applications = {"fr": fake_ray.describe(told, "RUNNING", "10.0.0.1", None)}
     assert not deployment.show_states(models, dashboard, console)
     rows = [line.split() for line in read_lines(console)]
     assert ["fr", "fr", "RUNNING", "1/2", "10.0.0.1"] in rows

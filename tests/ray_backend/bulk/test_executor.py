@@ -30,10 +30,9 @@ from ray_backend.bulk.executor import (
     fit,
 )
 from ray_backend.bulk.job import Chunk
-from ray_backend.deployment import Machine
 from tests.ray_backend import fake_ray
 from tests.ray_backend.bulk.conftest import ActorCall, Died
-from tests.ray_backend.fake_ray import TOKEN, FakeRay, serve
+from tests.ray_backend.fake_ray import CPUS, GPUS, TOKEN, FakeRay, serve
 
 
 @pytest.fixture
@@ -88,18 +87,6 @@ def test_an_address_that_is_none_is_refused(head: str):
     )
 
 
-def make_machine(address: str, **resources: float) -> Machine:
-    named = {
-        name.replace("accelerator_", "accelerator_type:"): n
-        for name, n in resources.items()
-    }
-    return Machine(node_ip=address, state="ALIVE", resources_total=named)
-
-
-SMALL = make_machine("10.0.0.1", CPU=2)
-LARGE = make_machine("10.0.0.2", CPU=16, GPU=2, accelerator_H100=1)
-
-
 @pytest.mark.parametrize(
     ("pool", "size"),
     [
@@ -112,7 +99,7 @@ LARGE = make_machine("10.0.0.2", CPU=16, GPU=2, accelerator_H100=1)
     ids=["as asked", "cores", "cores are scarcer", "half a GPU each", "that GPU"],
 )
 def test_a_pool_has_no_more_workers_than_places(pool, size):
-    assert fit(pool, (SMALL, LARGE)) == replace(pool, size=size)
+    assert fit(pool, (CPUS, GPUS)) == replace(pool, size=size)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +112,7 @@ def test_a_pool_has_no_more_workers_than_places(pool, size):
 )
 def test_a_worker_that_no_machine_can_take_is_refused(pool, needs):
     with pytest.raises(ClientError) as caught:
-        fit(pool, (SMALL, LARGE))
+        fit(pool, (CPUS, GPUS))
     assert str(caught.value) == (
         f"no machine can take a worker. Each needs {needs}; 10.0.0.1 has 2 CPU; "
         "10.0.0.2 has 16 CPU, 2 GPU, accelerator H100."
@@ -207,7 +194,7 @@ def test_every_chunk_is_answered_though_workers_end(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(ray, "wait", wait)
     monkeypatch.setattr(executor, "PATIENCE_S", 0)
-    monkeypatch.setattr(executor, "list_free", lambda cluster: [SMALL])
+    monkeypatch.setattr(executor, "list_free", lambda cluster: [CPUS])
     chunks = [Chunk((), texts) for texts in (["a"], [], ["b", "kill", "c"], ["d"])]
     said: list[str] = []
     workers = RayExecutor(WorkerPool(2, 1, 0), said.append)
