@@ -13,7 +13,7 @@ from catalog import ROOT, Catalog, checkpoint
 from clients.tables import TextReply
 from contract.tasks import TRANSLATION
 from gateway.app import create_app
-from gateway.backends.backend import Capacity, ModelState, RowRequest
+from gateway.backends.backend import RowRequest
 from gateway.errors import RowProblem
 from gateway.services.readers import Readers
 from gateway.settings import Settings
@@ -24,6 +24,7 @@ from ray_backend.bulk import job
 from ray_backend.bulk.command import read_request
 from ray_backend.bulk.job import LocalModel, translate_texts
 from ray_backend.replica import load_handler
+from tests.gateway.conftest import StatelessBackend
 from text.langid import Identifier
 
 PLAIN = [
@@ -47,7 +48,7 @@ TAGGED = [
 ]
 
 
-class Backend:
+class Backend(StatelessBackend):
     """The model as the gateway sees it."""
 
     def __init__(self, handler: TranslationHandler) -> None:
@@ -60,12 +61,6 @@ class Backend:
         if isinstance(result, TaskError):
             raise RowProblem(result.to_document())
         return result
-
-    def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        return {name: ModelState(True, 64, 0) for name in models}
-
-    def capacity(self, model: catalog.Model) -> Capacity:
-        return Capacity(model.workers)
 
 
 @pytest.fixture(scope="module")
