@@ -42,22 +42,19 @@ def make_job(
     output: str,
     *,
     every: str = "3",
-    is_full_size: bool = False,
     is_overwrite: bool = False,
 ) -> CaptionJob:
     videos = find_sources(clips, VIDEOS)
     kind = None if "." in output else SubtitleFormat.SRT
     plan, chosen = plan_captions(videos, output, kind)
     sending = Sending(Mode.STREAM_PREBATCH, Prebatch(frames=2))
-    size = None if is_full_size else server.find_input()
+    reading = VideoOptions(Every.parse(every), server.find_input())
     return CaptionJob(
         sources=videos,
         plan=plan,
         kind=chosen,
         url=server.url,
-        captioner=Captioner(
-            server.caption, VideoOptions(Every.parse(every), size), sending
-        ),
+        captioner=Captioner(server.caption, reading, sending),
         is_overwrite=is_overwrite,
     )
 

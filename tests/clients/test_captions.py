@@ -53,8 +53,8 @@ def list_captions(events: list[tuple[Event, float]], video: int = 0) -> list[str
     ]
 
 
-def numbers(count: int, start: int = 0) -> list[str]:
-    return [f"number {number % 256}" for number in range(start, count)]
+def numbers(count: int) -> list[str]:
+    return [f"number {number % 256}" for number in range(count)]
 
 
 @pytest.fixture

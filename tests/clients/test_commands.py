@@ -12,7 +12,8 @@ from tests.clients.drawing import write_numbers
 from tests.clients.processes import run, run_process, start
 from tests.scripted_server import LIMIT_S
 
-REQUESTS = 40
+#: Texts of forty requests.
+COUNT = 40 * MAX_TEXTS
 CAPTION = ("caption", "a.mp4", "b.mkv", "-o", "out.jsonl")
 TRANSLATE = ("translate", "a.csv", "--column", "text", "--to", "fr", "--from", "en")
 
@@ -22,17 +23,12 @@ def folder(tmp_path: Path) -> Path:
     """Two videos, a table that takes some requests, and three documents."""
     write_numbers(tmp_path / "a.mp4", 60)
     write_numbers(tmp_path / "b.mkv", 30, codec="mpeg4")
-    rows = [f"{number},text {number}\r\n" for number in range(REQUESTS * MAX_TEXTS)]
-    (tmp_path / "a.csv").write_bytes(("id,text\r\n" + "".join(rows)).encode())
+    rows = [f"{number},text {number}\r\n" for number in range(COUNT)]
+    (tmp_path / "a.csv").write_text("id,text\r\n" + "".join(rows), newline="")
     (tmp_path / "in/b").mkdir(parents=True)
     for name in ("in/a.docx", "in/b/c.srt", "in/d.txt"):
         (tmp_path / name).write_text(name)
     return tmp_path
-
-
-def expect(count: int = REQUESTS * MAX_TEXTS) -> bytes:
-    rows = [f"{number},text {number},[text {number}]\r\n" for number in range(count)]
-    return ("id,text,text_fr\r\n" + "".join(rows)).encode()
 
 
 def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
@@ -67,7 +63,9 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
     assert said.strip() == "Stopped, the same command goes on (a.fr.csv.part)."
     stack.is_open.set()
     assert run(folder, stack.url, *TRANSLATE) == (0, "")
-    assert (folder / "a.fr.csv").read_bytes() == expect()
+    rows = [f"{number},text {number},[text {number}]\r\n" for number in range(COUNT)]
+    expected = "id,text,text_fr\r\n" + "".join(rows)
+    assert (folder / "a.fr.csv").read_bytes() == expected.encode()
 
 
 @pytest.mark.parametrize(
