@@ -124,27 +124,18 @@ def test_the_owner_is_told_what_the_formats_say(add, run_one, gateway, monkeypat
     assert run_one(add("one")).warnings == ("read", "written")
 
 
-@pytest.mark.parametrize(
-    ("refused", "detail"),
-    [
-        ("text 0", "Text 1 of the document: too long."),
-        ("text 150", "Text 151 of the document: too long."),
-        ("text 999", "Text 1000 of the document: too long."),
-    ],
-)
-def test_a_text_that_is_refused_is_told_with_its_place(
-    add, run_one, gateway, refused, detail
-):
+def test_a_text_that_is_refused_is_told_with_its_place(add, run_one, gateway):
     def judge(texts):
-        if refused not in texts:
+        if "text 150" not in texts:
             return None
-        place = texts.index(refused)
+        place = texts.index("text 150")
         return Failure(422, "text-too-long", f"src_text[{place}]: too long.")
 
     gateway.judge = judge
     document = add(*MANY)
     state = run_one(document)
-    assert (state.status, state.error["detail"]) == ("failed", detail)
+    assert state.status == "failed"
+    assert state.error["detail"] == "Text 151 of the document: too long."
     assert state.error["type"] == "urn:babelgate:text-too-long"
     assert {p.name for p in document.folder.iterdir()} <= {
         *("document.json", "state.json", "lock")
