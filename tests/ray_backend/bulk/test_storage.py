@@ -44,11 +44,6 @@ def place(
     storage._connect.cache_clear()
 
 
-def put(bucket: ObjectFolder, name: str, content: bytes) -> None:
-    with bucket.create(name) as file:
-        file.write(content)
-
-
 @dataclass
 class ObjectBench(Bench):
     """A `Bench` in an object store."""
@@ -60,8 +55,8 @@ class ObjectBench(Bench):
         return ObjectFolder(f"{self.url}/dst")
 
     def write(self, name: str, content: str | bytes) -> Path:
-        content = content.encode() if isinstance(content, str) else content
-        put(ObjectFolder(self.locate_sources()), name, content)
+        with ObjectFolder(self.locate_sources()).create(name) as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         return Path(name)
 
     def locate_sources(self) -> str:
