@@ -297,13 +297,12 @@ class TranslationJob(bulk.FileJob):
             events = journal.read(ended)
             return (event for event in events if isinstance(event, TranslationAnswer))
 
-        _, said = write_translations(
+        return write_translations(
             self.tables[ended],
             list_answers,
             partial(write_whole, self.plan.find_file(ended)),
             is_broken=ended in journal.errors,
         )
-        return said
 
     def _ask_texts(self, question: _Question) -> TranslationAnswer:
         source, cells = question
@@ -334,32 +333,30 @@ def write_translations(
     open_file: Callable[[], AbstractContextManager[BinaryIO]],
     *,
     is_broken: bool,
-) -> tuple[int, bulk.Remarks]:
-    """Writes a table with all its answers, which are read twice. Returns the number of errors
-    and what is to be said of them. A broken table without any result is not written, and none
-    that has changed meanwhile."""
-    name = table.source.name
-    has_results, count, said = _review(table, list_answers())
+) -> bulk.Remarks:
+    """Writes a table with all its answers, which are read twice. A broken table without any
+    result is not written, and none that has changed meanwhile."""
+    has_results, said = _review(table, list_answers())
     if is_broken and not has_results:
-        return count, said
+        return said
     if table.source.has_changed():
-        return count, bulk.Remarks([f"{name} has changed meanwhile"])
+        return bulk.Remarks([f"{table.source.name} has changed meanwhile"])
     results = chain.from_iterable(answer.list_results() for answer in list_answers())
     with open_file() as file:
         try:
-            table.write(file, results, has_errors=count > 0)
+            table.write(file, results, has_errors=bool(said.errors))
         except InputError as error:
             # The place of a fault in a column without text is not known yet.
             errors = said.errors if is_broken else [str(error), *said.errors]
-            return count, replace(said, errors=errors)
-    return count, said
+            return replace(said, errors=errors)
+    return said
 
 
 def _review(
     table: TextTable, answers: Iterable[TranslationAnswer]
-) -> tuple[bool, int, bulk.Remarks]:
-    """Whether a file has results, the number of its errors, and a line for each of the first
-    errors and for all warnings."""
+) -> tuple[bool, bulk.Remarks]:
+    """Whether a file has results, and a line for each of the first errors, for all others and
+    for all warnings."""
     name, has_results, doubt = table.source.name, False, ""
     errors, counts = list[str](), Counter[str]()
     for answer in answers:
@@ -374,7 +371,7 @@ def _review(
     if count > len(errors):
         errors.append(f"{name}: {count - len(errors)} more texts have no translation")
     said = f"{name}: translations in doubt: {doubts}, the first in {doubt}"
-    return has_results, count, bulk.Remarks(errors, [said] if doubt else [])
+    return has_results, bulk.Remarks(errors, [said] if doubt else [])
 
 
 def pack_cells(

@@ -210,7 +210,7 @@ class BulkTranslation:
         try:
             with fetch(source) as copy:
                 table = self._open(copy)
-                _, said = write_translations(table, read, create, is_broken=bool(error))
+                said = write_translations(table, read, create, is_broken=bool(error))
         except InputError as failure:
             said, error = Remarks(), str(failure)
         return replace(said, errors=[*([error] if error else ()), *said.errors])
