@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain, islice
 from typing import Any, BinaryIO
@@ -181,13 +180,12 @@ def open_table(
 
 def _open_parquet(source: Source, columns: Sequence[Column]) -> TextTable:
     try:
-        parquet = import_module("clients.parquet")
+        from clients.parquet import ParquetFile  # an extra
     except ModuleNotFoundError as error:
         raise ClientError(
             "Parquet files are read by PyArrow: `make .venv/ready-parquet` installs it."
         ) from error
-    table: TextTable = parquet.ParquetFile(source, columns)
-    return table
+    return ParquetFile(source, columns)
 
 
 @dataclass(frozen=True)
