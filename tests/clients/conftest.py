@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -32,6 +32,26 @@ def run(
             raise Stop
 
     return run_job(job, report), events
+
+
+def check_stops(make_job: Callable[[str], FileJob]) -> None:
+    """A job that is stopped anywhere and repeated has the result of a whole one. `make_job`
+    gets a name for the result."""
+    whole = make_job("whole")
+    outcome, events = run(whole)
+    assert len(events) >= 12
+    for stop_after in range(1, len(events) + 1):
+        job = make_job(str(stop_after))
+        with pytest.raises(Stop):
+            run(job, stop_after)
+        # A kill may come between the journal's line and the file.
+        for path in job.plan.files:
+            path.unlink(missing_ok=True)
+        again, rest = run(make_job(str(stop_after)))
+        assert len(rest) == len(events) - stop_after
+        assert again.errors == outcome.errors
+        assert [*read_files(job).values()] == [*read_files(whole).values()]
+        assert not job.plan.journal.exists()
 
 
 def read_files(job: FileJob) -> dict[str, bytes]:

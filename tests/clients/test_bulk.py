@@ -22,7 +22,7 @@ from clients.errors import OutputError
 from clients.files import VIDEOS, find_sources
 from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import ApiClient
-from tests.clients.conftest import Stop, read_files, run
+from tests.clients.conftest import Stop, check_stops, read_files, run
 from tests.clients.drawing import write_numbers
 
 
@@ -61,22 +61,7 @@ def make_job(
 
 @pytest.mark.parametrize("output", ["captions.jsonl", "subtitles"])
 def test_a_job_that_is_stopped_anywhere_has_the_same_result(server, clips, output):
-    whole = make_job(server, clips, f"whole-{output}")
-    outcome, events = run(whole)
-    assert len(events) >= 12
-    expected = list(read_files(whole).values())
-    for stop_after in range(1, len(events) + 1):
-        job = make_job(server, clips, f"{stop_after}-{output}")
-        with pytest.raises(Stop):
-            run(job, stop_after)
-        # A kill may come between the journal's line and the file.
-        for path in job.plan.files:
-            path.unlink(missing_ok=True)
-        again, rest = run(job)
-        assert len(rest) == len(events) - stop_after
-        assert again.errors == outcome.errors
-        assert list(read_files(job).values()) == expected
-        assert not job.plan.journal.exists()
+    check_stops(lambda name: make_job(server, clips, f"{name}-{output}"))
 
 
 def test_a_finished_video_has_its_subtitles_while_others_are_read(server, clips):

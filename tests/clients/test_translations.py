@@ -29,7 +29,7 @@ from clients.translations import (
     Translator,
     cut,
 )
-from tests.clients.conftest import Stop, read_files, run
+from tests.clients.conftest import Stop, check_stops, read_files, run
 from tests.fake_api import FakeApi, blame, blame_text
 
 TEXTS = [f"text {number}" for number in range(8)]
@@ -276,22 +276,7 @@ def test_what_needs_no_translation_is_not_sent(stack, server, folder):
 
 def test_a_job_that_is_stopped_anywhere_has_the_same_result(stack, server, folder):
     stack.judge = blame_text("bad", 422)
-    whole = make_job(server, ["data"], "whole/")
-    outcome, events = run(whole)
-    expected = read_files(whole)
-    assert len(events) >= 14
-    for stop_after in range(1, len(events) + 1):
-        job = make_job(server, ["data"], f"{stop_after}/")
-        with pytest.raises(Stop):
-            run(job, stop_after)
-        # A kill may come between the journal's line and the file.
-        for path in job.plan.files:
-            path.unlink(missing_ok=True)
-        again, rest = run(make_job(server, ["data"], f"{stop_after}/"))
-        assert len(rest) == len(events) - stop_after
-        assert again.errors == outcome.errors
-        assert read_files(job) == expected
-        assert not job.plan.journal.exists()
+    check_stops(lambda name: make_job(server, ["data"], f"{name}/"))
 
 
 def test_another_job_does_not_go_on_with_the_journal(server, folder):
