@@ -6,6 +6,7 @@ The Markdown `a **bold** word` is read as `a <g id="1">bold</g> word`.
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -113,8 +114,7 @@ def split_fragment(fragment: str, pieces: Sequence[InlinePiece]) -> Iterator[str
 
 def escape(text: str) -> str:
     """Text in the form that XML needs, without the control characters that it cannot have."""
-    text = _CONTROLS.sub("", text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return html.escape(_CONTROLS.sub("", text), quote=False)
 
 
 def _report(fault: str) -> LostMarkup:

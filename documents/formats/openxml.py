@@ -47,9 +47,9 @@ _CONTAINERS = frozenset(
     "w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:dir w:bdo".split()
 )
 _LETTERS = {"w:noBreakHyphen": "\u2011", "w:softHyphen": "\u00ad"}
-#: The elements that the schema wants behind these properties.
 #: Scripts whose languages Word keeps apart.
 _EAST_ASIAN = frozenset(("Han", "Hangul"))
+#: The elements that the schema wants behind these properties.
 _AFTER_LANG = frozenset("w:eastAsianLayout w:specVanish w:oMath w:rPrChange".split())
 _AFTER_RTL = _AFTER_LANG | {"w:cs", "w:em", "w:lang"}
 _AFTER_BIDI = frozenset(
