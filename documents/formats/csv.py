@@ -8,7 +8,6 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
@@ -35,69 +34,58 @@ _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 Row: TypeAlias = tuple[str, list[tuple[int, int, str]]]
 
 
-@dataclass(frozen=True)
-class CsvDialect:
-    """The dialect in which a table is written."""
+def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
+    """Each row; quotes are part of their cells."""
+    mark = re.escape(delimiter)
+    cell = re.compile(
+        rf'((?:"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+))'
+        rf"({mark}|\r\n|\r|\n|\Z)"
+    )
+    number, left, taken = 1, MAX_LINE, list[str]()
 
-    delimiter: str
-    #: The cells of the first row are names for programs, or Excel's `sep=;`.
-    keeps_first_row: bool
-
-    def split(self, lines: Iterator[str]) -> Iterator[Row]:
-        """Each row; quotes are part of their cells."""
-        mark = re.escape(self.delimiter)
-        cell = re.compile(
-            rf'((?:"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+))'
-            rf"({mark}|\r\n|\r|\n|\Z)"
-        )
-        number, left, taken = 1, MAX_LINE, list[str]()
-
-        def take() -> Iterator[str]:
-            nonlocal left
-            for line in lines:
-                taken.append(line)
-                left -= len(line)
-                if left < 0:
-                    raise DocumentTooLarge(
-                        f"Row {number:,} has more than {MAX_LINE:,} characters"
-                    )
-                yield line
-            if taken:
-                raise DamagedDocument(
-                    f"The quote of a cell in row {number:,} does not end"
-                )
-
-        csv.field_size_limit(sys.maxsize)  # a row has a limit
-        for values in csv.reader(take(), delimiter=self.delimiter):
-            if len(values) > _MAX_CELLS:
+    def take() -> Iterator[str]:
+        nonlocal left
+        for line in lines:
+            taken.append(line)
+            left -= len(line)
+            if left < 0:
                 raise DocumentTooLarge(
-                    f"Row {number:,} has more than {_MAX_CELLS:,} cells"
+                    f"Row {number:,} has more than {MAX_LINE:,} characters"
                 )
-            row = "".join(taken)
-            found = zip(cell.finditer(row), values, strict=False)
-            yield row, [(*each.span(1), value) for each, value in found]
-            number, left = number + 1, MAX_LINE
-            taken.clear()
+            yield line
+        if taken:
+            raise DamagedDocument(f"The quote of a cell in row {number:,} does not end")
+
+    csv.field_size_limit(sys.maxsize)  # a row has a limit
+    for values in csv.reader(take(), delimiter=delimiter):
+        if len(values) > _MAX_CELLS:
+            raise DocumentTooLarge(f"Row {number:,} has more than {_MAX_CELLS:,} cells")
+        row = "".join(taken)
+        found = zip(cell.finditer(row), values, strict=False)
+        yield row, [(*each.span(1), value) for each, value in found]
+        number, left = number + 1, MAX_LINE
+        taken.clear()
 
 
-def find_dialect(path: Path, encoding: Encoding) -> CsvDialect:
-    """The dialect that a table's first rows tell: the delimiter that cuts them into the same
-    number of cells, or else the first row into the most."""
+def _find_delimiter(path: Path, encoding: Encoding) -> tuple[str, bool]:
+    """The delimiter that cuts a table's first rows into the same number of cells, or else the
+    first row into the most; and whether the cells of the first row are names for programs, or
+    Excel's `sep=;`."""
     if path.suffix.lower() == ".tsv":
-        return CsvDialect("\t", _has_names(path, encoding, "\t"))
+        return "\t", _has_names(path, encoding, "\t")
     first = next(stream_lines(path, encoding), "")
     if declared := _DECLARED.fullmatch(first):
-        return CsvDialect(declared[1], True)
+        return declared[1], True
     rates = {delimiter: _rate(path, encoding, delimiter) for delimiter in _DELIMITERS}
     best = max(rates, key=rates.__getitem__)
     if rates[best] < (False, 2):
-        return CsvDialect(_NO_DELIMITER, False)
-    return CsvDialect(best, _has_names(path, encoding, best))
+        return _NO_DELIMITER, False
+    return best, _has_names(path, encoding, best)
 
 
 def _sample(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
     """The first rows, as far as they can be read."""
-    rows = CsvDialect(delimiter, False).split(stream_lines(path, encoding))
+    rows = _split(stream_lines(path, encoding), delimiter)
     left = _SAMPLE_CHARACTERS
     try:
         for row, cells in islice(rows, _SAMPLE_ROWS):
@@ -146,11 +134,11 @@ def _make_writer(
 
 def _find_rows(path: Path, encoding: Encoding) -> Parts:
     """Each row with its edits, one of which is in memory at a time."""
-    dialect = find_dialect(path, encoding)
-    lines = stream_lines(path, encoding)
-    for number, (row, cells) in enumerate(dialect.split(lines)):
-        is_kept = dialect.keeps_first_row and not number
-        found = () if is_kept else _find_edits(row, cells, dialect.delimiter)
+    delimiter, is_first_kept = _find_delimiter(path, encoding)
+    rows = _split(stream_lines(path, encoding), delimiter)
+    for number, (row, cells) in enumerate(rows):
+        is_kept = is_first_kept and not number
+        found = () if is_kept else _find_edits(row, cells, delimiter)
         yield row, found
 
 
