@@ -71,15 +71,11 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ("caption *.webm -o x.jsonl", "*.webm: no file matches this pattern"),
-        ("caption a.mp4 b.mkv -o x.srt", "2 videos do not go into one srt file"),
         ("caption a.mp4 -o x.jsonl --every 2m", "--every 2m: expected"),
-        ("caption a.mp4 -o x.jsonl --prebatch x", "--prebatch x: expected"),
         ("caption a.mp4 -o a.mp4 --format srt", "a.mp4 is there already"),
         ("translate a.csv --to fr", "a.csv: name its column of texts with --column"),
         ("translate a.csv --to fr --column x", "a.csv has no column x: id, text"),
         ("translate a.csv --to xx --column text", "422 No xx here."),
-        ("document a.zip --to fr", "a.zip: no such file or folder"),
         ("document in --to fr -o a.txt", "3 files do not go into one; give a folder"),
         ("document in --to xx", "422 No xx here."),
     ],

@@ -202,10 +202,9 @@ def test_macros_stay_as_they_are(name, plain, kind, program):
     assert b"HELLO" in b"".join(written.values())
 
 
-SIGNATURES = ("_xmlsignatures/origin.sigs", "META-INF/documentsignatures.xml")
-
-
-@pytest.mark.parametrize("name", SIGNATURES)
+@pytest.mark.parametrize(
+    "name", ["_xmlsignatures/origin.sigs", "META-INF/documentsignatures.xml"]
+)
 def test_a_signature_ends_with_a_warning(name: str):
     context = DocumentContext("de")
     assert read("a.docx", GOOD, context) == ["Hello"]

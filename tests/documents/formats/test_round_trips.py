@@ -40,20 +40,16 @@ def test_a_document_that_is_not_translated_is_the_same_file(ending, data, mark):
 @pytest.mark.parametrize(
     ("new", "fault"),
     [
-        ([], "more texts than translations"),
         (["eins"], "more texts than translations"),
         (["eins", "zwei", "drei"], "fewer texts than translations"),
     ],
-    ids=["none", "too few", "too many"],
 )
-@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.md"])
-def test_another_number_of_translations_is_an_error(name, new, fault, tmp_path):
-    source = tmp_path / name
+def test_another_number_of_translations_is_an_error(new, fault, tmp_path):
+    source = tmp_path / "a.txt"
     source.write_bytes(b"one thing\n\nanother thing\n")
+    write = find_format(source.name).write
     with pytest.raises(LostMarkup, match=fault):
-        find_format(name).write(
-            source, iter(new), tmp_path / "new", DocumentContext("de")
-        )
+        write(source, iter(new), tmp_path / "new", DocumentContext("de"))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
