@@ -34,7 +34,7 @@ from clients.translations import (
     pack_cells,
     write_translations,
 )
-from handlers.base import Result, Row, TaskError, TaskHandler
+from handlers.base import Outcome, Result, Row, TaskError
 from handlers.translation import TranslationHandler
 from ray_backend.bulk.storage import KEPT, Store, fetch
 from ray_backend.replica import load_handler
@@ -150,8 +150,8 @@ class BulkTranslation:
         """Loads the model, in the process that is to run it."""
         handler = load_handler(self.model, self.cache)
         assert isinstance(handler, TranslationHandler)
-        given = LocalModel(handler), Identifier(handler.sources), self.request
-        return partial(translate_texts, *given)
+        model, identifier = LocalModel(handler.answer), Identifier(handler.sources)
+        return partial(translate_texts, model, identifier, self.request)
 
     def read(self, sources: Sequence[Source], kept: Container[str]) -> Iterator[Chunk]:
         """Read the files in parts, which depend on each file alone, so that another run
@@ -250,7 +250,8 @@ def _name_part(source: Source, number: int) -> str:
 class LocalModel:
     """A model of this process. Safe to share among threads."""
 
-    handler: TaskHandler[Any]
+    #: Answers rows together.
+    ask: Callable[[Sequence[Row]], Outcome]
     _turn: threading.Lock = field(default_factory=threading.Lock)
     #: The latest answers to sentences, the oldest first.
     _kept: dict[bytes, Result] = field(default_factory=dict)
@@ -258,7 +259,7 @@ class LocalModel:
     def answer(self, *bodies: bytes) -> list[Result]:
         """The answers to rows."""
         with self._turn:
-            return self.handler.answer([Row(body) for body in bodies]).results
+            return self.ask([Row(body) for body in bodies]).results
 
     def translate(self, bodies: Sequence[bytes]) -> list[Result]:
         """The answers to sentences; the model is not asked for a recent one again."""
@@ -331,7 +332,7 @@ class BulkCaptioning:
         return source.relative.with_suffix(f".{self.format}")
 
     def load(self) -> Answerer:
-        local = LocalModel(load_handler(self.model, self.cache))
+        local = LocalModel(load_handler(self.model, self.cache).answer)
         found = None if self.is_full_size else checkpoint.find_input_size(self.model)
         size = FrameSize(found.height, found.width) if found else None
         reading = replace(self.reading, size=size)

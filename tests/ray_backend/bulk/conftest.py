@@ -18,7 +18,7 @@ import ray
 from catalog import Model, TranslationSection
 from clients.bulk import Event
 from clients.tables import name_columns
-from handlers.base import Outcome, Result, Row, TaskError, TaskHandler
+from handlers.base import Outcome, Result, Row, TaskError
 from ray_backend.bulk.executor import BulkWorker, RayExecutor, WorkerPool
 from ray_backend.bulk.job import (
     Answerer,
@@ -45,22 +45,13 @@ class Stop(Exception):
     """Ends a run as a kill would."""
 
 
-class Shouting(TaskHandler[str]):
+class Shouting:
     """Answers in capitals, refuses what is bad, and dies where it is told to."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
         self.deadly: set[str] = set()
         self.before: Callable[[], object] = lambda: None
-
-    def load_model(self, config: Any) -> None:
-        pass
-
-    def preprocess(self, row: Row) -> str:
-        raise NotImplementedError
-
-    def infer(self, items: Sequence[str], deadline: float) -> Outcome:
-        raise NotImplementedError
 
     def answer(self, rows: Sequence[Row]) -> Outcome:
         self.before()
@@ -180,7 +171,7 @@ class Bench:
     ) -> RunTotals:
         """`stop_after` are the chunks until the run is stopped."""
         job = job or self.make_job()
-        given = LocalModel(self.handler), Identifier(["en", "fr"]), REQUEST
+        given = LocalModel(self.handler.answer), Identifier(["en", "fr"]), REQUEST
         answerer = answerer or partial(translate_texts, *given)
         workers = RayExecutor(WorkerPool(1, 1, 0), print)
 

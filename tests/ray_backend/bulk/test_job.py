@@ -249,7 +249,7 @@ def make_job(store: Store) -> BulkCaptioning:
 
 
 def make_answerer(reader: Reader, job: BulkCaptioning) -> Answerer:
-    captioner = Captioner(LocalModel(reader).caption, job.reading, Sending())
+    captioner = Captioner(LocalModel(reader.answer).caption, job.reading, Sending())
 
     def answer(sources: Sequence[Source]) -> Sequence[VideoAnswer]:
         if reader.deadly & {source.path.name for source in sources}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -116,7 +116,7 @@ def translate(
 ) -> list[TextReply]:
     request = read_request(models, "fr", source, kind)
     identifier = Identifier(handler.sources)
-    return translate_texts(LocalModel(handler), identifier, request, texts)
+    return translate_texts(LocalModel(handler.answer), identifier, request, texts)
 
 
 @pytest.mark.parametrize(
@@ -136,28 +136,22 @@ def test_a_row_gets_what_the_api_answers(models, handler, client, source, kind, 
     assert translate(models, handler, texts, source, kind) == expected
 
 
-class CountingHandler:
-    """Tells how many rows each batch has."""
-
-    def __init__(self, handler: TranslationHandler) -> None:
-        self._handler, self.sizes = handler, list[int]()
-
-    def answer(self, rows: Sequence[base.Row]) -> base.Outcome:
-        self.sizes.append(len(rows))
-        return self._handler.answer(rows)
-
-
 def test_a_worker_asks_its_model_for_a_recent_sentence_once(
     models, handler, monkeypatch
 ):
     monkeypatch.setattr(job, "_MOST_KEPT", 2)
-    counting = CountingHandler(handler)
-    given = LocalModel(cast(Any, counting)), Identifier(handler.sources)
+    sizes: list[int] = []
+
+    def answer(rows: Sequence[base.Row]) -> Any:
+        sizes.append(len(rows))
+        return handler.answer(rows)
+
+    given = LocalModel(answer), Identifier(handler.sources)
     request = read_request(models, "fr", "en", "text")
     one, two, three = "Good morning", "See you tomorrow!", "Thank you."
     texts = [[one, two], [two, one], [one, three], [three, one], [two]]
     answers = [translate_texts(*given, request, each) for each in texts]
-    assert counting.sizes == [2, 1, 1]
+    assert sizes == [2, 1, 1]
     assert answers[0] == answers[1][::-1]
     assert answers[2] == answers[3][::-1]
     assert answers[4] == answers[0][1:]
