@@ -98,7 +98,7 @@ def _translate(settings: DocumentSettings) -> None:
     gateway = Gateway(settings.gateway, read_secret())
     storage, sandbox = DocumentStorage(folder), Sandbox("documents.worker")
     given = settings.model_dump(include={"kept_s", "at_once", "webhooks"})
-    jobs = Jobs(storage, gateway, sandbox, **given)
+    jobs = Jobs(storage, gateway, sandbox.run, **given)
     with closing(sandbox), closing(jobs):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: jobs.stop())

@@ -16,7 +16,7 @@ from itertools import islice
 
 from contract import variables
 from documents.gateway import Gateway
-from documents.sandbox import Sandbox
+from documents.sandbox import TakeStep
 from documents.storage import DocumentStorage, Gone, UnfinishedDocument
 from documents.translation import DocumentTranslation, WorkerStopped
 from documents.webhooks import tell
@@ -43,7 +43,7 @@ class Jobs:
         self,
         storage: DocumentStorage,
         gateway: Gateway,
-        sandbox: Sandbox,
+        take_step: TakeStep,
         *,
         kept_s: float,
         at_once: int,
@@ -51,7 +51,7 @@ class Jobs:
     ) -> None:
         self._storage = storage
         self._gateway = gateway
-        self._sandbox = sandbox
+        self._take_step = take_step
         self._kept_s = kept_s
         self._webhooks = webhooks
         self._stopping = threading.Event()
@@ -116,8 +116,8 @@ class Jobs:
             document = self._storage.find(job.owner, job.id)
             with document.lock() as is_ours:
                 if is_ours:
-                    work = (document, self._gateway, self._sandbox, self._stopping)
-                    DocumentTranslation(*work).run(self._kept_s)
+                    tools = (self._gateway, self._take_step, self._stopping)
+                    DocumentTranslation(document, *tools).run(self._kept_s)
                 return is_ours
         except Gone:
             self._storage.put_aside(job.owner, job.id)

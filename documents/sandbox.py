@@ -69,6 +69,12 @@ class Allowance:
     written_bytes: int
 
 
+#: Answers a request as `Sandbox.run` does.
+TakeStep = Callable[
+    [Mapping[str, Any], Allowance, Callable[[], None]], Mapping[str, Any]
+]
+
+
 class Sandbox:
     """A server for the function `run` of a module, and its workers. Threads may share it."""
 

@@ -31,7 +31,7 @@ from documents.errors import (
 )
 from documents.gateway import MOST_AT_ONCE, Gateway, TranslationRefused
 from documents.pieces import DocumentJournal, TextPiece, divide
-from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
+from documents.sandbox import Allowance, LimitExceeded, TakeStep, WorkerEnded
 from documents.storage import DocumentFolder, Gone
 
 log = logging.getLogger(__name__)
@@ -96,12 +96,12 @@ class DocumentTranslation:
         self,
         document: DocumentFolder,
         gateway: Gateway,
-        sandbox: Sandbox,
+        take_step: TakeStep,
         stopping: threading.Event,
     ) -> None:
         self._document = document
         self._gateway = gateway
-        self._sandbox = sandbox
+        self._take_step = take_step
         self._watch = CancellationWatch(document, stopping)
         self._state = document.read_state()
         self._reported_at = 0.0
@@ -189,7 +189,7 @@ class DocumentTranslation:
         request = {"step": step, "folder": str(self._document.folder), **more}
         for attempt in range(1, _MOST_WORKERS + 1):
             try:
-                answer = self._sandbox.run(request, allowance, self._look)
+                answer = self._take_step(request, allowance, self._look)
             except LimitExceeded as error:
                 if error.resource != "time" or attempt == _MOST_WORKERS:
                     raise _describe_error(error, step, allowance) from error

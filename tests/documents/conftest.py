@@ -14,7 +14,7 @@ from documents import worker
 from documents.errors import DamagedDocument
 from documents.formats.format import DocumentContext, Format
 from documents.gateway import Gateway
-from documents.sandbox import Allowance, Sandbox
+from documents.sandbox import Allowance
 from documents.storage import (
     NOBODY,
     DocumentFolder,
@@ -59,25 +59,12 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("documents.worker.find_format", lambda name: LINES)
 
 
-class InProcess(Sandbox):
-    """Takes steps without processes and limits."""
-
-    def __init__(self) -> None:
-        super().__init__("documents.worker")
-
-    def run(
-        self,
-        request: Mapping[str, Any],
-        allowance: Allowance,
-        check: Callable[[], None],
-    ) -> Mapping[str, Any]:
-        check()
-        return worker.run(request)
-
-
-@pytest.fixture
-def sandbox() -> Sandbox:
-    return InProcess()
+def take_step(
+    request: Mapping[str, Any], _: Allowance, check: Callable[[], None]
+) -> Mapping[str, Any]:
+    """Takes a step without a process and limits."""
+    check()
+    return worker.run(request)
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from contract import variables
 from deploy.stack import ROOT
 from documents.jobs import Jobs
 from documents.storage import DocumentFolder, State
-from tests.documents.conftest import list_orders
+from tests.documents.conftest import list_orders, take_step
 from tests.e2e.real_stack import wait_until
 from tests.fake_api import Failure, FakeApi
 
@@ -151,9 +151,9 @@ def test_what_is_old_goes_and_what_nobody_can_read_stops_no_document(
 
 
 def test_a_look_that_fails_keeps_no_other_from_its_turn(
-    storage, asking, sandbox, monkeypatch, caplog
+    storage, asking, monkeypatch, caplog
 ):
-    jobs = Jobs(storage, asking, sandbox, kept_s=60, at_once=1)
+    jobs = Jobs(storage, asking, take_step, kept_s=60, at_once=1)
     turns: list[str] = []
 
     def make(look: str) -> Callable[[Jobs], None]:

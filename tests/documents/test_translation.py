@@ -18,7 +18,7 @@ from documents.pieces import DocumentJournal, TextPiece, divide
 from documents.sandbox import LimitExceeded, Sandbox, WorkerEnded
 from documents.storage import DocumentFolder, Gone, State
 from documents.translation import DocumentTranslation, WorkerStopped
-from tests.documents.conftest import DAMAGED, InProcess
+from tests.documents.conftest import DAMAGED, take_step
 from tests.fake_api import Failure, FakeApi
 
 #: More than one request has.
@@ -26,23 +26,22 @@ MANY = [f"text {number}" for number in range(1000)]
 KEPT_S = 60.0
 
 
-class Failing(InProcess):
+class Failing:
     """Workers that end in turn in a step as they are told, and then as they should."""
 
     def __init__(self, *ends: Exception, step: str = "read") -> None:
-        super().__init__()
         self.ends, self.step = list(ends), step
 
-    def run(self, request, allowance, check):
+    def __call__(self, request, allowance, check):
         if self.ends and request["step"] == self.step:
             raise self.ends.pop(0)
-        return super().run(request, allowance, check)
+        return take_step(request, allowance, check)
 
 
 @pytest.fixture
-def run_one(asking, sandbox, stopping):
-    def run_one(document, sandbox=sandbox):
-        DocumentTranslation(document, asking, sandbox, stopping).run(KEPT_S)
+def run_one(asking, stopping):
+    def run_one(document, take_step=take_step):
+        DocumentTranslation(document, asking, take_step, stopping).run(KEPT_S)
         return document.read_state()
 
     return run_one
@@ -328,5 +327,5 @@ def test_a_real_worker_has_the_memory_of_a_document(add, run_one, monkeypatch):
     large = add(*(f"Paragraph {n}.\n" for n in range(30_000)), name="a.md")
     monkeypatch.setattr("documents.translation.MEMORY_BYTES", 8 << 20)
     with closing(Sandbox("documents.worker")) as sandbox:
-        error = run_one(large, sandbox).error
+        error = run_one(large, sandbox.run).error
     assert error["type"] == "urn:babelgate:document-too-large"

@@ -17,6 +17,7 @@ from documents import webhooks
 from documents.jobs import Jobs
 from documents.storage import DocumentFolder, Gone, State, describe
 from tests.certificates import make_certificate
+from tests.documents.conftest import take_step
 from tests.webhook_receiver import SECRET, WebhookReceiver
 
 LOCAL = "127.0.0.0/8"
@@ -167,9 +168,9 @@ def test_a_name_leads_only_where_it_may(
 
 
 @pytest.fixture
-def run_until(storage, asking, sandbox) -> Iterator[Callable[..., None]]:
+def run_until(storage, asking) -> Iterator[Callable[..., None]]:
     """Runs a program's jobs until something is so."""
-    jobs = Jobs(storage, asking, sandbox, kept_s=60, at_once=1, webhooks=LOCAL)
+    jobs = Jobs(storage, asking, take_step, kept_s=60, at_once=1, webhooks=LOCAL)
 
     def run_until(is_so: Callable[[], bool]) -> None:
         give_up_at = time.monotonic() + 60

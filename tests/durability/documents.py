@@ -24,7 +24,7 @@ from documents.storage import (
     Order,
 )
 from documents.translation import DocumentTranslation
-from tests.documents.conftest import LINES, InProcess
+from tests.documents.conftest import LINES, take_step
 from tests.durability.running import Diary
 
 #: The states of documents are not synced before they end, and nobody reads what is deleted.
@@ -87,7 +87,7 @@ def work(storage: DocumentStorage, diary: Diary) -> None:
             with suppress(Gone):
                 document = storage.find(job.owner, job.id)
                 gateway = cast(Gateway, Billing(diary))
-                parts = document, gateway, InProcess(), threading.Event()
+                parts = document, gateway, take_step, threading.Event()
                 DocumentTranslation(*parts).run(KEPT_S)
             storage.finish(job)
     for job in storage.list_jobs("webhooks"):

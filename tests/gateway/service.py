@@ -30,7 +30,7 @@ from contract.documents import read_secret
 from documents import worker
 from documents.gateway import DocumentTranslator, Gateway, Wait
 from documents.jobs import Jobs
-from documents.sandbox import Allowance, Sandbox
+from documents.sandbox import Allowance
 from documents.storage import DocumentStorage, Order
 from gateway.__main__ import app as commands
 from gateway.access.keys import make_token
@@ -210,9 +210,13 @@ class Service:
         def step() -> None:
             before(jobs)
 
-        gateway, sandbox = _Asking(self, step), _Steps(step)
-        kept_s = 3600 * (self.hours + KEPT_H)
-        jobs = Jobs(self.documents, gateway, sandbox, kept_s=kept_s, at_once=1)
+        def take_step(request: Mapping[str, Any], _: Allowance, check: Step) -> Any:
+            before(jobs)
+            check()
+            return worker.run(request)
+
+        gateway, kept_s = _Asking(self, step), 3600 * (self.hours + KEPT_H)
+        jobs = Jobs(self.documents, gateway, take_step, kept_s=kept_s, at_once=1)
         with suppress(Killed):
             jobs.translate(job)
 
@@ -234,21 +238,6 @@ class _AtOnce(Executor):
         except BaseException as error:
             future.set_exception(error)
         return future
-
-
-class _Steps(Sandbox):
-    """Takes steps without processes and limits."""
-
-    def __init__(self, before: Step) -> None:
-        super().__init__("documents.worker")
-        self._before = before
-
-    def run(
-        self, request: Mapping[str, Any], _: Allowance, check: Step
-    ) -> Mapping[str, Any]:
-        self._before()
-        check()
-        return worker.run(request)
 
 
 class _Asking(Gateway):
