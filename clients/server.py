@@ -152,14 +152,13 @@ class ApiClient:
             raise ServerError(f"{self.url}/tasks: not a list of tasks") from error
         if CAPTIONING not in inputs:
             raise ServerError(f"{self.url} does not serve captioning")
-        try:
-            size = inputs[CAPTIONING]
-            return FrameSize(int(size["height"]), int(size["width"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ServerError(
-                f"{self.url}/tasks does not say yet what size captioning takes: is its model "
-                "there? --full-size sends frames as they are"
-            ) from error
+        match inputs[CAPTIONING]:
+            case {"height": int(height), "width": int(width)}:
+                return FrameSize(height, width)
+        raise ServerError(
+            f"{self.url}/tasks does not say yet what size captioning takes: is its model "
+            "there? --full-size sends frames as they are"
+        )
 
     def caption(self, body: Body, frames: int) -> list[str]:
         """One caption for each frame of a `.npy`; raises ServerError, or RunStopped."""
