@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import requests
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 from rich.console import Console
 
 from catalog import Catalog
@@ -40,14 +40,9 @@ class DashboardError(Exception):
     """Ray's dashboard does not answer, or refused a call; the message quotes it."""
 
 
-class _Found(BaseModel):
-    """The parts of Ray's answer that are of use here."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class ReplicaStatus(_Found):
-    """A copy of a model."""
+class ReplicaStatus(BaseModel):
+    """A copy of a model. This and the next ones have the parts of Ray's answer that are of use
+    here."""
 
     state: str
     #: None until Ray has found a machine for it.
@@ -60,7 +55,7 @@ class ReplicaStatus(_Found):
         return self.state == _RUNNING
 
 
-class Deployment(_Found):
+class Deployment(BaseModel):
     """The replicas of an application."""
 
     message: str = ""
@@ -77,7 +72,7 @@ class Deployment(_Found):
         return sum(each.node_ip is None for each in self.replicas)
 
 
-class Application(_Found):
+class Application(BaseModel):
     """A model of the map, as Serve has it."""
 
     status: str
@@ -108,7 +103,7 @@ class Application(_Found):
         return said.strip().rpartition("\n")[2]
 
 
-class Machine(_Found):
+class Machine(BaseModel):
     """A node of the cluster."""
 
     node_ip: str
