@@ -162,13 +162,10 @@ class ApiClient:
 
     def caption(self, body: Body, frames: int) -> list[str]:
         """One caption for each frame of a `.npy`; raises ServerError, or RunStopped."""
-        answer = self.ask(ApiRequest("POST", PATHS[CAPTIONING], body))
-        captions = answer.get("captions") if isinstance(answer, dict) else None
-        if not isinstance(captions, list) or len(captions) != frames:
-            raise ServerError(
-                f"{self.url}{PATHS[CAPTIONING]}: expected {frames} captions"
-            )
-        return [str(caption) for caption in captions]
+        match self.ask(ApiRequest("POST", PATHS[CAPTIONING], body)):
+            case {"captions": [*captions]} if len(captions) == frames:
+                return [str(caption) for caption in captions]
+        raise ServerError(f"{self.url}{PATHS[CAPTIONING]}: expected {frames} captions")
 
     def ask(self, request: ApiRequest, may_retry: MayRetry | None = None) -> Any:
         """The JSON of the first attempt that succeeds; None where that has no content.
