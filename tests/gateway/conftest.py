@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
 import catalog
+from contract.tasks import TRANSLATION
 from gateway.app import GatewayApp, create_app
 from gateway.backends.backend import Capacity, ModelState
 from gateway.http.request import Call, Deadline
@@ -54,6 +55,12 @@ class StatelessBackend:
 
     def capacity(self, model: catalog.Model) -> Capacity:
         return Capacity(model.workers)
+
+
+def make_model(name: str = "ko", **settings: Any) -> catalog.Model:
+    """A language's own model, with these settings of the map's section."""
+    section = catalog.TranslationSection(**settings)
+    return catalog.Model(name, TRANSLATION, (name,), ("cpu",), section)
 
 
 def make_call(

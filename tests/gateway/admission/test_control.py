@@ -9,15 +9,13 @@ from typing import Any
 import gevent
 from gevent.event import Event
 
-import catalog
-from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
 from gateway.backends.backend import RowRequest, write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from handlers.base import ROWS_FILE, CancellationTable
-from tests.gateway.conftest import StatelessBackend, make_call
+from tests.gateway.conftest import StatelessBackend, make_call, make_model
 
-KO = catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), catalog.TranslationSection())
+KO = make_model()
 ROWS, LIMIT_S = 10, 30
 
 

@@ -18,27 +18,20 @@ from typing import Any
 import pytest
 import simpy
 
-import catalog
-from contract.tasks import TRANSLATION
 from gateway.admission.dispatcher import ModelDispatcher, PendingRow
 from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import ModelLoad, SharedCounters
 from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded
 from gateway.http.request import Call, Deadline
-from tests.gateway.conftest import make_call
+from tests.gateway.conftest import make_call, make_model
 
 #: The client of all simulated rows.
 CLIENT = ClientQueue("a")
 
 
-def make_model(**settings: int) -> catalog.Model:
-    section = catalog.TranslationSection(**settings)  # type: ignore[arg-type]
-    return catalog.Model("ko", TRANSLATION, ("ko",), ("cpu",), section)
-
-
 def make(**settings: int) -> ModelDispatcher:
-    model = make_model(**settings)
+    model = make_model("ko", **settings)
     return ModelDispatcher(
         model, SharedCounters().open("ko"), lambda: Capacity(model.workers)
     )

@@ -11,15 +11,11 @@ import pytest
 import catalog
 from gateway.admission import idle
 from gateway.admission.control import Admission
+from tests.gateway.conftest import make_model
 
 
 class Ended(Exception):
     """Ends the loop that never ends."""
-
-
-def make_model(name: str, limit_s: int) -> catalog.Model:
-    section = catalog.TranslationSection(idle_unload_s=limit_s)
-    return catalog.Model(name, "translation", (name,), ("cpu",), section)
 
 
 def test_what_was_unused_for_its_limit_is_unloaded(monkeypatch: pytest.MonkeyPatch):
@@ -43,7 +39,7 @@ def test_what_was_unused_for_its_limit_is_unloaded(monkeypatch: pytest.MonkeyPat
     clock = SimpleNamespace(monotonic=lambda: now, sleep=sleep)
     monkeypatch.setattr(idle, "time", clock)
     admission: Any = SimpleNamespace(is_unused_since=is_unused_since)
-    limits = {make_model("ko", 2): 2, make_model("fr", 4): 4}
+    limits = {make_model("ko"): 2, make_model("fr"): 4}
     with pytest.raises(Ended):
         idle.unload_unused(cast(Admission, admission), limits, unload)
     first = dict(reversed(unloaded))

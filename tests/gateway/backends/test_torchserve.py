@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import catalog
 from gateway.backends.backend import RowRequest, write_row
 from gateway.backends.torchserve import TorchServeBackend
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from tests.gateway.conftest import make_model
 from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend.management import Management
 
@@ -127,8 +127,7 @@ def test_one_that_does_not_answer_is_asked_for_one_model_only(backend, torchserv
 @pytest.fixture
 def idling(torchserve: FakeTorchServe) -> TorchServeBackend:
     """A backend that has a model loaded again."""
-    section = catalog.TranslationSection(idle_unload_s=1)
-    model = catalog.Model("ko", "translation", ("ko",), ("cpu",), section)
+    model = make_model(idle_unload_s=1)
     management = Management(torchserve.url, torchserve.key_file)
     return TorchServeBackend(
         *(torchserve.url, management, torchserve.key_file, [model]), connections=8

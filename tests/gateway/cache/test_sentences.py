@@ -10,8 +10,6 @@ import gevent
 import pytest
 from gevent.event import Event
 
-from catalog import Model
-from catalog.sections.translation import TranslationSection
 from contract.problems import write_problem
 from gateway.backends.backend import ModelState
 from gateway.cache import table
@@ -20,11 +18,11 @@ from gateway.errors import ClientGone, DeadlineExceeded, Overloaded, RowProblem
 from gateway.http.request import Call
 from gateway.metrics import Telemetry
 from gateway.settings import Settings
-from tests.gateway.conftest import StatelessBackend, make_call, make_gone
+from tests.gateway.conftest import StatelessBackend, make_call, make_gone, make_model
 from text.options import TranslationRequest
 
 ROW = ("en", "Hello")
-MODELS = [Model("ko", "translation", ("ko",), ("cpu",), TranslationSection())]
+MODELS = [make_model()]
 
 
 class Workers(StatelessBackend):

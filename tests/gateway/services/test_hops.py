@@ -110,9 +110,14 @@ def serve(tmp_path: Path, models: Models) -> Iterator[Serve]:
         app.close()
 
 
-def ask(client: FlaskClient, text: Any, **given: Any) -> Any:
+def ask(
+    client: FlaskClient,
+    text: Any,
+    headers: Mapping[str, str] | None = None,
+    **given: Any,
+) -> Any:
     content = {"src_lang": "de", "src_text": text, "tgt_lang": "fr"} | given
-    return client.post("/", json=content)
+    return client.post("/", json=content, headers=headers)
 
 
 def test_a_text_goes_through_the_pivot_and_the_answer_names_both_models(serve, models):
@@ -183,12 +188,7 @@ def test_an_answer_is_as_sure_as_both_are_and_has_the_warnings_of_both(serve, mo
 
 def test_the_first_model_has_a_share_of_the_time(serve, models):
     began = time.monotonic()
-    client = serve()
-    client.post(
-        "/",
-        json={"src_lang": "de", "src_text": "Hallo.", "tgt_lang": "fr"},
-        headers={"X-Timeout-Ms": "20000"},
-    )
+    ask(serve(), "Hallo.", {"X-Timeout-Ms": "20000"})
     first, last = models.deadlines
     assert began < first < last - 9
 
@@ -250,8 +250,7 @@ def test_an_empty_first_answer_needs_no_second(serve, models):
 
 
 def test_a_stream_tells_of_each_sentence(serve, models):
-    content = {"src_lang": "de", "src_text": "Eins. Zwei.", "tgt_lang": "fr"}
-    events = serve().post("/", json=content, headers={"Accept": "text/event-stream"})
+    events = ask(serve(), "Eins. Zwei.", {"Accept": "text/event-stream"})
     assert "fr:en:Eins. fr:en:Zwei." in events.text.partition("event: done")[2]
 
 

@@ -29,18 +29,13 @@ from gateway.metrics import Telemetry
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
 from gateway.settings import Settings
-from tests.gateway.conftest import StatelessBackend, make_call, make_gone
+from tests.gateway.conftest import StatelessBackend, make_call, make_gone, make_model
 from text.composition import TranslatedText, translate_batch
 from text.langid import Identifier
 from text.options import TranslationRequest
 
 MODELS = catalog.Catalog(
-    {
-        (TRANSLATION, target): catalog.Model(
-            target, TRANSLATION, (target,), ("cpu",), catalog.TranslationSection()
-        )
-        for target in ("ko", "de", "zh")
-    }
+    {(TRANSLATION, target): make_model(target) for target in ("ko", "de", "zh")}
 )
 #: The qualities of some answers.
 DOUBTED = {"Two.": 0.4, "Go {0} or {1}": 0.7, "and": 0.6}
