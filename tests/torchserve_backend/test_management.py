@@ -170,7 +170,7 @@ def test_the_key_is_read_again_at_every_call(server, management, key_file):
 
 
 @pytest.mark.parametrize(
-    "content", [None, "", '{"management": {"ke', "{}", '{"management": {}}', "[]"]
+    "content", [None, "", '{"management": {"ke', "{}", '{"management": 1}', "[]"]
 )
 def test_a_key_file_that_cannot_be_used_is_no_key(tmp_path: Path, content: str | None):
     path = tmp_path / "key_file.json"
