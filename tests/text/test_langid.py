@@ -86,12 +86,6 @@ def test_confidences_are_shares(identifier):
     assert ranked == sorted(ranked, key=lambda guess: -guess.confidence)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_only_the_given_languages_are_named(library):
-    few = Identifier(["de", "nl"], library=library)
-    assert {guess.language for guess in few.rank("See you tomorrow")} <= {"de", "nl"}
-
-
 @pytest.mark.parametrize(
     ("text", "languages", "expected"),
     [
