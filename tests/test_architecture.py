@@ -100,21 +100,21 @@ LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
     "lines of source": 49_350,
-    "lines of tests": 47_300,
+    "lines of tests": 47_100,
     "modules": 294,
     "words of documentation": 37_850,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:6575 catalog:1888 clients:3102 contract:1548 deploy:2704
-    documents:6490 gateway:14331 handlers:3556 models:2485 ray_backend:2508
+    benchmarks:6575 catalog:1888 clients:3093 contract:1548 deploy:2704
+    documents:6481 gateway:14346 handlers:3556 models:2485 ray_backend:2504
     tests/*.py:3178 tests/benchmarks:1730 tests/catalog:1471 tests/chaos:1013
-    tests/clients:2278 tests/cluster:473 tests/contract:863 tests/deploy:2504
-    tests/documents:3824 tests/durability:1057 tests/e2e:5268 tests/fuzz:424
-    tests/gateway:11502 tests/handlers:3621 tests/models:813 tests/page:1557
-    tests/ray_backend:2770 tests/text:1837 tests/torchserve_backend:754
-    tests/upgrade:329 text:3492 torchserve_backend:632
+    tests/clients:2231 tests/cluster:473 tests/contract:863 tests/deploy:2504
+    tests/documents:3782 tests/durability:1057 tests/e2e:5268 tests/fuzz:424
+    tests/gateway:11488 tests/handlers:3621 tests/models:813 tests/page:1557
+    tests/ray_backend:2694 tests/text:1828 tests/torchserve_backend:756
+    tests/upgrade:329 text:3492 torchserve_backend:634
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
 #: which OpenAPI names with the API; a `Translation` is an engine's as well.
