@@ -101,9 +101,8 @@ def find_tag(code: str) -> str | None:
     """The tag of a model's code: `zh-Hant` of `zho_Hant`, `en` of `eng_Latn`, `fr` of `fra`.
     None if it is not exactly a language of the table."""
     first, *parts = _split(code)
-    if (
-        first not in code
-    ):  # MADLAD-400 has tokens of countries and scripts: `CA`, `Cyrl`
+    # MADLAD-400 has tokens of countries and scripts: `CA`, `Cyrl`.
+    if first not in code:
         return None
     language = _TAGS.get(first, first)
     if parts == [_USUAL_SCRIPTS.get(language)]:

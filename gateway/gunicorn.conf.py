@@ -68,8 +68,7 @@ control_socket_disable = True
 
 def on_starting(server: Any) -> None:
     """The workers share the model by which languages are identified, and the memory for
-    translated sentences. Metrics of the last
-    life must not be added to this one's."""
+    translated sentences. Metrics of the last life must not be added to this one's."""
     load_model()
     load_spelling()
     share(read_settings().cache_bytes)
