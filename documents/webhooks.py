@@ -9,7 +9,7 @@ import random
 import socket
 import time
 from base64 import b64decode, b64encode
-from contextlib import closing
+from contextlib import closing, suppress
 from http import HTTPStatus
 from http.client import HTTPException
 from threading import Timer
@@ -77,9 +77,7 @@ def _post(webhook: Webhook, name: str, body: str, allowed: str) -> int:
         connection.connect()
         connection.timeout = left_s = max(0.1, give_up_at - time.monotonic())
         # A server that sends a byte now and then meets no other limit.
-        # TLS's own `shutdown` would have the reader go on without TLS.
-        end = socket.socket.shutdown
-        timer = Timer(left_s, end, [connection.sock, socket.SHUT_RDWR])
+        timer = Timer(left_s, _cut_off, [connection.sock])
         timer.start()
         try:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -91,3 +89,10 @@ def _post(webhook: Webhook, name: str, body: str, allowed: str) -> int:
             if time.monotonic() > give_up_at:
                 raise TimeoutError  # what was cut off may look whole
     return answer.status
+
+
+def _cut_off(connection: socket.socket) -> None:
+    """End a connection, unless it has just been closed. TLS's own `shutdown` would have the
+    reader go on without TLS."""
+    with suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
