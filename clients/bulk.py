@@ -9,7 +9,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import islice, takewhile
@@ -25,6 +25,8 @@ from contract import durable
 
 #: The most items of a pack that do not count.
 _MOST_ITEMS = 4096
+#: Seconds between two looks at an answer that is waited for.
+_LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,9 @@ def answer_in_order(
 
     def tell() -> None:
         future, share = waiting.popleft()
+        # The system may interrupt another thread: this one must not sleep through Ctrl-C.
+        while not future.done():
+            wait([future], _LOOK_S)
         report(future.result(), share)
 
     for _ in range(in_flight):

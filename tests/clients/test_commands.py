@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from clients.translations import MAX_TEXTS
@@ -53,11 +55,13 @@ def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
 
 
 def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
+    """Also where the system interrupts a thread that waits for an answer."""
     stack.free_requests = 10
     stack.is_open.clear()
     process = start(folder, stack.url, *TRANSLATE)
     stack.wait_until(lambda: len(stack.bodies) >= 26)
-    process.send_signal(signal.SIGINT)
+    *_, last = psutil.Process(process.pid).threads()
+    os.kill(last.id, signal.SIGINT)
     _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     assert said.strip() == "Stopped, the same command goes on (a.fr.csv.part)."
