@@ -103,8 +103,8 @@ def observe(
 
 
 def apply(actions: Iterable[Action], management: Management) -> None:
-    """Performs the actions, one after the other: of one model alone two versions are in
-    memory at a time. Workers start in the background.
+    """Performs the actions one after the other, so that only one model at a time has two
+    versions in memory. Workers start in the background.
 
     Raises ManagementError at the first that TorchServe refuses, and where the archive in
     its store is not the one that the map asks for.
