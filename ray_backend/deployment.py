@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import requests
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from rich.console import Console
 
 from catalog import Catalog
@@ -40,9 +40,14 @@ class DashboardError(Exception):
     """Ray's dashboard does not answer, or refused a call; the message quotes it."""
 
 
-class ReplicaStatus(BaseModel):
-    """A copy of a model. This and the next ones have the parts of Ray's answer that are of use
-    here."""
+class _Found(BaseModel):
+    """The parts of Ray's answer that are of use here."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class ReplicaStatus(_Found):
+    """A copy of a model."""
 
     state: str
     #: None until Ray has found a machine for it.
@@ -55,7 +60,7 @@ class ReplicaStatus(BaseModel):
         return self.state == _RUNNING
 
 
-class Deployment(BaseModel):
+class Deployment(_Found):
     """The replicas of an application."""
 
     message: str = ""
@@ -72,7 +77,7 @@ class Deployment(BaseModel):
         return sum(each.node_ip is None for each in self.replicas)
 
 
-class Application(BaseModel):
+class Application(_Found):
     """A model of the map, as Serve has it."""
 
     status: str
@@ -103,7 +108,7 @@ class Application(BaseModel):
         return said.strip().rpartition("\n")[2]
 
 
-class Machine(BaseModel):
+class Machine(_Found):
     """A node of the cluster."""
 
     node_ip: str
