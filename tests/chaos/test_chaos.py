@@ -92,8 +92,10 @@ def measure_and_harm(scene: Scene) -> None:
     look = repeat(lambda: scene.traces.update(find_open_traces(scene)), LOOK_S)
     with look, watch_nginx(scene):
         scene.capacity = find_capacity(scene)
-        # The first time batches of every length make their buffers.
+        # The first time batches of every length make their buffers, and long texts start the
+        # processes that read them.
         measure_under_load(scene, questions)
+        FAULTS["hostile texts"](scene, random.Random(scene.seed))
         before = measure_under_load(scene, questions)
         children = count_children(stack)
         harm(scene, questions)
@@ -214,7 +216,7 @@ def find_fault(exchange: Exchange, scene: Scene) -> str:
     if exchange.outcome == WRONG:
         return f"wrong answer, status {exchange.status} {exchange.detail}".rstrip()
     if (exchange.outcome == HUNG or late_s > 0) and not is_shut:
-        return "no answer in time"
+        return f"no answer in time, {late_s:.1f} s late"
     return find_unfit_problem(exchange) if exchange.outcome == PROBLEM else ""
 
 
