@@ -14,7 +14,7 @@ import yaml
 
 from benchmarks import driver, report
 from benchmarks.compare.baseline import launch
-from benchmarks.compare.peers.launch import PEERS
+from benchmarks.compare.peers.launch import PEERS, prepare_peer, start_peer
 from benchmarks.driver import say
 from benchmarks.instruments import load, passes, running
 from benchmarks.instruments.generator import ask_once
@@ -136,7 +136,7 @@ OTHERS: Mapping[str, TakeTurn] = {
     "baseline": _start_with(launch.start),
     "interactive": _start_with(running.start, **INTERACTIVE),
     "embedded": _start_with(running.start_embedded),
-    **{name: _start_with(peer.start) for name, peer in PEERS.items()},
+    **{name: _start_with(partial(start_peer, name)) for name in PEERS},
     "engine": _run_engine,
     "thread": partial(_run_engine, threads=1),
     "sentence": partial(_run_engine, threads=1, size=1),
@@ -183,9 +183,9 @@ def answer(
         settings=driver.read_settings(setting),
     )
     # Packages are installed and the model is converted, so that no first start is slower.
-    for name in PEERS.keys() & set(names):
+    for name in set(PEERS) & set(names):
         say(f"preparing {name}")
-        PEERS[name].prepare()
+        prepare_peer(name)
     map_path = _write_map(workload, "prepared", {})
     for one in running.read_map(map_path, workload.model).models:
         checkpoint.prepare(one, checkpoint.default_cache())

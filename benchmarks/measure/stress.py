@@ -23,7 +23,7 @@ import numpy as np
 import psutil
 
 from benchmarks import driver, report
-from benchmarks.compare.peers.launch import PEERS
+from benchmarks.compare.peers.launch import PEERS, start_peer
 from benchmarks.instruments import generator, load, passes, running
 from benchmarks.instruments.load import CLIENT, CLOSED, OPEN, LoadFigures
 from benchmarks.instruments.running import Running
@@ -95,9 +95,10 @@ def overload(
     multiples, sizes = driver.read_numbers(loads, float), driver.read_numbers(clients)
     limits_ms = sorted(driver.read_numbers(limits), reverse=True)
     names = driver.read_words(against)
-    if unknown := set(names) - PEERS.keys():
+    if unknown := set(names) - set(PEERS):
         raise ValueError(f"{unknown}: expected some of {', '.join(PEERS)}")
-    servers = {OURS: running.start} | {name: PEERS[name].start for name in names}
+    servers: dict[str, running.Start] = {OURS: running.start}
+    servers |= {name: partial(start_peer, name) for name in names}
     directory = passes.find_model(model)
     map_path = running.write_map(_FOLDER / "map.json", {}, (TARGET,))
     # One sentence each, so that a request is one row.

@@ -7,9 +7,9 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from http import HTTPStatus
 from pathlib import Path
 
@@ -26,57 +26,47 @@ HOST = "127.0.0.1"
 _ANSWER_S = 60
 
 
-@dataclass(frozen=True)
-class Peer:
-    """A serving system, whose server is the module `serve_` and its name."""
-
-    name: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    def prepare(self) -> Path:
-        """The Python with its packages, installed if they are missing. Raises StackError."""
-        directory = checkpoint.default_cache() / "benchmarks" / "peers" / self.name
-        return prepare_environment(HERE / f"requirements-{self.name}.txt", directory)
-
-    @contextmanager
-    def start(
-        self, run: Path, map_path: Path, model: Path, *, python: Path | None = None
-    ) -> Iterator[Running]:
-        """Serves a map and a model while the block lasts, as others start our stack; in its
-        own environment unless `python` is another's. Raises StackError with the end of its
-        log."""
-        options, python = choose(map_path, model), python or self.prepare()
-        shutil.rmtree(run, ignore_errors=True)
-        run.mkdir(parents=True)
-        log = run / f"{self.name}.log"
-        url = f"http://{options.host}:{options.port}"
-        module = f"{__package__}.serve_{self.name}"
-        command = [str(python), "-m", module, json.dumps(asdict(options))]
-        language, *_ = options.handler["languages"]
-        row = {"src_lang": language, "src_text": "1", "tgt_lang": language}
-
-        def translates() -> bool:
-            answer = requests.post(url, json=row, timeout=_ANSWER_S)
-            return answer.status_code == HTTPStatus.OK and "translated" in answer.json()
-
-        # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
-        with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
-            places = {"TMPDIR": temporary, "HOME": temporary, "PYTHONPATH": str(ROOT)}
-            environment = {**places, **self.environment}
-            with running.run_program(
-                command, log, folder=run, environment=environment
-            ) as leader:
-                goal = f"{self.name} translates"
-                running.wait_until(translates, goal, running.START_S, {log: leader})
-                yield Running(url, {self.name: leader})
-
-
+#: Serving systems, each with a server in the module `serve_` and its name.
+PEERS = ("litserve", "rayserve", "flask")
 #: Ray's documentation asks for the second to get the most requests through.
 _RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
-PEERS = {
-    peer.name: peer
-    for peer in (Peer("litserve"), Peer("rayserve", _RAY), Peer("flask"))
-}
+
+
+def prepare_peer(name: str) -> Path:
+    """The Python with a peer's packages, installed if they are missing. Raises StackError."""
+    directory = checkpoint.default_cache() / "benchmarks" / "peers" / name
+    return prepare_environment(HERE / f"requirements-{name}.txt", directory)
+
+
+@contextmanager
+def start_peer(
+    name: str, run: Path, map_path: Path, model: Path, *, python: Path | None = None
+) -> Iterator[Running]:
+    """Serves a map and a model while the block lasts, as others start our stack; in the peer's
+    own environment unless `python` is another's. Raises StackError with the end of its log."""
+    options, python = choose(map_path, model), python or prepare_peer(name)
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(parents=True)
+    log = run / f"{name}.log"
+    url = f"http://{options.host}:{options.port}"
+    module = f"{__package__}.serve_{name}"
+    command = [str(python), "-m", module, json.dumps(asdict(options))]
+    language, *_ = options.handler["languages"]
+    row = {"src_lang": language, "src_text": "1", "tgt_lang": language}
+
+    def translates() -> bool:
+        answer = requests.post(url, json=row, timeout=_ANSWER_S)
+        return answer.status_code == HTTPStatus.OK and "translated" in answer.json()
+
+    # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
+    with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
+        places = {"TMPDIR": temporary, "HOME": temporary, "PYTHONPATH": str(ROOT)}
+        with running.run_program(
+            command, log, folder=run, environment=places | _RAY
+        ) as leader:
+            goal = f"{name} translates"
+            running.wait_until(translates, goal, running.START_S, {log: leader})
+            yield Running(url, {name: leader})
 
 
 def choose(map_path: Path, model: Path) -> PeerOptions:

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from benchmarks.compare.peers import launch
-from benchmarks.compare.peers.launch import HERE, PEERS
+from benchmarks.compare.peers.launch import HERE, PEERS, prepare_peer, start_peer
 from benchmarks.compare.peers.translator import load_handler
 from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
@@ -37,7 +37,7 @@ def is_alive(process: psutil.Process) -> bool:
     ("name", "find_python", "processes"),
     [
         ("flask", lambda: Path(sys.executable), 2),
-        ("litserve", PEERS["litserve"].prepare, 5),
+        ("litserve", partial(prepare_peer, "litserve"), 5),
     ],
     ids=["flask", "litserve"],
 )
@@ -51,7 +51,7 @@ def test_a_peer_serves_batches_and_leaves_nothing_behind(
     map_path = write_map(tmp_path / "map.json", {"max_batch_delay": 20})
     bodies = [{**ROW, "src_text": f"Good morning {n}."} for n in range(20)]
     with (
-        PEERS[name].start(tmp_path / "run", map_path, tiny, python=python) as stack,
+        start_peer(name, tmp_path / "run", map_path, tiny, python=python) as stack,
         ThreadPoolExecutor(20) as pool,
     ):
         ask = partial(requests.post, stack.url, timeout=LIMIT_S)
