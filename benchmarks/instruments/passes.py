@@ -188,19 +188,13 @@ MAX_TOKENS = catalog.TranslationSection().max_batch_tokens
 
 def open_engine(model: catalog.Model, directory: Path) -> Engine:
     """The engine of a model of a map, on its first device."""
-    device, index = name_device(model)
     return loading.load_engine(
         model.settings.engine,
         directory,
-        device=device,
-        index=index,
+        device="cuda" if model.is_on_gpu else catalog.CPU,
+        index=int(model.devices[0]) if model.is_on_gpu else 0,
         compute_type=model.compute_type,
     )
-
-
-def name_device(model: catalog.Model) -> tuple[str, int]:
-    """The kind and the number of a model's first device."""
-    return ("cuda", int(model.devices[0])) if model.is_on_gpu else (catalog.CPU, 0)
 
 
 def load_engine(model: catalog.Model, directory: Path) -> Runner:

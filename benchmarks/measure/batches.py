@@ -169,10 +169,9 @@ def describe(
 
 def load_handler(model: catalog.Model, directory: Path) -> passes.Runner:
     """Load a model of the map on its first device; its items are bodies of requests."""
-    handler = base.find_handler(model.task)()
+    gpu = int(model.devices[0]) if model.is_on_gpu else None
     options = describe_handler(model, directory)
-    handler.start(base.ModelConfig(directory, *passes.name_device(model), options))
-    return partial(run_handler, handler)
+    return partial(run_handler, base.start_handler(model.task, directory, gpu, options))
 
 
 def run_handler(
