@@ -25,7 +25,6 @@ import requests
 from benchmarks.instruments import running
 from benchmarks.instruments.generator import Target, ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host, lay_network
-from benchmarks.report import summarize_latencies
 from catalog import Catalog
 from catalog.sections import ClusterSection
 from deploy.stack import ROOT
@@ -80,11 +79,6 @@ class NamespaceCluster:
     def key_file(self) -> Path:
         """The file with the key that the gateway sends to replicas."""
         return self.find_node(self.head).key_file
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers that a replica asks for."""
-        return {"Authorization": f"Bearer {read_key(self.key_file)}"}
 
     @property
     def dashboard_url(self) -> str:
@@ -204,7 +198,8 @@ class NamespaceCluster:
             for host in hosts
             for path in self.models.values()
         ]
-        ask = partial(requests.get, headers=self.headers, timeout=_ANSWER_S)
+        headers = {"Authorization": f"Bearer {read_key(self.key_file)}"}
+        ask = partial(requests.get, headers=headers, timeout=_ANSWER_S)
         return all(ask(url).ok for url in urls)
 
 
@@ -268,7 +263,6 @@ class FaultOutcome:
     answers: int
     #: The number of requests not answered with 200, by what they got.
     failed: Mapping[str, int]
-    p50_ms: float | None
     slowest_s: float
     #: From the fault until the cluster was whole again.
     healed_s: float
@@ -286,8 +280,8 @@ def suffer(
         time.sleep(_AFTER_S)
     latencies = [one.latency_s - one.lag_s for one in replies]
     failed = Counter(one.status for one in replies if not one.is_good)
-    p50_ms, slowest_s = summarize_latencies(latencies).p50_ms, max(latencies, default=0)
-    return FaultOutcome(name, len(latencies), failed, p50_ms, slowest_s, healed_s)
+    slowest_s = max(latencies, default=0)
+    return FaultOutcome(name, len(latencies), failed, slowest_s, healed_s)
 
 
 def kill_replica(cluster: NamespaceCluster) -> None:
