@@ -107,14 +107,13 @@ def _run_engine(
         if time.perf_counter() - began >= workload.seconds:
             break
     elapsed_s = time.perf_counter() - began
-    figures = replace(
-        load.summarize("engine", 0, elapsed_s, ()),
-        answers=count,
-        requests_per_s=count / elapsed_s,
-        # A batch's time would tell nothing about one of its sentences.
-        latencies=report.summarize_latencies(took_s if size == 1 else ()),
-    )
-    return [replace(figures, level=clients) for clients in workload.clients]
+    rate = count / elapsed_s
+    # A batch's time would tell nothing about one of its sentences.
+    latencies = report.summarize_latencies(took_s if size == 1 else ())
+    return [
+        LoadFigures("engine", clients, elapsed_s, count, rate, 0, latencies, {})
+        for clients in workload.clients
+    ]
 
 
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
