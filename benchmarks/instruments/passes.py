@@ -84,27 +84,17 @@ class Measurement:
     gpu_memory_mb: float | None = None
 
 
-@dataclass(frozen=True)
-class SkippedSubject:
-    """A subject without figures, or without more of them, and the reason."""
-
-    label: tuple[str, ...]
-    reason: str
-
-
-def measure_apart(plan: PassPlan) -> Iterator[Measurement | SkippedSubject]:
-    """A measurement per batch size until memory ends, from a process that ends afterwards;
-    another process converts the model. What fails, or a process that dies, is skipped."""
-    try:
-        model, cache = plan.find(), checkpoint.default_cache()
-        with _spawn() as pool:
-            directory = pool.submit(checkpoint.prepare, model, cache).result()
-        with _spawn() as pool:
-            pool.submit(_load, plan, model, directory).result()
-            for batch in plan.batches:
-                yield pool.submit(measure, plan, batch).result()
-    except (OSError, RuntimeError, ValueError) as error:
-        yield SkippedSubject(plan.label, str(error))
+def measure_apart(plan: PassPlan) -> Iterator[Measurement]:
+    """A measurement per batch size, from a process that ends afterwards; another process
+    converts the model. Raises OSError, RuntimeError or ValueError for what fails: MemoryEnds
+    for memory, and another one for a process that dies."""
+    model, cache = plan.find(), checkpoint.default_cache()
+    with _spawn() as pool:
+        directory = pool.submit(checkpoint.prepare, model, cache).result()
+    with _spawn() as pool:
+        pool.submit(_load, plan, model, directory).result()
+        for batch in plan.batches:
+            yield pool.submit(measure, plan, batch).result()
 
 
 @contextmanager

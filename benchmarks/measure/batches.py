@@ -128,21 +128,24 @@ def _find(
 
 
 def _measure_all(plans: Iterable[passes.PassPlan]) -> report.Findings:
-    results: list[passes.Measurement | passes.SkippedSubject] = []
+    """Measure each subject as far as it goes, and say why one goes no further."""
+    measured: list[passes.Measurement] = []
+    skipped: list[str] = []
     for plan in plans:
-        driver.say(" ".join(plan.label))
-        results += passes.measure_apart(plan)
-    return describe(results)
+        name = " ".join(plan.label)
+        driver.say(name)
+        try:
+            for one in passes.measure_apart(plan):
+                measured.append(one)
+        except (OSError, RuntimeError, ValueError) as error:
+            skipped.append(f"{name}: {error}")
+    return describe(measured, skipped)
 
 
 def describe(
-    results: Sequence[passes.Measurement | passes.SkippedSubject],
+    measured: Sequence[passes.Measurement], skipped: Sequence[str] = ()
 ) -> report.Findings:
     """A row and a point per subject and batch size; the knee of each subject is marked."""
-    measured = [result for result in results if isinstance(result, passes.Measurement)]
-    skipped = [
-        result for result in results if isinstance(result, passes.SkippedSubject)
-    ]
     subjects = report.group(measured, lambda m: " ".join(m.label))
     knees, at_knees = [], []
     for name, some in subjects.items():
@@ -150,7 +153,6 @@ def describe(
         knee = next(m for m in some if m.items_per_s.median >= enough)
         knees.append(f"{name}: the knee is {knee.batch}")
         at_knees.append(replace(knee, label=("knee",)))
-    reasons = [f"{' '.join(result.label)}: {result.reason}" for result in skipped]
     charts = [
         replace(
             report.plot(measured, "batch", figure, line="label"),
@@ -162,7 +164,7 @@ def describe(
     return report.Findings(
         report.tabulate(measured),
         {"measured": measured, "skipped": skipped},
-        remarks=[*knees, *reasons],
+        remarks=[*knees, *skipped],
         charts=charts,
     )
 
