@@ -130,20 +130,13 @@ def _rate(
 
 
 def judge(engine: Engine, pairs: list[TextPair]) -> list[JudgedPair]:
-    """Translates every pair's source."""
+    """Translates every pair's source, in packs."""
     sentences = [
         Sentence(p.source, p.source_language, p.target_language) for p in pairs
     ]
-    return [
-        JudgedPair(pair, translation)
-        for pair, translation in zip(pairs, translate(engine, sentences), strict=True)
-    ]
-
-
-def translate(engine: Engine, sentences: list[Sentence]) -> list[Translation]:
-    """All sentences, in packs."""
     answers, _ = Batcher(engine, max_tokens=_MAX_TOKENS).translate(sentences)
-    return [answer for answer in answers if isinstance(answer, Translation)]
+    translations = (one for one in answers if isinstance(one, Translation))
+    return [JudgedPair(*both) for both in zip(pairs, translations, strict=True)]
 
 
 def _draw_outside() -> list[TextPair]:
