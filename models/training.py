@@ -23,6 +23,7 @@ FACTS_FILE = "training.json"
 _CHECKPOINT_EVERY_S = 300
 _LOG_EVERY = 50
 
+Minutes = Annotated[float, typer.Option(help="Time to train, earlier runs counted in.")]
 Work = Annotated[Path, typer.Option(help="Where checkpoints are kept.")]
 Machine = Annotated[
     str, typer.Option(help="The machine of the training, for the card.")

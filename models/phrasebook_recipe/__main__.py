@@ -23,9 +23,10 @@ from models.phrasebook_recipe import (
     words,
 )
 from models.phrasebook_recipe.items import LANGUAGES
-from models.training import Machine, Work, read_facts, write_card
+from models.training import Machine, Minutes, Work, read_facts, write_card
 
 app = typer.Typer(add_completion=False, help="Train and judge the model that ships.")
+app.command("pair")(pair.train)
 
 CARD = Path(__file__).with_name("card.txt")
 WORK = Path("run/phrasebook-training")
@@ -34,11 +35,7 @@ Out = Annotated[Path, typer.Option(help="The model directory to write or to read
 
 @app.command()
 def train(
-    minutes: Annotated[
-        float, typer.Option(help="Time to train, earlier runs counted in.")
-    ] = 60,
-    work: Work = WORK,
-    out: Out = phrasebook.MODEL,
+    minutes: Minutes = 60, work: Work = WORK, out: Out = phrasebook.MODEL
 ) -> None:
     """Train, or continue the last run, then export the model.
 
@@ -47,18 +44,6 @@ def train(
     trainer = _make_trainer(work, minutes)
     trainer.run(typer.echo)
     _export(trainer, work, out)
-
-
-@app.command("pair")
-def train_pair(
-    source: Annotated[str, typer.Argument(help="The language of the texts.")],
-    target: Annotated[str, typer.Argument(help="The language of the translations.")],
-    minutes: Annotated[
-        float, typer.Option(help="Time to train, earlier runs counted in.")
-    ] = 20,
-) -> None:
-    """Train a small Marian for one direction, such as `models/phrasebook-en-fr`."""
-    pair.train(source, target, minutes)
 
 
 @app.command()

@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import sentencepiece
+import typer
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
@@ -23,15 +24,20 @@ from models.phrasebook_recipe.training import (
     learn_pieces,
     write_ids,
 )
+from models.training import Minutes
 
 _PIECES, _LINES = 1000, 60_000
 _WIDTH, _LAYERS, _HEADS, _INNER, _POSITIONS = 96, 2, 4, 192, 256
 _SIDES = ("source.spm", "target.spm")
 
 
-def train(source: str, target: str, minutes: float) -> None:
-    """Trains, or continues the last training in `run/`, and writes a checkpoint beside the
-    phrasebook's model."""
+def train(
+    source: Annotated[str, typer.Argument(help="The language of the texts.")],
+    target: Annotated[str, typer.Argument(help="The language of the translations.")],
+    minutes: Minutes = 20,
+) -> None:
+    """Train a small Marian for one direction, such as `models/phrasebook-en-fr`, or continue
+    the last training in `run/`."""
     name = f"phrasebook-{source}-{target}"
     work, out = Path("run", name), phrasebook.MODEL.with_name(name)
     corpus = Corpus(phrasebook.load(), (source,), (target,))
