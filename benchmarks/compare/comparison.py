@@ -96,13 +96,13 @@ def _run_engine(
     map_path = _write_map(workload, name, {})
     model = running.merge(running.read_map(map_path, workload.model))
     directory = checkpoint.prepare(model, checkpoint.default_cache())
-    engine = passes.open_engine(model, directory)
+    run = passes.load_engine(model, directory, threads)
     each, sentences = size or model.settings.batch_size, workload.sentences
     batches = [sentences[at : at + each] for at in range(0, len(sentences), each)]
-    passes.translate(engine, batches[:1], threads)
+    run(batches[:1])
     count, took_s, began = 0, [], time.perf_counter()
     for batch in itertools.cycle(batches):
-        took_s.append(passes.translate(engine, [batch], threads))
+        took_s.append(run([batch]).seconds)
         count += len(batch)
         if time.perf_counter() - began >= workload.seconds:
             break

@@ -8,7 +8,7 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +17,10 @@ from typing import Any
 import catalog
 from benchmarks.report import Spread, spread
 from catalog import checkpoint
-from handlers.engine.translation import batching, loading
-from handlers.engine.translation.engine import Engine, Sentence
+from handlers.engine.errors import OutOfMemory
+from handlers.engine.translation import loading
+from handlers.engine.translation.batching import Batcher
+from handlers.engine.translation.engine import Sentence
 
 
 class MemoryEnds(RuntimeError):
@@ -176,27 +178,30 @@ def _read_peak_mb() -> float:
 MAX_TOKENS = catalog.TranslationSection().max_batch_tokens
 
 
-def open_engine(model: catalog.Model, directory: Path) -> Engine:
-    """The engine of a model of a map, on its first device."""
-    return loading.load_engine(
+def load_engine(
+    model: catalog.Model, directory: Path, threads: int | None = None
+) -> Runner:
+    """Load the engine of a model of a map, on its first device, for all its translators or this
+    many threads. Its items are sentences."""
+    engine = loading.load_engine(
         model.settings.engine,
         directory,
         device="cuda" if model.is_on_gpu else catalog.CPU,
         index=int(model.devices[0]) if model.is_on_gpu else 0,
         compute_type=model.compute_type,
     )
-
-
-def load_engine(model: catalog.Model, directory: Path) -> Runner:
-    """Load an engine on all its translators; its items are sentences."""
-    engine = open_engine(model, directory)
-    tokenize = engine.tokenizer.tokenize
+    engine.translators = threads or engine.translators
+    batcher = Batcher(engine, max_tokens=MAX_TOKENS, is_guarded=False)
 
     def run(batches: Sequence[Sequence[Sentence]]) -> Pass:
-        """Time the batches. Tokens are counted afterwards."""
-        seconds = translate(engine, batches)
-        tokens = (len(s.tokens) for one in batches for s in tokenize(one))
-        return Pass(seconds, sum(tokens))
+        tokens, began = 0, time.perf_counter()
+        for batch in batches:
+            answers, counts = batcher.translate(batch)
+            is_short = any(isinstance(answer, OutOfMemory) for answer in answers)
+            if is_short or counts["BabelgateHalvedPacks"]:
+                raise MemoryEnds("they are run in halves")
+            tokens += counts["BabelgateTokens"]
+        return Pass(time.perf_counter() - began, tokens)
 
     return run
 
@@ -211,21 +216,3 @@ def find_model(name: str) -> Path:
         if name in random_model.SIZES:
             return random_model.find(cache / "benchmarks", name)
     return checkpoint.fetch(name, cache)
-
-
-def translate(
-    engine: Engine, batches: Sequence[Sequence[Sentence]], threads: int | None = None
-) -> float:
-    """Seconds for these batches, one after the other, on these threads or all translators."""
-    threads = threads or engine.translators
-    began = time.perf_counter()
-    with ThreadPoolExecutor(threads) as pool:
-        for batch in map(engine.tokenizer.tokenize, batches):
-            packs = batching.spread(
-                [len(sentence.tokens) for sentence in batch],
-                max_tokens=MAX_TOKENS,
-                translators=threads,
-            )
-            parts = ([batch[row] for row in rows] for rows in packs)
-            list(pool.map(engine.translate, parts))
-    return time.perf_counter() - began
