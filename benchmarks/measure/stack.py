@@ -25,7 +25,7 @@ from benchmarks import driver, report
 from benchmarks.instruments import load
 from benchmarks.instruments.keeping import keep
 from benchmarks.instruments.load import CLOSED, LOAD_COLUMNS, OPEN, LoadFigures
-from benchmarks.instruments.running import Running, find_running
+from benchmarks.instruments.running import Running, find_running, wait_until
 from benchmarks.instruments.workload import (
     REQUESTS,
     MeasuredTask,
@@ -49,7 +49,7 @@ _SOURCE, _TARGET = "en", "fr"
 _SENTENCES, _BYTES_PER_SENTENCE = 500, 200
 #: The texts in a list, and the clients that send lists.
 _LIST_TEXTS, _CLIENTS = 64, 8
-_TIMEOUT_S, _PAUSE_S = 120, 0.2
+_TIMEOUT_S = 120
 #: For a document to be read and its first sentences translated, and for all of it.
 _BEGIN_S, _END_S = 120, 3600
 #: Between two keys; people take longer.
@@ -106,7 +106,7 @@ def compare_with_lists(
 
     def send_document(lines: Sequence[str]) -> None:
         with _upload(url, "\n".join(lines)) as job:
-            _wait(job, _END_S, lambda progress: False)
+            wait_until(lambda: _look(job)["status"] == "done", "it is done", _END_S)
 
     def measure(
         send: Callable[[Sequence[str]], None], seeds: Iterator[int]
@@ -135,9 +135,9 @@ def measure_fairness(
 
     def ask_beside() -> LoadFigures:
         with _upload(running.url, content) as job:
-            _wait(job, _BEGIN_S, lambda progress: bool(progress["texts_done"]))
+            wait_until(lambda: _look(job)["texts_done"], "it has begun", _BEGIN_S)
             figures = load.measure_closed(asked, clients=1, seconds=seconds)
-            progress = _ask_json("GET", job)
+            progress = _look(job)
         done.append(f"{progress['texts_done']} of {progress['texts']}")
         return figures
 
@@ -171,14 +171,12 @@ def _upload(url: str, content: str) -> Iterator[str]:
         _ask_json("DELETE", address)
 
 
-def _wait(url: str, limit_s: float, is_enough: Callable[[Any], bool]) -> None:
-    """Wait until a document is done or has got far enough. Raises StackError if it fails,
-    and after the limit."""
-    give_up_at = time.monotonic() + limit_s
-    while (job := _ask_json("GET", url))["status"] != "done" and not is_enough(job):
-        if job["status"] == "failed" or time.monotonic() >= give_up_at:
-            raise StackError(f"{url} is {job['status']} after {limit_s:g} s at most.")
-        time.sleep(_PAUSE_S)
+def _look(job: str) -> Any:
+    """The state of a document. Raises StackError if it has failed."""
+    state = _ask_json("GET", job)
+    if state["status"] == "failed":
+        raise StackError(f"{job} has failed.")
+    return state
 
 
 def measure_page(*, sentences: int, run_dir: Path) -> report.Findings:
