@@ -118,7 +118,10 @@ def _measure(
             sentences = list(chain.from_iterable(asked.values()))
             loads = measure_loads(stack.aim(list(map(write_request, sentences))))
     translated = chain.from_iterable(answers.values())
-    faults = Counter(map(_find_fault, sentences, translated))
+    faults = Counter(
+        find_fault(sentence.text, text, sentence.source, sentence.target)
+        for sentence, text in zip(sentences, translated, strict=True)
+    )
     return ModelFigures(
         {t: score(some, [line[t] for line in lines]) for t, some in answers.items()},
         copies=faults[Fault.UNTRANSLATED],
@@ -179,10 +182,6 @@ def _translate(url: str, sentences: Sequence[Sentence]) -> Iterator[str]:
         reply = requests.post(url, json=body, timeout=_TIMEOUT_S)
         reply.raise_for_status()
         yield from reply.json()["translated"]
-
-
-def _find_fault(sentence: Sentence, translated: str) -> Fault | None:
-    return find_fault(sentence.text, translated, sentence.source, sentence.target)
 
 
 def _plot(turns: Mapping[str, Sequence[ModelFigures]]) -> report.Chart:
