@@ -251,7 +251,7 @@ LIMIT_MS = 10_000
 _BEFORE_S, _AFTER_S = 1.0, 2.0
 #: Each of its replicas first gives away what it has taken.
 _REDEPLOY_S = 240.0
-#: Something that happens to a cluster. It returns when the cluster is whole.
+#: Something that happens to a cluster, until it can heal.
 ClusterFault = Callable[[NamespaceCluster], None]
 
 
@@ -271,11 +271,13 @@ class FaultOutcome:
 def suffer(
     cluster: NamespaceCluster, target: Target, happen: ClusterFault, name: str = ""
 ) -> FaultOutcome:
-    """Lets a fault happen under load. Raises StackError if the cluster does not heal."""
+    """Lets a fault happen under load, until the cluster is whole again. Raises StackError if it
+    does not heal."""
     with keep_asking(target, ask_within(LIMIT_MS)) as replies:
         time.sleep(_BEFORE_S)
         began = time.monotonic()
         happen(cluster)
+        cluster.wait_until_whole()
         healed_s = time.monotonic() - began
         time.sleep(_AFTER_S)
     latencies = [one.latency_s - one.lag_s for one in replies]
@@ -288,7 +290,6 @@ def kill_replica(cluster: NamespaceCluster) -> None:
     """A replica ends as if it had run out of memory."""
     model = next(iter(cluster.models))
     running.kill([psutil.Process(cluster.list_replicas(model)[0].pid)])
-    cluster.wait_until_whole()
 
 
 def kill_raylet(cluster: NamespaceCluster) -> None:
@@ -301,14 +302,14 @@ def kill_raylet(cluster: NamespaceCluster) -> None:
         lambda: all(process.name() != "ray" for process in host.processes()),
         "`ray start` ends without its raylet",
     )
-    _revive(cluster, host)
+    cluster.start(host)
 
 
 def kill_node(cluster: NamespaceCluster) -> None:
     """A host loses its power, and comes back."""
     host = _find_victim(cluster)
     host.kill()
-    _revive(cluster, host)
+    cluster.start(host)
 
 
 def cut_link(cluster: NamespaceCluster, seconds: float) -> None:
@@ -317,14 +318,13 @@ def cut_link(cluster: NamespaceCluster, seconds: float) -> None:
     host.cut()
     time.sleep(seconds)
     host.mend()
-    cluster.wait_until_whole()
 
 
 def lose_head(cluster: NamespaceCluster, seconds: float) -> None:
     """The head's host loses its power for a while."""
     cluster.head.kill()
     time.sleep(seconds)
-    _revive(cluster, cluster.head)
+    cluster.start(cluster.head)
 
 
 def redeploy(cluster: NamespaceCluster) -> None:
@@ -339,7 +339,6 @@ def redeploy(cluster: NamespaceCluster) -> None:
         "all replicas are new",
         limit_s=_REDEPLOY_S,
     )
-    cluster.wait_until_whole()
 
 
 def _find_victim(cluster: NamespaceCluster) -> Host:
@@ -351,11 +350,6 @@ def _find_victim(cluster: NamespaceCluster) -> Host:
         for replica in cluster.list_replicas(model)
     ]
     return max(cluster.hosts[1:], key=placed.count)
-
-
-def _revive(cluster: NamespaceCluster, host: Host) -> None:
-    cluster.start(host)
-    cluster.wait_until_whole()
 
 
 def write_model(folder: Path, *, batch_ms: int = 0, word_ms: int = 0) -> Path:
