@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
@@ -27,6 +27,7 @@ from benchmarks.instruments.generator import Target, ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host, lay_network
 from catalog import Catalog
 from catalog.sections import ClusterSection
+from contract import variables
 from deploy.stack import ROOT
 from handlers.engine.directories import SETTINGS_FILE
 from ray_backend import nodes
@@ -147,6 +148,21 @@ class NamespaceCluster:
         """Gives Ray the whole configuration. Raises DashboardError."""
         self.dashboard.deploy(config)
         self.config = config
+
+    def start_gateway(
+        self, run: Path, map_path: Path
+    ) -> AbstractContextManager[running.Running]:
+        """A gateway with one process that asks all ingresses. The cluster need not have all of
+        the map's models. Raises StackError."""
+        settings = {
+            "GATEWAY_BACKEND": "ray",
+            "WEB_CONCURRENCY": "1",
+            variables.MAP.name: str(map_path),
+            variables.RUN_DIR.name: str(run),
+            variables.RAY_URLS.name: ",".join(self.urls),
+            variables.RAY_KEY_FILE.name: str(self.key_file),
+        }
+        return running.start_gunicorn(run, settings, "/healthz")
 
     def list_replicas(self, model: str) -> list[ReplicaStatus]:
         """List the replicas that run: the head may take a dead one for alive for a while.

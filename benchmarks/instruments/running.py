@@ -278,22 +278,6 @@ def start_embedded(
     return start_gunicorn(run, settings)
 
 
-def start_before_cluster(
-    run: Path, map_path: Path, *, urls: Sequence[str], key_file: Path
-) -> AbstractContextManager[Running]:
-    """A gateway with one process that asks these ingress addresses of a cluster, which need
-    not have all of the map's models. Raises StackError."""
-    settings = {
-        "GATEWAY_BACKEND": "ray",
-        "WEB_CONCURRENCY": "1",
-        variables.MAP.name: str(map_path),
-        variables.RUN_DIR.name: str(run),
-        variables.RAY_URLS.name: ",".join(urls),
-        variables.RAY_KEY_FILE.name: str(key_file),
-    }
-    return start_gunicorn(run, settings, "/healthz")
-
-
 @contextmanager
 def start_gunicorn(
     run: Path, settings: Mapping[str, str], page: str = "/readyz"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -160,16 +160,14 @@ class _Bench:
         path = self.folder / f"{name}.json"
         return write_map(path, {_LANGUAGE: "cpu"}, model=str(model), **settings)
 
-    @contextmanager
-    def _serve(self, cluster: NamespaceCluster, map_path: Path) -> Iterator[Running]:
+    def _serve(
+        self, cluster: NamespaceCluster, map_path: Path
+    ) -> AbstractContextManager[Running]:
         """A gateway before the cluster, which serves this map alone."""
         cluster.deploy(catalog.load(map_path, is_cluster=True))
         cluster.wait_until_whole()
         run = self.folder / f"gateway-{map_path.stem}"
-        with running.start_before_cluster(
-            run, map_path, urls=cluster.urls, key_file=cluster.key_file
-        ) as gateway:
-            yield gateway
+        return cluster.start_gateway(run, map_path)
 
 
 def _write_requests(path: str = "/") -> list[Request]:

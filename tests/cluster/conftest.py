@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import catalog
-from benchmarks.instruments import running
 from benchmarks.instruments.cluster import (
     NamespaceCluster,
     start_cluster,
@@ -79,9 +78,7 @@ def target(cluster, tmp_path_factory) -> Iterator[Target]:
     """A gateway of the cluster, and requests for two of its models."""
     run = tmp_path_factory.mktemp("gateway")
     map_path = write_map(run / "map.json", _LANGUAGES | _MORE, replicas=3)
-    with running.start_before_cluster(
-        run, map_path, urls=cluster.urls, key_file=cluster.key_file
-    ) as gateway:
+    with cluster.start_gateway(run, map_path) as gateway:
         yield gateway.aim([_ask(number) for number in range(64)])
 
 
