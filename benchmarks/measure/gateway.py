@@ -394,11 +394,11 @@ class HostileCost:
 
 @dataclass(frozen=True)
 class Waits:
-    """The waits of others beside hostile requests, in milliseconds."""
+    """The waits of others beside hostile requests, in seconds."""
 
     hostile: int
-    health_ms: Sequence[float]
-    sentence_ms: Sequence[float]
+    health_s: Sequence[float]
+    sentence_s: Sequence[float]
 
 
 def measure_hostile(*, kilobytes: int) -> report.Findings:
@@ -468,8 +468,10 @@ def wait_beside(url: str, loads: Sequence[SentLoad]) -> Waits:
     with ThreadPoolExecutor(len(loads)) as pool, requests.Session() as session:
         under_way = [pool.submit(send) for send in loads]
         while not all(sent.done() for sent in under_way):
-            health.append(_measure_ms(lambda: session.get(f"{url}/healthz")))
-            sentence.append(_measure_ms(lambda: session.post(url, json=_SENTENCE)))
+            replies = session.get(f"{url}/healthz"), session.post(url, json=_SENTENCE)
+            for waits, reply in zip((health, sentence), replies, strict=True):
+                reply.raise_for_status()
+                waits.append(reply.elapsed.total_seconds())
             time.sleep(_PAUSE_S)
     return Waits(sum(len(sent.result()) for sent in under_way), health, sentence)
 
@@ -480,8 +482,8 @@ def describe(
     """A row per shape, the costliest first, and the waits of others."""
     remarks = []
     for kind, waits in (("texts", texts), ("forms", forms)):
-        health = report.summarize_latencies([ms / 1000 for ms in waits.health_ms])
-        slowest = [max(ms, default=0) for ms in (waits.health_ms, waits.sentence_ms)]
+        health = report.summarize_latencies(waits.health_s)
+        slowest = [max(s, default=0) * 1000 for s in (waits.health_s, waits.sentence_s)]
         remarks.append(
             f"beside {waits.hostile} {kind}: health after at most {slowest[0]:.0f} ms "
             f"(p99 {report.show(health.p99_ms)}), a sentence after {slowest[1]:.0f}"
@@ -496,9 +498,3 @@ def describe(
 def _aim(stack: Running, shape: TextShape, size_bytes: int) -> Target:
     sentence = Sentence(shape.write(size_bytes), "en", _LANGUAGE)
     return Target(stack.url, [write_request(sentence, format=shape.format)])
-
-
-def _measure_ms(ask: Callable[[], requests.Response]) -> float:
-    began = time.perf_counter()
-    ask().raise_for_status()
-    return (time.perf_counter() - began) * 1000
