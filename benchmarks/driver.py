@@ -163,11 +163,14 @@ def compare(
     rounds: int,
     figures: Sequence[str] = (),
     *,
+    case: str = "",
     is_added: bool = False,
 ) -> Findings:
-    """Let the ways take turns, and compare the first one with the others."""
-    turns = {"": take_turns(ways, rounds)}
-    return report.compare_turns(turns, figures, is_added=is_added)
+    """Let the ways take turns, and compare the first one with the others: in each of the cases
+    that a turn has, if `case` says what they are."""
+    turns = take_turns(ways, rounds)
+    cases = report.split(turns) if case else {"": turns}
+    return report.compare_turns(cases, figures, case=case, is_added=is_added)
 
 
 def read_numbers(text: str, kind: Callable[[str], Number] = int) -> list[Number]:

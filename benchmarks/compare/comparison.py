@@ -44,7 +44,7 @@ class Workload:
 
 
 #: Measures a contender of this name: a load per number of clients.
-TakeTurn = Callable[[str, Workload], Sequence[LoadFigures]]
+TakeTurn = Callable[[str, Workload], Mapping[str, LoadFigures]]
 
 
 def choose(names: Sequence[str]) -> Mapping[str, TakeTurn]:
@@ -63,7 +63,7 @@ def choose(names: Sequence[str]) -> Mapping[str, TakeTurn]:
 def _start_with(start: running.Start, **settings: Any) -> TakeTurn:
     """A stack with these settings of the map."""
 
-    def take_turn(name: str, workload: Workload) -> list[LoadFigures]:
+    def take_turn(name: str, workload: Workload) -> dict[str, LoadFigures]:
         map_path = _write_map(workload, name, settings)
         began = time.perf_counter()
         with start(workload.folder / name, map_path, workload.model) as stack:
@@ -79,7 +79,7 @@ def _start_with(start: running.Start, **settings: Any) -> TakeTurn:
                 seconds=workload.seconds,
                 warm_s=workload.warm_s,
             )
-        return [replace(one, cold_start_s=cold_start_s) for one in loads]
+        return {n: replace(one, cold_start_s=cold_start_s) for n, one in loads.items()}
 
     return take_turn
 
@@ -90,7 +90,7 @@ def _run_engine(
     *,
     threads: int | None = None,
     size: int | None = None,
-) -> list[LoadFigures]:
+) -> dict[str, LoadFigures]:
     """Runs the map's engine in this process, with batches of the map's size or of `size`, on
     `threads` threads or all cores. It has no clients: its figures stand for any number."""
     map_path = _write_map(workload, name, {})
@@ -110,10 +110,10 @@ def _run_engine(
     rate = count / elapsed_s
     # A batch's time would tell nothing about one of its sentences.
     latencies = report.summarize_latencies(took_s if size == 1 else ())
-    return [
-        LoadFigures("engine", clients, elapsed_s, count, rate, 0, latencies, {})
-        for clients in workload.clients
-    ]
+    return {
+        str(n): LoadFigures("engine", n, elapsed_s, count, rate, 0, latencies, {})
+        for n in workload.clients
+    }
 
 
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
@@ -195,12 +195,14 @@ def answer(
     return describe(driver.take_turns(ways, rounds))
 
 
-def describe(turns: Mapping[str, Sequence[Sequence[LoadFigures]]]) -> report.Findings:
+def describe(
+    turns: Mapping[str, Sequence[Mapping[str, LoadFigures]]],
+) -> report.Findings:
     """Compare the first contender with the others at each number of clients. At the end,
     ours over the best peer."""
     loads = {
         level: {way: list(map(_add_up, some)) for way, some in ways.items()}
-        for level, ways in load.split_by_level(turns).items()
+        for level, ways in report.split(turns).items()
     }
     found = report.compare_turns(loads, FIGURES, case="clients")
     leads = [

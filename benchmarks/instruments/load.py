@@ -71,10 +71,13 @@ def measure_closed(target: Target, *, clients: int, seconds: float) -> LoadFigur
 
 def measure_levels(
     target: Target, levels: Sequence[int], *, seconds: float, warm_s: float
-) -> list[LoadFigures]:
+) -> dict[str, LoadFigures]:
     """Warm up with the most clients, then measure each number of them."""
     measure_closed(target, clients=max(levels), seconds=warm_s)
-    return [measure_closed(target, clients=each, seconds=seconds) for each in levels]
+    return {
+        str(level): measure_closed(target, clients=level, seconds=seconds)
+        for level in levels
+    }
 
 
 def measure(
@@ -135,19 +138,6 @@ def summarize(
 
 #: The usual columns of a table of loads.
 LOAD_COLUMNS = ("requests/s", "p50 ms", "p95 ms", "p99 ms", "errors")
-
-
-def split_by_level(
-    turns: Mapping[str, Sequence[Sequence[LoadFigures]]],
-) -> dict[str, dict[str, list[LoadFigures]]]:
-    """Return the loads of all rounds by level and way; a turn of a way has one for each."""
-    first = next(iter(turns.values()))[0]
-    return {
-        f"{load.level:g}": {
-            way: [turn[place] for turn in some] for way, some in turns.items()
-        }
-        for place, load in enumerate(first)
-    }
 
 
 Result = TypeVar("Result")

@@ -29,7 +29,7 @@ import requests
 import yaml
 
 from benchmarks import report
-from benchmarks.driver import compare, read_numbers, say, take_turns
+from benchmarks.driver import compare, read_numbers, say
 from benchmarks.instruments import generator, load, running
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.running import Running
@@ -201,7 +201,7 @@ def compare_batching(*, clients: str, rounds: int, seconds: float) -> report.Fin
     model = random_model.find_classifier(cache, _SIDE_PIXELS)
     levels = read_numbers(clients)
 
-    def measure(size: int) -> list[load.LoadFigures]:
+    def measure(size: int) -> dict[str, load.LoadFigures]:
         settings = {"model": str(model), "batch_size": size, "queue_size": 4096}
         with TemporaryDirectory() as name:
             path, run = Path(name) / "map.json", Path(name) / "run"
@@ -213,8 +213,7 @@ def compare_batching(*, clients: str, rounds: int, seconds: float) -> report.Fin
                 )
 
     ways = {way: partial(measure, size) for way, size in _SIZES.items()}
-    loads = load.split_by_level(take_turns(ways, rounds))
-    return report.compare_turns(loads, _BATCH_COLUMNS, case="clients")
+    return compare(ways, rounds, _BATCH_COLUMNS, case="clients")
 
 
 #: Requests that no load gets through.
@@ -240,12 +239,7 @@ def compare_caches(
         "kept": partial(ask, running.CACHE_ON),
         "not kept": partial(ask, running.CACHE_OFF),
     }
-    turns = take_turns(ways, rounds)
-    cases = {
-        case: {way: [turn[case] for turn in done] for way, done in turns.items()}
-        for case in turns["kept"][0]
-    }
-    yield report.compare_turns(cases, _CACHE_COLUMNS, case="sentences")
+    yield compare(ways, rounds, _CACHE_COLUMNS, case="sentences")
 
 
 def _compare_gateways(clients: int, seconds: float, rounds: int) -> report.Findings:

@@ -108,9 +108,8 @@ class _Bench:
                 with self._serve(cluster, map_path) as gateway:
                     target = gateway.aim(_write_requests())
                     asking = count * _CLIENTS_EACH
-                    (found,) = load.measure_levels(
-                        target, [asking], seconds=self.seconds, warm_s=_WARM_S
-                    )
+                    measure_closed(target, clients=asking, seconds=_WARM_S)
+                    found = measure_closed(target, clients=asking, seconds=self.seconds)
                 yield ClusterLoad(f"{count} machines", found, machines=count)
 
     def measure_faults(self, absent_s: float) -> Iterator[FaultOutcome]:

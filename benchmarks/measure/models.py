@@ -100,7 +100,7 @@ def _measure(
     lines: Sequence[Line],
     source: str,
     targets: Sequence[str],
-    measure_loads: Callable[[Target], Sequence[LoadFigures]],
+    measure_loads: Callable[[Target], Mapping[str, LoadFigures]],
 ) -> ModelFigures:
     path = passes.find_model(name)
     known = find_languages(path).targets
@@ -127,10 +127,10 @@ def _measure(
         copies=faults[Fault.UNTRANSLATED],
         loops=faults[Fault.LOOP],
         lines_per_s={
-            f"{one.level:g} client{'s' * (one.level > 1)}": one.requests_per_s
-            for one in loads
+            f"{clients} client{'s' * (clients != '1')}": one.requests_per_s
+            for clients, one in loads.items()
         },
-        memory_mb=sum(loads[-1].memory_mb.values()),
+        memory_mb=sum([*loads.values()][-1].memory_mb.values()),
     )
 
 

@@ -15,10 +15,10 @@ from benchmarks.instruments.workload import draw
 from benchmarks.report import Latencies, Spread
 
 
-def load(rate: float, p99_ms: float | None = 100, clients: int = 1) -> LoadFigures:
+def load(rate: float, p99_ms: float | None = 100) -> LoadFigures:
     return LoadFigures(
         loop="closed",
-        level=clients,
+        level=1,
         seconds=1,
         answers=10,
         requests_per_s=float(rate),
@@ -32,8 +32,8 @@ def load(rate: float, p99_ms: float | None = 100, clients: int = 1) -> LoadFigur
 
 def test_each_number_of_clients_is_compared_without_the_cpu_of_the_client():
     cheap = replace(load(10), cpu_ms={"server": 1.0, "client": 99.0}, cold_start_s=1.5)
-    ours = [replace(load(20), cold_start_s=3.0), load(90, 50, 64)]
-    found = describe({"ours": [ours], "theirs": [[cheap, load(30, 100, 64)]]})
+    ours = {"1": replace(load(20), cold_start_s=3.0), "64": load(90, 50)}
+    found = describe({"ours": [ours], "theirs": [{"1": cheap, "64": load(30)}]})
     one, many = found.results["relations"]
     two = Spread(2, 2, 2)
     assert (one["case"], many["case"]) == ("1", "64")
@@ -54,7 +54,7 @@ def test_each_way_of_running_ours_is_compared_with_the_best_peer_of_each_round()
         "engine": [(900, None), (900, None)],
     }
     found = describe(
-        {way: [[load(*one)] for one in some] for way, some in rounds.items()}
+        {way: [{"1": load(*one)} for one in some] for way, some in rounds.items()}
     )
     low, high = Spread(1, 0.5, 1.5), Spread(2, 1, 3)
     leads = [
@@ -75,9 +75,9 @@ def test_the_engine_alone_takes_a_turn(tiny, tmp_path, monkeypatch, name):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     workload = Workload(tmp_path, tiny, draw(20), (1, 64), 0, 0)
     loads = choose([name])[name](name, workload)
-    assert [measured.level for measured in loads] == [1, 64]
-    assert all(measured.requests_per_s > 0 for measured in loads)
-    assert bool(loads[0].latencies.p50_ms) == (name == "sentence")
+    assert [measured.level for measured in loads.values()] == [1, 64]
+    assert all(measured.requests_per_s > 0 for measured in loads.values())
+    assert bool(loads["1"].latencies.p50_ms) == (name == "sentence")
 
 
 def test_several_are_compared_with_ours_and_the_same_one_once():
