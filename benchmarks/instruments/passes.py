@@ -174,10 +174,6 @@ def _read_peak_mb() -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
 
 
-#: Tokens in a pack; the map's default.
-MAX_TOKENS = catalog.TranslationSection().max_batch_tokens
-
-
 def load_engine(
     model: catalog.Model, directory: Path, threads: int | None = None
 ) -> Runner:
@@ -191,7 +187,8 @@ def load_engine(
         compute_type=model.compute_type,
     )
     engine.translators = threads or engine.translators
-    batcher = Batcher(engine, max_tokens=MAX_TOKENS, is_guarded=False)
+    most = catalog.TranslationSection().max_batch_tokens
+    batcher = Batcher(engine, max_tokens=most, is_guarded=False)
 
     def run(batches: Sequence[Sequence[Sentence]]) -> Pass:
         tokens, began = 0, time.perf_counter()
