@@ -24,9 +24,12 @@ from catalog.display import make_hint
 from catalog.sections import Shape
 from clients.errors import ClientError
 from deploy.stack import ROOT, StackError
+from ray_backend.deployment import DashboardError
 
 QUESTIONS = Path(__file__).with_name("questions.yaml")
 console = Console(highlight=False)
+#: The reasons why something cannot be measured, which need no traceback.
+_REFUSALS = (StackError, ClientError, DashboardError, ValueError, SubprocessError)
 
 Turn = TypeVar("Turn")
 Number = TypeVar("Number", int, float)
@@ -123,7 +126,7 @@ def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:
                 report.draw_charts(findings.charts, options["plot"])
             if findings.has_failed:
                 raise typer.Exit(1)
-    except (StackError, ClientError, ValueError, SubprocessError) as error:
+    except _REFUSALS as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(1) from error
 
