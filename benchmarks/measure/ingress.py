@@ -87,19 +87,16 @@ class _Bench:
 
     def measure_machines(self) -> Iterator[ClusterLoad]:
         """One replica per machine, and as many clients for each."""
-        maps = [
-            self._write_config(
-                f"machines-{count}",
-                batch_ms=_SLEEP_MS,
-                replicas=count,
-                max_replicas_per_machine=1,
-                batch_size=_FEW_ROWS,
-                max_batch_delay=100,
-            )
-            for count in range(1, _MACHINES + 1)
-        ]
         with rig.start_cluster(self.folder / "machines", _MACHINES) as cluster:
-            for count, map_path in enumerate(maps, 1):
+            for count in range(1, _MACHINES + 1):
+                map_path = self._write_config(
+                    f"machines-{count}",
+                    batch_ms=_SLEEP_MS,
+                    replicas=count,
+                    max_replicas_per_machine=1,
+                    batch_size=_FEW_ROWS,
+                    max_batch_delay=100,
+                )
                 with self._serve(cluster, map_path) as gateway:
                     target = gateway.aim(_write_requests())
                     asking = count * _CLIENTS_EACH
