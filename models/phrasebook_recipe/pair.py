@@ -45,7 +45,7 @@ def train(
         train_tokenizer(corpus, work)
     vocabulary = PairVocabulary(work, source)
     recipe = PhrasebookRecipe(minutes, learning_rate=3e-3)
-    trainer = PhrasebookTrainer(corpus, vocabulary, recipe, work, make=make_model)
+    trainer = PhrasebookTrainer(corpus, vocabulary, recipe, work)
     trainer.run(print)
     trainer.export(out, *(work / name for name in (*_SIDES, IDS_FILE)))
     settings: dict[str, Any] = {"source_lang": source, "target_lang": target}
@@ -62,7 +62,6 @@ class PairVocabulary:
     def __init__(self, folder: Path, source: str) -> None:
         self.ids: dict[str, int] = json.loads((folder / IDS_FILE).read_text("utf-8"))
         self.pad = self.start = self.ids["<pad>"]
-        self.size = len(self.ids)
         self._source = source
         self._sides = [
             sentencepiece.SentencePieceProcessor(model_file=str(folder / side))
@@ -75,36 +74,35 @@ class PairVocabulary:
         pieces = side.encode(clean(text), out_type=str)
         return [*(self.ids.get(piece, self.unk) for piece in pieces), self.eos]
 
+    def make_model(self) -> MarianMTModel:
+        """A model that has learnt nothing. Its translations begin with zeros instead of a
+        token, which the row of the padding stays."""
+        config = MarianConfig(
+            vocab_size=len(self.ids),
+            d_model=_WIDTH,
+            encoder_layers=_LAYERS,
+            decoder_layers=_LAYERS,
+            encoder_attention_heads=_HEADS,
+            decoder_attention_heads=_HEADS,
+            encoder_ffn_dim=_INNER,
+            decoder_ffn_dim=_INNER,
+            max_position_embeddings=_POSITIONS,
+            activation_function="swish",
+            scale_embedding=True,
+            pad_token_id=self.pad,
+            decoder_start_token_id=self.start,
+            eos_token_id=self.eos,
+            forced_eos_token_id=self.eos,
+        )
+        model = MarianMTModel(config)
+        model.generation_config.bad_words_ids = [[self.pad]]
 
-def make_model(vocabulary: PairVocabulary) -> MarianMTModel:
-    """A model that has learnt nothing. Its translations begin with zeros instead of a token,
-    which the row of the padding stays."""
-    config = MarianConfig(
-        vocab_size=vocabulary.size,
-        d_model=_WIDTH,
-        encoder_layers=_LAYERS,
-        decoder_layers=_LAYERS,
-        encoder_attention_heads=_HEADS,
-        decoder_attention_heads=_HEADS,
-        encoder_ffn_dim=_INNER,
-        decoder_ffn_dim=_INNER,
-        max_position_embeddings=_POSITIONS,
-        activation_function="swish",
-        scale_embedding=True,
-        pad_token_id=vocabulary.pad,
-        decoder_start_token_id=vocabulary.start,
-        eos_token_id=vocabulary.eos,
-        forced_eos_token_id=vocabulary.eos,
-    )
-    model = MarianMTModel(config)
-    model.generation_config.bad_words_ids = [[vocabulary.pad]]
+        def spare_padding(gradient: Tensor) -> Tensor:
+            gradient[self.pad] = 0
+            return gradient
 
-    def spare_padding(gradient: Tensor) -> Tensor:
-        gradient[vocabulary.pad] = 0
-        return gradient
-
-    model.lm_head.weight.register_hook(spare_padding)
-    return model
+        model.lm_head.weight.register_hook(spare_padding)
+        return model
 
 
 def train_tokenizer(corpus: Corpus, folder: Path) -> None:

@@ -8,7 +8,7 @@ import io
 import json
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -55,6 +55,9 @@ class Numbering(Protocol):
     def encode(self, text: str, language: str) -> list[int]:
         """The tokens of a text, as encoder input and as labels."""
 
+    def make_model(self) -> Any:
+        """A model of these tokens that has learnt nothing."""
+
 
 class Vocabulary:
     """Tokens as M2M100 numbers them: control tokens, pieces, 100 languages, unused rows."""
@@ -71,6 +74,12 @@ class Vocabulary:
         """`[language] pieces [eos]`, the form of both encoder input and labels."""
         tokens = self._tokenizer.encode(clean(text), language)
         return [self.ids.get(token, self.unk) for token in tokens]
+
+    def make_model(self) -> M2M100ForConditionalGeneration:
+        config = M2M100Config.from_pretrained(MODEL, vocab_size=self.size)
+        model = M2M100ForConditionalGeneration(config)
+        model.generation_config = GenerationConfig.from_pretrained(MODEL)
+        return model
 
 
 def train_tokenizer(corpus: Corpus, folder: Path, lines: int = 150_000) -> None:
@@ -128,32 +137,22 @@ class PhrasebookRecipe:
     label_smoothing: float = 0.1
 
 
-def make_model(vocabulary: Vocabulary) -> M2M100ForConditionalGeneration:
-    """A model that has learnt nothing."""
-    config = M2M100Config.from_pretrained(MODEL, vocab_size=vocabulary.size)
-    model = M2M100ForConditionalGeneration(config)
-    model.generation_config = GenerationConfig.from_pretrained(MODEL)
-    return model
-
-
 class PhrasebookTrainer(Training):
     """A model, its optimiser and how long they have trained."""
 
     def __init__(
         self,
         corpus: Corpus,
-        vocabulary: Any,
+        vocabulary: Numbering,
         recipe: PhrasebookRecipe,
         folder: Path,
-        *,
-        make: Callable[[Any], Any] = make_model,
     ) -> None:
         self.recipe = recipe
         self.corpus = corpus
-        self.vocabulary: Numbering = vocabulary
+        self.vocabulary = vocabulary
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(0)
-        model = make(vocabulary).to(self.device)
+        model = vocabulary.make_model().to(self.device)
         # For short sentences on a CPU PyTorch's fused attention is the slower one.
         model.set_attn_implementation("eager")
         options = {"lr": recipe.learning_rate, "weight_decay": 0.01, "fused": True}

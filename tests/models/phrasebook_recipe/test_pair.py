@@ -26,9 +26,7 @@ def trainer(
     pair.train_tokenizer(directed, tmp_path)
     recipe = PhrasebookRecipe(minutes=1, tokens_per_batch=128, warmup_steps=1)
     vocabulary = PairVocabulary(tmp_path, "en")
-    return PhrasebookTrainer(
-        directed, vocabulary, recipe, tmp_path, make=pair.make_model
-    )
+    return PhrasebookTrainer(directed, vocabulary, recipe, tmp_path)
 
 
 def test_each_side_has_pieces_of_its_own_and_one_numbering(trainer):
