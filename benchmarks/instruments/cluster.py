@@ -296,10 +296,9 @@ def suffer(
         cluster.wait_until_whole()
         healed_s = time.monotonic() - began
         time.sleep(_AFTER_S)
-    latencies = [one.latency_s - one.lag_s for one in replies]
     failed = Counter(one.status for one in replies if not one.is_good)
-    slowest_s = max(latencies, default=0)
-    return FaultOutcome(name, len(latencies), failed, slowest_s, healed_s)
+    slowest_s = max((one.latency_s - one.lag_s for one in replies), default=0)
+    return FaultOutcome(name, len(replies), failed, slowest_s, healed_s)
 
 
 def kill_replica(cluster: NamespaceCluster) -> None:
