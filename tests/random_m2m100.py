@@ -13,19 +13,19 @@ from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 __all__ = ["PHRASEBOOK", "build_tiny"]
 
 _UNUSED_ROWS = 8
+#: Much smaller insides than those of a real size.
+SMALL = {"d_model": 32} | {
+    f"{side}_{part}": size
+    for side in ("encoder", "decoder")
+    for part, size in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 32))
+}
 
 
 def build_tiny(directory: Path, *, positions: int) -> Path:
     """A model of two small layers with the phrasebook's vocabulary and this many positions."""
     config = M2M100Config(
         vocab_size=len(M2M100Tokenizer(PHRASEBOOK).ids) + _UNUSED_ROWS,
-        d_model=32,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=32,
-        decoder_ffn_dim=32,
         max_position_embeddings=positions,
+        **SMALL,
     )
     return build(directory, config)
