@@ -142,7 +142,7 @@ def flatten(item: Any) -> dict[str, Any]:
         elif is_dataclass(value) and not isinstance(value, Spread):
             cells |= flatten(value)
         else:
-            cells[name] = " ".join(value) if isinstance(value, tuple) else value
+            cells[name] = value
     return cells
 
 

@@ -46,8 +46,8 @@ _runners: list[Runner] = []
 class PassPlan:
     """The plan of measuring one subject, which is sent to the process that measures it."""
 
-    #: The first cells of its rows, which tell it from others.
-    label: tuple[str, ...]
+    #: The first cell of its rows, which tells it from others.
+    label: str
     #: `cpu` or the number of a GPU.
     device: str
     #: Finds the model. Raises ValueError if there is none with the device and precision.
@@ -73,7 +73,7 @@ class PassPlan:
 class Measurement:
     """One subject with one batch size."""
 
-    label: tuple[str, ...]
+    label: str
     batch: int
     items_per_s: Spread
     #: In the texts, without padding.
@@ -135,7 +135,7 @@ def measure(plan: PassPlan, batch: int) -> Measurement:
 
 
 def summarize(
-    label: tuple[str, ...], batches: list[tuple[Any, ...]], done: Sequence[Pass]
+    label: str, batches: list[tuple[Any, ...]], done: Sequence[Pass]
 ) -> Measurement:
     """The figures of passes over `batches`, without memory."""
     items = sum(map(len, batches))

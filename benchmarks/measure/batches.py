@@ -65,7 +65,7 @@ def measure_engines(
     settings = {"model": str(directory)}
     return _measure_all(
         passes.PassPlan(
-            (engine, kind),
+            f"{engine} {kind}",
             device,
             partial(_find, settings | {"engine": engine, "compute_type": kind}, device),
             passes.load_engine,
@@ -104,7 +104,7 @@ def study(
     settings = driver.read_settings(setting) | ({"model": model} if model else {})
     return _measure_all(
         passes.PassPlan(
-            (device,),
+            device,
             device,
             partial(_find, settings, device, task, (language,)),
             load_handler,
@@ -132,13 +132,12 @@ def _measure_all(plans: Iterable[passes.PassPlan]) -> report.Findings:
     measured: list[passes.Measurement] = []
     skipped: list[str] = []
     for plan in plans:
-        name = " ".join(plan.label)
-        driver.say(name)
+        driver.say(plan.label)
         try:
             for one in passes.measure_apart(plan):
                 measured.append(one)
         except (OSError, RuntimeError, ValueError) as error:
-            skipped.append(f"{name}: {error}")
+            skipped.append(f"{plan.label}: {error}")
     return describe(measured, skipped)
 
 
@@ -146,13 +145,13 @@ def describe(
     measured: Sequence[passes.Measurement], skipped: Sequence[str] = ()
 ) -> report.Findings:
     """A row and a point per subject and batch size; the knee of each subject is marked."""
-    subjects = report.group(measured, lambda m: " ".join(m.label))
+    subjects = report.group(measured, lambda m: m.label)
     knees, at_knees = [], []
     for name, some in subjects.items():
         enough = _KNEE_SHARE * max(m.items_per_s.median for m in some)
         knee = next(m for m in some if m.items_per_s.median >= enough)
         knees.append(f"{name}: the knee is {knee.batch}")
-        at_knees.append(replace(knee, label=("knee",)))
+        at_knees.append(replace(knee, label="knee"))
     charts = [
         replace(
             report.plot(measured, "batch", figure, line="label"),

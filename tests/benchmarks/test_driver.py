@@ -158,7 +158,7 @@ def test_figures_are_found_and_shown():
 class Row:
     """A load on a machine."""
 
-    label: tuple[str, ...]
+    label: str
     load: LoadFigures
     items_per_s: Spread
     lost: float | None = None
@@ -167,10 +167,7 @@ class Row:
 def test_the_fields_of_what_is_measured_are_the_columns():
     reply = LoadReply(0, "200", 1.0, 0.5, 0.1)
     load = summarize("open", 4.0, 2.0, [reply])
-    items = [
-        Row(("cpu", "int8"), load, Spread(2, 1, 3)),
-        Row(("gpu",), load, Spread(1, 1, 1)),
-    ]
+    items = [Row("cpu int8", load, Spread(2, 1, 3)), Row("gpu", load, Spread(1, 1, 1))]
     headers, *rows = report.tabulate(items)
     assert headers[:3] == ("label", "loop", "level")
     first, _ = (dict(zip(headers, row, strict=True)) for row in rows)
