@@ -33,16 +33,12 @@ _ATTEMPTS = 50
 
 
 def draw(
-    count: int,
-    targets: Collection[str] = (),
-    *,
-    tokens: tuple[int, int] | None = None,
-    seed: int = 0,
+    count: int, targets: Collection[str] = (), *, tokens: tuple[int, int] | None = None
 ) -> tuple[Sentence, ...]:
-    """Sentences in random directions into `targets` or any language, all different as
-    long as there are enough. With `tokens`, texts between about these lengths, phrases
-    with commas between."""
-    rng = random.Random(seed)
+    """Sentences in random directions into `targets` or any language, the same in every run
+    and all different as long as there are enough. With `tokens`, texts between about these
+    lengths, phrases with commas between."""
+    rng = random.Random(0)
     if tokens is None:
         return _draw_phrases(rng, count, targets)
     pools: dict[str, list[Sentence]] = {}

@@ -28,7 +28,7 @@ def test_requests_of_a_task_are_alike_in_every_run(task: str, start: bytes):
 
 def test_no_two_sentences_are_alike_none_holds_a_mask_and_all_are_into_the_languages():
     drawn = draw(300, ["fr", "de"])
-    assert drawn[:50] == draw(50, ["fr", "de"]) != draw(50, ["fr", "de"], seed=1)
+    assert drawn[:50] == draw(50, ["fr", "de"])
     assert len(set(drawn)) == 300
     assert not any("{" in sentence.text for sentence in drawn)
     assert {sentence.target for sentence in drawn} == {"fr", "de"}
