@@ -15,6 +15,7 @@ import psutil
 import typer
 import yaml
 from pydantic import Field, ValidationError
+from requests import RequestException
 from rich.console import Console
 from yaml.constructor import ConstructorError
 
@@ -29,7 +30,10 @@ from ray_backend.deployment import DashboardError
 QUESTIONS = Path(__file__).with_name("questions.yaml")
 console = Console(highlight=False)
 #: The reasons why something cannot be measured, which need no traceback.
-_REFUSALS = (StackError, ClientError, DashboardError, ValueError, SubprocessError)
+_REFUSALS = (
+    *(StackError, ClientError, DashboardError, RequestException),
+    *(ValueError, SubprocessError),
+)
 
 Turn = TypeVar("Turn")
 Number = TypeVar("Number", int, float)
@@ -184,9 +188,13 @@ def read_numbers(text: str, kind: Callable[[str], Number] = int) -> list[Number]
     return numbers
 
 
-def read_words(text: str) -> list[str]:
-    """Read `a,b` as a list; an empty text is an empty list."""
-    return [word.strip() for word in text.split(",") if word.strip()]
+def read_words(text: str, known: Iterable[str] = ()) -> list[str]:
+    """Read `a,b` as a list; an empty text is an empty list. Raises ValueError for a word that
+    is not `known`, if any is."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if known and (unknown := ", ".join(set(words) - set(known))):
+        raise ValueError(f"{unknown}: expected some of {', '.join(known)}")
+    return words
 
 
 def read_range(text: str) -> tuple[int, int] | None:

@@ -95,7 +95,6 @@ def show(value: float | None) -> str:
 
 _PACKAGES = ("ctranslate2", "torch", "torchserve", "transformers")
 
-
 #: Rows of cells, as they are shown; the first one has the headers.
 FigureTable = Sequence[Sequence[str]]
 Points = Sequence[tuple[float, float]]

@@ -106,9 +106,8 @@ class ModelEntry(Shape):
         model = SECTIONS[self.task].model_fields["model"].default
         usual = {"task": TRANSLATION, "model": str(model)}
         told = {"task": self.task, **self.values}.items()
-        return (
-            " ".join(f"{k}={v}" for k, v in told if usual.get(k) != v) or "as it ships"
-        )
+        differences = (f"{k}={v}" for k, v in told if usual.get(k) != v)
+        return " ".join(differences) or "as it ships"
 
     def write_map(self, path: Path) -> Path:
         """Write a combination's map for `make up CONFIG=…`. Raises ValueError if it makes no
@@ -384,9 +383,8 @@ class TuningRun:
             found = ask(level, seconds)
             workers = describe_workers(before, read_counters(stack.metrics_url))
             is_kept = self.plan.sla.is_kept(found)
-            trial.points.append(
-                TrialPoint(trial.name, trial.rung, found, workers, is_kept)
-            )
+            point = TrialPoint(trial.name, trial.rung, found, workers, is_kept)
+            trial.points.append(point)
             return not is_kept
 
         ask(levels[-1], load.warm_up_seconds)

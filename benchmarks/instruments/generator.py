@@ -246,10 +246,8 @@ class Generator:
         try:
             connection = self._idle.pop() if self._idle else self._connect(number)
         except OSError as error:
-            late_s = self._now() - planned_s
-            self._tell_reply(
-                LoadReply(number, _name(error), self._now(), late_s, late_s)
-            )
+            now_s, late_s = self._now(), self._now() - planned_s
+            self._tell_reply(LoadReply(number, _name(error), now_s, late_s, late_s))
             return
         connection.number = number
         connection.planned_s = planned_s
@@ -322,10 +320,8 @@ class Generator:
             arrived_s = connection.socket.arrived_at - self._began
             ended_s = arrived_s if status.isdecimal() else self._now()
             late_s = ended_s - connection.planned_s
-            lag_s = connection.sent_s - connection.planned_s
-            self._tell_reply(
-                LoadReply(connection.number, status, ended_s, late_s, lag_s)
-            )
+            lag_s, number = connection.sent_s - connection.planned_s, connection.number
+            self._tell_reply(LoadReply(number, status, ended_s, late_s, lag_s))
 
     def _tell_reply(self, reply: LoadReply) -> None:
         again_s = self._keep(reply)

@@ -139,7 +139,6 @@ def summarize(
 #: The usual columns of a table of loads.
 LOAD_COLUMNS = ("requests/s", "p50 ms", "p95 ms", "p99 ms", "errors")
 
-
 Result = TypeVar("Result")
 _TORCHSERVE, _WORKERS = "torchserve", "workers"
 #: This process, which makes the load.

@@ -92,11 +92,11 @@ def compare_with_lists(
     *, kilobytes: float, rounds: int, run_dir: Path
 ) -> report.Findings:
     """Texts per second of a document on the running stack, against those of lists."""
-    url, size_bytes = find_running(run_dir).url, int(kilobytes * 1000)
+    running, size_bytes = find_running(run_dir), int(kilobytes * 1000)
 
     def send_list(texts: Sequence[str]) -> None:
         body = {"src_lang": _SOURCE, "tgt_lang": _TARGET, "src_text": texts}
-        _ask_json("POST", url, json=body)
+        _ask_json(running, "POST", "/", json=body)
 
     def send_lists(lines: Sequence[str]) -> None:
         starts = range(0, len(lines), _LIST_TEXTS)
@@ -105,8 +105,8 @@ def compare_with_lists(
             list(pool.map(send_list, lists))
 
     def send_document(lines: Sequence[str]) -> None:
-        with _upload(url, "\n".join(lines)) as job:
-            wait_until(lambda: _look(job)["status"] == "done", "it is done", _END_S)
+        with _upload(running, "\n".join(lines)) as look:
+            wait_until(lambda: look()["status"] == "done", "it is done", _END_S)
 
     def measure(
         send: Callable[[Sequence[str]], None], seeds: Iterator[int]
@@ -134,10 +134,10 @@ def measure_fairness(
     done: list[str] = []
 
     def ask_beside() -> LoadFigures:
-        with _upload(running.url, content) as job:
-            wait_until(lambda: _look(job)["texts_done"], "it has begun", _BEGIN_S)
+        with _upload(running, content) as look:
+            wait_until(lambda: look()["texts_done"], "it has begun", _BEGIN_S)
             figures = load.measure_closed(asked, clients=1, seconds=seconds)
-            progress = _look(job)
+            progress = look()
         done.append(f"{progress['texts_done']} of {progress['texts']}")
         return figures
 
@@ -149,34 +149,36 @@ def measure_fairness(
     return replace(found, remarks=[f"texts done: {', '.join(done)}"])
 
 
-def _ask_json(method: str, url: str, **content: Any) -> Any:
+def _ask_json(running: Running, method: str, path: str, **content: Any) -> Any:
     """The answer's JSON. Raises StackError for a refusal."""
-    answered = requests.request(method, url, timeout=_TIMEOUT_S, **content)
+    url, headers = running.url + path, running.headers
+    answered = requests.request(
+        method, url, headers=headers, timeout=_TIMEOUT_S, **content
+    )
     if not answered.ok:
         raise StackError(f"{url} answered {answered.status_code}: {answered.text}")
     return answered.json() if answered.content else None
 
 
 @contextmanager
-def _upload(url: str, content: str) -> Iterator[str]:
-    """The address of a plain text as a document, which is deleted in the end. Raises
-    StackError."""
+def _upload(running: Running, content: str) -> Iterator[Callable[[], Any]]:
+    """Sends a plain text as a document, which is deleted in the end. Yields a function that
+    returns its state. Both raise StackError, that one also if the document has failed."""
     fields = {"src_lang": _SOURCE, "tgt_lang": _TARGET}
     files = {"file": ("document.txt", content.encode())}
-    job = _ask_json("POST", f"{url}/documents", data=fields, files=files)
-    address = f"{url}/documents/{job['id']}"
+    job = _ask_json(running, "POST", "/documents", data=fields, files=files)
+    path = f"/documents/{job['id']}"
+
+    def look() -> Any:
+        state = _ask_json(running, "GET", path)
+        if state["status"] == "failed":
+            raise StackError(f"{path} has failed.")
+        return state
+
     try:
-        yield address
+        yield look
     finally:
-        _ask_json("DELETE", address)
-
-
-def _look(job: str) -> Any:
-    """The state of a document. Raises StackError if it has failed."""
-    state = _ask_json("GET", job)
-    if state["status"] == "failed":
-        raise StackError(f"{job} has failed.")
-    return state
+        _ask_json(running, "DELETE", path)
 
 
 def measure_page(*, sentences: int, run_dir: Path) -> report.Findings:

@@ -94,11 +94,9 @@ def overload(
     """
     multiples, sizes = driver.read_numbers(loads, float), driver.read_numbers(clients)
     limits_ms = sorted(driver.read_numbers(limits), reverse=True)
-    names = driver.read_words(against)
-    if unknown := set(names) - set(PEERS):
-        raise ValueError(f"{unknown}: expected some of {', '.join(PEERS)}")
     servers: dict[str, running.Start] = {OURS: running.start}
-    servers |= {name: partial(start_peer, name) for name in names}
+    for name in driver.read_words(against, PEERS):
+        servers[name] = partial(start_peer, name)
     directory = passes.find_model(model)
     map_path = running.write_map(_FOLDER / "map.json", {}, (TARGET,))
     # One sentence each, so that a request is one row.
