@@ -246,7 +246,7 @@ class Generator:
         try:
             connection = self._idle.pop() if self._idle else self._connect(number)
         except OSError as error:
-            now_s, late_s = self._now(), self._now() - planned_s
+            late_s = (now_s := self._now()) - planned_s
             self._tell_reply(LoadReply(number, _name(error), now_s, late_s, late_s))
             return
         connection.number = number

@@ -151,9 +151,9 @@ def measure_fairness(
 
 def _ask_json(running: Running, method: str, path: str, **content: Any) -> Any:
     """The answer's JSON. Raises StackError for a refusal."""
-    url, headers = running.url + path, running.headers
+    url = running.url + path
     answered = requests.request(
-        method, url, headers=headers, timeout=_TIMEOUT_S, **content
+        method, url, headers=running.headers, timeout=_TIMEOUT_S, **content
     )
     if not answered.ok:
         raise StackError(f"{url} answered {answered.status_code}: {answered.text}")

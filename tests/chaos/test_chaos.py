@@ -22,7 +22,7 @@ import pytest
 from benchmarks.instruments.generator import GRACE_S, Target, ask_again, ask_within
 from benchmarks.instruments.load import find_leaders, measure_memory
 from deploy.stack import ROOT, Stack
-from tests.chaos.faults import FAULTS, flood, write_flood
+from tests.chaos.faults import FAULTS, flood, send_texts, write_flood
 from tests.chaos.load import (
     BROKEN,
     CUT,
@@ -95,7 +95,7 @@ def measure_and_harm(scene: Scene) -> None:
         # The first time batches of every length make their buffers, and long texts start the
         # processes that read them.
         measure_under_load(scene, questions)
-        FAULTS["hostile texts"](scene, random.Random(scene.seed))
+        send_texts(scene, random.Random(scene.seed))
         before = measure_under_load(scene, questions)
         children = count_children(stack)
         harm(scene, questions)
