@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Any
 
-from flask import Flask, Request, Response
-from flask.globals import request_ctx
-from flask.json.provider import DefaultJSONProvider
-from flask.sessions import NullSession, SessionInterface
-from werkzeug.datastructures import Headers
-from werkzeug.routing import MapAdapter, Rule
+from flask import Flask, Response
+from werkzeug.exceptions import HTTPException
 
 import catalog
 from catalog import Catalog, checkpoint
@@ -27,6 +21,7 @@ from gateway.backends.backend import Backend
 from gateway.backends.ray import RayBackend
 from gateway.backends.torchserve import TorchServeBackend
 from gateway.cache.sentences import SentenceCache
+from gateway.errors import Problem
 from gateway.glossaries.library import Glossaries
 from gateway.http.bodies import Bodies
 from gateway.http.message import TRANSLATING
@@ -36,12 +31,14 @@ from gateway.http.middleware import (
     Middleware,
     Origins,
     UrlCheck,
-    answer_errors,
+    answer_error,
     clean_path,
+    write_json,
 )
 from gateway.http.request import GatewayRequest
 from gateway.load_shedding import LoadShedder
 from gateway.metrics import Arrival, Figures, Telemetry
+from gateway.redaction import describe
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
 from gateway.settings import Settings, read_settings
@@ -54,62 +51,15 @@ from torchserve_backend.management import Management
 _OTHER_FIELDS = 100
 
 
-class CompactJson(DefaultJSONProvider):
-    """Writes JSON with one encoder; Flask would make one for each answer."""
-
-    _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-    def dumps(self, obj: Any, **kwargs: Any) -> str:
-        """The content as JSON, whose fields keep their order."""
-        return self._encode(obj)
-
-
-class PlainResponse(Response):
-    """Sends its headers as they are where its length is known: werkzeug would copy them, and
-    look for some that only other answers have."""
-
-    def get_wsgi_headers(self, environ: dict[str, Any]) -> Headers:
-        if self.status_code == HTTPStatus.OK and "Content-Length" in self.headers:
-            return self.headers
-        return super().get_wsgi_headers(environ)
-
-
-class KnownRoute(MapAdapter):
-    """The way to one route, which need not be looked for."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._found = rule, dict[str, Any]()
-
-    def match(self, *args: Any, **kwargs: Any) -> Any:
-        """The route, with the variable parts of its path: none."""
-        return self._found
-
-
-class NoSessions(SessionInterface):
-    """Gives every request the same empty session: no route has one."""
-
-    _session = NullSession()
-
-    def open_session(self, app: Flask, request: Request) -> NullSession:
-        return self._session
-
-
 class GatewayApp(Flask):
-    """Flask with requests of our own, layers around its routes, and parts to close. It has no
-    sessions, no functions for the end of every request, and no asynchronous ones, for all of
-    which Flask would look at every request."""
-
-    request_class = GatewayRequest
-    response_class = PlainResponse
-    json_provider_class = CompactJson
-    session_interface = NoSessions()
+    """Flask's routes, with layers around them and parts to close. A request is an argument of
+    all that is done for it: Flask's contexts and the globals that look into them stay empty."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(__name__, static_folder=None)
-        self.config["MAX_FORM_PARTS"] = settings.max_texts + _OTHER_FIELDS
         # Flask's own answer to OPTIONS is text/html.
         self.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
-        answer_errors(self)
+        self._most_fields = settings.max_texts + _OTHER_FIELDS
 
     def assemble(
         self,
@@ -126,8 +76,9 @@ class GatewayApp(Flask):
         self._glossaries = services.translation.glossaries
         for blueprint in list_blueprints(services):
             self.register_blueprint(blueprint)
-        self._routes = {
-            rule.rule: KnownRoute(rule)
+        #: The ways that need not be looked for.
+        self._known = {
+            rule.rule: (rule, None)
             for rule in self.url_map.iter_rules()
             if rule.rule in TRANSLATING and "POST" in (rule.methods or ())
         }
@@ -138,49 +89,51 @@ class GatewayApp(Flask):
         self._glossaries.close()
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
-        """As Flask's, for the path that the client means."""
+        """Answers the request, and shows the answer to the layers, the outermost last."""
         environ["PATH_INFO"] = clean_path(environ["PATH_INFO"])
-        return super().wsgi_app(environ, start_response)
-
-    def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
-        """As Flask's, without a search where a text is to be translated."""
-        if request and request.method == "POST":
-            known = self._routes.get(request.environ["PATH_INFO"])
-            if known is not None:
-                return known
-        return super().create_url_adapter(request)
-
-    def full_dispatch_request(self) -> Response:
-        """Asks the layers, from the outermost on, for an answer in the route's place, and shows
-        them the answer, the outermost last."""
-        context = request_ctx._get_current_object()  # type: ignore[attr-defined]
-        request = context.request
+        request = self._route(environ)
         try:
-            answer = self._ask_layers(request) or self.dispatch_request()
+            response = self._answer(request)
+            for after in self._after:
+                after(request, response)
+            return response(environ, start_response)
+        finally:
+            request.close()
+
+    def _route(self, environ: dict[str, Any]) -> GatewayRequest:
+        """The request, with its route or why it has none."""
+        request = GatewayRequest(environ, populate_request=False)
+        request.most_fields = self._most_fields
+        found: Any = request.method == "POST" and self._known.get(environ["PATH_INFO"])
+        try:
+            if not found:
+                routes = self.url_map.bind_to_environ(environ, subdomain="")
+                found = routes.match(return_rule=True)
+            request.url_rule, request.view_args = found
+            request.group = self.blueprints.get(request.blueprint or "")
+        except HTTPException as error:
+            request.routing_exception = error
+        return request
+
+    def _answer(self, request: GatewayRequest) -> Response:
+        try:
+            answer = self._ask(request)
+            return answer if isinstance(answer, Response) else write_json(answer)
         except Exception as error:
-            answer = self.handle_user_exception(error)
-        response = self.make_response(answer)
-        for complete in context._after_request_functions:
-            response = complete(response)
-        for after in self._after:
-            after(request, response)
-        return response
+            if not isinstance(error, Problem | HTTPException):
+                self.logger.error("request %s failed: %s", request.id, describe(error))
+            return answer_error(error, request)
 
-    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        return func
-
-    def do_teardown_request(self, exc: BaseException | None = None) -> None:
-        """Nothing."""
-
-    def do_teardown_appcontext(self, exc: BaseException | None = None) -> None:
-        """Nothing."""
-
-    def _ask_layers(self, request: GatewayRequest) -> Response | None:
+    def _ask(self, request: GatewayRequest) -> Any:
+        """Asks the layers, from the outermost on, for an answer in the route's place."""
         for before in self._before:
-            answer = before(request)
-            if answer is not None:
+            if answer := before(request):
                 return answer
-        return None
+        if request.routing_exception is not None:
+            raise request.routing_exception
+        assert request.url_rule
+        view = self.view_functions[request.url_rule.endpoint]
+        return view(request, **(request.view_args or {}))
 
 
 def create_app(

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import (
     Annotated,
     Any,
+    Concatenate,
     Literal,
     NoReturn,
     NotRequired,
@@ -20,7 +21,8 @@ from typing import (
     get_type_hints,
 )
 
-from flask import Flask, Response
+from flask import Response
+from flask.sansio.app import App
 from pydantic import BaseModel, Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from typing_extensions import TypedDict
@@ -30,6 +32,7 @@ from contract.dialects import EVENT_STREAM, FOREIGN, OURS, Dialect, find_dialect
 from contract.problems import title, write_problem
 from gateway import errors
 from gateway.errors import Problem
+from gateway.http.request import GatewayRequest
 
 Json = dict[str, Any]
 
@@ -40,7 +43,7 @@ BINARY: Json = {"type": "string", "format": "binary"}
 #: The content types in which fields of other APIs may come.
 FIELDS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
 
-View = TypeVar("View", bound=Callable[..., Any])
+View = TypeVar("View", bound=Callable[Concatenate[GatewayRequest, ...], Any])
 
 
 @dataclass(frozen=True)
@@ -289,7 +292,7 @@ class Route:
 
 
 def build(
-    app: Flask, served: Collection[str], open_routes: Collection[str] | None
+    app: App, served: Collection[str], open_routes: Collection[str] | None
 ) -> Json:
     """The document of the tasks that are served. All routes need a key but the open ones; none
     needs one where these are None."""
@@ -326,7 +329,7 @@ def build(
 
 
 def _list_routes(
-    app: Flask, served: Collection[str], open_routes: Collection[str] | None
+    app: App, served: Collection[str], open_routes: Collection[str] | None
 ) -> Iterator[Route]:
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]

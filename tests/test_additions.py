@@ -53,8 +53,8 @@ def make_blueprints(services):
     blueprint = UploadBlueprint("brightness", __name__)
 
     @blueprint.post(PATHS["brightness"])
-    def measure():
-        (answer,) = services.images.answer("brightness", is_single=True)
+    def measure(request):
+        (answer,) = services.images.answer(request, "brightness", is_single=True)
         return answer.content
 
     return [blueprint]

@@ -4,14 +4,13 @@ nothing here costs a request anything, and the libraries for databases are not l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from contract.dialects import FOREIGN
 from gateway.access.usage import Usage
 from gateway.http.bodies import Bodies
 from gateway.http.middleware import Middleware
-from gateway.http.request import request
+from gateway.http.request import Fields, GatewayRequest
 from gateway.settings import Settings
 
 __all__ = ["OPEN_ROUTES", "Access", "Usage", "open_access"]
@@ -36,13 +35,12 @@ class Access:
     #: The layer that checks keys.
     middleware: Sequence[Middleware] = ()
 
-    def read_usage(self) -> Usage:
-        """Return the current key's usage of this month, and its limit."""
+    def read_usage(self, request: GatewayRequest) -> Usage:
+        """Return the usage of a request's key this month, and its limit."""
         return Usage(0, None)
 
-    def find_owner(self, fields: Mapping[str, Any]) -> str:
-        """The owner of what the current request makes or asks for; a form's fields may have
-        the key."""
+    def find_owner(self, request: GatewayRequest, fields: Fields) -> str:
+        """The owner of what a request makes or asks for; a form's fields may have the key."""
         return request.owner
 
     def close(self) -> None:

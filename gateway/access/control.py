@@ -5,10 +5,9 @@ characters left.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any
 
 from gevent import sleep
 
@@ -28,9 +27,9 @@ from gateway.http.middleware import Middleware
 from gateway.http.request import (
     AUTHORIZATION,
     Charge,
+    Fields,
     GatewayRequest,
     read_fields,
-    request,
 )
 from gateway.openapi import is_open
 from gateway.settings import Settings
@@ -83,14 +82,14 @@ class Guard(Access):
         _note_key(request, key, partial(self.ledger.charge, key))
         return True
 
-    def find_owner(self, fields: Mapping[str, Any]) -> str:
+    def find_owner(self, request: GatewayRequest, fields: Fields) -> str:
         """The key's id. Raises what `admit` raises."""
         if request.charge is None:
             self.admit(request, pick_token(fields))
         return request.owner
 
-    def read_usage(self) -> Usage:
-        """Return the current key's usage of this month, and its limit."""
+    def read_usage(self, request: GatewayRequest) -> Usage:
+        """Return the usage of a request's key this month, and its limit."""
         return self.ledger.read(self._registry.find_by_id(request.owner))
 
     def close(self) -> None:
@@ -132,14 +131,14 @@ class KeyCheck(Middleware):
             return
         if self._guard.admit_worker(request):
             return
-        token, blueprint = find_token(request), request.find_blueprint()
-        if token is None and not isinstance(blueprint, UploadBlueprint):
+        token = find_token(request)
+        if token is None and not isinstance(request.group, UploadBlueprint):
             try:
                 self._bodies.read_for_key(request, KEY_BODY_BYTES)
             except BodyTooLarge as error:
                 raise InvalidKey(is_given=False) from error
             token = find_token_in_body(request)
-        if token is not None or not isinstance(blueprint, DocumentBlueprint):
+        if token is not None or not isinstance(request.group, DocumentBlueprint):
             self._guard.admit(request, token)
 
 
@@ -160,7 +159,7 @@ def find_token_in_body(request: GatewayRequest) -> str | None:
     return None
 
 
-def pick_token(fields: Mapping[str, Any]) -> str | None:
+def pick_token(fields: Fields) -> str | None:
     """The key among a request's fields."""
     given = (fields.get(name) for name in KEY_FIELDS)
     return next((key for key in given if isinstance(key, str) and key), None)

@@ -22,7 +22,7 @@ from gateway.api.documents import send
 from gateway.api.status import name_language
 from gateway.errors import NoDocument, NotDone, NotFound
 from gateway.http.bodies import DocumentBlueprint
-from gateway.http.request import Fields, read_fields, request
+from gateway.http.request import Fields, GatewayRequest, read_fields
 from gateway.openapi import (
     FIELDS,
     FINDING,
@@ -234,8 +234,8 @@ def _make_texts(services: Services) -> Blueprint:
         refusals=(*TRANSLATING, *USING_GLOSSARIES, NotFound),
         has_limit=True,
     )
-    def translate() -> Translations:
-        return {"translations": _translate(read_fields(request), service)}
+    def translate(request: GatewayRequest) -> Translations:
+        return {"translations": _translate(request, service)}
 
     @blueprint.route("/languages", methods=["GET", "POST"])
     @Operation(
@@ -243,7 +243,7 @@ def _make_texts(services: Services) -> Blueprint:
         TRANSLATION,
         bodies=(BodySchema(LanguagesFields, FIELDS, examples=targets),),
     )
-    def languages() -> list[Language]:
+    def languages(request: GatewayRequest) -> list[Language]:
         given = parse_fields(LanguagesFields, read_fields(request), WORDING)
         if given.type == "target":
             return _list_targets(service)
@@ -254,8 +254,8 @@ def _make_texts(services: Services) -> Blueprint:
 
     @blueprint.route("/usage", methods=["GET", "POST"])
     @Operation("The characters of this month; without keys, since the gateway's start")
-    def usage() -> Used:
-        found = services.access.read_usage()
+    def usage(request: GatewayRequest) -> Used:
+        found = services.access.read_usage(request)
         limit = _UNLIMITED if found.limit is None else found.limit
         count = found.count
         if not services.access.is_required:
@@ -264,7 +264,7 @@ def _make_texts(services: Services) -> Blueprint:
 
     @blueprint.get("/glossary-language-pairs")
     @Operation("The pairs of languages", TRANSLATION)
-    def glossary_language_pairs() -> Pairs:
+    def glossary_language_pairs(_: GatewayRequest) -> Pairs:
         served = [code for code in service.limits.targets if code not in VARIANTS]
         codes = [write_code(code).lower() for code in served]
         return {
@@ -289,8 +289,9 @@ def _make_upload(services: Services) -> Blueprint:
         bodies=(BodySchema(DocumentForm, (MULTIPART,), file="The document."),),
         refusals=(*RECEIVING, NotFound, *USING_GLOSSARIES),
     )
-    def take() -> Handle:
+    def take(request: GatewayRequest) -> Handle:
         document = services.documents.receive(
+            request,
             services.access.find_owner,
             lambda fields, owner: service.check_document(
                 _read_form(fields, service), owner
@@ -307,9 +308,9 @@ def _make_documents(services: Services) -> Blueprint:
     blueprint = Blueprint("deepl_documents", __name__, url_prefix="/v2")
     key = BodySchema(KeyFields, FIELDS)
 
-    def find(document_id: str) -> DocumentFolder:
+    def find(request: GatewayRequest, document_id: str) -> DocumentFolder:
         given = parse_fields(KeyFields, read_fields(request), WORDING)
-        document = documents.find(access.find_owner({}), document_id)
+        document = documents.find(access.find_owner(request, {}), document_id)
         expected = document.order.password.encode()
         if not hmac.compare_digest(given.document_key.encode(), expected):
             raise NoDocument
@@ -317,8 +318,8 @@ def _make_documents(services: Services) -> Blueprint:
 
     @blueprint.route("/document/<document_id>", methods=["GET", "POST"])
     @Operation("How far a document is", TRANSLATION, (key,), refusals=FINDING)
-    def status(document_id: str) -> Progress:
-        document = find(document_id)
+    def status(request: GatewayRequest, document_id: str) -> Progress:
+        document = find(request, document_id)
         return _describe_progress(document, documents.read_state(document))
 
     @blueprint.route("/document/<document_id>/result", methods=["GET", "POST"])
@@ -329,8 +330,8 @@ def _make_documents(services: Services) -> Blueprint:
         refusals=(*FINDING, NotDone),
         is_file=True,
     )
-    def result(document_id: str) -> Response:
-        return send(find(document_id), documents)
+    def result(request: GatewayRequest, document_id: str) -> Response:
+        return send(find(request, document_id), documents)
 
     return blueprint
 
@@ -350,8 +351,10 @@ def _describe_body(service: TranslationService) -> BodySchema:
     )
 
 
-def _translate(fields: Fields, service: TranslationService) -> list[Translation]:
-    limits = service.limits
+def _translate(
+    request: GatewayRequest, service: TranslationService
+) -> list[Translation]:
+    limits, fields = service.limits, read_fields(request)
     given = parse_fields(TranslateFields, fields, WORDING)
     _refuse_what_is_missing(given.formality, fields)
     texts = WORDING.list_texts("text", given.text, limits.max_texts)

@@ -32,7 +32,8 @@ from gateway.glossaries.reading import (
     GlossaryFields,
     MultilingualFields,
 )
-from gateway.http.request import read_fields, request
+from gateway.http.middleware import write_made
+from gateway.http.request import GatewayRequest, read_fields
 from gateway.openapi import BodySchema, choose
 from gateway.schemas import ForeignSchema, Text, parse_fields, refuse
 from gateway.services.translation import TranslationService
@@ -119,32 +120,34 @@ def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
 
     @blueprint.post("/v2/glossaries")
     @describe("Makes a glossary", bodies=(_describe_body(service),), status=201)
-    def create_2() -> MonolingualInfo:
-        content = _read_glossary(service, GlossaryFields)
-        return _show_2(store(glossaries, content, "/v2/glossaries"))
+    def create_2(request: GatewayRequest) -> MonolingualInfo:
+        content = _read_glossary(request, service, GlossaryFields)
+        made = store(request, glossaries, content)
+        return write_made(_show_2(made), f"/v2/glossaries/{made.id}")
 
     @blueprint.get("/v2/glossaries")
     @describe("The glossaries of one pair of languages")
-    def list_2() -> MonolingualList:
+    def list_2(request: GatewayRequest) -> MonolingualList:
         found = glossaries.list_all(request.owner)
         return {"glossaries": [_show_2(one) for one in found if _is_monolingual(one)]}
 
     @blueprint.get("/v2/glossaries/<glossary_id>")
     @describe("A glossary")
-    def find_2(glossary_id: str) -> MonolingualInfo:
-        return _show_2(_find_2(glossaries, glossary_id))
+    def find_2(request: GatewayRequest, glossary_id: str) -> MonolingualInfo:
+        return _show_2(_find_2(request, glossaries, glossary_id))
 
     @blueprint.get("/v2/glossaries/<glossary_id>/entries")
     @describe("Its entries", media=(TSV,))
-    def entries_2(glossary_id: str) -> Response:
-        found = _find_2(glossaries, glossary_id)
+    def entries_2(request: GatewayRequest, glossary_id: str) -> Response:
+        found = _find_2(request, glossaries, glossary_id)
         (only,) = found.dictionaries
         return write_table(glossaries.read_entries(found, (only.source, only.target)))
 
     @blueprint.delete("/v2/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
-    def delete_2(glossary_id: str) -> Response:
-        glossaries.delete(request.owner, _find_2(glossaries, glossary_id).id)
+    def delete_2(request: GatewayRequest, glossary_id: str) -> Response:
+        found = _find_2(request, glossaries, glossary_id)
+        glossaries.delete(request.owner, found.id)
         return write_nothing()
 
 
@@ -155,30 +158,31 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     @describe(
         "Makes a glossary", bodies=(BodySchema(MultilingualFields, _MEDIA),), status=201
     )
-    def create_3() -> MultilingualInfo:
-        content = _read_glossary(service, MultilingualFields)
-        return _show_3(store(glossaries, content, "/v3/glossaries"))
+    def create_3(request: GatewayRequest) -> MultilingualInfo:
+        content = _read_glossary(request, service, MultilingualFields)
+        made = store(request, glossaries, content)
+        return write_made(_show_3(made), f"/v3/glossaries/{made.id}")
 
     @blueprint.get("/v3/glossaries")
     @describe("All glossaries")
-    def list_3() -> MultilingualList:
+    def list_3(request: GatewayRequest) -> MultilingualList:
         return {"glossaries": list(map(_show_3, glossaries.list_all(request.owner)))}
 
     @blueprint.get("/v3/glossaries/<glossary_id>")
     @describe("A glossary")
-    def find_3(glossary_id: str) -> MultilingualInfo:
+    def find_3(request: GatewayRequest, glossary_id: str) -> MultilingualInfo:
         return _show_3(glossaries.find(request.owner, glossary_id))
 
     @blueprint.delete("/v3/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
-    def delete_3(glossary_id: str) -> Response:
+    def delete_3(request: GatewayRequest, glossary_id: str) -> Response:
         glossaries.delete(request.owner, glossary_id)
         return write_nothing()
 
     @blueprint.patch("/v3/glossaries/<glossary_id>")
     @describe("Renames it, adds entries", bodies=(BodySchema(ChangeFields, _MEDIA),))
-    def change_3(glossary_id: str) -> MultilingualInfo:
-        content = _read_glossary(service, ChangeFields)
+    def change_3(request: GatewayRequest, glossary_id: str) -> MultilingualInfo:
+        content = _read_glossary(request, service, ChangeFields)
         changed = glossaries.change(
             request.owner,
             glossary_id,
@@ -194,15 +198,15 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
 
     @blueprint.put("/v3/glossaries/<glossary_id>/dictionaries")
     @describe("Replaces a dictionary", bodies=(BodySchema(DictionaryFields, _MEDIA),))
-    def replace_3(glossary_id: str) -> DictionaryInfo:
-        (draft,) = _read_glossary(service, DictionaryFields).drafts
+    def replace_3(request: GatewayRequest, glossary_id: str) -> DictionaryInfo:
+        (draft,) = _read_glossary(request, service, DictionaryFields).drafts
         glossaries.change(request.owner, glossary_id, drafts=[draft])
         return _show_dictionary(draft)
 
     @blueprint.get("/v3/glossaries/<glossary_id>/entries")
     @describe("A dictionary's entries", bodies=(BodySchema(PairFields),))
-    def entries_3(glossary_id: str) -> EntriesList:
-        pair = _read_pair()
+    def entries_3(request: GatewayRequest, glossary_id: str) -> EntriesList:
+        pair = _read_pair(request)
         found = glossaries.find(request.owner, glossary_id)
         entries = glossaries.read_entries(found, pair).decode()
         source, target = (write_code(language).lower() for language in pair)
@@ -216,17 +220,17 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
 
     @blueprint.delete("/v3/glossaries/<glossary_id>/dictionaries")
     @describe("Deletes a dictionary", bodies=(BodySchema(PairFields),), status=204)
-    def delete_dictionary_3(glossary_id: str) -> Response:
-        glossaries.delete_dictionary(request.owner, glossary_id, _read_pair())
+    def delete_dictionary_3(request: GatewayRequest, glossary_id: str) -> Response:
+        glossaries.delete_dictionary(request.owner, glossary_id, _read_pair(request))
         return write_nothing()
 
 
 def _read_glossary(
-    service: TranslationService, schema: type[BaseModel]
+    request: GatewayRequest, service: TranslationService, schema: type[BaseModel]
 ) -> GlossaryContent:
-    """Read the current request. Raises MalformedRequest, also for languages that are not
+    """Read a request's glossary. Raises MalformedRequest, also for languages that are not
     served, and for two dictionaries of one pair."""
-    content = read_upload(service.glossaries, schema.__name__, _translate)
+    content = read_upload(request, service.glossaries, schema.__name__, _translate)
     pairs = [(draft.source, draft.target) for draft in content.drafts]
     for source, target in pairs:
         is_served = target in service.limits.targets
@@ -251,12 +255,14 @@ def _translate(fault: GlossaryFault) -> Problem:
     return WORDING.refuse(fault.field, fault.message)
 
 
-def _read_pair() -> tuple[str, str]:
+def _read_pair(request: GatewayRequest) -> tuple[str, str]:
     given = parse_fields(PairFields, read_fields(request), WORDING)
     return normalize_variant(given.source_lang), normalize_variant(given.target_lang)
 
 
-def _find_2(glossaries: Glossaries, glossary_id: str) -> Glossary:
+def _find_2(
+    request: GatewayRequest, glossaries: Glossaries, glossary_id: str
+) -> Glossary:
     found = glossaries.find(request.owner, glossary_id)
     if not _is_monolingual(found):
         raise UnknownGlossary(

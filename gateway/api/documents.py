@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired, cast
 from urllib.parse import quote
 
 import gevent
-from flask import Blueprint, Response, jsonify, url_for
+from flask import Blueprint, Response
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -19,7 +19,8 @@ from gateway.api import Services
 from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
 from gateway.http.bodies import DocumentBlueprint
 from gateway.http.event_stream import EventStream
-from gateway.http.request import Fields, request
+from gateway.http.middleware import write_made
+from gateway.http.request import Fields, GatewayRequest
 from gateway.openapi import (
     FINDING,
     MULTIPART,
@@ -102,7 +103,7 @@ def _make_upload(services: Services) -> Blueprint:
         refusals=(*RECEIVING, UnknownLanguage, *USING_GLOSSARIES),
         status=202,
     )
-    def take() -> DocumentStatus:
+    def take(request: GatewayRequest) -> DocumentStatus:
         targets = service.limits.targets
         warnings: list[str] = []
 
@@ -111,14 +112,12 @@ def _make_upload(services: Services) -> Blueprint:
             wanted = parse_document(fields, targets, services.documents.webhooks)
             return service.check_document(wanted, owner)
 
-        document = services.documents.receive(services.access.find_owner, check)
-        noted = {"warnings": warnings} if warnings else {}
-        response = jsonify(_describe_status(document, State()) | noted)
-        response.status_code = 202
-        response.headers["Location"] = url_for(
-            "documents.status", document_id=document.order.id
-        )
-        return response  # type: ignore[return-value]
+        find_owner = services.access.find_owner
+        document = services.documents.receive(request, find_owner, check)
+        status = _describe_status(document, State())
+        if warnings:
+            status["warnings"] = warnings
+        return write_made(status, f"/documents/{document.order.id}", 202)
 
     return blueprint
 
@@ -127,8 +126,8 @@ def _make_rest(services: Services) -> Blueprint:
     documents, access = services.documents, services.access
     blueprint = Blueprint("documents", __name__)
 
-    def find(document_id: str) -> DocumentFolder:
-        return documents.find(access.find_owner({}), document_id)
+    def find(request: GatewayRequest, document_id: str) -> DocumentFolder:
+        return documents.find(access.find_owner(request, {}), document_id)
 
     @blueprint.get("/documents")
     @Operation(
@@ -137,18 +136,18 @@ def _make_rest(services: Services) -> Blueprint:
         query=PageParameters,
         refusals=(*FINDING, InvalidRequest),
     )
-    def list_all() -> DocumentList:
+    def list_all(request: GatewayRequest) -> DocumentList:
         if not access.is_required:
             raise NotFound("Without keys, documents are found by their ids only.")
         given = parse_parameters(PageParameters, request.args)
         page = given["after"], int(given["limit"])
-        found, rest = documents.list_page(access.find_owner({}), *page)
+        found, rest = documents.list_page(access.find_owner(request, {}), *page)
         return {"documents": [_describe_status(*each) for each in found], "next": rest}
 
     @blueprint.get("/documents/<document_id>")
     @Operation("How far a document is", TRANSLATION, refusals=FINDING, streams=True)
-    def status(document_id: str) -> DocumentStatus:
-        document = find(document_id)
+    def status(request: GatewayRequest, document_id: str) -> DocumentStatus:
+        document = find(request, document_id)
         if request.wants_events:
             follow = partial(_follow, document, documents)
             return cast(DocumentStatus, EventStream(follow, request.id).respond())
@@ -161,13 +160,13 @@ def _make_rest(services: Services) -> Blueprint:
         refusals=(*FINDING, NotDone),
         is_file=True,
     )
-    def result(document_id: str) -> Response:
-        return send(find(document_id), documents)
+    def result(request: GatewayRequest, document_id: str) -> Response:
+        return send(find(request, document_id), documents)
 
     @blueprint.delete("/documents/<document_id>")
     @Operation("Deletes a document", TRANSLATION, refusals=FINDING, status=204)
-    def delete(document_id: str) -> Response:
-        documents.delete(find(document_id))
+    def delete(request: GatewayRequest, document_id: str) -> Response:
+        documents.delete(find(request, document_id))
         return Response(status=204)
 
     return blueprint

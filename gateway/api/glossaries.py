@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NotRequired
 
-from flask import Blueprint, Response, after_this_request
+from flask import Blueprint, Response
 from pydantic import Field, RootModel
 from typing_extensions import TypedDict
 
@@ -24,7 +24,8 @@ from gateway.glossaries.reading import (
     OurGlossary,
 )
 from gateway.http.bodies import LargeBlueprint
-from gateway.http.request import request
+from gateway.http.middleware import write_made
+from gateway.http.request import GatewayRequest
 from gateway.openapi import JSON, STORING_GLOSSARIES, BodySchema, Operation, choose
 from gateway.schemas import Schema, parse_parameters
 from gateway.services.translation import TranslationService
@@ -81,35 +82,35 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         bodies=(_describe_body(service), BodySchema(Table, (TSV, _CSV))),
         status=201,
     )
-    def create() -> GlossaryInfo:
-        reading = read_upload(glossaries, OurGlossary.__name__, _translate)
+    def create(request: GatewayRequest) -> GlossaryInfo:
+        reading = read_upload(request, glossaries, OurGlossary.__name__, _translate)
         for draft in reading.drafts:
             _check_languages(draft, service)
-        shown = _show(store(glossaries, reading, "/glossaries"))
+        shown = _show(store(request, glossaries, reading))
         if reading.warnings:
             shown["warnings"] = [*reading.warnings]
-        return shown
+        return write_made(shown, f"/glossaries/{shown['id']}")
 
     @blueprint.get("/glossaries")
     @describe("All glossaries")
-    def list_all() -> GlossaryList:
+    def list_all(request: GatewayRequest) -> GlossaryList:
         return {"glossaries": list(map(_show, glossaries.list_all(request.owner)))}
 
     @blueprint.get("/glossaries/<glossary_id>")
     @describe("A glossary")
-    def find(glossary_id: str) -> GlossaryInfo:
+    def find(request: GatewayRequest, glossary_id: str) -> GlossaryInfo:
         return _show(glossaries.find(request.owner, glossary_id))
 
     @blueprint.get("/glossaries/<glossary_id>/entries")
     @describe("Its entries", query=PairParameters, media=(TSV,))
-    def read_entries(glossary_id: str) -> Response:
+    def read_entries(request: GatewayRequest, glossary_id: str) -> Response:
         found = glossaries.find(request.owner, glossary_id)
         given = parse_parameters(PairParameters, request.args)
         return write_table(glossaries.read_entries(found, _choose_pair(found, given)))
 
     @blueprint.delete("/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
-    def delete(glossary_id: str) -> Response:
+    def delete(request: GatewayRequest, glossary_id: str) -> Response:
         found = glossaries.find(request.owner, glossary_id)
         glossaries.delete(request.owner, found.id)
         return write_nothing()
@@ -124,9 +125,12 @@ def make_large_blueprint(name: str, service: TranslationService) -> LargeBluepri
 
 
 def read_upload(
-    glossaries: Glossaries, schema: str, translate: Callable[[GlossaryFault], Problem]
+    request: GatewayRequest,
+    glossaries: Glossaries,
+    schema: str,
+    translate: Callable[[GlossaryFault], Problem],
 ) -> GlossaryContent:
-    """Read the current request. Raises the error that `translate` makes of a fault."""
+    """Read a request's glossary. Raises the error that `translate` makes of a fault."""
     upload = GlossaryUpload(
         schema, request.mimetype, request.query_string.decode(), request.body
     )
@@ -136,18 +140,11 @@ def read_upload(
         raise translate(fault) from fault
 
 
-def store(glossaries: Glossaries, content: GlossaryContent, path: str) -> Glossary:
-    """Make a glossary of the current key. The answer has status 201 and its path below the
-    given one. Raises what `Glossaries.create` raises."""
-    made = glossaries.create(request.owner, content.name or "", content.drafts)
-
-    @after_this_request
-    def mark(response: Response) -> Response:
-        response.status_code = 201
-        response.headers["Location"] = f"{path}/{made.id}"
-        return response
-
-    return made
+def store(
+    request: GatewayRequest, glossaries: Glossaries, content: GlossaryContent
+) -> Glossary:
+    """Make a glossary of the request's key. Raises what `Glossaries.create` raises."""
+    return glossaries.create(request.owner, content.name or "", content.drafts)
 
 
 def write_table(entries: bytes) -> Response:

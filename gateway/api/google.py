@@ -14,7 +14,7 @@ from contract.languages import normalize_variant
 from contract.tasks import TRANSLATION
 from gateway.api import Services
 from gateway.api.status import name_language
-from gateway.http.request import Fields, read_fields, request
+from gateway.http.request import Fields, GatewayRequest, read_fields
 from gateway.openapi import FIELDS, TRANSLATING, BodySchema, Operation, choose
 from gateway.schemas import ForeignSchema, Lower, Text, Texts, Wording, parse_fields
 from gateway.services.translation import TranslationService
@@ -136,8 +136,8 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         refusals=TRANSLATING,
         has_limit=True,
     )
-    def translate() -> Translated:
-        found = _translate(_read_fields(), service)
+    def translate(request: GatewayRequest) -> Translated:
+        found = _translate(request, service)
         return {"data": {"translations": found}}
 
     question = {"a text": {"q": "Where is the station?"}}
@@ -148,8 +148,8 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         bodies=(BodySchema(DetectFields, FIELDS, bounded, question),),
         has_limit=True,
     )
-    def detect() -> Detected:
-        given = parse_fields(DetectFields, _read_fields(), _WORDING)
+    def detect(request: GatewayRequest) -> Detected:
+        given = parse_fields(DetectFields, _read_fields(request), _WORDING)
         texts = _WORDING.list_texts("q", given.q, bounds.max_texts)
         guesses = service.identify(texts, request.open_call())
         return {"data": {"detections": [_write_detections(found) for found in guesses]}}
@@ -162,7 +162,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         TRANSLATION,
         bodies=(BodySchema(LanguagesFields, FIELDS, examples=german),),
     )
-    def languages() -> Listed:
+    def languages(request: GatewayRequest) -> Listed:
         given = parse_fields(LanguagesFields, read_fields(request), _WORDING)
         return {"data": {"languages": _list_languages(given.target, service)}}
 
@@ -170,8 +170,8 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     return [blueprint]
 
 
-def _read_fields() -> Fields:
-    """The fields of the current request. Clients that Google's own description of this API
+def _read_fields(request: GatewayRequest) -> Fields:
+    """The fields of a request. Clients that Google's own description of this API
     generates put a body into `data`, as all answers are."""
     fields = read_fields(request)
     wrapped = fields.get("data")
@@ -180,9 +180,11 @@ def _read_fields() -> Fields:
     return {**fields, **{k: value for k, value in wrapped.items() if value is not None}}
 
 
-def _translate(fields: Fields, service: TranslationService) -> list[Translation]:
+def _translate(
+    request: GatewayRequest, service: TranslationService
+) -> list[Translation]:
     limits = service.limits
-    given = parse_fields(TranslateFields, fields, _WORDING)
+    given = parse_fields(TranslateFields, _read_fields(request), _WORDING)
     is_html = given.format == "html"
     wanted = TranslationRequest(
         source=service.read_source(given.source, "source", _WORDING),

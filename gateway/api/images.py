@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION, PATHS
 from gateway.api import Services
 from gateway.http.bodies import UploadBlueprint
-from gateway.http.request import request
+from gateway.http.request import GatewayRequest
 from gateway.openapi import LOOKING, Operation
 from gateway.schemas import (
     ClassificationParameters,
@@ -78,15 +78,15 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         for task in (CAPTIONING, CLASSIFICATION, DETECTION)
     ]
 
-    def answer_one(task: str, parameters: type[Schema]) -> Any:
-        (row,) = answer(task, parameters, is_single=True)
+    def answer_one(request: GatewayRequest, task: str, parameters: type[Schema]) -> Any:
+        (row,) = answer(request, task, parameters, is_single=True)
         return note_unknown(row.content, parameters, request.args)
 
     @captioning.post(PATHS[CAPTIONING])
     @_describe("A sentence about each image or frame", CAPTIONING, images="several")
-    def caption() -> Captions:
+    def caption(request: GatewayRequest) -> Captions:
         captions: list[str] = []
-        for row in answer(CAPTIONING):
+        for row in answer(request, CAPTIONING):
             found = row.content["captions"]
             if len(found) != row.frames:
                 raise ValueError(f"{len(found)} captions of {row.frames} frames")
@@ -100,8 +100,10 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         query=ClassificationParameters,
         images="one",
     )
-    def classify() -> Labels:
-        return cast(Labels, answer_one(CLASSIFICATION, ClassificationParameters))
+    def classify(request: GatewayRequest) -> Labels:
+        return cast(
+            Labels, answer_one(request, CLASSIFICATION, ClassificationParameters)
+        )
 
     @detection.post(PATHS[DETECTION])
     @_describe(
@@ -110,7 +112,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         query=DetectionParameters,
         images="one",
     )
-    def detect_objects() -> Objects:
-        return cast(Objects, answer_one(DETECTION, DetectionParameters))
+    def detect_objects(request: GatewayRequest) -> Objects:
+        return cast(Objects, answer_one(request, DETECTION, DetectionParameters))
 
     return [*blueprints]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hmac
 from typing import Any, Literal, NoReturn, NotRequired
+from urllib.parse import quote
 
 import gevent
-from flask import Blueprint, Response, url_for
+from flask import Blueprint, Response
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -21,7 +22,7 @@ from gateway.api.documents import name_result, send
 from gateway.api.status import name_language
 from gateway.errors import Forbidden, ForeignProblem, NoDocument
 from gateway.http.bodies import DocumentBlueprint
-from gateway.http.request import Call, Fields, read_fields, request
+from gateway.http.request import Call, Fields, GatewayRequest, read_fields
 from gateway.openapi import (
     FIELDS,
     FINDING,
@@ -67,6 +68,8 @@ _MOST_GUESSES = 5
 _BYTES_PER_CHARACTER = 6
 #: Seconds between two looks at whether a document is done.
 _LOOK_S = 0.2
+#: Characters that stand for themselves in a URL's path.
+_UNQUOTED = "!$&'()*+,/:;=@"
 #: The routes in the answer of `GET /spec`.
 _METHODS = {
     "/translate": "post",
@@ -179,7 +182,7 @@ def _make_texts(services: Services) -> Blueprint:
         ),
         has_limit=True,
     )
-    def detect() -> list[Detection] | list[list[Detection]]:
+    def detect(request: GatewayRequest) -> list[Detection] | list[list[Detection]]:
         given = parse_fields(DetectFields, read_fields(request), _WORDING)
         texts = _WORDING.list_texts("q", given.q, most)
         guesses = service.identify(texts, request.open_call())
@@ -188,22 +191,22 @@ def _make_texts(services: Services) -> Blueprint:
 
     @blueprint.get("/frontend/settings")
     @Operation("What this server can do", TRANSLATION)
-    def frontend_settings() -> Frontend:
+    def frontend_settings(_: GatewayRequest) -> Frontend:
         return _describe_frontend(services)
 
     @blueprint.post("/suggest")
     @Operation("Refused: nothing is suggested here", refusals=(Forbidden,))
-    def suggest() -> NoReturn:
+    def suggest(_: GatewayRequest) -> NoReturn:
         raise Forbidden("Suggestions are disabled on this server.")
 
     @blueprint.get("/health")
     @Operation("Whether the gateway is alive")
-    def health() -> dict[str, str]:
+    def health(_: GatewayRequest) -> dict[str, str]:
         return {"status": "ok"}
 
     @blueprint.get("/spec")
     @Operation("LibreTranslate's title and version, as Swagger")
-    def spec() -> dict[str, Any]:
+    def spec(_: GatewayRequest) -> dict[str, Any]:
         return {
             "swagger": "2.0",
             "info": {"title": "LibreTranslate", "version": VERSION},
@@ -229,19 +232,21 @@ def _make_upload(services: Services) -> Blueprint:
         refusals=(*RECEIVING, *TRANSLATING),
         has_limit=True,
     )
-    def translate_file() -> TranslatedFile:
+    def translate_file(request: GatewayRequest) -> TranslatedFile:
         call = request.open_call(limit_s=service.settings.upload_timeout_s)
         document = documents.receive(
-            services.access.find_owner, lambda fields, _: _read_form(fields, service)
+            request,
+            services.access.find_owner,
+            lambda fields, _: _read_form(fields, service),
         )
         try:
             _wait(document, documents, call)
         except BaseException:
             documents.delete(document)
             raise
-        name = _write_name(document)
-        where = url_for("libretranslate_files.download_file", name=name, _external=True)
-        return {"translatedFileUrl": where}
+        where = f"{request.scheme}://{request.host.lower()}/download_file/"
+        name = quote(_write_name(document), safe=_UNQUOTED)
+        return {"translatedFileUrl": where + name}
 
     return blueprint
 
@@ -253,8 +258,8 @@ def _make_download(services: Services) -> Blueprint:
 
     @blueprint.get("/download_file/<name>")
     @Operation("A translated file", TRANSLATION, refusals=FINDING, is_file=True)
-    def download_file(name: str) -> Response:
-        owner, document_id, *_ = [*name.split("-", 3), "", ""]
+    def download_file(_: GatewayRequest, name: str) -> Response:
+        owner, document_id = [*name.split("-", 3), "", ""][:2]
         document = documents.find(owner, document_id)
         expected = _write_name(document).rpartition("-")[0]
         given = name[: len(expected)]
@@ -282,7 +287,9 @@ def describe_body(service: TranslationService) -> BodySchema:
     )
 
 
-def translate(fields: Fields, service: TranslationService) -> Translation:
+def translate(
+    request: GatewayRequest, fields: Fields, service: TranslationService
+) -> Translation:
     """Answer `POST /translate` as LibreTranslate does. Raises Problem."""
     limits = service.limits
     given = parse_fields(TranslateFields, fields, _WORDING)

@@ -11,25 +11,25 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, Response
+from flask.blueprints import BlueprintSetupState
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import Field
 
-from contract.dialects import OURS
 from contract.languages import LANGUAGES, normalize_language, normalize_variant
 from contract.tasks import TRANSLATION
 from gateway.access import OPEN_ROUTES
 from gateway.api import Services
 from gateway.api.status import name_language
 from gateway.errors import MethodNotAllowed, NotFound, Problem
-from gateway.http.middleware import write_problem_response
-from gateway.http.request import read_fields, request
+from gateway.http.middleware import PageBlueprint, write_problem_response
+from gateway.http.request import GatewayRequest, read_fields
 from gateway.openapi import TRANSLATING, BodySchema, Operation, build
 from gateway.schemas import Schema, parse_parameters, parse_translation
 from text.composition import TranslatedText
@@ -119,8 +119,9 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
 
 def _make_page(services: Services) -> Blueprint:
-    blueprint = Blueprint("page", __name__)
     page = _Page(services)
+    blueprint = PageBlueprint("page", __name__)
+    blueprint.show_problem = page.show_problem
     bounds = {"target": {"enum": ["", *services.translation.bounds.targets]}}
     translating = Operation(
         "The page with a translation, for browsers without JavaScript",
@@ -138,15 +139,15 @@ def _make_page(services: Services) -> Blueprint:
         task=None,
         is_cached=True,
     )
-    def show() -> Response:
-        if not _accepts_html():
+    def show(request: GatewayRequest) -> Response:
+        if not _accepts_html(request):
             raise MethodNotAllowed("This path takes POST.", ["POST"])
-        return page.answer()
+        return page.answer(request)
 
     @blueprint.post("/page")
     @translating
-    def translate() -> Response:
-        return page.answer()
+    def translate(request: GatewayRequest) -> Response:
+        return page.answer(request)
 
     @blueprint.get("/page/<digest>/<name>")
     @Operation(
@@ -155,25 +156,20 @@ def _make_page(services: Services) -> Blueprint:
         refusals=(NotFound,),
         path={"name": list(read_assets().files)},
     )
-    def show_file(digest: str, name: str) -> str | dict[str, str]:
+    def show_file(
+        request: GatewayRequest, digest: str, name: str
+    ) -> str | dict[str, str]:
         assets = read_assets()
         if name not in assets.files:
             raise NotFound("There is no such file; see GET /.")
         # A page of another version gets today's file, which nobody keeps under its address.
         return _send(  # type: ignore[return-value]  # the annotation says what is in it
+            request,
             assets.files[name],
             _MEDIA[Path(name).suffix],
-            _FOREVER if digest == assets.digest else _ASK_AGAIN,
+            kept=_FOREVER if digest == assets.digest else _ASK_AGAIN,
             packed=lambda: assets.packed[name],
         )
-
-    @blueprint.errorhandler(Problem)
-    def show_problem(problem: Problem) -> Response:
-        """Shows problems to people as a page."""
-        is_asset = request.path.startswith("/page/")
-        if is_asset or not _accepts_html():
-            return write_problem_response(problem, OURS)
-        return page.show_problem(problem)
 
     return blueprint
 
@@ -184,25 +180,26 @@ def _make_documentation(services: Services) -> Blueprint:
     blueprint = Blueprint("documentation", __name__)
     served = {*catalog.tasks, *([TRANSLATION] if catalog.languages else [])}
 
-    def send(content: bytes, media: str) -> Response:
-        return _send(content, media, _ASK_AGAIN, policy=_DOCS_POLICY, has_tag=True)
+    registered: list[BlueprintSetupState] = []
+    blueprint.record(registered.append)
+    send = partial(_send, kept=_ASK_AGAIN, policy=_DOCS_POLICY, has_tag=True)
 
     @cache
     def write() -> bytes:
         # Flask knows all routes once all blueprints are registered.
-        document = build(current_app, served, open_routes)
+        document = build(registered[0].app, served, open_routes)
         return json.dumps(document, ensure_ascii=False).encode()
 
     @blueprint.get("/openapi.json")
     @Operation("This document", is_cached=True)
-    def openapi() -> dict[str, Any]:
+    def openapi(request: GatewayRequest) -> dict[str, Any]:
         # The annotation says what is in it.
-        return send(write(), _MEDIA[".json"])  # type: ignore[return-value]
+        return send(request, write(), _MEDIA[".json"])  # type: ignore[return-value]
 
     @blueprint.get("/docs")
     @Operation("A page to try the routes", media=(_HTML,), is_cached=True)
-    def docs() -> Response:
-        return send(_read_docs("index.html"), _PAGE_MEDIA)
+    def docs(request: GatewayRequest) -> Response:
+        return send(request, _read_docs("index.html"), _PAGE_MEDIA)
 
     @blueprint.get("/docs/<name>")
     @Operation(
@@ -212,15 +209,15 @@ def _make_documentation(services: Services) -> Blueprint:
         refusals=(NotFound,),
         path={"name": _DOCS_FILES},
     )
-    def docs_file(name: str) -> Response:
+    def docs_file(request: GatewayRequest, name: str) -> Response:
         if name not in _DOCS_FILES:
             raise NotFound("There is no such file; see GET /docs.")
-        return send(_read_docs(name), _MEDIA[Path(name).suffix])
+        return send(request, _read_docs(name), _MEDIA[Path(name).suffix])
 
     return blueprint
 
 
-def _accepts_html() -> bool:
+def _accepts_html(request: GatewayRequest) -> bool:
     """Browsers name it; programs that take anything want no page."""
     return any(media == _HTML for media, _ in request.accept_mimetypes)
 
@@ -256,25 +253,27 @@ class _Page:
         }
         self._write_empty = lru_cache(_EMPTY_PAGES)(self._write_page)
 
-    def answer(self) -> Response:
-        """The page for the current request. Raises what a translation raises."""
-        shown = self._read_form()
+    def answer(self, request: GatewayRequest) -> Response:
+        """The page for a request. Raises what a translation raises."""
+        shown = self._read_form(request)
         if shown.text.strip() and not shown.needs_key:
-            shown = replace(shown, answer=self._translate(shown))
-        return self._send(shown)
+            shown = replace(shown, answer=self._translate(request, shown))
+        return self._send(request, shown)
 
-    def show_problem(self, problem: Problem) -> Response:
-        """The page that says what is wrong."""
+    def show_problem(self, problem: Problem, request: GatewayRequest) -> Response:
+        """The page that says what is wrong; for programs, and of a file, the document."""
+        if request.path.startswith("/page/") or not _accepts_html(request):
+            return write_problem_response(problem, request)
         try:
-            shown = self._read_form()
+            shown = self._read_form(request)
         except Problem:  # its fields are what is wrong
             shown = Shown()
-        response = self._send(replace(shown, problem=problem.detail))
+        response = self._send(request, replace(shown, problem=problem.detail))
         response.status_code = problem.status
         response.headers.extend(problem.headers)
         return response
 
-    def _read_form(self) -> Shown:
+    def _read_form(self, request: GatewayRequest) -> Shown:
         given = parse_parameters(PageFields, read_fields(request))
         # The browser's language, else the map's first.
         first = next(iter(self._languages), "")
@@ -287,7 +286,7 @@ class _Page:
             needs_key=self._is_key_required and request.method != "POST",
         )
 
-    def _translate(self, shown: Shown) -> TranslatedText:
+    def _translate(self, request: GatewayRequest, shown: Shown) -> TranslatedText:
         languages = {"src_lang": shown.source, "tgt_lang": shown.target}
         body = languages | {"src_text": shown.text}
         wanted = parse_translation(body, self._service.limits)
@@ -296,7 +295,7 @@ class _Page:
         )
         return answer
 
-    def _send(self, shown: Shown) -> Response:
+    def _send(self, request: GatewayRequest, shown: Shown) -> Response:
         # The first one that the browser asks for: `fr` for `fr-CA`.
         wanted = [normalize_language(tag) for tag, _ in request.accept_languages]
         known = read_assets().words
@@ -305,9 +304,10 @@ class _Page:
         write = self._write_empty if is_empty else self._write_page
         content = write(shown, language)
         response = _send(
+            request,
             content,
             _PAGE_MEDIA,
-            _ASK_AGAIN if is_empty else _NEVER,
+            kept=_ASK_AGAIN if is_empty else _NEVER,
             policy=_PAGE_POLICY,
             packed=lambda: gzip.compress(content, 5),
             has_tag=is_empty,
@@ -354,10 +354,11 @@ def _name(code: str, language: str) -> str:
 
 
 def _send(
+    request: GatewayRequest,
     content: bytes,
     media: str,
-    kept: str,
     *,
+    kept: str,
     policy: str = "",
     packed: Callable[[], bytes] | None = None,
     has_tag: bool = False,

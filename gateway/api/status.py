@@ -29,6 +29,7 @@ from contract.languages import (
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services
 from gateway.errors import NotReady
+from gateway.http.request import GatewayRequest
 from gateway.metrics import BUCKETS, ServedStatus, find_readiness
 from gateway.openapi import FROM_THIS_MACHINE_ONLY, Operation
 
@@ -104,12 +105,12 @@ def _make_health(services: Services) -> Blueprint:
 
     @blueprint.get("/healthz")
     @Operation("Whether the gateway is alive")
-    def healthz() -> Health:
+    def healthz(_: GatewayRequest) -> Health:
         return {"status": "alive"}
 
     @blueprint.get("/readyz")
     @Operation("Whether everything in the map is ready")
-    def readyz() -> Readiness:
+    def readyz(_: GatewayRequest) -> Readiness:
         served = find_readiness(catalog, backend)
         ready = served.languages | {task: served.tasks[task] for task in catalog.tasks}
         missing = [name for name, is_ready in ready.items() if not is_ready]
@@ -144,7 +145,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
 
     @of_tasks.get("/tasks")
     @Operation("The tasks that this stack serves, and whether each is ready")
-    def tasks() -> list[Task]:
+    def tasks(_: GatewayRequest) -> list[Task]:
         return [
             _describe_task(catalog, task, is_ready=is_ready)
             for task, is_ready in find_readiness(catalog, backend).tasks.items()
@@ -156,7 +157,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
         "The languages that can be translated into, and whether each is ready",
         dialects=(OURS, LIBRETRANSLATE),
     )
-    def languages() -> list[Language]:
+    def languages(_: GatewayRequest) -> list[Language]:
         ready = find_readiness(catalog, backend).languages
         licenses: dict[str, License] = {
             name: {"license": found} if (found := find_license(model)) else {}
@@ -188,7 +189,7 @@ def _make_status(services: Services) -> Blueprint:
 
     @blueprint.get("/status")
     @Operation("What each language and task is doing, as running totals")
-    def status() -> Status:
+    def status(_: GatewayRequest) -> Status:
         at_s, served = services.figures.read()
         return {"at_s": round(at_s, 3), "bounds_s": list(BUCKETS), "served": served}
 
@@ -198,7 +199,7 @@ def _make_status(services: Services) -> Blueprint:
         refusals=(FROM_THIS_MACHINE_ONLY,),
         media=("text/plain",),
     )
-    def metrics() -> Response:
+    def metrics(_: GatewayRequest) -> Response:
         return Response(services.figures.render(), content_type=CONTENT_TYPE_LATEST)
 
     return blueprint

@@ -19,10 +19,9 @@ from gateway.api import Services, libretranslate
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
 from gateway.http.event_stream import EventStream
 from gateway.http.request import (
-    Call,
+    GatewayRequest,
     read_fields,
     read_json,
-    request,
     speaks_libretranslate,
 )
 from gateway.openapi import TRANSLATING, USING_GLOSSARIES, BodySchema, Operation, choose
@@ -108,7 +107,7 @@ def _make_translation(services: Services) -> Blueprint:
 
     @blueprint.post("/")
     @operation
-    def translate() -> Translated:
+    def translate(request: GatewayRequest) -> Translated:
         limits = service.limits
         fields = read_json(request)
         wanted = parse_translation(fields, limits)
@@ -123,9 +122,10 @@ def _make_translation(services: Services) -> Blueprint:
                 answer.update(cast(Translated, call.timing.explain()))
             return answer
 
+        translate_all = partial(service.translate, wanted, call)
         if request.wants_events:
-            return cast(Translated, _stream(service, wanted, call, finish))
-        return finish(service.translate(wanted, call))
+            return cast(Translated, _stream(request, translate_all, finish))
+        return finish(translate_all())
 
     @blueprint.post(PATHS[TRANSLATION])
     @replace(
@@ -133,28 +133,29 @@ def _make_translation(services: Services) -> Blueprint:
         bodies=(body, libretranslate.describe_body(service)),
         dialects=(OURS, LIBRETRANSLATE),
     )
-    def translate_for_either() -> Translated | libretranslate.Translation:
+    def translate_for_either(
+        request: GatewayRequest,
+    ) -> Translated | libretranslate.Translation:
         if _is_surely_ours(request.body):
-            return translate()
+            return translate(request)
         try:
             fields = read_fields(request)
         except MalformedRequest:
-            return translate()  # which says what is wrong
+            return translate(request)  # which says what is wrong
         if "src_text" in fields and "q" in fields:
             expected = "not both: src_text is of this API, q is LibreTranslate's"
             raise InvalidRequest({"q": expected})
         if speaks_libretranslate(fields):
-            return libretranslate.translate(fields, service)
-        return translate()
+            return libretranslate.translate(request, fields, service)
+        return translate(request)
 
     service.count_requests(blueprint, "/", PATHS[TRANSLATION])
     return blueprint
 
 
 def _stream(
-    service: TranslationService,
-    wanted: TranslationRequest,
-    call: Call,
+    request: GatewayRequest,
+    translate: Callable[..., list[TranslatedText]],
     finish: Callable[[Sequence[TranslatedText]], Translated],
 ) -> Response:
     """The answer as events: `text` with the beginning of a text, and in the end `done` with all
@@ -176,7 +177,7 @@ def _stream(
         def tell(index: int, read: Callable[[], TranslatedText | None]) -> None:
             stream.tell(index, partial(show, index, read))
 
-        return finish(service.translate(wanted, call, tell))
+        return finish(translate(tell))
 
     return EventStream(work, request.id).respond()
 
@@ -197,7 +198,7 @@ def _make_identification(services: Services) -> Blueprint:
         refusals=(InvalidRequest, UnknownLanguage),
         has_limit=True,
     )
-    def identify() -> Identified:
+    def identify(request: GatewayRequest) -> Identified:
         fields = read_json(request)
         given, languages = parse_identification(fields, limits)
         texts, call = list_texts(given), request.open_call()

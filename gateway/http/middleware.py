@@ -4,17 +4,20 @@ in their order.
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
+from typing import Any, TypeVar, cast
 
-from flask import Flask, Response, jsonify
-from werkzeug.datastructures import HeaderSet
+from flask import Blueprint, Response
+from werkzeug.datastructures import Headers, HeaderSet
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
-from contract.dialects import FOREIGN, OURS, Dialect, find_dialect
+from contract.dialects import FOREIGN, OURS, find_dialect
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import (
     TOO_LARGE,
@@ -27,15 +30,7 @@ from gateway.errors import (
     Problem,
 )
 from gateway.http.bodies import Bodies, LargeBlueprint, UploadBlueprint, read_chunk
-from gateway.http.request import (
-    Deadline,
-    GatewayRequest,
-    check_number,
-    count_allowed,
-    find_spoken,
-    request,
-)
-from gateway.redaction import describe
+from gateway.http.request import Deadline, GatewayRequest, check_number, find_spoken
 
 _SLASHES = re.compile("//+")
 #: Our own paths that may end with a slash. nginx has rules for others, which end without one.
@@ -57,6 +52,33 @@ _EXPOSED = (
 )
 #: Seconds for which a browser remembers what it may do.
 _MOST_AGE_S = 86_400
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+#: The content of an answer.
+Content = TypeVar("Content")
+
+
+class PlainResponse(Response):
+    """Sends its headers as they are where its length is known: werkzeug would copy them, and
+    look for some that only other answers have."""
+
+    def get_wsgi_headers(self, environ: dict[str, Any]) -> Headers:
+        if self.status_code == HTTPStatus.OK and "Content-Length" in self.headers:
+            return self.headers
+        return super().get_wsgi_headers(environ)
+
+
+def write_json(content: object, status: int = HTTPStatus.OK) -> Response:
+    """The answer with this content, whose fields keep their order."""
+    return PlainResponse(f"{_encode(content)}\n", status, mimetype="application/json")
+
+
+def write_made(content: Content, path: str, status: int = 201) -> Content:
+    """The answer to a request that has made what is at a path from now on. The type of a
+    route's function says what is in it."""
+    response = write_json(content, status)
+    response.headers["Location"] = path
+    return cast(Content, response)
 
 
 class Middleware:
@@ -103,7 +125,7 @@ class UrlCheck(Middleware):
         if isinstance(request.routing_exception, RequestRedirect):
             raise NotFound(_NO_PATH)
         if query := request.query_string:
-            check_number(query, count_allowed(request))
+            check_number(query, request.most_fields)
 
 
 class BodyReader(Middleware):
@@ -116,10 +138,9 @@ class BodyReader(Middleware):
     def before(self, request: GatewayRequest) -> None:
         if request.routing_exception:
             return
-        blueprint = request.find_blueprint()
-        if isinstance(blueprint, LargeBlueprint):
-            self._bodies.read(request, blueprint.most_bytes)
-        elif not isinstance(blueprint, UploadBlueprint):
+        if isinstance(request.group, LargeBlueprint):
+            self._bodies.read(request, request.group.most_bytes)
+        elif not isinstance(request.group, UploadBlueprint):
             self._bodies.read(request, self._most_bytes)
 
 
@@ -201,29 +222,29 @@ def _list_methods(path: str) -> tuple[str, ...]:
     return _METHODS + _CHANGES if may_change else _METHODS
 
 
-def answer_errors(app: Flask) -> None:
-    """Makes every error of the application a problem document, or what the API has that the
-    request speaks."""
+class PageBlueprint(Blueprint):
+    """Its routes are for people."""
 
-    @app.errorhandler(Problem)
-    def answer_problem(problem: Problem) -> Response:
-        return write_problem_response(problem, find_spoken(request))
-
-    @app.errorhandler(HTTPException)
-    def answer_http_exception(error: HTTPException) -> Response:
-        return answer_problem(_translate(error))
-
-    @app.errorhandler(Exception)
-    def answer_fault(error: Exception) -> Response:
-        app.logger.error("request %s failed: %s", request.id, describe(error))
-        return answer_problem(InternalError("The gateway failed on this request."))
+    #: The answer that says what is wrong.
+    show_problem: Callable[[Problem, GatewayRequest], Response]
 
 
-def write_problem_response(problem: Problem, dialect: Dialect) -> Response:
-    """The answer to the current request, in the words of an API."""
-    answer = dialect.answer(problem.to_document(request.id))
-    response = jsonify(answer.content)
-    response.status_code = answer.status
+def answer_error(error: Exception, request: GatewayRequest) -> Response:
+    """The answer that an error is: a problem document, what the API has that the request
+    speaks, or a page."""
+    if isinstance(error, Problem) and isinstance(request.group, PageBlueprint):
+        return request.group.show_problem(error, request)
+    if isinstance(error, HTTPException):
+        error = _translate(error)
+    elif not isinstance(error, Problem):
+        error = InternalError("The gateway failed on this request.")
+    return write_problem_response(error, request)
+
+
+def write_problem_response(problem: Problem, request: GatewayRequest) -> Response:
+    """The answer to a request, in the words of the API that it speaks."""
+    answer = find_spoken(request).answer(problem.to_document(request.id))
+    response = write_json(answer.content, answer.status)
     response.content_type = answer.content_type
     response.headers.update(problem.headers)
     return response

@@ -19,7 +19,6 @@ from io import BytesIO
 from typing import Any, Literal, cast
 from urllib.parse import parse_qsl
 
-import flask
 from flask import Request
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.formparser import FormDataParser
@@ -224,6 +223,10 @@ class GatewayRequest(Request):
     """A request, with what is found out about it on the way to its route."""
 
     id = ""
+    #: The blueprint of its route, which says how its body is read and what shows its problems.
+    group: object = None
+    #: The fields that its query, or a form or a list in it, may have.
+    most_fields = 1000
     #: The time of its arrival, in seconds of the performance counter.
     started_at = 0.0
     #: The seconds that it may take.
@@ -273,19 +276,11 @@ class GatewayRequest(Request):
         """Whether the client asks for an answer in server-sent events."""
         return EVENT_STREAM in self.environ.get("HTTP_ACCEPT", "")
 
-    def find_blueprint(self) -> object:
-        """The blueprint of its route."""
-        return flask.current_app.blueprints.get(self.blueprint or "")
-
     def close(self) -> None:
         """Ends with the answer, and gives back the memory of its body."""
         super().close()
         if self.release:
             self.release(self, 0)
-
-
-#: The current request.
-request = cast(GatewayRequest, flask.request)
 
 
 def read_fields(request: GatewayRequest) -> Fields:
@@ -350,7 +345,7 @@ def _read_once(
 
 
 def _read_fields(request: GatewayRequest) -> dict[str, Any]:
-    most = count_allowed(request)
+    most = request.most_fields
     fields = _read_pairs(request.query_string, most) | _read_body(request, most)
     lists = (value for value in fields.values() if isinstance(value, list))
     if max(len(fields), *map(len, lists), 0) > most:  # in JSON
@@ -395,11 +390,6 @@ def _read_parts(body: bytes, content_type: str, most: int) -> dict[str, Any]:
     if any(name is None for name, _ in parts):
         raise MalformedRequest("A part of the form has no name.")
     return _merge(cast(list[tuple[str, str]], parts))
-
-
-def count_allowed(request: GatewayRequest) -> int:
-    """The fields that a query or a form may have."""
-    return cast(int, request.max_form_parts)  # a setting of the application's
 
 
 def check_number(text: bytes, most: int) -> None:

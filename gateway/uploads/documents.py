@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -45,7 +46,7 @@ from gateway.errors import (
     UnsupportedEncoding,
 )
 from gateway.http.bodies import Incoming, limit
-from gateway.http.request import Call, Fields, request
+from gateway.http.request import Call, Fields, GatewayRequest
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
 from gateway.threads import call_in_thread
@@ -105,19 +106,22 @@ class Documents:
     @_explained()
     def receive(
         self,
-        find_owner: Callable[[Fields], str],
+        request: GatewayRequest,
+        find_owner: Callable[[GatewayRequest, Fields], str],
         read: Callable[[Fields, str], DocumentRequest],
     ) -> DocumentFolder:
-        """The document in the form of the current request, which from now on will be
-        translated. `find_owner` gets the fields before the file, `read` all of them with
-        the name, and the owner. Both may raise a Problem, and so does this; whatever is
-        raised, nothing is left."""
+        """The document in a request's form, which from now on will be translated.
+        `find_owner` gets the fields before the file, `read` all of them with the name, and
+        the owner. Both may raise a Problem, and so does this; whatever is raised, nothing is
+        left."""
         from documents.formats import find_format  # loads all their libraries
 
         call = request.open_call(limit_s=self._limit_s)
         with ExitStack() as undo:
-            form = self._read_form(call)
-            fields, name, place = self._take_form(form, find_owner, call, undo)
+            form = self._read_form(request, call)
+            find = partial(find_owner, request)
+            reserve = partial(self._reserve, call.address, request.content_length)
+            fields, name, place = self._take_form(form, find, reserve, undo)
             # DeepL's clients may give the name in a field.
             name = clean_name(fields.get("filename") or name)
             if not name:
@@ -159,7 +163,7 @@ class Documents:
         """Deletes it, also while it is being translated."""
         run(self._storage.delete, document)
 
-    def _read_form(self, call: Call) -> Form:
+    def _read_form(self, request: GatewayRequest, call: Call) -> Form:
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
             raise UnsupportedEncoding("Expected a form as it is.", "identity")
         content_type = request.content_type or ""
@@ -179,7 +183,7 @@ class Documents:
         self,
         form: Form,
         find_owner: Callable[[Fields], str],
-        call: Call,
+        reserve: Callable[[str], Reservation],
         undo: ExitStack,
     ) -> tuple[Fields, str, Reservation]:
         """The fields of the whole form, and its file's name and place, which `undo` gives
@@ -194,8 +198,7 @@ class Documents:
             elif taken:
                 raise _refuse_file("found a second one, expected one file")
             else:
-                owner = find_owner(fields)
-                place = self._reserve(owner, call.address)
+                place = reserve(find_owner(fields))
                 undo.callback(run, place.drop)
                 taken = fields, part.filename, place
                 self._write_file(part.stream, place.path)
@@ -204,9 +207,9 @@ class Documents:
             raise _refuse_file("missing, expected the document")
         return taken
 
-    def _reserve(self, owner: str, address: str) -> Reservation:
+    def _reserve(self, address: str, length: int | None, owner: str) -> Reservation:
         caller = disguise(address) if owner == NOBODY else owner
-        size = min(request.content_length or self._most_bytes, self._most_bytes)
+        size = min(length or self._most_bytes, self._most_bytes)
         try:
             return run(self._storage.reserve, owner, caller, self._limits, size)
         except TooManyWaiting as error:

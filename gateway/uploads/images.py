@@ -36,7 +36,7 @@ from gateway.errors import (
     UnsupportedImage,
 )
 from gateway.http.bodies import Incoming, limit
-from gateway.http.request import Call, request
+from gateway.http.request import Call, GatewayRequest
 from gateway.metrics import Telemetry
 from gateway.schemas import Schema, parse_parameters
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
@@ -97,9 +97,14 @@ class ImageService:
         self.buffer = Buffer(settings.upload_buffer_bytes, settings.upload_bytes)
 
     def answer(
-        self, task: str, parameters: type[Schema] = Schema, *, is_single: bool = False
+        self,
+        request: GatewayRequest,
+        task: str,
+        parameters: type[Schema] = Schema,
+        *,
+        is_single: bool = False,
     ) -> list[FrameAnswer]:
-        """One answer per row of the current request; the handler gets the URL's `parameters`.
+        """One answer per row of a request; the handler gets the URL's `parameters`.
         Raises a Problem, also where an upload that `is_single` has two images."""
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
             raise UnsupportedEncoding("Expected images as they are.", "identity")

@@ -14,11 +14,13 @@ from typing import Any
 import gevent
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import create_environ
 
 from gateway.access import OPEN_ROUTES, Usage
 from gateway.access.keys import Grant, make_token, read_id
 from gateway.cache.table import share
 from gateway.database import connections
+from gateway.http.request import GatewayRequest
 from tests.e2e.real_stack import wait_until
 from tests.programs import run
 
@@ -32,9 +34,8 @@ def post(client: FlaskClient, token: str | None = None, **fields: Any) -> Any:
 
 def test_without_keys_a_key_is_ignored(client):
     assert post(client, "anything", api_key="else").status_code == 200
-    with client.application.test_request_context():
-        usage = client.application.access.read_usage()
-    assert usage == Usage(0, None)
+    request = GatewayRequest(create_environ())
+    assert client.application.access.read_usage(request) == Usage(0, None)
 
 
 def test_without_keys_no_library_for_them_is_loaded():
