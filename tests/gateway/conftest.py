@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flask.json.provider import DefaultJSONProvider
 from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
@@ -25,6 +26,9 @@ from tests.description import Description
 from tests.gateway.fake_torchserve import FakeTorchServe
 
 MakeClient = Callable[..., FlaskClient]
+
+# Flask's client sends JSON as others do: in UTF-8, its fields in their order.
+DefaultJSONProvider.sort_keys = DefaultJSONProvider.ensure_ascii = False
 
 #: A map with four languages; every model has its language's name.
 LANGUAGES = ("ko", "en", "zh", "pt")
