@@ -53,6 +53,7 @@ _EXPOSED = (
 #: Seconds for which a browser remembers what it may do.
 _MOST_AGE_S = 86_400
 
+#: `json.dumps` would make an encoder for each answer.
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 #: The content of an answer.
 Content = TypeVar("Content")
