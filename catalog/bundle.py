@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable
 from contextlib import nullcontext
 from io import SEEK_END, BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from catalog import ROOT, SECTIONS
 from catalog.inventory import Checkpoint, read_source
@@ -79,8 +79,7 @@ def unpack(file: Path, cache: Path) -> Path:
         # Another process that unpacks the same bundle waits here.
         with durable.create(map_path) as target:
             shutil.rmtree(part, ignore_errors=True)
-            with tarfile.open(file) as archive:
-                archive.extractall(part, filter=_check_member)
+            _extract(file, part)
             models = [path.relative_to(part) for path in part.glob("hub/*/*")]
             for model in models:
                 _check_model(part / model)
@@ -131,10 +130,18 @@ def _add(
         archive.addfile(member, source)
 
 
-def _check_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-    if not member.isreg() or member.name.startswith("/"):
-        raise ModelError(f"{member.name} is no file in a folder")
-    return tarfile.data_filter(member, folder)
+def _extract(file: Path, folder: Path) -> None:
+    """Extracts files only, and none outside the folder; Debian 12's Python has no filters."""
+    with tarfile.open(file) as archive:
+        for member in archive:
+            name = PurePosixPath(member.name)
+            source = archive.extractfile(member) if member.isreg() else None
+            if source is None or name.is_absolute() or ".." in name.parts:
+                raise ModelError(f"{name} is no file in a folder")
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with source, target.open("wb") as copy:
+                shutil.copyfileobj(source, copy)
 
 
 def _check_model(directory: Path) -> None:
