@@ -32,7 +32,7 @@ _XML_NAME = re.compile(r"</?((?:[^\W\d]|:)[^\t\n\r />]*+)")
 _TAG = re.compile(r"""<(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+>""")
 #: An attribute of a tag: its name, and its value in one of three kinds of quotes.
 ATTRIBUTE = re.compile(
-    r"""([^\s"'<>/=]++)\s*+(?:=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]++)))?+"""
+    r"""([^\s"'<>/=]++)\s*+(?:=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]++)))?"""
 )
 #: Elements that contain raw text, and what ends them.
 _RAW = {

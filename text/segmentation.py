@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import regex
 import sentencex  # type: ignore[import-untyped]
 
 #: Longer sentences are cut at a clause: the models were trained on sentences, and get worse
@@ -38,8 +39,8 @@ _SIGNS = r"[-*+•‣▪◦·–—]|\d{1,3}\)|#{1,6}|>+"
 #: Bullets that need no space after them.
 _BULLETS = "[・●○■□◆◇※]"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
-_LEAD = re.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
-_LEAD_WITH_ORDINALS = re.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
+_LEAD = regex.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
+_LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
 _LINES = re.compile(r"[^\r\n]*+(?:[\r\n]++|$)")
 _OPENING = "([{\"'«“„¿¡"
 _LETTER = re.compile(r"[^\W\d_]")

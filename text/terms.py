@@ -39,7 +39,7 @@ _TOKEN = regex.compile(
 )
 #: The same in ASCII, which takes a tenth of the time.
 _ASCII_TOKEN = re.compile(
-    r"\w++(?:[.,](?<=\d.)(?=\d)\w++)*+(?:(?<=n)'t(?!\w))?+|\s++|.", re.ASCII | re.DOTALL
+    r"\w++(?:[.,](?<=\d.)(?=\d)\w++)*(?:(?<=n)'t(?!\w))?|\s++|.", re.ASCII | re.DOTALL
 )
 #: A placeholder at the start of a translation, and the first letter of a text.
 _START = regex.compile(r"[^\w{}]*+\{(\d{1,9})\}")

@@ -38,7 +38,7 @@ MAX_DEPTH = 200
 #: large chapter has tens of thousands of elements.
 MAX_ELEMENTS, _MAX_ATTRIBUTES, _MAX_URI = 250_000, 4_000, 1_000
 _CHUNK_BYTES = 1 << 16
-_TAG = re.compile(r"""<(?:[^"'>]|"[^"]*+"|'[^']*+')*+>""")
+_TAG = re.compile(r"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*>""")
 _ENTITY = re.compile(r"&(\w+);")
 #: The prefix of an element or attribute.
 _PREFIX = re.compile(r"""[\s</]([^\s<>/:="'&]++):""")

@@ -125,7 +125,7 @@ _START = re.compile(
     r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*\Z)"
 )
 #: Space at the edges of formatted text, where a mark would not be one.
-_INNER_SPACE = re.compile(r'(?<!">)((?:<g id="\d+">)++)(\s++)|(?<!\s)(\s++)((?:</g>)+)')
+_INNER_SPACE = re.compile(r'(?<!">)((?:<g id="\d+">)+)(\s++)|(?<!\s)(\s++)((?:</g>)+)')
 #: An image's text that can be written as it is.
 _PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
 _TAG = re.compile(r"</?([a-zA-Z][\w-]*+)[^>]*+>")
