@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from uuid import uuid4
 
@@ -81,7 +81,7 @@ class Segment:
     is_in_capitals: bool = False
     quoting: Quoting | None = None
 
-    @cached_property
+    @property
     def prepared(self) -> str:
         """The text with placeholders as the model gets them."""
         if not self.placeholders:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from contract.languages import (
@@ -71,21 +70,21 @@ class TranslationRequest:
     is_rated: bool = False
     #: A text whose quality is lower comes back as it is.
     min_quality: float = 0.0
+    #: The language of `target`, which a text in it is only written in another way, and the
+    #: one that a model is asked for: `target` if it writes that.
+    target_language: str = field(init=False)
+    model_target: str = field(init=False)
 
-    @cached_property
+    def __post_init__(self) -> None:
+        language = VARIANTS.get(self.target, self.target)
+        asked = self.target if self.target in self.written else language
+        object.__setattr__(self, "target_language", language)
+        object.__setattr__(self, "model_target", asked)
+
+    @property
     def model_source(self) -> str | None:
         """The language of `source`."""
         return VARIANTS.get(self.source, self.source) if self.source else None
-
-    @cached_property
-    def target_language(self) -> str:
-        """The language of `target`, which a text in it is only written in another way."""
-        return VARIANTS.get(self.target, self.target)
-
-    @cached_property
-    def model_target(self) -> str:
-        """The language that a model is asked for: `target` if it writes that."""
-        return self.target if self.target in self.written else self.target_language
 
 
 def read_source(
