@@ -77,9 +77,6 @@ class Incoming:
         come and may come with it, which is at most twice what has come. Raises what
         `read_chunk` raises, and ClientGone if the body ends early.
         """
-        if isinstance(self.body, WholeBody):
-            yield self.body.read()
-            return
         found, silence = 0, Silence(grace_s)
         client = self.client if isinstance(self.client, Connection) else None
         while self.length is None or found < self.length:
@@ -156,21 +153,29 @@ class Bodies:
         length = environ.get("CONTENT_LENGTH") or ""
         if length not in ("", "0") or "HTTP_TRANSFER_ENCODING" in environ:
             request.release = self._hold
-            request.body = read_whole(
-                Incoming(
-                    environ["wsgi.input"],
-                    int(length) if length.isdecimal() else None,
-                    environ.get("gunicorn.socket"),
-                ),
-                environ.get("HTTP_CONTENT_ENCODING", ""),
-                most_bytes,
-                deadline=Deadline(time.monotonic() + self._settings.timeout_s),
-                grace_s=self._settings.body_grace_s,
-                hold=partial(self._hold, request, kept=kept),
-            )
+            request.body = self._read_body(request, length, most_bytes, kept)
         if len(request.body) > _LARGE_BYTES:
             request.parse_beside = self._parse_beside
         request.is_read = True
+
+    def _read_body(
+        self, request: GatewayRequest, length: str, most_bytes: int, kept: int
+    ) -> bytes:
+        environ = request.environ
+        given, encoding = environ["wsgi.input"], environ.get("HTTP_CONTENT_ENCODING")
+        if isinstance(given, WholeBody) and not encoding:
+            (body,) = limit([given.getvalue()], most_bytes)
+            self._hold(request, len(body), kept=kept)
+            return body
+        whole = int(length) if length.isdecimal() else None
+        return read_whole(
+            Incoming(given, whole, environ.get("gunicorn.socket")),
+            encoding or "",
+            most_bytes,
+            deadline=Deadline(time.monotonic() + self._settings.timeout_s),
+            grace_s=self._settings.body_grace_s,
+            hold=partial(self._hold, request, kept=kept),
+        )
 
     def _hold(self, request: GatewayRequest, count: int, *, kept: int = 0) -> None:
         """Holds `count` bytes of a request's body from now on, and leaves `kept` to others.

@@ -71,7 +71,8 @@ class PlainResponse(Response):
 
 def write_json(content: object, status: int = HTTPStatus.OK) -> Response:
     """The answer with this content, whose fields keep their order."""
-    return PlainResponse(f"{_encode(content)}\n", status, mimetype="application/json")
+    written = f"{_encode(content)}\n"
+    return PlainResponse(written, status, content_type="application/json")
 
 
 def write_made(content: Content, path: str, status: int = 201) -> Content:
