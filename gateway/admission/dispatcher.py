@@ -20,6 +20,9 @@ from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
 from gateway.http.request import Call
 
+#: Seconds for which a look at the model is good. What others do meanwhile is seen later.
+_FRESH_S = 0.001
+
 
 @dataclass(eq=False)
 class PendingRow:
@@ -65,6 +68,8 @@ class ModelDispatcher:
         #: Queued rows that nobody waits for any more.
         self._ended = 0
         self._latency = LatencyEstimator()
+        #: The last look at the model; none since a row was sent or came back.
+        self._seen: Snapshot | None = None
         #: The average time limit of admitted rows, and when a late request was let through.
         self._limit_s = policy.start_limit(model.settings.response_timeout)
         self._tried_at = -math.inf
@@ -159,6 +164,9 @@ class ModelDispatcher:
         self._release(row, now if is_answered else self._own.heard_at)
 
     def _look(self) -> Snapshot:
+        now = time.monotonic()
+        if self._seen and now < self._seen.now + _FRESH_S:
+            return self._seen
         load, processes = self._counters.read()
         window = policy.open_window(
             self._capacity(),
@@ -168,8 +176,9 @@ class ModelDispatcher:
             limit_s=self._limit_s,
             mean_cost=self._queue.mean_cost,
         )
-        now = time.monotonic()
-        return Snapshot(now, self._own, load, max(1, processes), window, self._latency)
+        seen = now, self._own, load, max(1, processes), window, self._latency
+        self._seen = Snapshot(*seen)
+        return self._seen
 
     def _send_next(self) -> None:
         """Send as many rows as the model may have."""
@@ -214,7 +223,7 @@ class ModelDispatcher:
             self._ended = 0
 
     def _publish_sent(self, row: PendingRow, sign: int, heard_at: float) -> None:
-        own = self._own
+        own, self._seen = self._own, None
         self._own = ModelLoad(
             own.sent_rows + sign,
             own.sent + sign * row.cost,
