@@ -84,10 +84,13 @@ class GatewayApp(Flask):
         }
 
     def close(self) -> None:
-        """Writes what keys have used and what was counted, and ends what runs beside the
-        loop."""
-        self.access.close()
+        """Writes what was counted, and ends what runs beside the loop."""
+        self.write()
         self._glossaries.close()
+
+    def write(self) -> None:
+        """Writes what keys have used and what was counted."""
+        self.access.close()
         KeptValue.write_all()
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:

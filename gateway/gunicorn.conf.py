@@ -93,7 +93,7 @@ def worker_exit(server: Any, worker: Any) -> None:
     """Write the usage of keys, and what was counted, before the process ends."""
     app = getattr(worker, "wsgi", None)  # none where it could not be made
     if app:
-        app.close()
+        app.write()
 
 
 def child_exit(server: Any, worker: Any) -> None:
