@@ -37,7 +37,7 @@ from gateway.http.middleware import (
 )
 from gateway.http.request import GatewayRequest
 from gateway.load_shedding import LoadShedder
-from gateway.metrics import Arrival, Figures, KeptValue, Telemetry
+from gateway.metrics import Arrival, Figures, Telemetry
 from gateway.redaction import describe
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
@@ -84,14 +84,9 @@ class GatewayApp(Flask):
         }
 
     def close(self) -> None:
-        """Writes what was counted, and ends what runs beside the loop."""
-        self.write()
-        self._glossaries.close()
-
-    def write(self) -> None:
-        """Writes what keys have used and what was counted."""
+        """Writes what keys have used, and ends what runs beside the loop."""
         self.access.close()
-        KeptValue.write_all()
+        self._glossaries.close()
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Answers the request, and shows the answer to the layers, the outermost last."""

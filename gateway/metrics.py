@@ -13,13 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
-from typing import ClassVar
+from typing import Any
 
-import gevent
 import requests
 from flask import Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client import values as metric_values
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
@@ -84,29 +82,6 @@ _CHARACTERS = "babelgate_characters_total"
 _TIMEOUT_S, _MOST_BYTES, _OURS = 2.0, 4 << 20, "babelgate"
 #: The time for which figures are good: several people may look at them.
 _FRESH_S = 1.0
-#: Seconds between two writes of what a process has counted.
-_WRITE_S = 0.1
-
-
-class KeptValue(metric_values.MultiProcessValue()):  # type: ignore[misc]
-    """A value that counts in memory. All are written in one pass, because each write takes a
-    lock and asks the system for the number of the process. Safe to share among threads."""
-
-    _kept: ClassVar[list[tuple[KeptValue, float]]] = []
-
-    def inc(self, amount: float) -> None:
-        """Add an amount."""
-        self._kept.append((self, amount))
-
-    @classmethod
-    def write_all(cls) -> None:
-        """Write what was added to all values."""
-        sums: collections.Counter[KeptValue] = collections.Counter()
-        while cls._kept:
-            value, amount = cls._kept.pop()
-            sums[value] += amount  # type: ignore[assignment]
-        for value, total in sums.items():
-            super(KeptValue, value).inc(total)
 
 
 class Telemetry:
@@ -116,9 +91,6 @@ class Telemetry:
     def __init__(
         self, languages: Sequence[str] = (), tasks: Iterable[str] = ()
     ) -> None:
-        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            metric_values.ValueClass = KeptValue
-            gevent.spawn(self._write_on)
         self.registry = CollectorRegistry()
         self.tracer = variables.find_tracer()
         #: The blueprints and paths that translate.
@@ -166,7 +138,7 @@ class Telemetry:
             ["outcome"],
         )
         #: prometheus_client looks labels up under a lock, as text.
-        self._find = cache(lambda metric, *labels: metric.labels(*labels))
+        self._find = cache(_find_metric)
         for target, status in product((*languages, NO_TARGET), _STATUSES):
             self.translations.labels(target, status)
         for task in tasks:
@@ -201,20 +173,18 @@ class Telemetry:
         samples = (sample for family in families for sample in family.samples)
         return int(sum(each.value for each in samples if each.name == _CHARACTERS))
 
-    def _write_on(self) -> None:
-        while True:
-            gevent.sleep(_WRITE_S)
-            KeptValue.write_all()
-
     def add_up(self) -> CollectorRegistry:
-        """The metrics of all worker processes. Those of others are up to 0.1 s old."""
+        """The metrics of all worker processes."""
         page = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            KeptValue.write_all()
             MultiProcessCollector(page)  # type: ignore[no-untyped-call]
         else:
             page.register(self.registry)
         return page
+
+
+def _find_metric(metric: Counter | Histogram, *labels: object) -> Any:
+    return metric.labels(*labels)
 
 
 class Arrival(Middleware):

@@ -109,16 +109,16 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 49_275,
+    "lines of source": 49_250,
     "lines of tests": 47_100,
     "modules": 294,
-    "words of documentation": 37_900,
+    "words of documentation": 37_850,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
     benchmarks:6500 catalog:1895 clients:3098 contract:1547 deploy:2704
-    documents:6486 gateway:14384 handlers:3556 models:2467 ray_backend:2509
+    documents:6486 gateway:14349 handlers:3556 models:2467 ray_backend:2509
     tests/*.py:3201 tests/benchmarks:1717 tests/catalog:1471 tests/chaos:1015
     tests/clients:2235 tests/cluster:470 tests/contract:863 tests/deploy:2504
     tests/documents:3782 tests/durability:1047 tests/e2e:5268 tests/fuzz:424
