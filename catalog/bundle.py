@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable
 from contextlib import nullcontext
 from io import SEEK_END, BytesIO
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from catalog import ROOT, SECTIONS
 from catalog.inventory import Checkpoint, read_source
@@ -134,11 +134,12 @@ def _extract(file: Path, folder: Path) -> None:
     """Extracts files only, and none outside the folder; Debian 12's Python has no filters."""
     with tarfile.open(file) as archive:
         for member in archive:
-            name = PurePosixPath(member.name)
+            name, target = member.name, (folder / member.name).resolve()
             source = archive.extractfile(member) if member.isreg() else None
-            if source is None or name.is_absolute() or ".." in name.parts:
+            if source is None or name.startswith("/"):
                 raise ModelError(f"{name} is no file in a folder")
-            target = folder / name
+            if not target.is_relative_to(folder.resolve()):
+                raise ModelError(f"{name} is outside the destination")
             target.parent.mkdir(parents=True, exist_ok=True)
             with source, target.open("wb") as copy:
                 shutil.copyfileobj(source, copy)
