@@ -20,7 +20,7 @@ from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
 from gateway.http.request import Call
 
-#: Seconds for which a look at the model is good. What others do meanwhile is seen later.
+#: Seconds for which the look at a model that admitted rows is good to send them as well.
 _FRESH_S = 0.001
 
 
@@ -163,9 +163,10 @@ class ModelDispatcher:
         self._latency = latency.judge(is_late=now > row.deadline)
         self._release(row, now if is_answered else self._own.heard_at)
 
-    def _look(self) -> Snapshot:
+    def _look(self, age_s: float = 0.0) -> Snapshot:
+        """The model as it is now, or as it was seen at most `age_s` ago."""
         now = time.monotonic()
-        if self._seen and now < self._seen.now + _FRESH_S:
+        if self._seen and now < self._seen.now + age_s:
             return self._seen
         load, processes = self._counters.read()
         window = policy.open_window(
@@ -176,14 +177,15 @@ class ModelDispatcher:
             limit_s=self._limit_s,
             mean_cost=self._queue.mean_cost,
         )
-        seen = now, self._own, load, max(1, processes), window, self._latency
-        self._seen = Snapshot(*seen)
+        self._seen = Snapshot(
+            now, self._own, load, max(1, processes), window, self._latency
+        )
         return self._seen
 
     def _send_next(self) -> None:
         """Send as many rows as the model may have."""
         while self._queue:
-            row, seen = self._queue.peek(), self._look()
+            row, seen = self._queue.peek(), self._look(_FRESH_S)
             if not row.problem and not policy.has_capacity(seen, row.cost, row.size):
                 return
             self._queue.pop()

@@ -73,14 +73,17 @@ class AnnouncedWork:
     def count_turns(self, client: ClientQueue, cost: float) -> float:
         """The work that is done by the end of `cost` more for this client: until then every
         other client gets its share."""
-        own_cost, own_rows = self._clients.get(client, (0.0, 0))
+        own_cost, own_rows = self._find_client(client)
         weights = self._weights + (0 if own_rows else client.weight)
         return (own_cost + cost) * weights / client.weight
+
+    def _find_client(self, client: ClientQueue) -> tuple[float, int]:
+        return self._clients.get(client, (0.0, 0))
 
     def _count(self, client: ClientQueue, cost: float, rows: int) -> tuple[float, int]:
         self.cost += cost
         self.rows += rows
-        own_cost, own_rows = self._clients.get(client, (0.0, 0))
+        own_cost, own_rows = self._find_client(client)
         own = self._clients[client] = own_cost + cost, own_rows + rows
         return own
 

@@ -281,4 +281,4 @@ class HttpReply:
 
     def read_json(self) -> Any:
         """The content of the body."""
-        return json.loads(self.body.decode())
+        return json.loads(self.body)
