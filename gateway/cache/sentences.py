@@ -24,6 +24,7 @@ from gateway.cache.table import CacheKey, CacheTable, ClaimTable, Keyring, share
 from gateway.errors import RowProblem
 from gateway.http.request import Call
 from gateway.metrics import Telemetry
+from gateway.schemas import write_compact
 from gateway.settings import Settings
 from text.composition import Row
 from text.options import TranslationRequest
@@ -33,7 +34,6 @@ Answer = dict[str, Any]
 
 #: The digest's name in an answer.
 DIGEST = "model"
-_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 #: The end of all waits for a row.
 _STAGE = "the model answered"
 #: Seconds between two looks at a row that another process has on its way.
@@ -141,7 +141,7 @@ class SentenceCache:
 
     def keep(self, key: CacheKey, answer: Answer) -> None:
         """Keep an answer."""
-        value = _write(answer).encode("utf-8", "surrogatepass")
+        value = write_compact(answer).encode("utf-8", "surrogatepass")
         self._table.put(key, value)
         if self._remote:
             self._remote.put(key, value)

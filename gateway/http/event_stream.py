@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from gevent.event import Event
 from contract.dialects import EVENT_STREAM
 from gateway.errors import InternalError, Problem
 from gateway.redaction import describe
+from gateway.schemas import write_compact
 
 log = logging.getLogger(__name__)
 
@@ -108,5 +108,4 @@ class EventStream:
     def _write(self, name: str, content: Any) -> bytes:
         if isinstance(content, Problem):
             content = content.to_document(self._request_id)
-        data = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-        return f"event: {name}\ndata: {data}\n\n".encode()
+        return f"event: {name}\ndata: {write_compact(content)}\n\n".encode()

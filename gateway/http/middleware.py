@@ -4,7 +4,6 @@ in their order.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from gateway.errors import (
 )
 from gateway.http.bodies import Bodies, LargeBlueprint, UploadBlueprint, read_chunk
 from gateway.http.request import Deadline, GatewayRequest, check_number, find_spoken
+from gateway.schemas import write_compact
 
 _SLASHES = re.compile("//+")
 #: Our own paths that may end with a slash. nginx has rules for others, which end without one.
@@ -53,8 +53,6 @@ _EXPOSED = (
 #: Seconds for which a browser remembers what it may do.
 _MOST_AGE_S = 86_400
 
-#: `json.dumps` would make an encoder for each answer.
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 #: The content of an answer.
 Content = TypeVar("Content")
 
@@ -71,7 +69,7 @@ class PlainResponse(Response):
 
 def write_json(content: object, status: int = HTTPStatus.OK) -> Response:
     """The answer with this content, whose fields keep their order."""
-    written = f"{_encode(content)}\n"
+    written = f"{write_compact(content)}\n"
     return PlainResponse(written, status, content_type="application/json")
 
 
