@@ -96,8 +96,8 @@ DURABLE_CALLS = (
 )
 #: A group that is repeated and gives nothing back.
 POSSESSIVE = re.compile(r"(?<!\\)\)(?:[*+?]|\{[\d,]*\})\+")
-#: Files with so many patterns of such groups, whose last try does not fail halfway, or whose
-#: match then fails.
+#: The number of patterns with such a group by file. All versions of Python match them alike:
+#: a last try does not fail halfway, or the match then fails.
 ALIKE = dict.fromkeys(
     (
         *("contract/markup.py", "contract/npy.py", "gateway/http/message.py"),
