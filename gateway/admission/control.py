@@ -95,8 +95,8 @@ class Admission:
 
 @dataclass(eq=False)
 class Ticket:
-    """One request's rows, while its block lasts. If its client goes, waiting rows are not
-    sent, and the backend is told not to compute those that were."""
+    """One request's rows, until it is closed. If its client goes, waiting rows are not sent,
+    and the backend is told not to compute those that were."""
 
     _admission: Admission
     _dispatcher: ModelDispatcher
@@ -109,16 +109,21 @@ class Ticket:
     _waiting: set[PendingRow] = field(default_factory=set)
     _cancellations: set[Cancellation] = field(default_factory=set)
     _is_gone: bool = False
-    _watched: int | None = None
 
-    def __enter__(self) -> Self:
+    def __post_init__(self) -> None:
         client, disconnects = self._caller.client, self._admission.disconnects
         self._watched = disconnects.watch(client, self.leave)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._admission.disconnects.forget(self._watched)
         self.close()
+
+    def close(self) -> None:
+        """Ends: nobody waits for its rows any more."""
+        self._admission.disconnects.forget(self._watched)
+        self._withdraw()
 
     def predict(
         self, row: RowRequest, cost: float, deadline: float | None = None
@@ -150,9 +155,9 @@ class Ticket:
             pending.end(ClientGone())
         for cancellation in self._cancellations:
             cancellation.cancel()
-        self.close()
+        self._withdraw()
 
-    def close(self) -> None:
+    def _withdraw(self) -> None:
         """Withdraws all rows that were announced and will not come."""
         self._dispatcher.withdraw(self._queue, *self._take(self._cost, self._rows))
 

@@ -10,12 +10,12 @@ import socket
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
 from gevent.lock import BoundedSemaphore
@@ -166,15 +166,17 @@ class Slots:
     def __init__(self, count: int) -> None:
         self._free = BoundedSemaphore(count)
 
-    @contextmanager
-    def take(self, deadline: float) -> Iterator[None]:
-        """One of them. Raises DeadlineExceeded where none is free in time."""
+    def take(self, deadline: float) -> Self:
+        """One of them, for a block. Raises DeadlineExceeded where none is free in time."""
         if not self._free.acquire(timeout=count_remaining(deadline)):
             raise DeadlineExceeded("a connection was free")
-        try:
-            yield
-        finally:
-            self._free.release()
+        return self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._free.release()
 
 
 def count_remaining(deadline: float) -> float:

@@ -58,19 +58,23 @@ Content = TypeVar("Content")
 
 
 class PlainResponse(Response):
-    """Sends its headers as they are where its length is known: werkzeug would copy them, and
-    look for some that only other answers have."""
+    """Sends what it has as it is: werkzeug would copy the headers, and look for some that only
+    other answers have."""
 
-    def get_wsgi_headers(self, environ: dict[str, Any]) -> Headers:
-        if self.status_code == HTTPStatus.OK and "Content-Length" in self.headers:
-            return self.headers
-        return super().get_wsgi_headers(environ)
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        is_post = environ["REQUEST_METHOD"] == "POST"
+        if self._on_close or not (is_post and self.status_code == HTTPStatus.OK):
+            return super().__call__(environ, start_response)
+        start_response(self.status, self.headers.to_wsgi_list())
+        return self.response
 
 
 def write_json(content: object, status: int = HTTPStatus.OK) -> Response:
     """The answer with this content, whose fields keep their order."""
-    written = f"{write_compact(content)}\n"
-    return PlainResponse(written, status, content_type="application/json")
+    written = f"{write_compact(content)}\n".encode()
+    length = "Content-Length", str(len(written))
+    headers = Headers([("Content-Type", "application/json"), length])
+    return PlainResponse([written], status, headers)
 
 
 def write_made(content: Content, path: str, status: int = 201) -> Content:

@@ -278,7 +278,6 @@ class GatewayRequest(Request):
 
     def close(self) -> None:
         """Ends with the answer, and gives back the memory of its body."""
-        super().close()
         if self.release:
             self.release(self, 0)
 

@@ -200,7 +200,8 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         try:
             body = b"".join(content)
         finally:
-            content.close()
+            if hasattr(content, "close"):
+                content.close()
         return "\r\n".join((*lines, "", "")).encode("latin-1") + body
 
     def handle_error(

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -212,16 +211,22 @@ class _Job:
         with self._call.charge(plan.characters):
             if not plan.rows:
                 return [self._answer_text(index) for index in texts]
-            with ExitStack() as admitted:
-                self._rows = self._open_rows(admitted)
+            tickets: list[Ticket] = []
+            try:
+                self._rows = self._open_rows(tickets)
                 self._rows.prepare(plan.rows)
                 return self._map(self._answer_text, texts)
+            finally:
+                for ticket in tickets:
+                    ticket.close()
 
-    def _open_rows(self, admitted: ExitStack) -> ModelRows | ReplacedRows | PivotedRows:
+    def _open_rows(
+        self, tickets: list[Ticket]
+    ) -> ModelRows | ReplacedRows | PivotedRows:
         """The rows of the target's own model, some by way of the pivot's. Raises
         UnknownLanguage if there is no way for a text."""
         catalog, wanted = self._service.catalog, self._wanted
-        last = self._open_target(wanted, admitted)
+        last = self._open_target(wanted, tickets)
         via = set()
         for source in dict.fromkeys(row[0] for row in self._plan.rows):
             path = catalog.find_path(source, wanted.model_target)
@@ -236,11 +241,11 @@ class _Job:
         if not via:
             return last
         asked = replace(wanted, target=catalog.pivot, alternatives=0)
-        first = self._open_target(asked, admitted, _FIRST_SHARE)
+        first = self._open_target(asked, tickets, _FIRST_SHARE)
         return PivotedRows(first, last, catalog.pivot, via)
 
     def _open_target(
-        self, wanted: TranslationRequest, admitted: ExitStack, share: float = 1.0
+        self, wanted: TranslationRequest, tickets: list[Ticket], share: float = 1.0
     ) -> ModelRows | ReplacedRows:
         """The rows of a target's own model, or of its fallback where that must answer."""
         catalog, target = self._service.catalog, wanted.model_target
@@ -249,7 +254,7 @@ class _Job:
             service=self._service,
             wanted=wanted,
             call=self._call,
-            admitted=admitted,
+            tickets=tickets,
             share=share,
         )
         own = open_rows(catalog.route(TRANSLATION, target))
@@ -394,7 +399,7 @@ class ModelRows:
         service: TranslationService,
         wanted: TranslationRequest,
         call: Call,
-        admitted: ExitStack,
+        tickets: list[Ticket],
         share: float,
     ) -> None:
         """Each row may take a `share` of the time that is then left."""
@@ -404,7 +409,7 @@ class ModelRows:
         self._answers: dict[Row, AsyncResult[Answer]] = {}
         #: The rows that were looked for where answers are kept.
         self._sought: Collection[Row] = ()
-        self._admitted = admitted
+        self._tickets = tickets
         self._ticket: Ticket | None = None
 
     def prepare(
@@ -450,12 +455,12 @@ class ModelRows:
     def _admit(self, rows: Sequence[Row]) -> Ticket:
         costs = [self._weigh(row) for row in rows]
         at_once = self._service.settings.sentences_at_once
-        admitting = self._service.admission.admit(
+        ticket = self._ticket = self._service.admission.admit(
             *(self._model.name, self._call, costs),
             is_bulk=self._call.is_bulk or len(costs) > at_once,
         )
-        self._ticket = self._admitted.enter_context(admitting)
-        return self._ticket
+        self._tickets.append(ticket)
+        return ticket
 
     def _ask_model(self, row: Row) -> Answer:
         """Send a row. Where it was on its way for another request, it is announced now."""
