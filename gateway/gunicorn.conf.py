@@ -90,10 +90,11 @@ def post_worker_init(worker: Any) -> None:
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """Write the usage of keys before the process ends."""
+    """Write the usage of keys, and what was counted, before the process ends."""
     app = getattr(worker, "wsgi", None)  # none where it could not be made
     if app:
         app.access.close()
+        app.load_shedder.telemetry.write()
 
 
 def child_exit(server: Any, worker: Any) -> None:

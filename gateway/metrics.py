@@ -17,6 +17,7 @@ from typing import Any
 
 import requests
 from flask import Response
+from gevent import sleep, spawn_later
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -80,13 +81,15 @@ _CHARACTERS = "babelgate_characters_total"
 #: The limits of asking the workers for their counters: in seconds, and in bytes of somebody
 #: else's page. Our counters share a part of their names.
 _TIMEOUT_S, _MOST_BYTES, _OURS = 2.0, 4 << 20, "babelgate"
+#: The time for which counts may wait in memory, until they are written in one pass.
+_WRITE_S = 0.05
 #: The time for which figures are good: several people may look at them.
 _FRESH_S = 1.0
 
 
 class Telemetry:
-    """The metrics of one process; `render` adds up those of all of them and looks up the
-    collector's once."""
+    """The metrics of one process. What it counts waits in memory for a moment, because each
+    number that is written where other processes see it costs the request time."""
 
     def __init__(
         self, languages: Sequence[str] = (), tasks: Iterable[str] = ()
@@ -139,6 +142,9 @@ class Telemetry:
         )
         #: prometheus_client looks labels up under a lock, as text.
         self._find = cache(_find_metric)
+        #: What waits: amounts by counters, and seconds by histograms, with their labels.
+        self._amounts: collections.Counter[tuple[Any, ...]] = collections.Counter()
+        self._times: dict[tuple[Any, ...], list[float]] = {}
         for target, status in product((*languages, NO_TARGET), _STATUSES):
             self.translations.labels(target, status)
         for task in tasks:
@@ -146,26 +152,41 @@ class Telemetry:
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Counts and times an answer."""
-        self._find(self.requests, route, status).inc()
-        self._find(self.seconds, route).observe(seconds)
+        self._add(self.requests, route, status)
+        self._times.setdefault((self.seconds, route), []).append(seconds)
 
     def count_translation(self, target: str, status: int, seconds: float) -> None:
         """Counts and times the answer to a request to translate."""
-        self._find(self.translations, target, status).inc()
-        self._find(self.translation_seconds, target).observe(seconds)
+        self._add(self.translations, target, status)
+        self._times.setdefault((self.translation_seconds, target), []).append(seconds)
 
     def count_placeholders(self, *, is_kept: bool) -> None:
         """Counts a sentence with placeholders in it."""
-        self.placeholders.labels("kept" if is_kept else "lost").inc()
+        self._add(self.placeholders, "kept" if is_kept else "lost")
 
     def count_cached(self, outcome: str, rows: int = 1) -> None:
         """Counts sentences by what the cache did for them."""
-        self._find(self.cached, outcome).inc(rows)
+        self._add(self.cached, outcome, amount=rows)
 
     def count_texts(self, target: str, characters: Sequence[int]) -> None:
         """Counts texts by their characters, once they are in a served language."""
-        self._find(self.texts, target).inc(len(characters))
-        self._find(self.characters, target).inc(sum(characters))
+        self._add(self.texts, target, amount=len(characters))
+        self._add(self.characters, target, amount=sum(characters))
+
+    def write(self) -> None:
+        """Shows other processes what was counted."""
+        amounts, self._amounts = self._amounts, collections.Counter()
+        times, self._times = self._times, {}
+        for key, amount in amounts.items():
+            self._find(*key).inc(amount)
+        for key, measured in times.items():
+            for seconds in measured:
+                self._find(*key).observe(seconds)
+
+    def _add(self, counter: Counter, *labels: object, amount: int = 1) -> None:
+        if not self._amounts:
+            spawn_later(_WRITE_S, self.write)
+        self._amounts[counter, *labels] += amount
 
     def sum_characters(self) -> int:
         """The characters that all worker processes have translated since the start."""
@@ -175,8 +196,10 @@ class Telemetry:
 
     def add_up(self) -> CollectorRegistry:
         """The metrics of all worker processes."""
+        self.write()
         page = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            sleep(2 * _WRITE_S)  # until the other ones have written what they counted
             MultiProcessCollector(page)  # type: ignore[no-untyped-call]
         else:
             page.register(self.registry)

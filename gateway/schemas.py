@@ -437,11 +437,6 @@ def parse_fields(
         raise wording.refuse(field, fault, given[field]) from error
 
 
-#: JSON without spaces, whose fields keep their order; `json.dumps` would make an encoder each
-#: time.
-write_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
 def list_texts(given: str | list[str]) -> tuple[str, ...]:
     """The texts of a field that may be one or several."""
     return (given,) if isinstance(given, str) else tuple(given)

@@ -4,12 +4,13 @@ through it.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from pydantic_core import to_json
 
 from catalog import Model
 
@@ -50,7 +51,7 @@ class RowRequest:
 
 def write_row(content: Mapping[str, Any], trace: str = "") -> RowRequest:
     """A row that is a JSON object."""
-    return RowRequest(json.dumps(content).encode(), "application/json", trace=trace)
+    return RowRequest(to_json(content), "application/json", trace=trace)
 
 
 @dataclass(frozen=True)

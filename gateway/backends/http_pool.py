@@ -5,7 +5,6 @@ one of three exceptions.
 from __future__ import annotations
 
 import errno
-import json
 import socket
 import time
 import weakref
@@ -20,6 +19,7 @@ from urllib.parse import urlencode, urlsplit
 
 from gevent.lock import BoundedSemaphore
 from httptools import HttpParserError, HttpResponseParser
+from pydantic_core import from_json
 
 from contract import rows
 from contract.problems import CONTENT_TYPE
@@ -283,4 +283,4 @@ class HttpReply:
 
     def read_json(self) -> Any:
         """The content of the body."""
-        return json.loads(self.body)
+        return from_json(self.body)

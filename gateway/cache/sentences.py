@@ -5,7 +5,6 @@ asked once.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 import gevent
 from gevent.event import Event
+from pydantic_core import from_json, to_json
 
 from catalog import Model
 from contract.problems import write_problem
@@ -24,7 +24,6 @@ from gateway.cache.table import CacheKey, CacheTable, ClaimTable, Keyring, share
 from gateway.errors import RowProblem
 from gateway.http.request import Call
 from gateway.metrics import Telemetry
-from gateway.schemas import write_compact
 from gateway.settings import Settings
 from text.composition import Row
 from text.options import TranslationRequest
@@ -137,11 +136,11 @@ class SentenceCache:
                 found[i] = value
                 if value is not None:
                     self._table.put(keys[i], value)
-        return [json.loads(value) if value else None for value in found]
+        return [from_json(value) if value else None for value in found]
 
     def keep(self, key: CacheKey, answer: Answer) -> None:
         """Keep an answer."""
-        value = write_compact(answer).encode("utf-8", "surrogatepass")
+        value = to_json(answer)
         self._table.put(key, value)
         if self._remote:
             self._remote.put(key, value)

@@ -11,11 +11,11 @@ from typing import Any
 import gevent
 from flask import Response
 from gevent.event import Event
+from pydantic_core import to_json
 
 from contract.dialects import EVENT_STREAM
 from gateway.errors import InternalError, Problem
 from gateway.redaction import describe
-from gateway.schemas import write_compact
 
 log = logging.getLogger(__name__)
 
@@ -108,4 +108,4 @@ class EventStream:
     def _write(self, name: str, content: Any) -> bytes:
         if isinstance(content, Problem):
             content = content.to_document(self._request_id)
-        return f"event: {name}\ndata: {write_compact(content)}\n\n".encode()
+        return b"event: %s\ndata: %s\n\n" % (name.encode(), to_json(content))

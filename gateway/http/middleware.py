@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar, cast
 
 from flask import Blueprint, Response
+from pydantic_core import to_json
 from werkzeug.datastructures import Headers, HeaderSet
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
@@ -30,7 +31,6 @@ from gateway.errors import (
 )
 from gateway.http.bodies import Bodies, LargeBlueprint, UploadBlueprint, read_chunk
 from gateway.http.request import Deadline, GatewayRequest, check_number, find_spoken
-from gateway.schemas import write_compact
 
 _SLASHES = re.compile("//+")
 #: Our own paths that may end with a slash. nginx has rules for others, which end without one.
@@ -71,7 +71,7 @@ class PlainResponse(Response):
 
 def write_json(content: object, status: int = HTTPStatus.OK) -> Response:
     """The answer with this content, whose fields keep their order."""
-    written = f"{write_compact(content)}\n".encode()
+    written = to_json(content) + b"\n"
     length = "Content-Length", str(len(written))
     headers = Headers([("Content-Type", "application/json"), length])
     return PlainResponse([written], status, headers)
