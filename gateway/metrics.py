@@ -141,8 +141,8 @@ class Telemetry:
             ["outcome"],
         )
         #: prometheus_client looks labels up under a lock, as text.
-        self._find = cache(_find_metric)
-        #: What waits: amounts by counters, and seconds by histograms, with their labels.
+        self._find = cache(lambda metric, *labels: metric.labels(*labels))
+        #: Amounts and seconds that wait to be written, by metrics and labels.
         self._amounts: collections.Counter[tuple[Any, ...]] = collections.Counter()
         self._times: dict[tuple[Any, ...], list[float]] = {}
         for target, status in product((*languages, NO_TARGET), _STATUSES):
@@ -204,10 +204,6 @@ class Telemetry:
         else:
             page.register(self.registry)
         return page
-
-
-def _find_metric(metric: Counter | Histogram, *labels: object) -> Any:
-    return metric.labels(*labels)
 
 
 class Arrival(Middleware):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from catalog import Model
 from contract.variables import find_tracer
@@ -113,12 +113,6 @@ class Ticket:
     def __post_init__(self) -> None:
         client, disconnects = self._caller.client, self._admission.disconnects
         self._watched = disconnects.watch(client, self.leave)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends: nobody waits for its rows any more."""

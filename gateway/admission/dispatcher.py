@@ -95,7 +95,7 @@ class ModelDispatcher:
         self.check(client, cost, rows, caller)
         self._limit_s = policy.follow_limit(self._limit_s, caller.limit_s, rows)
         self._announced.add(client, cost, rows)
-        self._publish_waiting()
+        self._publish(self._own.heard_at)
 
     def check(self, client: ClientQueue, cost: float, rows: int, caller: Call) -> None:
         """Raise Overloaded if such rows cannot be done in time."""
@@ -128,7 +128,7 @@ class ModelDispatcher:
         """Take back rows that were announced and will not come."""
         if cost or rows:
             self._announced.remove(client, cost, rows)
-            self._publish_waiting()
+            self._publish(self._own.heard_at)
 
     def join(self, client: ClientQueue, row: PendingRow) -> None:
         """Queue a row behind those of its client. Sending it, or giving it up, takes its
@@ -200,11 +200,11 @@ class ModelDispatcher:
                 row.was_idle, row.is_sent = not seen.load.sent_rows, True
                 heard_at = seen.now if row.was_idle else seen.load.heard_at
                 self._announced.remove(row.client, *row.announced)
-                self._publish_sent(row, 1, heard_at)
+                self._publish(heard_at, 1, row.cost, row.size)
                 row.called.set()
 
     def _release(self, row: PendingRow, heard_at: float) -> None:
-        self._publish_sent(row, -1, heard_at)
+        self._publish(heard_at, -1, -row.cost, -row.size)
         self._send_next()
 
     def _give_up(self, row: PendingRow, *, is_hung: bool) -> None:
@@ -224,21 +224,21 @@ class ModelDispatcher:
             self._queue.retain(lambda waiting: waiting.problem is None)
             self._ended = 0
 
-    def _publish_sent(self, row: PendingRow, sign: int, heard_at: float) -> None:
-        own, self._seen = self._own, None
+    def _publish(
+        self, heard_at: float, rows: int = 0, cost: float = 0.0, size: int = 0
+    ) -> None:
+        """Show other processes the announced rows, and that many more rows with the model."""
+        own = self._own
+        if rows:
+            self._seen = None
         self._own = ModelLoad(
-            own.sent_rows + sign,
-            own.sent + sign * row.cost,
-            own.sent_bytes + sign * row.size,
+            own.sent_rows + rows,
+            own.sent + cost,
+            own.sent_bytes + size,
             self._announced.rows,
             self._announced.cost,
             heard_at,
         )
-        self._counters.publish(self._own)
-
-    def _publish_waiting(self) -> None:
-        rows, cost = self._announced.rows, self._announced.cost
-        self._own = self._own._replace(waiting_rows=rows, waiting=cost)
         self._counters.publish(self._own)
 
 

@@ -89,13 +89,14 @@ class LatencyEstimator(NamedTuple):
             )
         # For a model that is never idle, this corrects the effect of one slow row.
         idle_s = _follow(self.idle_s, min(self.idle_s, seconds), _ROW_GAIN)
-        return self._replace(
-            idle_s=idle_s,
-            deviation_s=_follow(self.deviation_s, error_s, _ROW_GAIN),
-            excess_s=_follow(self.excess_s, max(0.0, seconds - idle_s), _ROW_GAIN),
-            work=_follow(self.work, cost, _ROW_GAIN),
-            weight=_follow(self.weight, 1.0, _ROW_GAIN),
-            learned_at=now,
+        return type(self)(
+            idle_s,
+            _follow(self.deviation_s, error_s, _ROW_GAIN),
+            self.deviations,
+            _follow(self.excess_s, max(0.0, seconds - idle_s), _ROW_GAIN),
+            _follow(self.work, cost, _ROW_GAIN),
+            _follow(self.weight, 1.0, _ROW_GAIN),
+            now,
         )
 
     def judge(self, *, is_late: bool) -> Self:

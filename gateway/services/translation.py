@@ -192,11 +192,10 @@ class _Job:
         *,
         tell: Tell | None = None,
     ) -> None:
-        self._tell = tell
-        self._service = service
-        self._wanted = wanted
-        self._call = call
-        self._at_once = service.settings.sentences_at_once
+        self.service, self.call = service, call
+        #: The rows of each model that were admitted.
+        self.tickets: list[Ticket] = []
+        self._wanted, self._tell = wanted, tell
         self._max_rows = service.settings.max_rows
         self._more_rows = 0
         self._is_blamed = False
@@ -207,26 +206,23 @@ class _Job:
     def run(self) -> list[TranslatedText]:
         """All texts, side by side."""
         plan, texts = self._plan, range(len(self._wanted.texts))
-        plan.read(self._service.readers.read(plan.job, self._call))
-        with self._call.charge(plan.characters):
+        plan.read(self.service.readers.read(plan.job, self.call))
+        with self.call.charge(plan.characters):
             if not plan.rows:
                 return [self._answer_text(index) for index in texts]
-            tickets: list[Ticket] = []
             try:
-                self._rows = self._open_rows(tickets)
+                self._rows = self._open_rows()
                 self._rows.prepare(plan.rows)
                 return self._map(self._answer_text, texts)
             finally:
-                for ticket in tickets:
+                for ticket in self.tickets:
                     ticket.close()
 
-    def _open_rows(
-        self, tickets: list[Ticket]
-    ) -> ModelRows | ReplacedRows | PivotedRows:
+    def _open_rows(self) -> ModelRows | ReplacedRows | PivotedRows:
         """The rows of the target's own model, some by way of the pivot's. Raises
         UnknownLanguage if there is no way for a text."""
-        catalog, wanted = self._service.catalog, self._wanted
-        last = self._open_target(wanted, tickets)
+        catalog, wanted = self.service.catalog, self._wanted
+        last = self._open_target(wanted)
         via = set()
         for source in dict.fromkeys(row[0] for row in self._plan.rows):
             path = catalog.find_path(source, wanted.model_target)
@@ -241,27 +237,19 @@ class _Job:
         if not via:
             return last
         asked = replace(wanted, target=catalog.pivot, alternatives=0)
-        first = self._open_target(asked, tickets, _FIRST_SHARE)
+        first = self._open_target(asked, _FIRST_SHARE)
         return PivotedRows(first, last, catalog.pivot, via)
 
     def _open_target(
-        self, wanted: TranslationRequest, tickets: list[Ticket], share: float = 1.0
+        self, wanted: TranslationRequest, share: float = 1.0
     ) -> ModelRows | ReplacedRows:
         """The rows of a target's own model, or of its fallback where that must answer."""
-        catalog, target = self._service.catalog, wanted.model_target
-        open_rows = partial(
-            ModelRows,
-            service=self._service,
-            wanted=wanted,
-            call=self._call,
-            tickets=tickets,
-            share=share,
-        )
-        own = open_rows(catalog.route(TRANSLATION, target))
+        catalog, target = self.service.catalog, wanted.model_target
+        own = ModelRows(catalog.route(TRANSLATION, target), self, wanted, share)
         if not (fallback := catalog.fallbacks.get(target)):
             return own
         is_read = partial(catalog.is_read, model=fallback.model)
-        other = open_rows(fallback.model)
+        other = ModelRows(fallback.model, self, wanted, share)
         return ReplacedRows(own, other, below=fallback.below, is_read=is_read)
 
     def _identify(self) -> list[Guess | None]:
@@ -269,8 +257,8 @@ class _Job:
         texts = self._wanted.texts
         if self._wanted.source:
             return [None] * len(texts)
-        identifier, identifying = self._service.identifier, self._service.identifying
-        turns = identifying.take_turns(texts, self._call, weigh_identification)
+        identifier, identifying = self.service.identifier, self.service.identifying
+        turns = identifying.take_turns(texts, self.call, weigh_identification)
         return [composition.identify(identifier, text, self._wanted) for text in turns]
 
     def _map(self, function: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
@@ -288,7 +276,8 @@ class _Job:
             except Exception as error:  # `_map` raises it
                 errors.append(error)
 
-        greenlets = [gevent.spawn(work) for _ in items[: self._at_once]]
+        at_once = self.service.settings.sentences_at_once
+        greenlets = [gevent.spawn(work) for _ in items[:at_once]]
         try:
             for _ in gevent.iwait(greenlets):
                 if errors:
@@ -371,7 +360,7 @@ class _Job:
         composed = composition.compose(sentence, format, self._wanted, answer)
         is_kept = isinstance(composed, Result)
         if segment.placeholders:
-            self._service.telemetry.count_placeholders(is_kept=is_kept)
+            self.service.telemetry.count_placeholders(is_kept=is_kept)
         if isinstance(composed, Result):
             return composed
         pieces = self._translate_parts(composed, sentence.source)
@@ -393,23 +382,15 @@ class ModelRows:
     """The rows of one request to one model."""
 
     def __init__(
-        self,
-        model: Model,
-        *,
-        service: TranslationService,
-        wanted: TranslationRequest,
-        call: Call,
-        tickets: list[Ticket],
-        share: float,
+        self, model: Model, job: _Job, wanted: TranslationRequest, share: float
     ) -> None:
         """Each row may take a `share` of the time that is then left."""
-        self._model, self._service = model, service
-        self._wanted, self._call, self._share = wanted, call, share
-        self._kept = service.cache.open(model.name, wanted, call)
+        self._model, self._wanted, self._share = model, wanted, share
+        self._service, self._call, self._tickets = job.service, job.call, job.tickets
+        self._kept = job.service.cache.open(model.name, wanted, job.call)
         self._answers: dict[Row, AsyncResult[Answer]] = {}
         #: The rows that were looked for where answers are kept.
         self._sought: Collection[Row] = ()
-        self._tickets = tickets
         self._ticket: Ticket | None = None
 
     def prepare(

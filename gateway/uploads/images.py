@@ -9,7 +9,7 @@ import io
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -133,10 +133,8 @@ class ImageService:
         if length is not None and length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
         is_bulk, costs = length is None or length > ROW_BYTES, [_ROW_COST]
-        with (
-            self.admission.admit(model, upload.call, costs, is_bulk=is_bulk) as ticket,
-            self.buffer.share(upload.call.deadline) as share,
-        ):
+        ticket = self.admission.admit(model, upload.call, costs, is_bulk=is_bulk)
+        with closing(ticket), self.buffer.share(upload.call.deadline) as share:
             return _Job(upload, ticket, self.settings, share).run()
 
 

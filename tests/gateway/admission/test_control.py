@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import gevent
@@ -45,7 +46,8 @@ def test_rows_of_a_client_that_has_gone_are_in_nobodys_way(tmp_path, monkeypatch
     here, there = socket.socketpair()
     with here, there:
         caller = make_call(client=here)
-        with admission.admit("ko", caller, [1.0] * ROWS, is_bulk=False) as ticket:
+        admitted = admission.admit("ko", caller, [1.0] * ROWS, is_bulk=False)
+        with closing(admitted) as ticket:
             asked = gevent.spawn(ticket.predict, write_row({}), 1.0)
             assert backend.is_asked.wait(LIMIT_S)
             assert admission.count_waiting() == {"ko": ROWS - 1}
@@ -62,7 +64,7 @@ def test_rows_of_a_client_that_has_gone_are_in_nobodys_way(tmp_path, monkeypatch
 def ask_twice(backend: Slow) -> tuple[gevent.Greenlet[[], Any], ...]:
     """Two rows of one request, both with the model."""
     ticket = Admission(backend, [KO]).admit("ko", make_call(), [1.0] * 2, is_bulk=False)
-    with ticket as admitted:
+    with closing(ticket) as admitted:
         asked = [gevent.spawn(admitted.predict, write_row({}), 1.0) for _ in range(2)]
         while admitted._rows:
             gevent.sleep(0)
