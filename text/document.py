@@ -47,7 +47,8 @@ _LETTER = re.compile(r"[^\W_]")
 #: A sentence without a mark that may end another one inside. Most texts are such, and if they
 #: are short, and nothing in them is protected, they need no reading.
 _SENTENCE = regex.compile(
-    r"\p{L}[\p{L}\p{M}\p{Nd} ,()/%&+\"'’“”„«»–—-]*+[.!?。！？]?(?<! )"
+    r"(?! )[\p{Nd} ¿¡(\"“„«]*+\p{L}"
+    r"[\p{L}\p{M}\p{Nd} ,()/%&+\"'’“”„«»–—-]*+[.!?。！？।؟]?(?<! )"
 )
 _SHORT = 200
 _BREAK = re.compile(r"[\t\n\r\f]")
@@ -480,11 +481,8 @@ def scan(job: ReadingJob, cache: TermCache | None = None) -> Iterator[Piece | in
         pieces: Iterable[Piece] = ()
         characters = len(text)
         is_short = is_plain and language and len(text) < _SHORT
-        if (
-            is_short
-            and _SENTENCE.fullmatch(text)
-            and not find_kept(text, job.is_protected, ())
-        ):
+        is_sentence = is_short and _SENTENCE.fullmatch(text)
+        if is_sentence and not find_kept(text, job.is_protected, ()):
             is_in_capitals = orthography.count_words(text, language) > 1
             pieces = [Segment(text, 0, is_in_capitals=is_in_capitals)]
         else:

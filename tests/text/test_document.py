@@ -49,14 +49,16 @@ def prepared(document: Document) -> list[str]:
 
 
 @given(
-    st.text("aÀB日ก\u0301 ,()/%&+\"'’“„–—-12.:;!?。@#{", max_size=12).map(
-        "B a{}".format
+    st.text("aÀB日ก\u0301 ,()/%&+\"'’“„–—-12१¿.:;!?。।@#{", max_size=12).map(
+        "{0}B a{0}".format
     ),
     st.sampled_from(list(LANGUAGES)),
 )
 @example("THE STATION IS CLOSED (12)!", "en")
 @example("Well-known, it's 5 km", "en")
-@example("नमस्ते दुनिया", "hi")
+@example("नमस्ते दुनिया।", "hi")
+@example("¿Abre a las 9?", "es")
+@example("67 seconds ago", "en")
 def test_a_short_sentence_is_read_as_if_it_were_a_line_of_several(text, source):
     alone, line = (read(t, source, "zh") for t in (text, f"{text}\n"))
     assert alone.segments == line.segments
