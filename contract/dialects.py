@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from contract.options import BEAM_SIZE
@@ -82,6 +82,7 @@ class Dialect:
         return ErrorAnswer(status, self.content_type, self.write(document))
 
 
+@lru_cache(64)
 def find_dialect(path: str) -> Dialect:
     """The API that a path belongs to. `/translate` is ours and LibreTranslate's; only the
     body tells."""

@@ -92,6 +92,8 @@ def normalize_variant(tag: str) -> str:
 def choose_language(tag: str, served: Container[str]) -> str:
     """The one of the `served` languages that a tag stands for: itself, the language that it is
     a variant of, or the one that it names a script of. If none is, its language."""
+    if tag in served:
+        return tag
     variant, language = normalize_variant(tag), normalize_language(tag)
     found = (variant, language, variant.partition("-")[0])
     return next((one for one in found if one in served), language)

@@ -9,8 +9,8 @@ from http import HTTPStatus
 from typing import Any
 
 CONTENT_TYPE = "application/problem+json"
-#: Titles that Python 3.11 writes otherwise, or lacks.
-_TITLES = {
+#: The names of statuses (RFC 9110). Python 3.11 writes the latter otherwise, or lacks them.
+_TITLES = {status.value: status.phrase for status in HTTPStatus} | {
     413: "Content Too Large",
     422: "Unprocessable Content",
     456: "Quota Exceeded",
@@ -19,8 +19,8 @@ _TITLES = {
 
 
 def title(status: int) -> str:
-    """The name of a status (RFC 9110)."""
-    return _TITLES.get(status) or HTTPStatus(status).phrase
+    """The name of a status."""
+    return _TITLES[status]
 
 
 def write_problem(

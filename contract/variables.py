@@ -186,7 +186,7 @@ INTERNAL = (
 FOREIGN = (
     Variable(
         "WEB_CONCURRENCY",
-        "Number of gateway processes. Default: one per CPU that the container or control "
+        "Number of gateway processes. Default: one for two CPUs that the container or control "
         "group may use, and one in all with `GATEWAY_BACKEND=embedded`.",
     ),
     Variable(

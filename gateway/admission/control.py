@@ -81,7 +81,7 @@ class Admission:
 
     def _decide(
         self,
-        function: Callable[[ClientQueue, float, int, Call], None],
+        function: Callable[[ClientQueue, float, int, Call], object],
         queue: ClientQueue,
         caller: Call,
         costs: Sequence[float],

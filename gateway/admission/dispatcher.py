@@ -20,7 +20,8 @@ from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
 from gateway.http.request import Call
 
-#: Seconds for which the look at a model that admitted rows is good to send them as well.
+#: Seconds for which a look at a model is good to send the rows that it admitted, or to refuse
+#: others.
 _FRESH_S = 0.001
 
 
@@ -92,13 +93,16 @@ class ModelDispatcher:
         self, client: ClientQueue, cost: float, rows: int, caller: Call
     ) -> None:
         """Announce rows that will come. Raises what `check` raises."""
-        self.check(client, cost, rows, caller)
+        self._seen = None  # it may be from before another announcement
+        if self.check(client, cost, rows, caller):
+            self._tried_at = time.monotonic()
         self._limit_s = policy.follow_limit(self._limit_s, caller.limit_s, rows)
         self._announced.add(client, cost, rows)
         self._publish(self._own.heard_at)
 
-    def check(self, client: ClientQueue, cost: float, rows: int, caller: Call) -> None:
-        """Raise Overloaded if such rows cannot be done in time."""
+    def check(self, client: ClientQueue, cost: float, rows: int, caller: Call) -> bool:
+        """Raise Overloaded if such rows cannot be done in time. Return whether they may only
+        test how fast the model is now."""
         seen, mean_cost = self._look(), self._queue.mean_cost
         load = seen.load
         if load.waiting_rows >= self._settings.queue_size:
@@ -114,10 +118,9 @@ class ModelDispatcher:
         needed_s = policy.forecast(seen, in_turns, mean_cost)
         left_s = caller.deadline - seen.now
         if needed_s <= left_s * MARGIN:
-            return
+            return False
         if policy.may_try(seen, rows, left_s, self._tried_at):
-            self._tried_at = seen.now
-            return
+            return True
         raise Overloaded(
             f"The work before this request and its own take about {needed_s:.1f} s, it "
             f"has {max(0.0, left_s):.1f} s.",
@@ -163,10 +166,10 @@ class ModelDispatcher:
         self._latency = latency.judge(is_late=now > row.deadline)
         self._release(row, now if is_answered else self._own.heard_at)
 
-    def _look(self, age_s: float = 0.0) -> Snapshot:
-        """The model as it is now, or as it was seen at most `age_s` ago."""
+    def _look(self) -> Snapshot:
+        """The model as it is now, or was a moment ago."""
         now = time.monotonic()
-        if self._seen and now < self._seen.now + age_s:
+        if self._seen and now < self._seen.now + _FRESH_S:
             return self._seen
         load, processes = self._counters.read()
         window = policy.open_window(
@@ -185,7 +188,7 @@ class ModelDispatcher:
     def _send_next(self) -> None:
         """Send as many rows as the model may have."""
         while self._queue:
-            row, seen = self._queue.peek(), self._look(_FRESH_S)
+            row, seen = self._queue.peek(), self._look()
             if not row.problem and not policy.has_capacity(seen, row.cost, row.size):
                 return
             self._queue.pop()

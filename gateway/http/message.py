@@ -6,8 +6,9 @@ different ways. Gunicorn reads others.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
+from typing import NamedTuple
 
 from contract.dialects import EVENT_STREAM, FOREIGN, OURS
 
@@ -31,8 +32,7 @@ class WholeBody(BytesIO):
     """A body that has come."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """A request to translate: its path, its headers as WSGI has them, and its body."""
 
     path: str
@@ -45,6 +45,11 @@ def is_head(data: bytes) -> bool:
     return bool(_HEAD.fullmatch(data)) and b"\r\nexpect:" not in data.lower()
 
 
+@lru_cache(256)
+def _name_variable(header: str) -> str:
+    return f"HTTP_{header.upper().replace('-', '_')}"
+
+
 def read_message(data: bytes) -> Message | None:
     """The request that `data` is, and None if it is anything else."""
     head = _HEAD.match(data)
@@ -53,8 +58,7 @@ def read_message(data: bytes) -> Message | None:
     environ: dict[str, str] = {}
     for line in head[2].decode("latin-1").split("\r\n")[:-1]:
         name, _, value = line.partition(":")
-        key = f"HTTP_{name.upper().replace('-', '_')}"
-        value = value.strip(" \t")
+        key, value = _name_variable(name), value.strip(" \t")
         is_usual = key == "HTTP_CONNECTION" and value.lower() == "keep-alive"
         if key in environ or (key in _OTHER and not is_usual):
             return None

@@ -328,3 +328,15 @@ def test_what_comes_too_late_to_be_answered_is_not_even_tried():
     dispatcher.withdraw(ClientQueue("a"), 1.0, 1)
     with pytest.raises(Overloaded, match=r"it has 0\.0 s"):
         dispatcher.announce(ClientQueue("a"), 1.0, 1, make_call(-1))
+
+
+def test_looking_for_a_refusal_uses_up_no_try():
+    dispatcher, rows = make(), (CLIENT, 1.0, 1)
+    (row,) = join(dispatcher, 1)
+    dispatcher.finish(row, 10.0, is_answered=True)
+    dispatcher.withdraw(*rows)
+    assert all(dispatcher.check(*rows, make_call(1)) for _ in range(2))
+    dispatcher.announce(*rows, make_call(1))
+    dispatcher.withdraw(*rows)
+    with pytest.raises(Overloaded):
+        dispatcher.announce(*rows, make_call(1))
