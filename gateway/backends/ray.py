@@ -306,7 +306,9 @@ class RayBackend:
             addresses = deque(self._addresses.arrange())
             left = _ATTEMPTS
             fault: Exception | None = None
-            while addresses and left and _is_wanted(row, deadline):
+            while addresses and left and time.monotonic() < deadline:
+                if row.cancellation.is_cancelled:
+                    break
                 address = addresses.popleft()
                 if fault:
                     address.channel.renew(_FRESH_S)
@@ -403,10 +405,6 @@ def _pause(left: int, deadline: float) -> None:
     if left == 1:
         most_s = _LAST_PAUSE_SHARE * (deadline - time.monotonic())
         time.sleep(min(_LAST_PAUSE_S, max(0.0, most_s)))
-
-
-def _is_wanted(row: RowRequest, deadline: float) -> bool:
-    return deadline > time.monotonic() and not row.cancellation.is_cancelled
 
 
 def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:

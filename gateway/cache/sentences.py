@@ -114,7 +114,10 @@ class SentenceCache:
         self.models = {model.name: ServedModel(model, backend) for model in models}
         self.flights: dict[tuple[object, ...], _Flight] = {}
         shared = share(size)
-        self._keys = Keyring(_derive(url) if url else shared.secret)
+        secret = shared.secret
+        if url:  # all machines with this Redis share its password, if it has one
+            secret = hashlib.blake2b((urlsplit(url).password or "").encode()).digest()
+        self._keys = Keyring(secret)
         self._table, self.claims = CacheTable(shared.values), ClaimTable(shared.claims)
         self._remote = RemoteCache(url) if url and size else None
 
@@ -253,8 +256,3 @@ class CachedRows:
 
     def _make_key(self, digest: str, row: Row) -> CacheKey:
         return self._cache.make_key(digest, *self._shared, *row)
-
-
-def _derive(url: str) -> bytes:
-    """The secret of all machines with this Redis: they share its password, if it has one."""
-    return hashlib.blake2b((urlsplit(url).password or "").encode()).digest()
