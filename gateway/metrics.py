@@ -144,7 +144,7 @@ class Telemetry:
         self._find = cache(lambda metric, *labels: metric.labels(*labels))
         #: Amounts and seconds that wait to be written, by metrics and labels.
         self._amounts: collections.Counter[tuple[Any, ...]] = collections.Counter()
-        self._times: dict[tuple[Any, ...], list[float]] = {}
+        self._times: list[tuple[Any, ...]] = []
         for target, status in product((*languages, NO_TARGET), _STATUSES):
             self.translations.labels(target, status)
         for task in tasks:
@@ -153,12 +153,12 @@ class Telemetry:
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Counts and times an answer."""
         self._add(self.requests, route, status)
-        self._times.setdefault((self.seconds, route), []).append(seconds)
+        self._times.append((self.seconds, route, seconds))
 
     def count_translation(self, target: str, status: int, seconds: float) -> None:
         """Counts and times the answer to a request to translate."""
         self._add(self.translations, target, status)
-        self._times.setdefault((self.translation_seconds, target), []).append(seconds)
+        self._times.append((self.translation_seconds, target, seconds))
 
     def count_placeholders(self, *, is_kept: bool) -> None:
         """Counts a sentence with placeholders in it."""
@@ -176,12 +176,11 @@ class Telemetry:
     def write(self) -> None:
         """Shows other processes what was counted."""
         amounts, self._amounts = self._amounts, collections.Counter()
-        times, self._times = self._times, {}
+        times, self._times = self._times, []
         for key, amount in amounts.items():
             self._find(*key).inc(amount)
-        for key, measured in times.items():
-            for seconds in measured:
-                self._find(*key).observe(seconds)
+        for *place, seconds in times:
+            self._find(*place).observe(seconds)
 
     def _add(self, counter: Counter, *labels: object, amount: int = 1) -> None:
         if not self._amounts:

@@ -20,13 +20,16 @@ _ROOT, _LIBRARIES = __file__.rpartition("/gateway/")[0] + "/", "/site-packages/"
 def describe(error: BaseException) -> str:
     """`ValueError at gateway/a.py:3 in f, gateway/b.py:5 in g`, and what it was raised from."""
     frames = traceback.extract_tb(error.__traceback__)
-    files = (f.filename.rpartition(_LIBRARIES)[2].removeprefix(_ROOT) for f in frames)
     places = ", ".join(
-        f"{file}:{f.lineno} in {f.name}" for file, f in zip(files, frames, strict=True)
+        f"{_shorten(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames
     )
     said = f"{type(error).__name__} at {places or 'no place'}"
     cause = error.__cause__ or error.__context__
     return f"{said}; from {describe(cause)}" if cause else said
+
+
+def _shorten(file: str) -> str:
+    return file.rpartition(_LIBRARIES)[2].removeprefix(_ROOT)
 
 
 def reduce_logs() -> None:

@@ -20,8 +20,7 @@ from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
 from gateway.http.request import Call
 
-#: Seconds for which a look at a model is good to send the rows that it admitted, or to refuse
-#: others.
+#: Seconds for which a look at a model is good to send a row, or to refuse one.
 _FRESH_S = 0.001
 
 
