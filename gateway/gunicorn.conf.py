@@ -20,9 +20,8 @@ bind = variables.GATEWAY_BIND.read()
 # Whether the models are in the gateway's own process.
 _IS_EMBEDDED = os.environ.get("GATEWAY_BACKEND") == "embedded"
 
-# One process for two CPUs that we may use, because models and nginx need some as well; inside
-# each, every request is a greenlet. With models in it, one in all: each process would load
-# models of its own, and get a part of every batch.
+# One process for two CPUs that we may use: models and nginx need some as well. With models in
+# it, one in all: each process would load models of its own, and get a part of every batch.
 _MOST_USEFUL = 1 if _IS_EMBEDDED else max(1, count_cpus() // 2)
 workers = int(os.environ.get("WEB_CONCURRENCY", _MOST_USEFUL))
 # It is Gunicorn's gevent worker; only its own error pages are problem documents. With

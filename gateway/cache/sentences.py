@@ -5,6 +5,7 @@ asked once.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ from urllib.parse import urlsplit
 
 import gevent
 from gevent.event import Event
-from pydantic_core import from_json, to_json
 
 from catalog import Model
 from contract.problems import write_problem
@@ -139,11 +139,12 @@ class SentenceCache:
                 found[i] = value
                 if value is not None:
                     self._table.put(keys[i], value)
-        return [from_json(value) if value else None for value in found]
+        return [json.loads(value) if value else None for value in found]
 
     def keep(self, key: CacheKey, answer: Answer) -> None:
         """Keep an answer."""
-        value = to_json(answer)
+        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        value = text.encode("utf-8", "surrogatepass")
         self._table.put(key, value)
         if self._remote:
             self._remote.put(key, value)
