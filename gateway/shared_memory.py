@@ -8,9 +8,8 @@ import logging
 import mmap
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import gevent
 from gevent.lock import Semaphore
@@ -136,18 +135,25 @@ class Lock:
         self._file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         self._turn = Semaphore(1)
 
-    @contextmanager
-    def hold(self, limit_s: float | None = None) -> Iterator[None]:
-        """Raises TimeoutError if another process does not let go."""
-        give_up_at = time.monotonic() + (_LOCK_S if limit_s is None else limit_s)
-        if not self._turn.acquire(timeout=give_up_at - time.monotonic()):
+    def hold(self, limit_s: float | None = None) -> Self:
+        """Takes it for a block. Raises TimeoutError if another process does not let go."""
+        limit_s = _LOCK_S if limit_s is None else limit_s
+        give_up_at = time.monotonic() + limit_s
+        if not self._turn.acquire(timeout=limit_s):
             raise TimeoutError(_HELD)
         try:
             self._wait(give_up_at)
-            try:
-                yield
-            finally:
-                durable.unlock(self._file)
+        except BaseException:
+            self._turn.release()
+            raise
+        return self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            durable.unlock(self._file)
         finally:
             self._turn.release()
 

@@ -5,14 +5,13 @@ characters left.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 
 from gevent import sleep
 
 from contract.dialects import FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
-from contract.documents import OWNER_HEADER, WORKER_HEADER, read_secret
+from contract.documents import OWNER_HEADER, read_secret
 from documents.storage import NOBODY
 from gateway.access import OPEN_ROUTES, Access
 from gateway.access.keys import ApiKey
@@ -25,11 +24,12 @@ from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceede
 from gateway.http.bodies import Bodies, DocumentBlueprint, UploadBlueprint
 from gateway.http.middleware import Middleware
 from gateway.http.request import (
-    AUTHORIZATION,
+    WORKER,
     Charge,
     Fields,
     GatewayRequest,
     read_fields,
+    read_limit,
 )
 from gateway.openapi import is_open
 from gateway.settings import Settings
@@ -65,7 +65,8 @@ class Guard(Access):
         key = self._registry.find(token)
         if not key.grant.allows(rule.rule):
             raise KeyNotAllowed(key.grant.routes)
-        wait_s = self._limiter.check(key, request.open_call().limit_s / 2)
+        limit_s = read_limit(request.environ, request.limit_s)
+        wait_s = self._limiter.check(key, limit_s / 2)
         if wait_s:
             sleep(wait_s)
         _note_key(request, key, partial(self._charge, key))
@@ -73,7 +74,7 @@ class Guard(Access):
     def admit_worker(self, request: GatewayRequest) -> bool:
         """Lets the program in that translates documents, for their owner: only characters are
         counted then. Raises InvalidKey where the owner's key has been revoked."""
-        given = request.headers.get(WORKER_HEADER)
+        given = request.environ.get(WORKER)
         expected = self._secret.encode()
         if not given or not hmac.compare_digest(given.encode(), expected):
             return False
@@ -97,16 +98,13 @@ class Guard(Access):
         self._registry.stop()
         self._limiter.close()
 
-    @contextmanager
-    def _charge(self, key: ApiKey, characters: int) -> Iterator[None]:
-        """Counts characters. A request that has too few left is not counted as one."""
-        with ExitStack() as charged:
-            try:
-                charged.enter_context(self.ledger.charge(key, characters))
-            except QuotaExceeded:
-                self._limiter.give_back(key)
-                raise
-            yield
+    def _charge(self, key: ApiKey, characters: int) -> AbstractContextManager[None]:
+        """As `UsageLedger.charge`. A request that has too few left is not counted as one."""
+        try:
+            return self.ledger.charge(key, characters)
+        except QuotaExceeded:
+            self._limiter.give_back(key)
+            raise
 
 
 def _note_key(request: GatewayRequest, key: ApiKey, charge: Charge) -> None:
@@ -144,9 +142,9 @@ class KeyCheck(Middleware):
 
 def find_token(request: GatewayRequest) -> str | None:
     """The key in the headers or in the query, None without one. Nothing of the body is read."""
-    scheme, _, token = request.headers.get(AUTHORIZATION, "").partition(" ")
-    if scheme.lower() in _SCHEMES and token.strip():
-        return token.strip()
+    scheme, _, token = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() in _SCHEMES and (token := token.strip()):
+        return token
     given = (request.headers.get(name, "").strip() for name in KEY_HEADERS)
     return next(filter(None, given), None) or pick_token(request.args)
 

@@ -12,8 +12,8 @@ import os
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -51,12 +51,20 @@ class Count:
     characters: int
 
 
-class _Charge(NamedTuple):
-    """Characters that are reserved for a request."""
+class ReservedCharacters(NamedTuple):
+    """Characters that are reserved for a block of a request."""
 
     account: int
     month: int
     characters: int
+    #: Told whether the block has succeeded.
+    end: Callable[[ReservedCharacters, bool], None]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.end(self, kind is None)
 
 
 def find_month(seconds: float) -> int:
@@ -74,7 +82,7 @@ class UsageLedger:
         self._lock = Lock(folder / "lock")
         self._elsewhere: Mapping[tuple[str, int], int] = {}
         #: Charges that have ended and are not in the account yet, and whether they count.
-        self._ended: deque[tuple[_Charge, bool]] = deque()
+        self._ended: deque[tuple[ReservedCharacters, bool]] = deque()
         with self._lock.hold(_START_S):
             self.id = _read_ledger_id(folder)
             self._accounts = SharedTable(folder / _ACCOUNTS, _MONTHS * _FIELDS)
@@ -83,12 +91,11 @@ class UsageLedger:
             self._own_lock = lock_file(own)
             self._own = SharedTable(own, _MONTHS)
 
-    @contextmanager
-    def charge(self, key: ApiKey, characters: int) -> Iterator[None]:
-        """Counts `characters` if the block succeeds. Raises QuotaExceeded before it begins if
-        the key has fewer left."""
+    def charge(self, key: ApiKey, characters: int) -> ReservedCharacters:
+        """Reserves `characters` for a block, and counts them if it succeeds. Raises
+        QuotaExceeded if the key has fewer left."""
         month = find_month(time.time())
-        charge = _Charge(int(key.id, 16), month, characters)
+        charge = ReservedCharacters(int(key.id, 16), month, characters, self._end)
         limit = key.grant.characters_per_month
         try:
             with self._lock.hold():
@@ -102,13 +109,7 @@ class UsageLedger:
                 account[_RESERVED] += characters
         except OSError as error:  # also TimeoutError
             raise KeysUnavailable("The key's usage cannot be looked up now.") from error
-        is_done = False
-        try:
-            yield
-            is_done = True
-        finally:
-            self._ended.append((charge, is_done))
-            self._settle_all()
+        return charge
 
     def read(self, key: ApiKey) -> Usage:
         """Return the key's usage, without texts that are being translated."""
@@ -151,6 +152,10 @@ class UsageLedger:
         """Takes over what other ledgers have counted, by key and month."""
         self._elsewhere = elsewhere
 
+    def _end(self, charge: ReservedCharacters, is_done: bool) -> None:
+        self._ended.append((charge, is_done))
+        self._settle_all()
+
     def _settle_all(self) -> None:
         """Settle all processes; if another one holds the lock, the next one does it."""
         with suppress(OSError):
@@ -170,7 +175,7 @@ class UsageLedger:
             self._own.find(charge.account)[charge.month % _MONTHS] -= charge.characters
             self._ended.popleft()
 
-    def _turn_to(self, charge: _Charge) -> memoryview:
+    def _turn_to(self, charge: ReservedCharacters) -> memoryview:
         """The month of an account, which was the last month but one."""
         account = _find_month(self._accounts.find(charge.account), charge.month)
         if account[_MONTH] != charge.month:

@@ -48,14 +48,12 @@ from gateway.schemas import parse_timeout_ms, read_object
 
 Fields = Mapping[str, Any]
 
-#: The header that holds a key with its scheme.
-AUTHORIZATION = "Authorization"
 #: nginx's headers for the client's address and the time of arrival (`t=` and Unix seconds).
 _ADDRESS, _ARRIVAL = "HTTP_X_REAL_IP", "HTTP_X_REQUEST_START"
 _TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 _REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 #: From the program that translates documents.
-_WORKER = "HTTP_" + WORKER_HEADER.upper().replace("-", "_")
+WORKER = "HTTP_" + WORKER_HEADER.upper().replace("-", "_")
 #: nginx does not wait longer, so an older time is from another clock.
 _OLDEST_S = 60.0
 #: Seconds between two looks at whether waiting is still useful.
@@ -184,7 +182,7 @@ def read_call(
     """The call of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`. The
     time since its arrival at nginx counts. Raises MalformedRequest.
     """
-    limit_s = parse_timeout_ms(environ.get("HTTP_X_TIMEOUT_MS"), longest_s)
+    limit_s = read_limit(environ, longest_s)
     waited_s = _read_age(environ.get(_ARRIVAL, ""))
     return Call(
         environ.get(_ADDRESS) or environ.get("REMOTE_ADDR", ""),
@@ -193,11 +191,16 @@ def read_call(
         environ.get("gunicorn.socket"),
         owner,
         charge,
-        _WORKER in environ,
+        WORKER in environ,
         cache_space,
         trace,
         timing or Timing(),
     )
+
+
+def read_limit(environ: Mapping[str, Any], longest_s: float) -> float:
+    """The seconds that a request may take. Raises MalformedRequest."""
+    return parse_timeout_ms(environ.get("HTTP_X_TIMEOUT_MS"), longest_s)
 
 
 def read_request_id(environ: Mapping[str, Any]) -> str:
@@ -313,7 +316,8 @@ def find_spoken(request: GatewayRequest) -> Dialect:
         # LibreTranslate's clients show their keys in fields, some in those of the query.
         if speaks_libretranslate(request.args):
             return LIBRETRANSLATE
-        is_ours = any(name in request.headers for name in (AUTHORIZATION, *KEY_HEADERS))
+        headers = "Authorization", *KEY_HEADERS
+        is_ours = any(name in request.headers for name in headers)
         return OURS if is_ours else EITHER
     try:
         fields = read_fields(request)
