@@ -99,7 +99,7 @@ class Guard(Access):
         self._limiter.close()
 
     def _charge(self, key: ApiKey, characters: int) -> AbstractContextManager[None]:
-        """As `UsageLedger.charge`. A request that has too few left is not counted as one."""
+        """Reserves characters. A request that has too few left is not counted as one."""
         try:
             return self.ledger.charge(key, characters)
         except QuotaExceeded:
@@ -142,9 +142,10 @@ class KeyCheck(Middleware):
 
 def find_token(request: GatewayRequest) -> str | None:
     """The key in the headers or in the query, None without one. Nothing of the body is read."""
-    scheme, _, token = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme.lower() in _SCHEMES and (token := token.strip()):
-        return token
+    shown: str = request.environ.get("HTTP_AUTHORIZATION", "")
+    scheme, _, token = shown.partition(" ")
+    if scheme.lower() in _SCHEMES and token.strip():
+        return token.strip()
     given = (request.headers.get(name, "").strip() for name in KEY_HEADERS)
     return next(filter(None, given), None) or pick_token(request.args)
 
