@@ -16,7 +16,7 @@ from deploy.stack import ROOT
 
 TEXT = CONTAINERFILE.read_text("utf-8")
 #: Packages that no program in a container needs: they are run elsewhere, or by hand.
-LEFT_OUT = {"benchmarks", "clients", "models", "tests"}
+LEFT_OUT = {"benchmarks", "models", "tests"}
 
 LISTED = """\
 :env:.cert='/etc/ssl/certs/ca.crt'

@@ -164,6 +164,19 @@ def test_containers_translate(container: Container):
     assert answer.json()["translated"].startswith("Bon")
 
 
+@pytest.mark.usefixtures("stack")
+def test_containers_translate_documents(container: Container):
+    answer = requests.post(
+        f"{container.url}/translate_file",
+        data={"source": "en", "target": "fr"},
+        files={"file": ("a.txt", GREETING["src_text"])},
+        timeout=60,
+    )
+    assert answer.ok, answer.text
+    found = requests.get(answer.json()["translatedFileUrl"], timeout=60)
+    assert found.text.startswith("Bon"), found.text
+
+
 def test_no_program_is_root(stack: list[psutil.Process]):
     family = [child for process in stack for child in process.children(recursive=True)]
     programs = [c for c in family if "buildah" not in "".join(c.cmdline()[:1])]
