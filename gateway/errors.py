@@ -40,11 +40,10 @@ class Problem(Exception):
         self.detail = detail
         self.extra = extra
 
-    def to_document(self, request_id: str) -> dict[str, Any]:
-        """Return the document that the client gets."""
-        return write_problem(
-            self.slug, self.status, self.detail, **self.extra, request_id=request_id
-        )
+    def to_document(self, **members: Any) -> dict[str, Any]:
+        """Return the document that the client gets. `members` come last."""
+        extra = self.extra | members
+        return write_problem(self.slug, self.status, self.detail, **extra)
 
 
 class MalformedRequest(Problem, status=400, slug="malformed-request"):

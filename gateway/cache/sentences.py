@@ -8,16 +8,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
 import gevent
-from gevent.event import Event
+from gevent.event import AsyncResult
 
 from catalog import Model
-from contract.problems import write_problem
 from gateway.backends.backend import Backend
 from gateway.cache.remote import RemoteCache
 from gateway.cache.table import CacheKey, CacheTable, ClaimTable, Keyring, share
@@ -30,6 +28,8 @@ from text.options import TranslationRequest
 
 #: An answer: the handler's, with the digest of the model that has made it.
 Answer = dict[str, Any]
+#: A row's end: its answer, a fault of its own, which an equal row would have as well, or None.
+_Outcome = Answer | RowProblem | None
 
 #: The digest's name in an answer.
 DIGEST = "model"
@@ -41,16 +41,6 @@ _PAUSE_S = 0.005
 _FAULTS_OF_ROWS = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 #: The time for which a look at a model's workers is good, and the longest wait for one.
 _SEEN_S, _LOOK_S = 1.0, 0.1
-
-
-@dataclass(eq=False)
-class _Flight:
-    """A row that is on its way, for all who wait for it."""
-
-    landed: Event = field(default_factory=Event)
-    answer: Answer | None = None
-    #: The problem document of its own fault, which an equal row would have as well.
-    fault: dict[str, Any] | None = None
 
 
 class ServedModel:
@@ -112,7 +102,7 @@ class SentenceCache:
         self.telemetry = telemetry
         self.is_on = size > 0
         self.models = {model.name: ServedModel(model, backend) for model in models}
-        self.flights: dict[tuple[object, ...], _Flight] = {}
+        self.flights: dict[tuple[object, ...], AsyncResult[_Outcome]] = {}
         shared = share(size)
         secret = shared.secret
         if url:  # all machines with this Redis share its password, if it has one
@@ -195,36 +185,36 @@ class CachedRows:
         while flight := flights.get(name):
             if answer := self._join(flight, row):
                 return answer
-        flight = flights[name] = _Flight()
+        flight = flights[name] = AsyncResult()
+        outcome: _Outcome = None
         claim = self._find_key(row)
         try:
-            flight.answer = self._wait_for_others(claim, row) or self._ask(row, predict)
+            outcome = self._wait_for_others(claim, row) or self._ask(row, predict)
+            return outcome
         except RowProblem as problem:
             if problem.status in _FAULTS_OF_ROWS:
-                flight.fault = write_problem(
-                    problem.slug, problem.status, problem.detail, **problem.extra
-                )
+                outcome = RowProblem(problem.to_document())
             raise
         finally:
             self._cache.claims.give_back(claim)
             del flights[name]
-            flight.landed.set()
-        return flight.answer
+            flight.set(outcome)
 
-    def _join(self, flight: _Flight, row: Row) -> Answer | None:
+    def _join(self, flight: AsyncResult[_Outcome], row: Row) -> Answer | None:
         """The answer to a row that is on its way for another request; None if that failed, and
         nobody else has asked since."""
         began = time.monotonic()
         # gevent 26.9 may forget who begins to wait for an event that was set a moment ago.
-        while not flight.landed.is_set():
-            flight.landed.wait(self._call.check(_STAGE))
-        if flight.fault:
-            raise RowProblem(flight.fault)
-        if flight.answer is None:
+        while not flight.ready():
+            flight.wait(self._call.check(_STAGE))
+        outcome: _Outcome = flight.value
+        if isinstance(outcome, RowProblem):
+            raise RowProblem(outcome.to_document())
+        if outcome is None:
             return self.find([row]).get(row)
         self._timing.note(0.0, time.monotonic() - began, 0.0)
         self._cache.telemetry.count_cached("shared")
-        return flight.answer
+        return outcome
 
     def _wait_for_others(self, claim: CacheKey, row: Row) -> Answer | None:
         """The answer to a row that another process has on its way; None if none has, or if it

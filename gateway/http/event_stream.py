@@ -107,5 +107,5 @@ class EventStream:
 
     def _write(self, name: str, content: Any) -> bytes:
         if isinstance(content, Problem):
-            content = content.to_document(self._request_id)
+            content = content.to_document(request_id=self._request_id)
         return b"event: %s\ndata: %s\n\n" % (name.encode(), to_json(content))

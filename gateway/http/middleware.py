@@ -247,7 +247,7 @@ def answer_error(error: Exception, request: GatewayRequest) -> Response:
 
 def write_problem_response(problem: Problem, request: GatewayRequest) -> Response:
     """The answer to a request, in the words of the API that it speaks."""
-    answer = find_spoken(request).answer(problem.to_document(request.id))
+    answer = find_spoken(request).answer(problem.to_document(request_id=request.id))
     response = write_json(answer.content, answer.status)
     response.content_type = answer.content_type
     response.headers.update(problem.headers)
