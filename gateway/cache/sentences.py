@@ -18,7 +18,7 @@ from gevent.event import AsyncResult
 from catalog import Model
 from gateway.backends.backend import Backend
 from gateway.cache.remote import RemoteCache
-from gateway.cache.table import CacheKey, CacheTable, ClaimTable, Keyring, share
+from gateway.cache.table import CacheKey, CacheTable, ClaimTable, make_key, share
 from gateway.errors import RowProblem
 from gateway.http.request import Call
 from gateway.metrics import Telemetry
@@ -104,20 +104,16 @@ class SentenceCache:
         self.models = {model.name: ServedModel(model, backend) for model in models}
         self.flights: dict[tuple[object, ...], AsyncResult[_Outcome]] = {}
         shared = share(size)
-        secret = shared.secret
+        self.secret = shared.secret
         if url:  # all machines with this Redis share its password, if it has one
-            secret = hashlib.blake2b((urlsplit(url).password or "").encode()).digest()
-        self._keys = Keyring(secret)
+            password = urlsplit(url).password or ""
+            self.secret = hashlib.blake2b(password.encode()).digest()
         self._table, self.claims = CacheTable(shared.values), ClaimTable(shared.claims)
         self._remote = RemoteCache(url) if url and size else None
 
     def open(self, model: str, wanted: TranslationRequest, call: Call) -> CachedRows:
         """The rows of one request to a model."""
         return CachedRows(self, self.models[model], wanted, call)
-
-    def make_key(self, *parts: object) -> CacheKey:
-        """The key of an answer."""
-        return self._keys.make("\0".join(map(str, parts)))
 
     def find(self, keys: Sequence[CacheKey]) -> list[Answer | None]:
         """The answer of each key."""
@@ -246,4 +242,5 @@ class CachedRows:
         return key
 
     def _make_key(self, digest: str, row: Row) -> CacheKey:
-        return self._cache.make_key(digest, *self._shared, *row)
+        parts = map(str, (digest, *self._shared, *row))
+        return make_key(self._cache.secret, "\0".join(parts))

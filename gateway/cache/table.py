@@ -54,18 +54,11 @@ class CacheKey:
         return mixed.to_bytes(size, "big")
 
 
-class Keyring:
-    """Makes keys of texts. Without the secret nobody can tell whether a text has a key."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-
-    def make(self, text: str) -> CacheKey:
-        """The key of a text."""
-        digest = hashlib.blake2b(
-            text.encode("utf-8", "surrogatepass"), key=self._secret
-        ).digest()
-        return CacheKey(int.from_bytes(digest[:8], "big"), digest[8:16], digest[16:])
+def make_key(secret: bytes, text: str) -> CacheKey:
+    """The key of a text. Without the secret nobody can tell whether a text has a key."""
+    content = text.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(content, key=secret).digest()
+    return CacheKey(int.from_bytes(digest[:8], "big"), digest[8:16], digest[16:])
 
 
 class CacheTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 import redis
 
 from gateway.cache.remote import RemoteCache
-from gateway.cache.table import Keyring
+from gateway.cache.table import make_key
 from tests.gateway.access.servers import run_redis
 
-KEYS = Keyring(b"password")
-HELLO, BYE = KEYS.make("Hello"), KEYS.make("Bye")
+make = partial(make_key, b"password")
+HELLO, BYE = make("Hello"), make("Bye")
 TEXT = b"Ein geheimer Satz."
 
 
@@ -46,7 +47,7 @@ def test_machines_share_what_only_they_can_read(server):
         assert 0 < client.ttl(name) <= 7 * 24 * 3600
     assert b"geheimer" not in content
     assert b"Hello" not in name
-    assert KEYS.make("Other").open(content) is None
+    assert make("Other").open(content) is None
 
 
 @pytest.mark.slow
