@@ -60,16 +60,15 @@ class HealthProbe:
 
 
 class Channel:
-    """A pool of keep-alive connections to one address, safe to share among greenlets."""
+    """A pool of keep-alive connections to one address, safe to share among greenlets. It opens
+    one only where none is idle, so it never has more than calls were under way at once: its
+    callers bound those."""
 
-    def __init__(
-        self, url: str, *, connections: int, options: Sequence[Option] = ()
-    ) -> None:
+    def __init__(self, url: str, options: Sequence[Option] = ()) -> None:
         self.url = url
         parts = urlsplit(url)
         self._address = parts.hostname or "", parts.port or 80
         self._host = f"Host: {parts.netloc}"
-        self._most_idle = connections
         self._options = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), *options
         self._idle: deque[socket.socket] = deque()
         self._opened_at = time.monotonic()
@@ -118,8 +117,7 @@ class Channel:
         finally:
             if cancellation:
                 cancellation.stop = None
-        is_fresh = opened_at == self._opened_at
-        if reply.keeps_alive and is_fresh and len(self._idle) < self._most_idle:
+        if reply.keeps_alive and opened_at == self._opened_at:
             self._idle.append(sock)
         else:
             sock.close()

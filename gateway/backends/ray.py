@@ -145,13 +145,8 @@ class Address:
 class Addresses:
     """All ingress addresses of a cluster. Safe to share among greenlets."""
 
-    def __init__(
-        self, urls: Sequence[str], key: GatewayKey, *, connections: int
-    ) -> None:
-        self._all = [
-            Address(Channel(url, connections=connections, options=_OPTIONS), key)
-            for url in urls
-        ]
+    def __init__(self, urls: Sequence[str], key: GatewayKey) -> None:
+        self._all = [Address(Channel(url, _OPTIONS), key) for url in urls]
 
     def arrange(self) -> list[Address]:
         """The order in which a row asks them: those that are well, in any order, and then
@@ -286,9 +281,7 @@ class RayBackend:
         *,
         connections: int,
     ) -> None:
-        self._addresses = Addresses(
-            urls, GatewayKey(key_file), connections=connections + _LOOKS
-        )
+        self._addresses = Addresses(urls, GatewayKey(key_file))
         self._slots = Slots(connections)
         self._replicas = {
             model.name: ModelReplicas(model, self._addresses) for model in models

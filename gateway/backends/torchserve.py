@@ -57,7 +57,7 @@ class TorchServeBackend:
         *,
         connections: int,
     ) -> None:
-        self._channel = Channel(inference_url, connections=connections)
+        self._channel = Channel(inference_url)
         self._slots = Slots(connections)
         self._management = management
         self._key_file = key_file

@@ -30,7 +30,7 @@ def listener() -> Iterator[socket.socket]:
 
 @pytest.fixture
 def channel(listener: socket.socket) -> Channel:
-    return Channel(f"http://127.0.0.1:{listener.getsockname()[1]}", connections=1)
+    return Channel(f"http://127.0.0.1:{listener.getsockname()[1]}")
 
 
 def call(
@@ -132,7 +132,7 @@ def test_the_limit_for_connecting_is_none_for_sending(channel, listener, monkeyp
 
 def test_the_connections_of_a_channel_end_with_it(listener: socket.socket):
     """Also where a cycle of the garbage collector holds both."""
-    channel = Channel(f"http://127.0.0.1:{listener.getsockname()[1]}", connections=1)
+    channel = Channel(f"http://127.0.0.1:{listener.getsockname()[1]}")
     cycle: list[object] = [channel]
     cycle.append(cycle)
     with ThreadPoolExecutor() as threads:

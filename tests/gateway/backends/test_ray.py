@@ -259,7 +259,7 @@ def test_the_capacity_is_that_of_replicas_that_are_sure_or_have_answered_lately(
 @pytest.fixture
 def addresses(tmp_path: Path) -> Addresses:
     urls = [f"http://{name}:7810" for name in "abc"]
-    return Addresses(urls, GatewayKey(tmp_path / "none"), connections=1)
+    return Addresses(urls, GatewayKey(tmp_path / "none"))
 
 
 def name(address: Address) -> str:
