@@ -31,6 +31,7 @@ from gateway.errors import (
     TooManyRows,
 )
 from gateway.glossaries.glossary import read_entries
+from gateway.http.connection import is_readable
 from gateway.http.request import Call
 from gateway.services.reader import ERRORS
 from gateway.threads import call_in_thread, let_others_run
@@ -171,15 +172,9 @@ class _Reader:
     @property
     def is_ready(self) -> bool:
         """Whether it can take a job."""
-        if self._is_busy:
+        if self._is_busy or not self.end.alive:
             return False
-        try:
-            self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False  # where there is something to read, it is the end
+        return not is_readable(self._socket)  # what there is to read is the end
 
     def read(self, job: ReadingJob, call: Call) -> Iterator[Piece | int]:
         """Like `document.scan`. Also raises what `Readers.read` raises."""
@@ -216,27 +211,24 @@ class _Reader:
             except OSError:
                 return  # it has ended, and so does its answer
 
-    def _receive(self, call: Call) -> Iterator[bytes]:
+    def _receive(self, call: Call) -> Iterator[bytearray]:
         """The answer's lines, up to the end of the process."""
-        begun: list[bytes] = []
-        while chunk := self._receive_chunk(call):
-            *ended, rest = chunk.split(b"\n")
-            for line in ended:
-                yield b"".join([*begun, line])
-                begun = []
-            begun.append(rest)
-
-    def _receive_chunk(self, call: Call) -> bytes:
+        begun = bytearray()
         while True:
             try:
-                chunk: bytes = self._socket.recv(_CHUNK_BYTES)
+                chunk = self._socket.recv(_CHUNK_BYTES)
             except BlockingIOError:
                 with suppress(TimeoutError):
                     wait_read(self._socket.fileno(), call.check(_STAGE))
+                continue
             except OSError:  # the socket is closed where this process is ending
-                return b""
-            else:
-                return chunk
+                return
+            if not chunk:
+                return
+            begun += chunk
+            if b"\n" in chunk:  # a long line is not copied for each chunk
+                *lines, begun = begun.split(b"\n")
+                yield from lines
 
 
 def _end(process: subprocess.Popen[bytes], connection: socket.socket) -> None:
