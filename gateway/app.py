@@ -55,21 +55,19 @@ class GatewayApp(Flask):
     """Flask's routes, with layers around them and parts to close. A request is an argument of
     all that is done for it: Flask's contexts and the globals that look into them stay empty."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(__name__, static_folder=None)
-        # Flask's own answer to OPTIONS is text/html.
-        self.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
-        self._most_fields = settings.max_texts + _OTHER_FIELDS
-
-    def assemble(
+    def __init__(
         self,
+        settings: Settings,
         middleware: Sequence[Middleware],
         services: Services,
         load_shedder: LoadShedder,
     ) -> None:
-        """Takes its parts: the layers around every route, the outermost first, and what the
-        routes call."""
-        self.middleware = middleware
+        """The layers around every route begin with the outermost; the routes call the
+        services."""
+        super().__init__(__name__, static_folder=None)
+        # Flask's own answer to OPTIONS is text/html.
+        self.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+        self._most_fields = settings.max_texts + _OTHER_FIELDS
         self._before = [m.before for m in middleware if _has(m, "before")]
         self._after = [m.after for m in reversed(middleware) if _has(m, "after")]
         self.access, self.load_shedder = services.access, load_shedder
@@ -193,9 +191,7 @@ def create_app(
         BodyReader(bodies, settings.max_body_bytes),
     ]
     load_shedder = LoadShedder(admission, models, settings, telemetry)
-    app = GatewayApp(settings)
-    app.assemble(middleware, services, load_shedder)
-    return app
+    return GatewayApp(settings, middleware, services, load_shedder)
 
 
 def _has(layer: Middleware, half: str) -> bool:
