@@ -5,16 +5,14 @@ threads that ask. Each result is written as soon as it can be.
 from __future__ import annotations
 
 import json
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import islice, takewhile
+from multiprocessing.pool import AsyncResult, ThreadPool
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import TypeAdapter
@@ -212,37 +210,27 @@ def answer_in_order(
     """Asks what is found in the files that are not done, `in_flight` questions at a time, and
     reports the answers and ends in order. `read` finds what to ask in the file of this number,
     with the share of the file before it. Raises what these functions raise."""
-    questions: SimpleQueue[tuple[Question, Future[Event]] | None] = SimpleQueue()
-    waiting: deque[tuple[Future[Event], float]] = deque()
+    waiting: deque[tuple[AsyncResult[Event], float]] = deque()
+
+    def answer(found: Question | End) -> Event:
+        return found if isinstance(found, End) else ask(found)
 
     def tell() -> None:
-        future, share = waiting.popleft()
+        answered, share = waiting.popleft()
         # The system may interrupt another thread: this one must not sleep through Ctrl-C.
-        while not future.done():
-            wait([future], _LOOK_S)
-        report(future.result(), share)
+        while not answered.ready():
+            answered.wait(_LOOK_S)
+        report(answered.get(), share)
 
-    for _ in range(in_flight):
-        # Daemons: a run that stops does not wait for answers.
-        threading.Thread(target=_answer, args=(questions, ask), daemon=True).start()
-    try:
+    # Its threads are daemons: a run that stops does not wait for answers.
+    with ThreadPool(in_flight) as pool:
         for found, share in _read_all(sources, done, read):
-            future: Future[Event] = Future()
-            waiting.append((future, share))
-            if isinstance(found, End):
-                future.set_result(found)
-            else:
-                questions.put((found, future))
+            waiting.append((pool.apply_async(answer, (found,)), share))
             # Half of them wait to be asked, or for a slow one before them.
-            while waiting and (waiting[0][0].done() or len(waiting) == 2 * in_flight):
+            while waiting and (waiting[0][0].ready() or len(waiting) == 2 * in_flight):
                 tell()
         while waiting:
             tell()
-    finally:
-        for future, _ in waiting:
-            future.cancel()
-        for _ in range(in_flight):
-            questions.put(None)
 
 
 def _read_all(
@@ -258,21 +246,6 @@ def _read_all(
             for found, part in read(number):
                 yield found, (behind + part * source.size_bytes) / total
         behind += source.size_bytes
-
-
-def _answer(
-    questions: SimpleQueue[tuple[Question, Future[Event]] | None],
-    ask: Callable[[Question], Event],
-) -> None:
-    for question, future in iter(questions.get, None):
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(ask(question))
-            except (
-                Exception
-            ) as error:  # of any type: it is raised where it is waited for
-                future.set_exception(error)
-        del question  # it may hold the pixels of frames
 
 
 @dataclass(frozen=True, kw_only=True)

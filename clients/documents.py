@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from mmap import ACCESS_READ, mmap
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -69,7 +69,7 @@ class _Status(BaseModel):
 
 
 #: Events with the share of their document that is done, or an error that ends the run.
-_Told = SimpleQueue[tuple[bulk.Event, float] | Exception]
+_Told = SimpleQueue[tuple[bulk.Event, float] | BaseException]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,15 +103,15 @@ class DocumentJob(bulk.FileJob):
         shares = dict.fromkeys(journal.done.ended, 1.0)
         sizes = [source.size_bytes for source in self.sources]
         missing = {n for n in range(len(sizes)) if n not in shares}
-        waiting = iter(sorted(missing))
         told: _Told = SimpleQueue()
-        for _ in range(min(len(missing), self.documents_at_once)):
-            # Daemons: a run that stops does not wait for the stack.
-            Thread(target=self._work, args=(waiting, told), daemon=True).start()
+        # Its threads are daemons: a run that stops does not wait for the stack.
+        pool = ThreadPool(self.documents_at_once)
         try:
+            for n in sorted(missing):
+                pool.apply_async(self._translate, (n, told), error_callback=told.put)
             while missing:
                 item = told.get()
-                if isinstance(item, Exception):
+                if isinstance(item, BaseException):
                     raise item
                 event, share = item
                 shares[event.source] = share
@@ -120,8 +120,7 @@ class DocumentJob(bulk.FileJob):
                 behind = sum(sizes[n] * done for n, done in shares.items())
                 report(event, behind / (sum(sizes) or 1))
         finally:
-            for _ in waiting:  # no thread takes another one
-                pass
+            pool.terminate()  # no thread takes another one
             while not told.empty():
                 item = told.get()
                 # A stopped run's uploads need no second one then.
@@ -149,13 +148,6 @@ class DocumentJob(bulk.FileJob):
                 self.ids[event.source] = event.id
             elif isinstance(event, DocumentEnd):
                 self.warnings[event.source] = event.warnings
-
-    def _work(self, waiting: Iterator[int], told: _Told) -> None:
-        try:
-            for number in waiting:
-                self._translate(number, told)
-        except Exception as error:  # of any type: it is raised where it is waited for
-            told.put(error)
 
     def _translate(self, number: int, told: _Told) -> None:
         name = self.sources[number].name
