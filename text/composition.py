@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from contract.languages import VARIANTS
 from text import markup_runs, messages
@@ -389,12 +389,6 @@ def _summarize(warned: Iterable[Warned], *, is_whole: bool) -> Iterator[str]:
         yield warning if is_whole and len(spans) == 1 else where + warning
 
 
-_Answers = dict[Row, dict[str, Any] | SentenceRefused]
-_Found = TypeVar("_Found")
-#: Asks for rows, again and again until it has its result.
-_Asking = Generator[Iterable[Row], _Answers, _Found]
-
-
 def translate_batch(
     texts: Sequence[str],
     request: TranslationRequest,
@@ -405,39 +399,24 @@ def translate_batch(
 ) -> list[TranslatedText | TextError]:
     """Answer each text as `POST /translate` does. `ask` gets the rows of all sentences,
     then those of all parts that the model could not take as a whole, and so on."""
-    found: dict[int, TranslatedText | TextError] = {}
-    running = {
-        place: _translate(replace(request, texts=(text,)), identifier)
-        for place, text in enumerate(texts)
-    }
-    answers: Any = None
-    while running:
-        sentences: dict[Row, None] = {}
-        for place, translation in [*running.items()]:
-            try:
-                sentences |= dict.fromkeys(translation.send(answers))
-            except StopIteration as end:
-                found[place] = end.value
-                del running[place]
-            except TextError as error:
-                found[place] = error
-                del running[place]
-        rows = [describe_row(request, each) for each in sentences]
-        answers = dict(zip(sentences, ask(rows) if rows else (), strict=True))
-    return [found[place] for place in range(len(texts))]
+    found: list[Any] = [
+        _plan_text(replace(request, texts=(text,)), identifier) for text in texts
+    ]
+    answers: dict[Row, Any] = {}
+    while True:
+        for place, plan in enumerate(found):
+            if isinstance(plan, TranslationPlan):
+                found[place] = _answer_text(plan, answers)
+        missing = [row for row, answer in answers.items() if answer is None]
+        if not missing:
+            return found
+        rows = [describe_row(request, row) for row in missing]
+        answers |= zip(missing, ask(rows), strict=True)
 
 
-def _translate(
+def _plan_text(
     request: TranslationRequest, identifier: Identifier
-) -> _Asking[TranslatedText]:
-    """Raises TextError."""
-    plan, found = _plan_text(request, identifier), None
-    if read := plan.find(0):
-        found = yield from _translate_document(*read, request)
-    return plan.finish(0, found)
-
-
-def _plan_text(request: TranslationRequest, identifier: Identifier) -> TranslationPlan:
+) -> TranslationPlan | TextError:
     """The plan of a request for one text, which is read."""
     (text,), guess = request.texts, None
     try:
@@ -449,31 +428,42 @@ def _plan_text(request: TranslationRequest, identifier: Identifier) -> Translati
         plan.read(collect(plan.job, scan(plan.job)))
         return plan
     except NotWellFormed as error:
-        said = f"src_text: expected well-formed XML, found: {error}"
-        raise TextError(said) from error
-    except Exception as error:  # its message may quote the text
-        raise TextError("This text could not be read.") from error
+        return TextError(f"src_text: expected well-formed XML, found: {error}")
+    except Exception:  # its message may quote the text
+        return TextError("This text could not be read.")
+
+
+def _answer_text(
+    plan: TranslationPlan, answers: dict[Row, Any]
+) -> TranslatedText | TextError | TranslationPlan:
+    """The plan itself while answers to its rows are missing, which are None then."""
+    try:
+        read = plan.find(0)
+        found = _translate_document(*read, plan.wanted, answers) if read else None
+        return plan if read and not found else plan.finish(0, found)
+    except TextError as error:
+        return error
 
 
 def _translate_document(
-    document: Document, sentences: Sequence[PlannedSentence], wanted: TranslationRequest
-) -> _Asking[Result]:
-    own = [answer_here(sentence, wanted.target_language) for sentence in sentences]
-    answers = yield [
-        s.row for s, answer in zip(sentences, own, strict=True) if not answer
-    ]
+    document: Document,
+    sentences: Sequence[PlannedSentence],
+    wanted: TranslationRequest,
+    answers: dict[Row, Any],
+) -> Result | None:
     results = []
-    for sentence, given in zip(sentences, own, strict=True):
-        found: Result | Document | None
-        answer = given or answers[sentence.row]
+    for sentence in sentences:
+        found: Result | Document | None = None
+        answer = answer_here(sentence, wanted.target_language)
+        answer = answer or answers.setdefault(sentence.row)
         if isinstance(answer, SentenceRefused):
             found = divide_further(sentence.segment, document.format, answer.members)
             if found is None:
                 raise answer
-        else:
+        elif answer:
             found = compose(sentence, document.format, wanted, answer)
         if isinstance(found, Document):
             parts = list_sentences(found, sentence.source, wanted.target_language)
-            found = yield from _translate_document(found, parts, wanted)
-        results.append(found)
-    return join(document, results)
+            found = _translate_document(found, parts, wanted, answers)
+        results += [found] if found else []
+    return join(document, results) if len(results) == len(sentences) else None
