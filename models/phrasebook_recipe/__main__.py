@@ -122,8 +122,8 @@ def _make_trainer(work: Path, minutes: float) -> training.PhrasebookTrainer:
     texts = corpus.Corpus(phrasebook.load())
     if not (work / "vocab.json").exists():
         training.train_tokenizer(texts, work)
-    vocabulary, recipe = training.Vocabulary(work), training.PhrasebookRecipe(minutes)
-    return training.PhrasebookTrainer(texts, vocabulary, recipe, work)
+    vocabulary = training.Vocabulary(work)
+    return training.PhrasebookTrainer(texts, vocabulary, work, minutes=minutes)
 
 
 def _export(trainer: training.PhrasebookTrainer, work: Path, out: Path) -> None:

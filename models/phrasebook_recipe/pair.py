@@ -18,12 +18,7 @@ from handlers.engine.translation.families.m2m100 import IDS_FILE
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.items import clean
-from models.phrasebook_recipe.training import (
-    PhrasebookRecipe,
-    PhrasebookTrainer,
-    learn_pieces,
-    write_ids,
-)
+from models.phrasebook_recipe.training import PhrasebookTrainer, learn_pieces, write_ids
 from models.training import Minutes
 
 _PIECES, _LINES = 1000, 60_000
@@ -44,8 +39,7 @@ def train(
     if not (work / IDS_FILE).exists():
         train_tokenizer(corpus, work)
     vocabulary = PairVocabulary(work, source)
-    recipe = PhrasebookRecipe(minutes, learning_rate=3e-3)
-    trainer = PhrasebookTrainer(corpus, vocabulary, recipe, work)
+    trainer = PhrasebookTrainer(corpus, vocabulary, work, minutes=minutes, rate=3e-3)
     trainer.run(print)
     trainer.export(out, *(work / name for name in (*_SIDES, IDS_FILE)))
     settings: dict[str, Any] = {"source_lang": source, "target_lang": target}

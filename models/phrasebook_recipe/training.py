@@ -9,7 +9,6 @@ import json
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,6 +42,7 @@ _EXACT_SHARE = 0.1
 #: Pieces that the loss looks at before.
 _CANDIDATES = 2048
 _POOL = 4096
+_BATCH_TOKENS, _WARMUP_STEPS, _SMOOTHING = 2048, 400, 0.1
 
 
 class Numbering(Protocol):
@@ -126,17 +126,6 @@ def _draw_texts(corpus: Corpus, lines: int) -> Iterator[str]:
     yield from [alphabet] * len(LANGUAGES)
 
 
-@dataclass(frozen=True)
-class PhrasebookRecipe:
-    """The model to train, and for how long."""
-
-    minutes: float = 60
-    tokens_per_batch: int = 2048
-    learning_rate: float = 1e-3
-    warmup_steps: int = 400
-    label_smoothing: float = 0.1
-
-
 class PhrasebookTrainer(Training):
     """A model, its optimiser and how long they have trained."""
 
@@ -144,10 +133,12 @@ class PhrasebookTrainer(Training):
         self,
         corpus: Corpus,
         vocabulary: Numbering,
-        recipe: PhrasebookRecipe,
         folder: Path,
+        *,
+        minutes: float,
+        rate: float = 1e-3,
     ) -> None:
-        self.recipe = recipe
+        self.minutes, self.rate = minutes, rate
         self.corpus = corpus
         self.vocabulary = vocabulary
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -155,13 +146,12 @@ class PhrasebookTrainer(Training):
         model = vocabulary.make_model().to(self.device)
         # For short sentences on a CPU PyTorch's fused attention is the slower one.
         model.set_attn_implementation("eager")
-        options = {"lr": recipe.learning_rate, "weight_decay": 0.01, "fused": True}
-        super().__init__(model, folder, **options)
+        super().__init__(model, folder, lr=rate, weight_decay=0.01, fused=True)
         self.batches = self.draw_batches(random.Random(self.step))
 
     @property
     def done(self) -> float:
-        return self.spent_s / 60 / self.recipe.minutes if self.recipe.minutes else 1.0
+        return self.spent_s / 60 / self.minutes if self.minutes else 1.0
 
     def measure_loss(self) -> torch.Tensor:
         source, labels = (part.to(self.device) for part in next(self.batches))
@@ -183,8 +173,8 @@ class PhrasebookTrainer(Training):
     def find_rate(self) -> float:
         """Warm-up, constant, then linearly to zero. Rare things are learnt only while the
         rate is high, and everything becomes exact in the last part."""
-        warmup = min(1.0, (self.step + 1) / self.recipe.warmup_steps)
-        return self.recipe.learning_rate * min(warmup, (1 - self.done) / _DECAY_SHARE)
+        warmup = min(1.0, (self.step + 1) / _WARMUP_STEPS)
+        return self.rate * min(warmup, (1 - self.done) / _DECAY_SHARE)
 
     def export(self, folder: Path, *files: Path) -> None:
         """Writes weights (float16), configuration, and generation defaults, copies of its
@@ -214,16 +204,14 @@ class PhrasebookTrainer(Training):
             logits = linear(states, weight[torch.cat([present, others])]).float()
             logits[:, len(present) :] += math.log(len(absent) / len(others))
             labels = places
-        return cross_entropy(
-            logits, labels, label_smoothing=self.recipe.label_smoothing
-        )
+        return cross_entropy(logits, labels, label_smoothing=_SMOOTHING)
 
     def draw_batches(self, rng: random.Random) -> Iterator[Batch]:
         while True:
             rows = [self._encode(self.corpus.draw(rng)) for _ in range(_POOL)]
             rows.sort(key=lambda row: len(row[0]))
             lengths = [len(target) for _, target in rows]
-            batches = pack(lengths, max_tokens=self.recipe.tokens_per_batch)
+            batches = pack(lengths, max_tokens=_BATCH_TOKENS)
             rng.shuffle(batches)
             for batch in batches:
                 sources, targets = zip(*(rows[place] for place in batch), strict=True)

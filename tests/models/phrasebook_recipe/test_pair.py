@@ -10,7 +10,7 @@ from transformers import MarianMTModel
 from models.phrasebook_recipe import pair, training
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.pair import PairVocabulary
-from models.phrasebook_recipe.training import PhrasebookRecipe, PhrasebookTrainer
+from models.phrasebook_recipe.training import PhrasebookTrainer
 
 pytestmark = pytest.mark.slow
 
@@ -22,11 +22,12 @@ def trainer(
     """One that has learnt nothing yet."""
     monkeypatch.setattr(pair, "_LINES", 2000)
     monkeypatch.setattr(training, "_POOL", 200)
+    monkeypatch.setattr(training, "_BATCH_TOKENS", 128)
+    monkeypatch.setattr(training, "_WARMUP_STEPS", 1)
     directed = Corpus(corpus.phrases, ("en",), ("fr",))
     pair.train_tokenizer(directed, tmp_path)
-    recipe = PhrasebookRecipe(minutes=1, tokens_per_batch=128, warmup_steps=1)
     vocabulary = PairVocabulary(tmp_path, "en")
-    return PhrasebookTrainer(directed, vocabulary, recipe, tmp_path)
+    return PhrasebookTrainer(directed, vocabulary, tmp_path, minutes=1)
 
 
 def test_each_side_has_pieces_of_its_own_and_one_numbering(trainer):

@@ -15,11 +15,7 @@ from transformers import AutoConfig, M2M100ForConditionalGeneration
 from models.phrasebook_recipe import training
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.phrasebook import MODEL
-from models.phrasebook_recipe.training import (
-    PhrasebookRecipe,
-    PhrasebookTrainer,
-    Vocabulary,
-)
+from models.phrasebook_recipe.training import PhrasebookTrainer, Vocabulary
 
 pytestmark = pytest.mark.slow
 
@@ -32,8 +28,9 @@ def trainer(
 ) -> PhrasebookTrainer:
     """One that has learnt nothing yet."""
     monkeypatch.setattr(training, "_POOL", 200)
-    recipe = PhrasebookRecipe(minutes=1, tokens_per_batch=TOKENS, warmup_steps=4)
-    return PhrasebookTrainer(corpus, Vocabulary(MODEL), recipe, tmp_path)
+    monkeypatch.setattr(training, "_BATCH_TOKENS", TOKENS)
+    monkeypatch.setattr(training, "_WARMUP_STEPS", 4)
+    return PhrasebookTrainer(corpus, Vocabulary(MODEL), tmp_path, minutes=1)
 
 
 def test_a_tokenizer_knows_every_character_of_its_corpus(corpus, tmp_path):
@@ -50,7 +47,7 @@ def test_a_sample_of_the_vocabulary_gives_nearly_the_whole_loss(trainer):
     weight = trainer.model.lm_head.weight
     states = torch.randn(4, weight.shape[1])
     exact = trainer.compare(states, labels, is_exact=True)
-    smoothing = trainer.recipe.label_smoothing
+    smoothing = training._SMOOTHING
     whole = cross_entropy(states @ weight.T, labels, label_smoothing=smoothing)
     assert exact.item() == pytest.approx(whole.item(), rel=1e-4)
     sampled = trainer.compare(states, labels, is_exact=False)
@@ -63,8 +60,8 @@ def test_a_stopped_training_has_learnt_and_remembers_it(trainer, tmp_path):
     assert last < first
     trainer.spent_s = 60.0
     trainer.run(print)
-    parts = trainer.corpus, trainer.vocabulary, trainer.recipe
-    again = PhrasebookTrainer(*parts, tmp_path)
+    parts = trainer.corpus, trainer.vocabulary
+    again = PhrasebookTrainer(*parts, tmp_path, minutes=1)
     assert (again.step, again.spent_s) == (3, 60.0)
     for name, expected in trainer.model.state_dict().items():
         assert torch.equal(again.model.state_dict()[name], expected), name
