@@ -9,12 +9,13 @@ import random
 from pathlib import Path
 from typing import Annotated, Any
 
-import sentencepiece
 import typer
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
 from handlers.engine.translation.families.m2m100 import IDS_FILE
+from handlers.engine.translation.families.marian import MarianTokenizer
+from handlers.engine.translation.tokenizer import EOS
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.items import clean
@@ -54,19 +55,17 @@ class PairVocabulary:
     eos, unk = 0, 1
 
     def __init__(self, folder: Path, source: str) -> None:
-        self.ids: dict[str, int] = json.loads((folder / IDS_FILE).read_text("utf-8"))
+        self._tokenizer, self._source = MarianTokenizer(folder, {}), source
+        self.ids = self._tokenizer.ids
         self.pad = self.start = self.ids["<pad>"]
-        self._source = source
-        self._sides = [
-            sentencepiece.SentencePieceProcessor(model_file=str(folder / side))
-            for side in _SIDES
-        ]
 
     def encode(self, text: str, language: str) -> list[int]:
         """`pieces [eos]`, the form of both encoder input and labels."""
-        side = self._sides[language != self._source]
-        pieces = side.encode(clean(text), out_type=str)
-        return [*(self.ids.get(piece, self.unk) for piece in pieces), self.eos]
+        if language == self._source:
+            tokens = self._tokenizer.encode(clean(text), language)
+        else:
+            tokens = [*self._tokenizer.split_answer(clean(text)), EOS]
+        return [self.ids.get(token, self.unk) for token in tokens]
 
     def make_model(self) -> MarianMTModel:
         """A model that has learnt nothing. Its translations begin with zeros instead of a

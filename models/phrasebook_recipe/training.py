@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import sentencepiece
 import torch
@@ -29,6 +29,9 @@ from models.phrasebook_recipe.items import LANGUAGES, clean
 from models.phrasebook_recipe.phrasebook import MODEL
 from models.training import Training, write_facts
 
+if TYPE_CHECKING:
+    from models.phrasebook_recipe.pair import PairVocabulary
+
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 _PIECES = 16000
@@ -43,20 +46,6 @@ _EXACT_SHARE = 0.1
 _CANDIDATES = 2048
 _POOL = 4096
 _BATCH_TOKENS, _WARMUP_STEPS, _SMOOTHING = 2048, 400, 0.1
-
-
-class Numbering(Protocol):
-    """Numbers texts' tokens for a model."""
-
-    pad: int
-    #: The token before the first one of a translation.
-    start: int
-
-    def encode(self, text: str, language: str) -> list[int]:
-        """The tokens of a text, as encoder input and as labels."""
-
-    def make_model(self) -> Any:
-        """A model of these tokens that has learnt nothing."""
 
 
 class Vocabulary:
@@ -132,7 +121,7 @@ class PhrasebookTrainer(Training):
     def __init__(
         self,
         corpus: Corpus,
-        vocabulary: Numbering,
+        vocabulary: Vocabulary | PairVocabulary,
         folder: Path,
         *,
         minutes: float,
