@@ -45,7 +45,7 @@ def train(task: ShapesTask, work: Work = WORK, out: Out = SHIPPED) -> None:
         out / task,
         cpu_minutes=round(trainer.spent_s / 60, 1),
         steps=trainer.step,
-        batch_size=learner.recipe.batch_size,
+        batch_size=learner.batch_size,
         parameters=sum(p.numel() for p in learner.model.parameters()),
     )
 

@@ -9,7 +9,6 @@ import statistics
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
@@ -34,24 +33,16 @@ _IGNORED = -100
 _KINDS = ("", " left of ", " above ")
 
 
-@dataclass(frozen=True)
-class LearningPlan:
-    """The length and the rates of learning."""
-
-    steps: int
-    batch_size: int
-    learning_rate: float
-    warmup_steps: int = 200
-    weight_decay: float = 0.01
-    check_every: int = 500
-    checked: int = 300
-
-
 class Learner(ABC):
     """A model for a task with its processor, its loss and its measure."""
 
     task: ClassVar[ShapesTask]
-    recipe: LearningPlan
+    steps: int
+    batch_size: int
+    learning_rate: float
+    warmup_steps = 200
+    weight_decay = 0.01
+    check_every, checked = 500, 300
     #: The class that makes and loads the model, and what loads its processor.
     auto: ClassVar[Any]
     load_processor: ClassVar[Any] = staticmethod(
@@ -131,7 +122,7 @@ class CaptioningLearner(Learner):
     tokenizer is byte-level BPE as OPT's, every word of the captions one token."""
 
     task = ShapesTask.CAPTIONING
-    recipe = LearningPlan(steps=12_500, batch_size=32, learning_rate=1e-3)
+    steps, batch_size, learning_rate = 12_500, 32, 1e-3
     auto = transformers.AutoModelForImageTextToText
     load_processor = staticmethod(transformers.AutoProcessor.from_pretrained)
 
@@ -217,7 +208,7 @@ class ClassificationLearner(Learner):
     """ResNet with its image processor: four stages of one basic block, 16 to 96 channels."""
 
     task = ShapesTask.CLASSIFICATION
-    recipe = LearningPlan(steps=2000, batch_size=64, learning_rate=2e-3)
+    steps, batch_size, learning_rate = 2000, 64, 2e-3
     auto = transformers.AutoModelForImageClassification
 
     def make_labels(self, samples: Sequence[Sample]) -> torch.Tensor:
@@ -238,9 +229,8 @@ class DetectionLearner(Learner):
     layers, 30 queries. Its loss is matching, boxes, labels, denoising, of all layers."""
 
     task = ShapesTask.DETECTION
-    recipe = LearningPlan(
-        steps=2000, batch_size=16, learning_rate=8e-4, weight_decay=1e-4
-    )
+    steps, batch_size, learning_rate = 2000, 16, 8e-4
+    weight_decay = 1e-4
     auto = transformers.AutoModelForObjectDetection
 
     @classmethod
@@ -313,29 +303,28 @@ class ShapesTrainer(Training):
 
     def __init__(self, learner: Learner, folder: Path) -> None:
         self.learner = learner
-        self.recipe = recipe = learner.recipe
-        rates = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay}
+        rates = {"lr": learner.learning_rate, "weight_decay": learner.weight_decay}
         super().__init__(learner.model, folder, **rates)
 
     @property
     def done(self) -> float:
-        return self.step / self.recipe.steps
+        return self.step / self.learner.steps
 
     def measure_loss(self) -> torch.Tensor:
-        samples = draw_batch(self.learner.task, self.step, self.recipe.batch_size)
+        samples = draw_batch(self.learner.task, self.step, self.learner.batch_size)
         return self.learner.measure_loss(samples)
 
     def find_rate(self) -> float:
         """Warm-up, then a cosine to nothing."""
-        warmup = min(1.0, (self.step + 1) / self.recipe.warmup_steps)
+        warmup = min(1.0, (self.step + 1) / self.learner.warmup_steps)
         cosine = 0.5 * (1 + math.cos(math.pi * self.done))
-        return self.recipe.learning_rate * warmup * cosine
+        return self.learner.learning_rate * warmup * cosine
 
     def check(self) -> str:
-        if self.step % self.recipe.check_every:
+        if self.step % self.learner.check_every:
             return ""
         self.model.eval()
-        samples = list(held_out(self.learner.task, self.recipe.checked, seed=1))
+        samples = list(held_out(self.learner.task, self.learner.checked, seed=1))
         right = self.learner.judge(samples)
         self.model.train()
         return f"held out: {right:.1%} right"

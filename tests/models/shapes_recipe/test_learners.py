@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +39,8 @@ def stop(_: str) -> None:
 def make_trainer(folder: Path) -> ShapesTrainer:
     """A short training."""
     learner = LEARNERS[ShapesTask.CLASSIFICATION].make()
-    learner.recipe = replace(
-        learner.recipe, steps=4, batch_size=4, warmup_steps=2, check_every=2, checked=4
-    )
+    learner.steps, learner.batch_size, learner.warmup_steps = 4, 4, 2
+    learner.check_every, learner.checked = 2, 4
     return ShapesTrainer(learner, folder)
 
 
