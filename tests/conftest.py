@@ -1,5 +1,5 @@
-"""Fixtures and rules of all tests: markers by folder, hypothesis' profiles, second tries, the
-order of the files, and what the run reports at its end.
+"""Fixtures and rules of all tests: markers by folder, hypothesis' profiles, the order of the
+files, and what the run reports at its end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from xdist.scheduler import LoadFileScheduling
 
 from deploy.programs import PROMETHEUS, find, install
 from tests.leaks import pytest_runtest_teardown, traces
-from tests.retries import RETRIED
 
 __all__ = ["pytest_runtest_teardown", "traces"]
 
@@ -88,8 +87,7 @@ def _name_file(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests by their folder, and those that may be tried twice, and puts the slow files
-    first."""
+    """Marks tests by their folder, and puts the slow files first."""
     places = {file: place for place, file in enumerate(SLOW)}
     folders = {file.partition("/")[0]: places[file] for file in reversed(SLOW)}
 
@@ -102,8 +100,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for marker in FOLDERS.get(item.path.parent.name, ()):
             item.add_marker(marker)
-        if item.nodeid in RETRIED:
-            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_collection_finish() -> None:
@@ -114,7 +110,7 @@ def pytest_collection_finish() -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Shows where the time went, and what was tried twice."""
+    """Shows where the time went."""
     took_s: defaultdict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -133,9 +129,6 @@ def pytest_terminal_summary(
     terminalreporter.write_line(f"The cores worked {share:.0%} of the time.")
     if started := _count_stacks(config):
         terminalreporter.write_line(f"Stacks were started {started} times.")
-    for report in terminalreporter.stats.get("rerun", ()):
-        reason, since = RETRIED[report.nodeid]
-        terminalreporter.write_line(f"Tried twice: {report.nodeid} ({reason}, {since})")
 
 
 def _count_stacks(config: pytest.Config) -> int:
