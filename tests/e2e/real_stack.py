@@ -19,7 +19,7 @@ import psutil
 import requests
 from urllib3 import BaseHTTPResponse, PoolManager
 
-from benchmarks.instruments.running import claim_port_offset
+from benchmarks.instruments.running import claim_port_offset, undo_after
 from contract import variables
 from deploy import launch
 from deploy import stack as stacks
@@ -153,37 +153,29 @@ def start_stack(
     command: str = "up",
     address: str = LOOPBACK,
 ) -> Iterator[Stack]:
-    """Bring a stack up, and take it down; no process or socket may be left. Its map has the
-    content. A shell takes it down as soon as its input ends, so that a killed pytest leaves no
-    stack behind."""
+    """Bring a stack up, and take it down, also where pytest is killed; no process or socket
+    may be left. Its map has the content."""
     if content:
         map_path = run.with_name(f"{run.name}-map.json")
         map_path.write_text(json.dumps(content))
         options = ("--map", str(map_path), *options)
     offset = ("--port-offset", str(claim_port_offset(address)))
     down = [sys.executable, "-m", "deploy", "down", "--run-dir", str(run)]
-    guard = subprocess.Popen(
-        ["sh", "-c", 'cat; exec "$@"', "sh", *down],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        arguments = (command, *offset, *options, "--run-dir", str(run))
-        done = run_deploy(*arguments, cache=cache)
-        assert done.returncode == 0, done.stdout + done.stderr
-        started = stacks.read(run)
-        assert started is not None
-        yield started
-    except BaseException:
-        for log in sorted(run.glob("logs/*.log")):  # pytest shows them with the failure
-            sys.stdout.write(f"{log}\n{log.read_text('utf-8')[-5000:]}\n")
-        raise
-    finally:
-        guard.communicate(timeout=START_S)
-        assert not list_ours(run)
-        assert not [path for path in run.rglob("*") if path.is_socket()]
+    with undo_after(down, START_S):
+        try:
+            arguments = (command, *offset, *options, "--run-dir", str(run))
+            done = run_deploy(*arguments, cache=cache)
+            assert done.returncode == 0, done.stdout + done.stderr
+            started = stacks.read(run)
+            assert started is not None
+            yield started
+        except BaseException:
+            # pytest shows them with the failure.
+            for log in sorted(run.glob("logs/*.log")):
+                sys.stdout.write(f"{log}\n{log.read_text('utf-8')[-5000:]}\n")
+            raise
+    assert not list_ours(run)
+    assert not [path for path in run.rglob("*") if path.is_socket()]
 
 
 def list_ours(run: Path) -> list[psutil.Process]:
