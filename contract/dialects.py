@@ -62,8 +62,6 @@ class Dialect:
     #: Paths with documents and with glossaries: closed to the pages of strangers.
     documents: tuple[str, ...] = ()
     glossaries: tuple[str, ...] = ()
-    #: Routes that need no key.
-    open_routes: tuple[str, ...] = ()
 
     @property
     def fields(self) -> frozenset[str]:
@@ -220,8 +218,6 @@ LIBRETRANSLATE = Dialect(
     count_beams=_count_alternatives,
     key_fields=("api_key",),
     documents=("/translate_file", "/download_file"),
-    # The name of a file is a secret itself.
-    open_routes=("/health", "/frontend/settings", "/spec", "/download_file/<name>"),
 )
 DEEPL = Dialect(
     name="deepl",

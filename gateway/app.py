@@ -38,6 +38,7 @@ from gateway.http.middleware import (
 from gateway.http.request import GatewayRequest
 from gateway.load_shedding import LoadShedder
 from gateway.metrics import Arrival, Figures, Telemetry
+from gateway.openapi import Operation
 from gateway.redaction import describe
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
@@ -74,6 +75,10 @@ class GatewayApp(Flask):
         self._glossaries = services.translation.glossaries
         for blueprint in list_blueprints(services):
             self.register_blueprint(blueprint)
+        self._operations: dict[str, Operation] = {
+            endpoint: view.__dict__["operation"]
+            for endpoint, view in self.view_functions.items()
+        }
         #: The ways that need not be looked for.
         self._known = {
             rule.rule: (rule, None)
@@ -108,7 +113,7 @@ class GatewayApp(Flask):
                 routes = self.url_map.bind_to_environ(environ, subdomain="")
                 found = routes.match(return_rule=True)
             request.url_rule, request.view_args = found
-            request.group = self.blueprints.get(request.blueprint or "")
+            request.operation = self._operations[request.url_rule.endpoint]
         except HTTPException as error:
             request.routing_exception = error
         return request
@@ -188,7 +193,7 @@ def create_app(
         Origins(settings.cors_origins, is_key_required=access.is_required),
         UrlCheck(),
         *access.middleware,
-        BodyReader(bodies, settings.max_body_bytes),
+        BodyReader(bodies, settings),
     ]
     load_shedder = LoadShedder(admission, models, settings, telemetry)
     return GatewayApp(settings, middleware, services, load_shedder)

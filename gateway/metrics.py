@@ -30,6 +30,7 @@ from contract import variables
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission.control import Admission
 from gateway.backends.backend import Backend, ModelState
+from gateway.http.message import TRANSLATING
 from gateway.http.middleware import Middleware
 from gateway.http.request import GatewayRequest, read_request_id, read_trace
 
@@ -96,8 +97,6 @@ class Telemetry:
     ) -> None:
         self.registry = CollectorRegistry()
         self.tracer = variables.find_tracer()
-        #: The blueprints and paths that translate.
-        self.routes: set[tuple[str | None, str]] = set()
         counter = partial(Counter, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS)
         self.requests = counter(
@@ -231,9 +230,9 @@ class Arrival(Middleware):
                 response.headers.add(_EXPLAINED[name], value)
         route, tracer = rule.rule if rule else "none", self._telemetry.tracer
         self._telemetry.count_request(route, status, seconds)
-        target, routes = request.target, self._telemetry.routes
-        if target is None and (request.blueprint, request.path) in routes:
-            target = NO_TARGET
+        target, operation = request.target, request.operation
+        if target is None and route in TRANSLATING and operation and operation.task:
+            target = NO_TARGET  # the page at `/` is no task
         if target is not None:
             self._telemetry.count_translation(target, status, seconds)
         if tracer and request.span:

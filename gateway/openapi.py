@@ -102,6 +102,9 @@ LOOKING = (
     *(errors.UnsupportedImage, errors.InvalidImage, errors.InvalidRequest),
     _OUT_OF_MEMORY,
 )
+#: Bodies that routes read themselves, piece by piece. The key may be in a document's form.
+IMAGES = ("image", "images")
+IN_PIECES = (*IMAGES, "document")
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,6 @@ class Operation:
     bodies: tuple[BodySchema, ...] = ()
     #: The parameters in the URL beside its body.
     query: type[BaseModel] | None = None
-    #: Whether it takes images: exactly one, or several.
-    images: Literal["one", "several"] | None = None
     #: The refusals beside those of every route.
     refusals: tuple[type[Problem] | RefusalSchema, ...] = ()
     #: The content types of its answers.
@@ -148,6 +149,12 @@ class Operation:
     path: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Whether the request may set its time limit.
     has_limit: bool = False
+    #: The body that it takes. Fields and glossaries are read before the route is asked.
+    takes: Literal["fields", "glossary", "image", "images", "document"] = "fields"
+    #: Whether it needs no key.
+    is_open: bool = False
+    #: Makes the answer that says what is wrong, if the route is for people.
+    show_problem: Callable[[Problem, GatewayRequest], Response] | None = None
 
     def __call__(self, view: View) -> View:
         """Note it at its function, whose calls cost nothing more."""
@@ -213,12 +220,6 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "x-api-key": _name_place("header", OURS.key_header or "", "The key alone."),
     **{name.lower(): place for api in FOREIGN for name, place in _list_places(api)},
 }
-
-
-def is_open(open_routes: Collection[str], route: str, method: str) -> bool:
-    """Whether a route is among those that need no key, with any method or with this one."""
-    method = "GET" if method == "HEAD" else method
-    return route in open_routes or f"{method} {route}" in open_routes
 
 
 class FieldError(TypedDict):
@@ -291,15 +292,13 @@ class Route:
         return self.operation.dialects or (find_dialect(self.rule.rule),)
 
 
-def build(
-    app: App, served: Collection[str], open_routes: Collection[str] | None
-) -> Json:
-    """The document of the tasks that are served. All routes need a key but the open ones; none
-    needs one where these are None."""
-    routes = list(_list_routes(app, served, open_routes))
+def build(app: App, served: Collection[str], *, needs_key: bool) -> Json:
+    """The document of the tasks that are served. All routes need a key but the open ones, or
+    none does."""
+    routes = list(_list_routes(app, served, needs_key=needs_key))
     schemas = _Schemas(routes)
     paths: dict[str, Json] = {}
-    security = [] if open_routes is None else [{name: list[str]()} for name in SCHEMES]
+    security = [{name: list[str]()} for name in SCHEMES] if needs_key else []
     for route in routes:
         path = re.sub(r"<(\w+)>", r"{\1}", route.rule.rule)
         described = _describe_route(route, schemas)
@@ -329,19 +328,19 @@ def build(
 
 
 def _list_routes(
-    app: App, served: Collection[str], open_routes: Collection[str] | None
+    app: App, served: Collection[str], *, needs_key: bool
 ) -> Iterator[Route]:
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
-        operation: Operation | None = getattr(view, "operation", None)
-        if operation is None or operation.task not in (None, *served):
+        operation: Operation = view.__dict__["operation"]
+        if operation.task not in (None, *served):
             continue
         answer = get_type_hints(view)["return"]
         if answer is Response:
             answer = None if operation.status == HTTPStatus.NO_CONTENT else str
         for method in sorted(_METHODS & (rule.methods or set())):
-            is_public = open_routes is None or is_open(open_routes, rule.rule, method)
-            yield Route(rule, method.lower(), operation, answer, not is_public)
+            is_asked = needs_key and not operation.is_open
+            yield Route(rule, method.lower(), operation, answer, is_asked)
 
 
 class _Schemas:
@@ -398,7 +397,11 @@ def _describe_route(route: Route, schemas: _Schemas) -> Json:
         "parameters": list(_list_parameters(route, schemas)),
         "responses": _list_responses(route, schemas),
     }
-    content = _list_images(route) if operation.images else _list_media(route, schemas)
+    content = (
+        _list_images(route)
+        if operation.takes in IMAGES
+        else _list_media(route, schemas)
+    )
     if content:
         described["requestBody"] = {"required": True, "content": content}
     return described
@@ -448,7 +451,7 @@ def _list_media(route: Route, schemas: _Schemas) -> Json:
 
 
 def _list_images(route: Route) -> Json:
-    is_one = route.operation.images == "one"
+    is_one = route.operation.takes == "image"
     files = BINARY if is_one else {"type": "array", "items": BINARY, "minItems": 1}
     form = {"type": "object", "properties": {"image": files}, "required": ["image"]}
     content: Json = {media: {"schema": BINARY} for media in _IMAGES}

@@ -45,14 +45,16 @@ class BrightnessHandler(TaskHandler[float]):
         return Outcome(results, {"BabelgateFrames": len(items)})
 """
 ROUTE = """
+from flask import Blueprint
 from contract.tasks import PATHS
-from gateway.http.bodies import UploadBlueprint
+from gateway.openapi import Operation
 
 
 def make_blueprints(services):
-    blueprint = UploadBlueprint("brightness", __name__)
+    blueprint = Blueprint("brightness", __name__)
 
     @blueprint.post(PATHS["brightness"])
+    @Operation("How bright an image is", "brightness", takes="image")
     def measure(request):
         (answer,) = services.images.answer(request, "brightness", is_single=True)
         return answer.content

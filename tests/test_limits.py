@@ -10,7 +10,6 @@ import pytest
 import catalog
 from contract.tasks import PATHS
 from gateway.app import create_app
-from gateway.http.bodies import DocumentBlueprint
 from gateway.http.worker import _REFUSED_AT_ONCE
 from gateway.settings import Settings
 from tests.test_docs import (
@@ -130,15 +129,10 @@ def test_nginx_keeps_no_body():
 
 def test_nginx_takes_documents_for_every_route_that_takes_them():
     app = create_app(Settings.model_construct(), models=catalog.load())
-    taking = {
-        name
-        for name, blueprint in app.blueprints.items()
-        if isinstance(blueprint, DocumentBlueprint)
-    }
     routes = {
         rule.rule.removeprefix("/")
         for rule in app.url_map.iter_rules()
-        if rule.endpoint.partition(".")[0] in taking
+        if app.view_functions[rule.endpoint].__dict__["operation"].takes == "document"
     }
     assert routes == set(DOCUMENTS.partition("(")[2].partition(")")[0].split("|"))
 

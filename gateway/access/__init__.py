@@ -6,24 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contract.dialects import FOREIGN
 from gateway.access.usage import Usage
 from gateway.http.bodies import Bodies
 from gateway.http.middleware import Middleware
 from gateway.http.request import Fields, GatewayRequest
 from gateway.settings import Settings
 
-__all__ = ["OPEN_ROUTES", "Access", "Usage", "open_access"]
-
-#: Routes without a key: health, metrics, and what clients read before they have one. One with
-#: a method is open for that only.
-OPEN_ROUTES = frozenset(
-    {
-        *("/healthz", "/readyz", "/metrics", "/languages", "/openapi.json"),
-        *("/docs", "/docs/<name>", "GET /", "/page/<digest>/<name>"),
-        *(route for api in FOREIGN for route in api.open_routes),
-    }
-)
+__all__ = ["Access", "Usage", "open_access"]
 
 
 class Access:

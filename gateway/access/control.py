@@ -13,7 +13,7 @@ from gevent import sleep
 from contract.dialects import FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
 from contract.documents import OWNER_HEADER, read_secret
 from documents.storage import NOBODY
-from gateway.access import OPEN_ROUTES, Access
+from gateway.access import Access
 from gateway.access.keys import ApiKey
 from gateway.access.limits import Limiter
 from gateway.access.registry import Registry
@@ -21,7 +21,7 @@ from gateway.access.storage import KeyStorage
 from gateway.access.usage import Usage, UsageLedger
 from gateway.database import find_database, find_folder
 from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceeded
-from gateway.http.bodies import Bodies, DocumentBlueprint, UploadBlueprint
+from gateway.http.bodies import Bodies
 from gateway.http.middleware import Middleware
 from gateway.http.request import (
     WORKER,
@@ -31,7 +31,7 @@ from gateway.http.request import (
     read_fields,
     read_limit,
 )
-from gateway.openapi import is_open
+from gateway.openapi import IN_PIECES
 from gateway.settings import Settings
 
 #: The schemes of `Authorization`.
@@ -121,22 +121,22 @@ class KeyCheck(Middleware):
         self._guard, self._bodies = guard, bodies
 
     def before(self, request: GatewayRequest) -> None:
-        rule = request.url_rule
-        if rule is None or request.method == "OPTIONS":
+        operation = request.operation
+        if operation is None or request.method == "OPTIONS":
             return
-        if is_open(OPEN_ROUTES, rule.rule, request.method):
+        if operation.is_open:
             self._bodies.read_for_key(request, KEY_BODY_BYTES)
             return
         if self._guard.admit_worker(request):
             return
         token = find_token(request)
-        if token is None and not isinstance(request.group, UploadBlueprint):
+        if token is None and operation.takes not in IN_PIECES:
             try:
                 self._bodies.read_for_key(request, KEY_BODY_BYTES)
             except BodyTooLarge as error:
                 raise InvalidKey(is_given=False) from error
             token = find_token_in_body(request)
-        if token is not None or not isinstance(request.group, DocumentBlueprint):
+        if token is not None or operation.takes != "document":
             self._guard.admit(request, token)
 
 

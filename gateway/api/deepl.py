@@ -21,7 +21,6 @@ from gateway.api import Services
 from gateway.api.documents import send
 from gateway.api.status import name_language
 from gateway.errors import NoDocument, NotDone, NotFound
-from gateway.http.bodies import DocumentBlueprint
 from gateway.http.request import Fields, GatewayRequest, read_fields
 from gateway.openapi import (
     FIELDS,
@@ -274,13 +273,12 @@ def _make_texts(services: Services) -> Blueprint:
             ]
         }
 
-    service.count_requests(blueprint, "/v2/translate")
     return blueprint
 
 
 def _make_upload(services: Services) -> Blueprint:
     service = services.translation
-    blueprint = DocumentBlueprint("deepl_upload", __name__, url_prefix="/v2")
+    blueprint = Blueprint("deepl_upload", __name__, url_prefix="/v2")
 
     @blueprint.post("/document")
     @Operation(
@@ -288,6 +286,7 @@ def _make_upload(services: Services) -> Blueprint:
         TRANSLATION,
         bodies=(BodySchema(DocumentForm, (MULTIPART,), file="The document."),),
         refusals=(*RECEIVING, NotFound, *USING_GLOSSARIES),
+        takes="document",
     )
     def take(request: GatewayRequest) -> Handle:
         document = services.documents.receive(

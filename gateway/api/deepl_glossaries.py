@@ -15,7 +15,6 @@ from gateway.api.deepl import WORDING, write_code
 from gateway.api.glossaries import (
     TSV,
     describe,
-    make_large_blueprint,
     read_upload,
     store,
     write_nothing,
@@ -108,7 +107,7 @@ class EntriesList(TypedDict):
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of both versions."""
     service = services.translation
-    blueprint = make_large_blueprint("deepl_glossaries", service)
+    blueprint = Blueprint("deepl_glossaries", __name__)
     _add_version_2(blueprint, service)
     _add_version_3(blueprint, service)
     _add_dictionaries(blueprint, service)

@@ -17,7 +17,6 @@ from contract.tasks import TRANSLATION
 from documents.storage import DocumentFolder, State, describe
 from gateway.api import Services
 from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
-from gateway.http.bodies import DocumentBlueprint
 from gateway.http.event_stream import EventStream
 from gateway.http.middleware import write_made
 from gateway.http.request import Fields, GatewayRequest
@@ -93,7 +92,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 def _make_upload(services: Services) -> Blueprint:
     service = services.translation
     bounds = {"tgt_lang": {"enum": list(service.bounds.targets)}}
-    blueprint = DocumentBlueprint("uploaded_documents", __name__)
+    blueprint = Blueprint("uploaded_documents", __name__)
 
     @blueprint.post("/documents")
     @Operation(
@@ -101,6 +100,7 @@ def _make_upload(services: Services) -> Blueprint:
         TRANSLATION,
         bodies=(BodySchema(DocumentForm, (MULTIPART,), bounds, file="The document."),),
         refusals=(*RECEIVING, UnknownLanguage, *USING_GLOSSARIES),
+        takes="document",
         status=202,
     )
     def take(request: GatewayRequest) -> DocumentStatus:

@@ -23,7 +23,6 @@ from gateway.glossaries.reading import (
     GlossaryUpload,
     OurGlossary,
 )
-from gateway.http.bodies import LargeBlueprint
 from gateway.http.middleware import write_made
 from gateway.http.request import GatewayRequest
 from gateway.openapi import JSON, STORING_GLOSSARIES, BodySchema, Operation, choose
@@ -32,7 +31,9 @@ from gateway.services.translation import TranslationService
 from text.errors import LanguageNotServed
 
 TSV, _CSV = "text/tab-separated-values", "text/csv"
-describe = partial(Operation, task=TRANSLATION, refusals=STORING_GLOSSARIES)
+describe = partial(
+    Operation, task=TRANSLATION, refusals=STORING_GLOSSARIES, takes="glossary"
+)
 
 
 class Table(RootModel[str]):
@@ -73,7 +74,7 @@ class GlossaryList(TypedDict):
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of glossaries."""
     service = services.translation
-    blueprint = make_large_blueprint("glossaries", service)
+    blueprint = Blueprint("glossaries", __name__)
     glossaries = service.glossaries
 
     @blueprint.post("/glossaries")
@@ -116,12 +117,6 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         return write_nothing()
 
     return [blueprint]
-
-
-def make_large_blueprint(name: str, service: TranslationService) -> LargeBlueprint:
-    """Routes whose bodies may have a whole glossary."""
-    most_bytes = service.settings.most_glossary_body_bytes
-    return LargeBlueprint(name, __name__, most_bytes=most_bytes)
 
 
 def read_upload(

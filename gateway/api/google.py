@@ -166,7 +166,6 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         given = parse_fields(LanguagesFields, read_fields(request), _WORDING)
         return {"data": {"languages": _list_languages(given.target, service)}}
 
-    service.count_requests(blueprint, PATH)
     return [blueprint]
 
 

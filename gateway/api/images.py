@@ -10,7 +10,6 @@ from typing_extensions import TypedDict
 
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION, PATHS
 from gateway.api import Services
-from gateway.http.bodies import UploadBlueprint
 from gateway.http.request import GatewayRequest
 from gateway.openapi import LOOKING, Operation
 from gateway.schemas import (
@@ -74,8 +73,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of the three tasks."""
     answer = services.images.answer
     captioning, classification, detection = blueprints = [
-        UploadBlueprint(task, __name__)
-        for task in (CAPTIONING, CLASSIFICATION, DETECTION)
+        Blueprint(task, __name__) for task in (CAPTIONING, CLASSIFICATION, DETECTION)
     ]
 
     def answer_one(request: GatewayRequest, task: str, parameters: type[Schema]) -> Any:
@@ -83,7 +81,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         return note_unknown(row.content, parameters, request.args)
 
     @captioning.post(PATHS[CAPTIONING])
-    @_describe("A sentence about each image or frame", CAPTIONING, images="several")
+    @_describe("A sentence about each image or frame", CAPTIONING, takes="images")
     def caption(request: GatewayRequest) -> Captions:
         captions: list[str] = []
         for row in answer(request, CAPTIONING):
@@ -98,7 +96,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         "Labels of an image, with scores",
         CLASSIFICATION,
         query=ClassificationParameters,
-        images="one",
+        takes="image",
     )
     def classify(request: GatewayRequest) -> Labels:
         return cast(
@@ -110,7 +108,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         "The objects in an image: boxes, labels and scores",
         DETECTION,
         query=DetectionParameters,
-        images="one",
+        takes="image",
     )
     def detect_objects(request: GatewayRequest) -> Objects:
         return cast(Objects, answer_one(request, DETECTION, DetectionParameters))

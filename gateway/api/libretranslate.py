@@ -21,7 +21,6 @@ from gateway.api import Services
 from gateway.api.documents import name_result, send
 from gateway.api.status import name_language
 from gateway.errors import Forbidden, ForeignProblem, NoDocument
-from gateway.http.bodies import DocumentBlueprint
 from gateway.http.request import Call, Fields, GatewayRequest, read_fields
 from gateway.openapi import (
     FIELDS,
@@ -190,7 +189,7 @@ def _make_texts(services: Services) -> Blueprint:
         return ranked if isinstance(given.q, list) else ranked[0]
 
     @blueprint.get("/frontend/settings")
-    @Operation("What this server can do", TRANSLATION)
+    @Operation("What this server can do", TRANSLATION, is_open=True)
     def frontend_settings(_: GatewayRequest) -> Frontend:
         return _describe_frontend(services)
 
@@ -200,12 +199,12 @@ def _make_texts(services: Services) -> Blueprint:
         raise Forbidden("Suggestions are disabled on this server.")
 
     @blueprint.get("/health")
-    @Operation("Whether the gateway is alive")
+    @Operation("Whether the gateway is alive", is_open=True)
     def health(_: GatewayRequest) -> dict[str, str]:
         return {"status": "ok"}
 
     @blueprint.get("/spec")
-    @Operation("LibreTranslate's title and version, as Swagger")
+    @Operation("LibreTranslate's title and version, as Swagger", is_open=True)
     def spec(_: GatewayRequest) -> dict[str, Any]:
         return {
             "swagger": "2.0",
@@ -222,7 +221,7 @@ def _make_texts(services: Services) -> Blueprint:
 
 def _make_upload(services: Services) -> Blueprint:
     documents, service = services.documents, services.translation
-    blueprint = DocumentBlueprint("libretranslate_upload", __name__)
+    blueprint = Blueprint("libretranslate_upload", __name__)
 
     @blueprint.post("/translate_file")
     @Operation(
@@ -231,6 +230,7 @@ def _make_upload(services: Services) -> Blueprint:
         bodies=(BodySchema(FileForm, (MULTIPART,), file="The file."),),
         refusals=(*RECEIVING, *TRANSLATING),
         has_limit=True,
+        takes="document",
     )
     def translate_file(request: GatewayRequest) -> TranslatedFile:
         call = request.open_call(limit_s=service.settings.upload_timeout_s)
@@ -257,7 +257,9 @@ def _make_download(services: Services) -> Blueprint:
     blueprint = Blueprint("libretranslate_files", __name__)
 
     @blueprint.get("/download_file/<name>")
-    @Operation("A translated file", TRANSLATION, refusals=FINDING, is_file=True)
+    @Operation(
+        "A translated file", TRANSLATION, refusals=FINDING, is_file=True, is_open=True
+    )
     def download_file(_: GatewayRequest, name: str) -> Response:
         owner, document_id = [*name.split("-", 3), "", ""][:2]
         document = documents.find(owner, document_id)

@@ -24,11 +24,10 @@ from pydantic import Field
 
 from contract.languages import LANGUAGES, normalize_language, normalize_variant
 from contract.tasks import TRANSLATION
-from gateway.access import OPEN_ROUTES
 from gateway.api import Services
 from gateway.api.status import name_language
 from gateway.errors import MethodNotAllowed, NotFound, Problem
-from gateway.http.middleware import PageBlueprint, write_problem_response
+from gateway.http.middleware import write_problem_response
 from gateway.http.request import GatewayRequest, read_fields
 from gateway.openapi import TRANSLATING, BodySchema, Operation, build
 from gateway.schemas import Schema, parse_parameters, parse_translation
@@ -120,8 +119,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
 def _make_page(services: Services) -> Blueprint:
     page = _Page(services)
-    blueprint = PageBlueprint("page", __name__)
-    blueprint.show_problem = page.show_problem
+    blueprint = Blueprint("page", __name__)
     bounds = {"target": {"enum": ["", *services.translation.bounds.targets]}}
     translating = Operation(
         "The page with a translation, for browsers without JavaScript",
@@ -129,6 +127,7 @@ def _make_page(services: Services) -> Blueprint:
         bodies=(BodySchema(PageFields, (_FORM,), bounds=bounds),),
         media=(_HTML,),
         refusals=TRANSLATING,
+        show_problem=page.show_problem,
     )
 
     @blueprint.get("/")
@@ -138,6 +137,7 @@ def _make_page(services: Services) -> Blueprint:
         refusals=(*TRANSLATING, MethodNotAllowed),
         task=None,
         is_cached=True,
+        is_open=True,
     )
     def show(request: GatewayRequest) -> Response:
         if not _accepts_html(request):
@@ -155,6 +155,8 @@ def _make_page(services: Services) -> Blueprint:
         media=("text/javascript", "text/css", "application/json"),
         refusals=(NotFound,),
         path={"name": list(read_assets().files)},
+        is_open=True,
+        show_problem=page.show_problem,
     )
     def show_file(
         request: GatewayRequest, digest: str, name: str
@@ -176,7 +178,6 @@ def _make_page(services: Services) -> Blueprint:
 
 def _make_documentation(services: Services) -> Blueprint:
     catalog = services.catalog
-    open_routes = OPEN_ROUTES if services.access.is_required else None
     blueprint = Blueprint("documentation", __name__)
     served = {*catalog.tasks, *([TRANSLATION] if catalog.languages else [])}
 
@@ -187,17 +188,19 @@ def _make_documentation(services: Services) -> Blueprint:
     @cache
     def write() -> bytes:
         # Flask knows all routes once all blueprints are registered.
-        document = build(registered[0].app, served, open_routes)
+        document = build(
+            registered[0].app, served, needs_key=services.access.is_required
+        )
         return json.dumps(document, ensure_ascii=False).encode()
 
     @blueprint.get("/openapi.json")
-    @Operation("This document", is_cached=True)
+    @Operation("This document", is_cached=True, is_open=True)
     def openapi(request: GatewayRequest) -> dict[str, Any]:
         # The annotation says what is in it.
         return send(request, write(), _MEDIA[".json"])  # type: ignore[return-value]
 
     @blueprint.get("/docs")
-    @Operation("A page to try the routes", media=(_HTML,), is_cached=True)
+    @Operation("A page to try the routes", media=(_HTML,), is_cached=True, is_open=True)
     def docs(request: GatewayRequest) -> Response:
         return send(request, _read_docs("index.html"), _PAGE_MEDIA)
 
@@ -208,6 +211,7 @@ def _make_documentation(services: Services) -> Blueprint:
         is_cached=True,
         refusals=(NotFound,),
         path={"name": _DOCS_FILES},
+        is_open=True,
     )
     def docs_file(request: GatewayRequest, name: str) -> Response:
         if name not in _DOCS_FILES:

@@ -104,12 +104,12 @@ def _make_health(services: Services) -> Blueprint:
     blueprint = Blueprint("health", __name__)
 
     @blueprint.get("/healthz")
-    @Operation("Whether the gateway is alive")
+    @Operation("Whether the gateway is alive", is_open=True)
     def healthz(_: GatewayRequest) -> Health:
         return {"status": "alive"}
 
     @blueprint.get("/readyz")
-    @Operation("Whether everything in the map is ready")
+    @Operation("Whether everything in the map is ready", is_open=True)
     def readyz(_: GatewayRequest) -> Readiness:
         served = find_readiness(catalog, backend)
         ready = served.languages | {task: served.tasks[task] for task in catalog.tasks}
@@ -156,6 +156,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     @Operation(
         "The languages that can be translated into, and whether each is ready",
         dialects=(OURS, LIBRETRANSLATE),
+        is_open=True,
     )
     def languages(_: GatewayRequest) -> list[Language]:
         ready = find_readiness(catalog, backend).languages
@@ -198,6 +199,7 @@ def _make_status(services: Services) -> Blueprint:
         "Prometheus metrics, from this machine only",
         refusals=(FROM_THIS_MACHINE_ONLY,),
         media=("text/plain",),
+        is_open=True,
     )
     def metrics(_: GatewayRequest) -> Response:
         return Response(services.figures.render(), content_type=CONTENT_TYPE_LATEST)

@@ -150,7 +150,6 @@ def _make_translation(services: Services) -> Blueprint:
             return libretranslate.translate(request, fields, service)
         return translate(request)
 
-    service.count_requests(blueprint, "/", PATHS[TRANSLATION])
     return blueprint
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from flask import Blueprint
 from gevent import Timeout, get_hub
 from gevent.lock import BoundedSemaphore
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
@@ -109,22 +108,6 @@ def read_chunk(body: RequestBody, deadline: Deadline, size: int = READ_BYTES) ->
         raise ClientGone from error
     except ParseException as error:
         raise MalformedRequest("The body's chunks cannot be read.") from error
-
-
-class UploadBlueprint(Blueprint):
-    """Its routes read their bodies themselves, piece by piece."""
-
-
-class DocumentBlueprint(UploadBlueprint):
-    """Its routes take forms with a document, and look for the key among the fields."""
-
-
-class LargeBlueprint(Blueprint):
-    """Its routes take bodies of up to `most_bytes`, whatever the settings say of others."""
-
-    def __init__(self, name: str, import_name: str, *, most_bytes: int) -> None:
-        super().__init__(name, import_name)
-        self.most_bytes = most_bytes
 
 
 class Bodies:

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, TypeVar, cast
 
-from flask import Blueprint, Response
+from flask import Response
 from pydantic_core import to_json
 from werkzeug.datastructures import Headers, HeaderSet
 from werkzeug.exceptions import HTTPException
@@ -29,8 +28,9 @@ from gateway.errors import (
     NotFound,
     Problem,
 )
-from gateway.http.bodies import Bodies, LargeBlueprint, UploadBlueprint, read_chunk
+from gateway.http.bodies import Bodies, read_chunk
 from gateway.http.request import Deadline, GatewayRequest, check_number, find_spoken
+from gateway.settings import Settings
 
 _SLASHES = re.compile("//+")
 #: Our own paths that may end with a slash. nginx has rules for others, which end without one.
@@ -136,16 +136,17 @@ class BodyReader(Middleware):
     """Reads every other body before its route is asked, which finds it unpacked. Where no
     route is, nothing is read."""
 
-    def __init__(self, bodies: Bodies, most_bytes: int) -> None:
-        self._bodies, self._most_bytes = bodies, most_bytes
+    def __init__(self, bodies: Bodies, settings: Settings) -> None:
+        self._bodies = bodies
+        self._most_bytes = {
+            "fields": settings.max_body_bytes,
+            "glossary": settings.most_glossary_body_bytes,
+        }
 
     def before(self, request: GatewayRequest) -> None:
-        if request.routing_exception:
-            return
-        if isinstance(request.group, LargeBlueprint):
-            self._bodies.read(request, request.group.most_bytes)
-        elif not isinstance(request.group, UploadBlueprint):
-            self._bodies.read(request, self._most_bytes)
+        operation = request.operation
+        if operation and (most_bytes := self._most_bytes.get(operation.takes)):
+            self._bodies.read(request, most_bytes)
 
 
 class Origins(Middleware):
@@ -226,18 +227,12 @@ def _list_methods(path: str) -> tuple[str, ...]:
     return _METHODS + _CHANGES if may_change else _METHODS
 
 
-class PageBlueprint(Blueprint):
-    """Its routes are for people."""
-
-    #: The answer that says what is wrong.
-    show_problem: Callable[[Problem, GatewayRequest], Response]
-
-
 def answer_error(error: Exception, request: GatewayRequest) -> Response:
     """The answer that an error is: a problem document, what the API has that the request
     speaks, or a page."""
-    if isinstance(error, Problem) and isinstance(request.group, PageBlueprint):
-        return request.group.show_problem(error, request)
+    show = request.operation and request.operation.show_problem
+    if show and isinstance(error, Problem):
+        return cast(Response, show(error, request))
     if isinstance(error, HTTPException):
         error = _translate(error)
     elif not isinstance(error, Problem):

@@ -226,8 +226,8 @@ class GatewayRequest(Request):
     """A request, with what is found out about it on the way to its route."""
 
     id = ""
-    #: The blueprint of its route, which says how its body is read and what shows its problems.
-    group: object = None
+    #: Its route's `Operation` of `gateway/openapi.py`, if it has a route.
+    operation: Any = None
     #: The fields that its query, or a form or a list in it, may have.
     most_fields = 1000
     #: The time of its arrival, in seconds of the performance counter.

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import gevent
-from flask import Blueprint
 from gevent.event import AsyncResult
 
 from catalog import Catalog, Model
@@ -163,10 +162,6 @@ class TranslationService:
         served = list_served() or self.bounds.targets
         expected = f"expected one of {', '.join(served)}"
         raise wording.refuse_language(field, tag, expected)
-
-    def count_requests(self, blueprint: Blueprint, *paths: str) -> None:
-        """Counts the requests to these of a blueprint's paths by target and status."""
-        self.telemetry.routes |= {(blueprint.name, path) for path in paths}
 
 
 def name_source(guess: Guess | None, *, other: str) -> Guess:

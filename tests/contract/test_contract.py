@@ -36,7 +36,6 @@ import catalog
 from contract import variables
 from contract.tasks import TRANSLATION
 from documents.storage import NOBODY, DocumentFolder, Order, State
-from gateway.access import OPEN_ROUTES
 from gateway.access.keys import Grant, read_id
 from gateway.access.storage import KeyStorage
 from gateway.app import create_app
@@ -109,7 +108,7 @@ def description(tmp_path_factory) -> Description:
     """The description of a gateway that serves every task, with keys."""
     path = write_map(tmp_path_factory.mktemp("map") / "map.json", LANGUAGES, TASKS)
     app = create_app(Settings.model_construct(), models=catalog.load(path))
-    return Description(build(app, {TRANSLATION, *TASKS}, OPEN_ROUTES))
+    return Description(build(app, {TRANSLATION, *TASKS}, needs_key=True))
 
 
 @pytest.fixture
