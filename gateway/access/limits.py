@@ -63,47 +63,17 @@ def find_bucket(grant: Grant) -> TokenBucket | None:
     return TokenBucket(_MINUTE_US // limit, grant.burst or limit) if limit else None
 
 
-class SharedBuckets:
-    """The times at which each key's bucket is full again, in memory that all processes
-    share."""
+class Limiter:
+    """Lets requests through, or not, by the times at which each key's bucket is full again.
+    They are in Redis, or in this machine's memory without one and while it is gone."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(folder / "lock")
         with self._lock.hold():
             self._table = SharedTable(folder / "buckets", 1)
-
-    def take(self, key_id: str, bucket: TokenBucket, tokens: int) -> float:
-        """Takes tokens, and returns the seconds until they are there. Raises OSError, also
-        where another process holds the lock."""
-        with self._lock.hold():
-            row, now_us = self._table.find(int(key_id, 16)), time.time_ns() // 1000
-            row[0], wait_us = bucket.take(row[0], now_us, tokens)
-        return wait_us / _SECOND_US
-
-
-class RedisBuckets:
-    """The same in Redis."""
-
-    def __init__(self, url: str) -> None:
-        self._redis = SharedRedis(url, _REDIS_S, "requests per minute")
-        self._run = self._redis.client.register_script(_SCRIPT)
-        self.close = self._redis.close
-
-    def take(self, key_id: str, bucket: TokenBucket, tokens: int) -> float:
-        """Takes tokens, and returns the seconds until they are there. Raises RedisGone."""
-        keys = [f"babelgate:bucket:{key_id}"]
-        given = [bucket.interval_us, bucket.burst, tokens, _HELD_US]
-        wait_us = self._redis.ask(lambda: self._run(keys=keys, args=given))
-        return int(wait_us) / _SECOND_US
-
-
-class Limiter:
-    """Lets requests through, or not. While Redis is gone, this machine's memory counts."""
-
-    def __init__(self, folder: Path, url: str | None = None) -> None:
-        self._local = SharedBuckets(folder)
-        self._remote = RedisBuckets(url) if url else None
+        self._redis = SharedRedis(url, _REDIS_S, "requests per minute") if url else None
+        self._run = self._redis and self._redis.client.register_script(_SCRIPT)
 
     def check(self, key: ApiKey, patience_s: float = HELD_S) -> float:
         """Counts a request. Returns the seconds for which it must be held: then it is its
@@ -126,17 +96,22 @@ class Limiter:
 
     def close(self) -> None:
         """Closes the connections to Redis."""
-        if self._remote:
-            self._remote.close()
+        if self._redis:
+            self._redis.close()
 
     def _take_tokens(self, key: ApiKey, bucket: TokenBucket, tokens: int) -> float:
         """Take tokens and return the seconds until they are there."""
-        if self._remote:
+        if self._redis and (run := self._run):
+            keys = [f"babelgate:bucket:{key.id}"]
+            given = [bucket.interval_us, bucket.burst, tokens, _HELD_US]
             with suppress(RedisGone):
-                return self._remote.take(key.id, bucket, tokens)
+                return int(self._redis.ask(lambda: run(keys, given))) / _SECOND_US
         try:
-            return self._local.take(key.id, bucket, tokens)
-        except OSError as error:
+            with self._lock.hold():
+                row, now_us = self._table.find(int(key.id, 16)), time.time_ns() // 1000
+                row[0], wait_us = bucket.take(row[0], now_us, tokens)
+        except OSError as error:  # also where another process holds the lock
             raise KeysUnavailable(
                 "The key's requests cannot be counted now."
             ) from error
+        return wait_us / _SECOND_US
