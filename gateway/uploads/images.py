@@ -64,17 +64,6 @@ _ROW_COST = 1.0
 
 
 @dataclass(frozen=True)
-class ImageUpload:
-    """A request with images, or with exactly one. The handler gets its parameters."""
-
-    incoming: Incoming
-    content_type: str
-    call: Call
-    parameters: Mapping[str, str]
-    is_single: bool = False
-
-
-@dataclass(frozen=True)
 class FrameAnswer:
     """The backend's answer to some frames."""
 
@@ -104,45 +93,39 @@ class ImageService:
         *,
         is_single: bool = False,
     ) -> list[FrameAnswer]:
-        """One answer per row of a request; the handler gets the URL's `parameters`.
-        Raises a Problem, also where an upload that `is_single` has two images."""
+        """One answer per row of a request; the handler gets the URL's `parameters`. Raises the
+        Problem of the first row that has one, also where an upload that `is_single` has two
+        images, and Overloaded at once if not even the first row could be answered in time."""
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
             raise UnsupportedEncoding("Expected images as they are.", "identity")
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
         model = self.catalog.tasks[task]
         call = request.open_call(limit_s=self.settings.upload_timeout_s)
-        upload = ImageUpload(
-            Incoming(request.stream, request.content_length, call.client),
-            request.content_type or "",
-            call,
-            parse_parameters(parameters, request.args),
-            is_single,
-        )
-        answers = self.answer_upload(upload, model.name)
+        given = parse_parameters(parameters, request.args)
+        most, length = self.settings.max_upload_bytes, request.content_length
+        if length is not None and length > most:
+            raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
+        is_bulk, costs = length is None or length > ROW_BYTES, [_ROW_COST]
+        ticket = self.admission.admit(model.name, call, costs, is_bulk=is_bulk)
+        with closing(ticket), self.buffer.share(call.deadline) as share:
+            job = _Job(request, call, given, is_single, ticket, self.settings, share)
+            answers = job.run()
         frames = sum(answer.frames for answer in answers)
         self.telemetry.frames.labels(task).inc(frames)
         for answer in answers:
             call.timing.name_model(model.weights, answer.content.pop("model", ""))
         return answers
 
-    def answer_upload(self, upload: ImageUpload, model: str) -> list[FrameAnswer]:
-        """One answer per row. Raises the Problem of the first row that has one, and
-        Overloaded at once if not even the first row could be answered in time."""
-        most, length = self.settings.max_upload_bytes, upload.incoming.length
-        if length is not None and length > most:
-            raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
-        is_bulk, costs = length is None or length > ROW_BYTES, [_ROW_COST]
-        ticket = self.admission.admit(model, upload.call, costs, is_bulk=is_bulk)
-        with closing(ticket), self.buffer.share(upload.call.deadline) as share:
-            return _Job(upload, ticket, self.settings, share).run()
-
 
 @dataclass
 class _Job:
     """One upload. A row that fails ends it, even while it is still being read."""
 
-    upload: ImageUpload
+    request: GatewayRequest
+    call: Call
+    parameters: Mapping[str, str]
+    is_single: bool
     ticket: Ticket
     limits: Settings
     share: UploadShare
@@ -158,9 +141,9 @@ class _Job:
         sent: list[Greenlet[[Cut], FrameAnswer | None]] = []
         rows = cut(
             self._read_chunks(),
-            self.upload.content_type,
+            self.request.content_type or "",
             self.limits,
-            is_single=self.upload.is_single,
+            is_single=self.is_single,
             grow=self.share.grow,
         )
         try:
@@ -177,8 +160,9 @@ class _Job:
             self.pool.kill(block=False)
 
     def _read_chunks(self) -> Iterator[bytes]:
-        deadline, grace_s = self.upload.call.deadline, self.limits.body_grace_s
-        chunks = self.upload.incoming.read(deadline, grace_s, self._expect)
+        request, call = self.request, self.call
+        incoming = Incoming(request.stream, request.content_length, call.client)
+        chunks = incoming.read(call.deadline, self.limits.body_grace_s, self._expect)
         while True:
             self._raise_failure()
             self.reader = gevent.getcurrent()
@@ -213,10 +197,7 @@ class _Job:
     def _send(self, row: Cut) -> FrameAnswer | None:
         try:
             sent = RowRequest(
-                row.body,
-                row.content_type,
-                self.upload.parameters,
-                trace=self.upload.call.trace,
+                row.body, row.content_type, self.parameters, trace=self.call.trace
             )
             return FrameAnswer(row.frames, self.ticket.predict(sent, row.frames))
         except Exception as error:  # a greenlet's edge: `run` raises it

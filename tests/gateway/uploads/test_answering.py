@@ -22,17 +22,22 @@ from gateway.errors import (
     RowProblem,
     UnsupportedImage,
 )
-from gateway.http.bodies import Incoming
+from gateway.http.request import GatewayRequest
 from gateway.metrics import Telemetry
+from gateway.schemas import Schema
 from gateway.settings import Settings
-from gateway.uploads.images import ROWS_AT_ONCE, FrameAnswer, ImageService, ImageUpload
-from tests.gateway.conftest import StatelessBackend, make_call
+from gateway.uploads.images import ROWS_AT_ONCE, FrameAnswer, ImageService
+from tests.gateway.conftest import StatelessBackend
 from tests.handlers.encoding import write_npy
 
 FRAMES = 32 * 10
 #: Room for one image.
 SMALL = {"max_image_bytes": 8 << 20}
 REFUSAL = {"type": "urn:babelgate:x", "title": "t", "status": 422, "detail": "No."}
+
+
+class Parameters(Schema):
+    a: str = "b"
 
 
 class FakeBackend(StatelessBackend):
@@ -95,8 +100,12 @@ def ask(
     length: int | None = None,
     service: ImageService | None = None,
 ) -> list[FrameAnswer]:
-    upload = ImageUpload(Incoming(body, length), "", make_call(), {"a": "b"})
-    return (service or make_service(backend)).answer_upload(upload, "captioning")
+    framing = {"HTTP_TRANSFER_ENCODING": "chunked"}
+    if length is not None:
+        framing = {"CONTENT_LENGTH": str(length)}
+    environ = {"wsgi.input": body, "wsgi.input_terminated": True, **framing}
+    request = GatewayRequest(environ)
+    return (service or make_service(backend)).answer(request, "captioning", Parameters)
 
 
 def test_the_answers_come_in_the_order_of_the_frames():
