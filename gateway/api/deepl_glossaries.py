@@ -16,17 +16,20 @@ from gateway.api.glossaries import (
     TSV,
     describe,
     read_upload,
-    store,
     write_nothing,
     write_table,
 )
 from gateway.errors import MalformedRequest, Problem, UnknownGlossary
-from gateway.glossaries.glossary import Dictionary, DictionaryDraft, Glossary
+from gateway.glossaries.glossary import (
+    Dictionary,
+    DictionaryDraft,
+    Glossary,
+    GlossaryContent,
+)
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import (
     ChangeFields,
     DictionaryFields,
-    GlossaryContent,
     GlossaryFault,
     GlossaryFields,
     MultilingualFields,
@@ -121,7 +124,7 @@ def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
     @describe("Makes a glossary", bodies=(_describe_body(service),), status=201)
     def create_2(request: GatewayRequest) -> MonolingualInfo:
         content = _read_glossary(request, service, GlossaryFields)
-        made = store(request, glossaries, content)
+        made = glossaries.create(request.owner, content)
         return write_made(_show_2(made), f"/v2/glossaries/{made.id}")
 
     @blueprint.get("/v2/glossaries")
@@ -159,7 +162,7 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     )
     def create_3(request: GatewayRequest) -> MultilingualInfo:
         content = _read_glossary(request, service, MultilingualFields)
-        made = store(request, glossaries, content)
+        made = glossaries.create(request.owner, content)
         return write_made(_show_3(made), f"/v3/glossaries/{made.id}")
 
     @blueprint.get("/v3/glossaries")
@@ -182,13 +185,7 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     @describe("Renames it, adds entries", bodies=(BodySchema(ChangeFields, _MEDIA),))
     def change_3(request: GatewayRequest, glossary_id: str) -> MultilingualInfo:
         content = _read_glossary(request, service, ChangeFields)
-        changed = glossaries.change(
-            request.owner,
-            glossary_id,
-            name=content.name,
-            drafts=content.drafts,
-            is_merged=True,
-        )
+        changed = glossaries.change(request.owner, glossary_id, content, is_merged=True)
         return _show_3(changed)
 
 
@@ -198,9 +195,9 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
     @blueprint.put("/v3/glossaries/<glossary_id>/dictionaries")
     @describe("Replaces a dictionary", bodies=(BodySchema(DictionaryFields, _MEDIA),))
     def replace_3(request: GatewayRequest, glossary_id: str) -> DictionaryInfo:
-        (draft,) = _read_glossary(request, service, DictionaryFields).drafts
-        glossaries.change(request.owner, glossary_id, drafts=[draft])
-        return _show_dictionary(draft)
+        content = _read_glossary(request, service, DictionaryFields)
+        glossaries.change(request.owner, glossary_id, content)
+        return _show_dictionary(content.drafts[0])
 
     @blueprint.get("/v3/glossaries/<glossary_id>/entries")
     @describe("A dictionary's entries", bodies=(BodySchema(PairFields),))

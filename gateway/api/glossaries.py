@@ -15,14 +15,9 @@ from contract.tasks import TRANSLATION
 from contract.times import write_time
 from gateway.api import Services
 from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLanguage
-from gateway.glossaries.glossary import DictionaryDraft, Glossary
+from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryContent
 from gateway.glossaries.library import Glossaries
-from gateway.glossaries.reading import (
-    GlossaryContent,
-    GlossaryFault,
-    GlossaryUpload,
-    OurGlossary,
-)
+from gateway.glossaries.reading import GlossaryFault, GlossaryUpload, OurGlossary
 from gateway.http.middleware import write_made
 from gateway.http.request import GatewayRequest
 from gateway.openapi import JSON, STORING_GLOSSARIES, BodySchema, Operation, choose
@@ -87,7 +82,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         reading = read_upload(request, glossaries, OurGlossary.__name__, _translate)
         for draft in reading.drafts:
             _check_languages(draft, service)
-        shown = _show(store(request, glossaries, reading))
+        shown = _show(glossaries.create(request.owner, reading))
         if reading.warnings:
             shown["warnings"] = [*reading.warnings]
         return write_made(shown, f"/glossaries/{shown['id']}")
@@ -133,13 +128,6 @@ def read_upload(
         return glossaries.read(upload)
     except GlossaryFault as fault:
         raise translate(fault) from fault
-
-
-def store(
-    request: GatewayRequest, glossaries: Glossaries, content: GlossaryContent
-) -> Glossary:
-    """Make a glossary of the request's key. Raises what `Glossaries.create` raises."""
-    return glossaries.create(request.owner, content.name or "", content.drafts)
 
 
 def write_table(entries: bytes) -> Response:

@@ -47,6 +47,16 @@ class DictionaryDraft:
     entry_count: int
 
 
+@dataclass(frozen=True)
+class GlossaryContent:
+    """The content of an upload. One without a name keeps that which is there."""
+
+    name: str | None
+    drafts: tuple[DictionaryDraft, ...]
+    #: About fields that are unknown.
+    warnings: tuple[str, ...] = ()
+
+
 def read_entries(database: str, dictionary_id: str) -> bytes:
     """Return the stored entries of a dictionary. Raises TermsUnavailable if the database
     cannot be asked, or the dictionary was replaced a moment ago."""

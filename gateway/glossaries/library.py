@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import gevent
 from gevent import subprocess
@@ -26,14 +26,8 @@ from gateway.errors import (
     Overloaded,
     UnknownGlossary,
 )
-from gateway.glossaries.glossary import NO_DICTIONARY, DictionaryDraft, Glossary
-from gateway.glossaries.reading import (
-    GlossaryContent,
-    GlossaryUpload,
-    read,
-    read_answer,
-    write_upload,
-)
+from gateway.glossaries.glossary import NO_DICTIONARY, Glossary, GlossaryContent
+from gateway.glossaries.reading import GlossaryUpload, read, read_answer, write_upload
 from gateway.settings import Settings
 from gateway.threads import call_in_thread
 from text.terms import Choice
@@ -74,13 +68,9 @@ class Glossaries:
         finally:
             self._turn.release()
 
-    def create(
-        self, owner: str, name: str, drafts: Sequence[DictionaryDraft]
-    ) -> Glossary:
+    def create(self, owner: str, content: GlossaryContent) -> Glossary:
         """Raises TooManyGlossaries, BodyTooLarge, DiskFull and GlossariesUnavailable."""
-        return self._ask_database(
-            lambda s: s.create(owner, name, drafts, self._settings)
-        )
+        return self._ask_database(lambda s: s.create(owner, content, self._settings))
 
     def list_all(self, owner: str) -> list[Glossary]:
         """Raises GlossariesUnavailable."""
@@ -110,11 +100,17 @@ class Glossaries:
             raise UnknownGlossary(NO_DICTIONARY.format(*pair))
         return entries
 
-    def change(self, owner: str, glossary_id: str, **given: Any) -> Glossary:
+    def change(
+        self,
+        owner: str,
+        glossary_id: str,
+        content: GlossaryContent,
+        *,
+        is_merged: bool = False,
+    ) -> Glossary:
         """Change a glossary in the storage. Also raises GlossariesUnavailable."""
-        return self._ask_database(
-            lambda s: s.change(owner, glossary_id, limits=self._settings, **given)
-        )
+        change = owner, glossary_id, content, self._settings
+        return self._ask_database(lambda s: s.change(*change, is_merged=is_merged))
 
     def delete(self, owner: str, glossary_id: str) -> None:
         """Raises UnknownGlossary and GlossariesUnavailable."""

@@ -29,7 +29,7 @@ from pydantic import (
 from contract.languages import normalize_variant
 from contract.validation import list_faults
 from gateway.errors import MalformedRequest
-from gateway.glossaries.glossary import DictionaryDraft
+from gateway.glossaries.glossary import DictionaryDraft, GlossaryContent
 from gateway.schemas import Lower, Text, read_object, warn_of_unknown, write_schema
 from text.entries import (
     CONTROLS,
@@ -142,16 +142,6 @@ class GlossaryUpload:
     media: str
     query: str
     body: bytes
-
-
-@dataclass(frozen=True)
-class GlossaryContent:
-    """The content of an upload."""
-
-    name: str | None
-    drafts: tuple[DictionaryDraft, ...]
-    #: About fields that are unknown.
-    warnings: tuple[str, ...] = ()
 
 
 class GlossaryFault(Exception):

@@ -40,6 +40,7 @@ from gateway.glossaries.glossary import (
     Dictionary,
     DictionaryDraft,
     Glossary,
+    GlossaryContent,
 )
 from gateway.settings import Settings
 from text.entries import read_stored, write_tsv
@@ -65,17 +66,17 @@ class GlossaryStorage(Database):
     """The tables of glossaries."""
 
     def create(
-        self, owner: str, name: str, drafts: Sequence[DictionaryDraft], limits: Settings
+        self, owner: str, content: GlossaryContent, limits: Settings
     ) -> Glossary:
         """A new glossary. Raises TooManyGlossaries, BodyTooLarge and DiskFull."""
         with self.begin() as connection:
             mine = select(func.count()).where(GLOSSARIES.c.owner == owner)
             if connection.execute(mine).scalar_one() >= limits.max_glossaries:
                 raise TooManyGlossaries(limits.max_glossaries)
-            made = Glossary(make_id(), name, time.time_ns() // 10**6, ())
-            row = made.id, owner, name, made.created_at_ms
+            made = Glossary(make_id(), content.name or "", time.time_ns() // 10**6, ())
+            row = made.id, owner, made.name, made.created_at_ms
             connection.execute(insert(GLOSSARIES).values(row))
-            self._put(connection, made, drafts, limits)
+            self._put(connection, made, content.drafts, limits)
             return _find_glossary(connection, owner, made.id)
 
     def list_all(self, owner: str) -> list[Glossary]:
@@ -99,16 +100,15 @@ class GlossaryStorage(Database):
         self,
         owner: str,
         glossary_id: str,
-        *,
-        name: str | None = None,
-        drafts: Iterable[DictionaryDraft] = (),
-        is_merged: bool = False,
+        content: GlossaryContent,
         limits: Settings,
+        *,
+        is_merged: bool = False,
     ) -> Glossary:
         """Renames a glossary, and replaces its dictionaries of the drafts' languages or, if
         `is_merged`, adds to them. Raises UnknownGlossary, BodyTooLarge, DiskFull, and
         GlossariesUnavailable if others change it all the time."""
-        given = tuple(drafts)
+        name, given = content.name, content.drafts
         for _ in range(_TRIES):
             # Merging takes long, so nobody waits for the database meanwhile.
             with self.look() as connection:

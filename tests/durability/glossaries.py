@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.database.connections import StorageError
-from gateway.glossaries.glossary import DictionaryDraft
+from gateway.glossaries.glossary import DictionaryDraft, GlossaryContent
 from gateway.glossaries.storage import GlossaryStorage
 from gateway.settings import Settings
 from tests.durability.running import Diary
@@ -23,11 +23,13 @@ MORE = DictionaryDraft("en", "de", b"x\ty", 1)
 
 
 def list_steps(storage: GlossaryStorage) -> Iterator[Callable[[], Any]]:
-    yield lambda: storage.create("anna", "Ours", [GERMAN, FRENCH], LIMITS)
-    yield lambda: storage.create("ben", "Mine", [GERMAN], LIMITS)
+    yield lambda: storage.create(
+        "anna", GlossaryContent("Ours", (GERMAN, FRENCH)), LIMITS
+    )
+    yield lambda: storage.create("ben", GlossaryContent("Mine", (GERMAN,)), LIMITS)
     this = storage.find("anna", "Ours")[0].id
     yield lambda: storage.change(
-        "anna", this, name="All", drafts=[MORE], is_merged=True, limits=LIMITS
+        "anna", this, GlossaryContent("All", (MORE,)), LIMITS, is_merged=True
     )
     yield lambda: storage.delete_dictionary("anna", this, ("en", "fr"))
     yield lambda: storage.delete("anna", this)
@@ -71,7 +73,7 @@ def prepare(folder: Path) -> None:
 
 
 def interfere(folder: Path, diary: Diary) -> None:
-    open_storage(folder).create("carl", "Other", [GERMAN], LIMITS)
+    open_storage(folder).create("carl", GlossaryContent("Other", (GERMAN,)), LIMITS)
     diary.tell("made", "carl")
 
 

@@ -11,11 +11,10 @@ import psutil
 import pytest
 
 from gateway.errors import InternalError
-from gateway.glossaries.glossary import DictionaryDraft
+from gateway.glossaries.glossary import DictionaryDraft, GlossaryContent
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import (
     SCHEMAS,
-    GlossaryContent,
     GlossaryFault,
     GlossaryUpload,
     answer,

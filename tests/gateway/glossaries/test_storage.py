@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import BodyTooLarge, DiskFull, TooManyGlossaries, UnknownGlossary
 from gateway.glossaries import storage as glossary_storage
-from gateway.glossaries.glossary import DictionaryDraft, Glossary
+from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryContent
 from gateway.glossaries.storage import GlossaryStorage
 from gateway.settings import Settings
 
@@ -18,6 +18,8 @@ GERMAN, FRENCH = (
     DictionaryDraft("en", "de", b"a\tb", 1),
     DictionaryDraft("en", "fr", b"a\tc\nd\te", 2),
 )
+OURS = GlossaryContent("Ours", (GERMAN,))
+BOTH = GlossaryContent("Ours", (GERMAN, FRENCH))
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def list_pairs(glossary: Glossary) -> list[tuple[str, str, int]]:
 
 
 def test_a_glossary_is_there_after_a_restart(storage, database):
-    made = storage.create("anna", "Ours", [FRENCH, GERMAN], LIMITS)
+    made = storage.create("anna", GlossaryContent("Ours", (FRENCH, GERMAN)), LIMITS)
     assert (made.name, list_pairs(made)) == ("Ours", [("en", "de", 1), ("en", "fr", 2)])
     other = GlossaryStorage(database)
     assert other.list_all("anna") == other.find("anna", "Ours") == [made]
@@ -43,7 +45,7 @@ def test_a_glossary_is_there_after_a_restart(storage, database):
 
 
 def test_nobody_sees_another_owners(storage):
-    made = storage.create("anna", "Ours", [GERMAN], LIMITS)
+    made = storage.create("anna", OURS, LIMITS)
     assert storage.list_all("") == storage.find("ben", made.id) == []
     assert storage.find("anna", "Ours\0") == []
     with pytest.raises(UnknownGlossary):
@@ -53,25 +55,27 @@ def test_nobody_sees_another_owners(storage):
     with pytest.raises(UnknownGlossary):
         storage.delete_dictionary("ben", made.id, ("en", "de"))
     with pytest.raises(UnknownGlossary):
-        storage.change("ben", made.id, name="Mine", limits=LIMITS)
+        storage.change("ben", made.id, GlossaryContent("Mine", ()), LIMITS)
     assert storage.list_all("anna") == [made]
 
 
 def test_a_changed_dictionary_has_another_id(storage):
-    made = storage.create("", "Ours", [GERMAN, FRENCH], LIMITS)
+    made = storage.create("", BOTH, LIMITS)
     more = DictionaryDraft("en", "de", b"x\ty\na\tz", 2)
-    merged = storage.change("", made.id, drafts=[more], is_merged=True, limits=LIMITS)
+    merged = storage.change(
+        "", made.id, GlossaryContent(None, (more,)), LIMITS, is_merged=True
+    )
     old, new = made.find("en", "de"), merged.find("en", "de")
     assert storage.read_entries(old.id) is None
     assert storage.read_entries(new.id) == b"a\tz\nx\ty"
     assert merged.find("en", "fr") == made.find("en", "fr")
-    changed = storage.change("", made.id, name="Mine", drafts=[more], limits=LIMITS)
+    changed = storage.change("", made.id, GlossaryContent("Mine", (more,)), LIMITS)
     assert (changed.name, changed.created_at_ms) == ("Mine", made.created_at_ms)
     assert storage.read_entries(changed.find("en", "de").id) == b"x\ty\na\tz"
 
 
 def test_what_is_deleted_is_gone(storage):
-    made = storage.create("", "Ours", [GERMAN, FRENCH], LIMITS)
+    made = storage.create("", BOTH, LIMITS)
     storage.delete_dictionary("", made.id, ("en", "de"))
     assert list_pairs(storage.list_all("")[0]) == [("en", "fr", 2)]
     with pytest.raises(UnknownGlossary, match="from en to de"):
@@ -83,13 +87,13 @@ def test_what_is_deleted_is_gone(storage):
 
 def test_number_and_size_have_limits(storage):
     for _ in range(LIMITS.max_glossaries):
-        made = storage.create("", "Ours", [GERMAN], LIMITS)
+        made = storage.create("", OURS, LIMITS)
     with pytest.raises(TooManyGlossaries):
-        storage.create("", "Ours", [GERMAN], LIMITS)
-    storage.create("anna", "Ours", [GERMAN], LIMITS)
+        storage.create("", OURS, LIMITS)
+    storage.create("anna", OURS, LIMITS)
     large = DictionaryDraft("en", "fr", b"a\t" + b"b" * 96, 1)
     with pytest.raises(BodyTooLarge, match="may have 100 bytes"):
-        storage.change("", made.id, name="Mine", drafts=[large], limits=LIMITS)
+        storage.change("", made.id, GlossaryContent("Mine", (large,)), LIMITS)
     assert storage.find("", made.id) == [made]
 
 
@@ -103,35 +107,37 @@ def test_number_and_size_have_limits(storage):
 )
 def test_what_is_kept_has_limits(storage, limits, error):
     limits = LIMITS.model_copy(update=limits)
-    made = storage.create("ben", "Ours", [GERMAN], LIMITS)
-    other = storage.create("anna", "Ours", [GERMAN, FRENCH], limits)
+    made = storage.create("ben", OURS, LIMITS)
+    other = storage.create("anna", BOTH, limits)
     for _ in range(2):  # what takes the place of another needs no more room
-        storage.change("anna", other.id, drafts=[GERMAN], limits=limits)
+        storage.change("anna", other.id, GlossaryContent(None, (GERMAN,)), limits)
     with pytest.raises(error):
-        storage.create("anna", "More", [FRENCH], limits)
+        storage.create("anna", GlossaryContent("More", (FRENCH,)), limits)
     with pytest.raises(error):
-        storage.change("anna", other.id, drafts=[FRENCH, LARGE], limits=limits)
+        storage.change("anna", other.id, GlossaryContent(None, (FRENCH, LARGE)), limits)
     storage.delete("anna", other.id)
     assert storage.list_all("ben") == [made]
-    storage.create("anna", "Again", [FRENCH], limits)
+    storage.create("anna", GlossaryContent("Again", (FRENCH,)), limits)
 
 
 def test_a_part_of_the_disk_stays_free(tmp_path):
     storage = GlossaryStorage(f"sqlite:///{tmp_path}/keys.db")
     with pytest.raises(DiskFull):
-        storage.create("", "Ours", [GERMAN], Settings(disk_reserve_bytes=1 << 60))
+        storage.create("", OURS, Settings(disk_reserve_bytes=1 << 60))
     assert storage.list_all("") == []
     storage.close()
 
 
 def test_a_merge_keeps_what_another_client_has_added_meanwhile(storage, monkeypatch):
-    made = storage.create("", "Ours", [GERMAN], LIMITS)
+    made = storage.create("", OURS, LIMITS)
     others = iter([DictionaryDraft("en", "de", b"x\ty", 1)])
     merge = glossary_storage._merge
 
     def merge_late(*given):
         for other in others:
-            storage.change("", made.id, drafts=[other], is_merged=True, limits=LIMITS)
+            storage.change(
+                "", made.id, GlossaryContent(None, (other,)), LIMITS, is_merged=True
+            )
         return merge(*given)
 
     monkeypatch.setattr(glossary_storage, "_merge", merge_late)
@@ -139,6 +145,8 @@ def test_a_merge_keeps_what_another_client_has_added_meanwhile(storage, monkeypa
         DictionaryDraft("en", "de", b"c\td", 1),
         DictionaryDraft("en", "de", b"e\tf", 1),
     )
-    merged = storage.change("", made.id, drafts=more, is_merged=True, limits=LIMITS)
+    merged = storage.change(
+        "", made.id, GlossaryContent(None, more), LIMITS, is_merged=True
+    )
     entries = storage.read_entries(merged.find("en", "de").id)
     assert sorted(entries.split(b"\n")) == [b"a\tb", b"c\td", b"e\tf", b"x\ty"]

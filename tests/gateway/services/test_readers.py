@@ -22,7 +22,7 @@ from gateway.errors import (
     Overloaded,
     TooManyRows,
 )
-from gateway.glossaries.glossary import DictionaryDraft
+from gateway.glossaries.glossary import DictionaryDraft, GlossaryContent
 from gateway.glossaries.storage import open_storage
 from gateway.http.request import Call, Deadline
 from gateway.services.readers import Readers, _Reader
@@ -197,8 +197,7 @@ def test_terms_are_found_here_and_in_a_process(readers, tmp_path, text):
     storage = open_storage(url)
     made = storage.create(
         "",
-        "a",
-        [DictionaryDraft("en", "de", b"server\tRechner", 1)],
+        GlossaryContent("a", (DictionaryDraft("en", "de", b"server\tRechner", 1),)),
         Settings(disk_reserve_bytes=0),
     )
     choice = Choice(url, {"en": (made.dictionaries[0].id,)})
