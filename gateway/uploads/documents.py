@@ -8,14 +8,15 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import gevent
+from gevent.fileobject import FileObjectThread
 from werkzeug.http import parse_options_header
+from werkzeug.wsgi import FileWrapper
 
 from contract import durable
 from contract.documents import find_documents
@@ -235,24 +236,9 @@ class Documents:
 
 @_explained()
 def read_file(path: Path) -> Iterable[bytes]:
-    """A file's content in pieces, as the body of an answer. Raises NoDocument."""
-    return _Pieces(run(FileIO, path))
-
-
-@dataclass(frozen=True)
-class _Pieces:
-    """Closes its file with the answer, also where nothing of it is read, as for HEAD: a
-    generator that has not begun would leave it open."""
-
-    file: FileIO
-
-    def __iter__(self) -> Iterator[bytes]:
-        with self.file:
-            while piece := run(self.file.read, _READ_BYTES):
-                yield piece
-
-    def close(self) -> None:
-        self.file.close()
+    """A file's content in pieces, as the body of an answer, with which it is closed. Raises
+    NoDocument."""
+    return FileWrapper(FileObjectThread(run(FileIO, path), "rb", 0), _READ_BYTES)
 
 
 def _read_field(part: FormPart) -> str:

@@ -194,7 +194,7 @@ def test_case(name, is_cluster, request, description):
     for _ in range(given.get("before", 0)):
         client.open(**read_request(name))
     sent = read_request(name)
-    response = client.open(**sent)
+    response = client.open(**sent, buffered=True)
 
     if "tasks" not in given:
         description.check(

@@ -325,8 +325,8 @@ class ServiceMachine(RuleBasedStateMachine):
         self, token: str | None, path: str, method: str = "GET", **given: Any
     ) -> Any:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        headers |= given.pop("headers", {})
-        return self.service.client.open(path, method=method, headers=headers, **given)
+        given["headers"] = headers | given.pop("headers", {})
+        return self.service.client.open(path, method=method, buffered=True, **given)
 
     def is_refused(self, what: str, answer: Any, problem: str | None) -> bool:
         """Whether it is, as it must be where there is a problem, and only there."""

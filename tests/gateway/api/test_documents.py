@@ -171,7 +171,7 @@ def test_the_result_is_handed_out(client, storage):
     end(find(storage, answer), b"x" * 1_000_000)
     where = f"/documents/{answer.json['id']}"
     assert client.get(where).json["expires_at"] == "2033-05-18T03:33:20Z"
-    result = client.get(f"{where}/result")
+    result = client.get(f"{where}/result", buffered=True)
     assert (result.status_code, result.data) == (200, b"x" * 1_000_000)
     assert result.content_type == "text/plain"
     assert result.headers["Content-Disposition"] == (
@@ -320,7 +320,7 @@ def test_libretranslates_file_is_waited_for(client, storage):
     url = answer.json["translatedFileUrl"]
     assert url.startswith("http://localhost/download_file/open-")
     assert url.endswith("-my_file.ko.txt")
-    assert client.get(url).data == b"Bonjour\n"
+    assert client.get(url, buffered=True).data == b"Bonjour\n"
     forged = re.sub(r"-[0-9a-f]{64}-", f"-{'0' * 64}-", url)
     for other in (forged, url[:60], "/download_file/x", "/download_file/a-b-c-d"):
         assert client.get(other).json == {
