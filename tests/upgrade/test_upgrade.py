@@ -124,7 +124,7 @@ def test_keys_usage_glossaries_and_documents_are_there(client, tokens):
     states = {document["name"]: document["status"] for document in documents}
     assert states == {"short.txt": "done", "long.txt": "translating"}
     (done,) = (each["id"] for each in documents if each["name"] == "short.txt")
-    result = client.get(f"/documents/{done}/result", headers=headers)
+    result = client.get(f"/documents/{done}/result", headers=headers, buffered=True)
     assert result.text.strip() == "HELLO"
     text = {
         "src_lang": "en",
