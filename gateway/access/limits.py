@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gateway.access.keys import ApiKey, Grant
 from gateway.errors import KeysUnavailable, RateLimited
@@ -38,8 +38,7 @@ return wait
 """
 
 
-@dataclass(frozen=True)
-class TokenBucket:
+class TokenBucket(NamedTuple):
     """A bucket for `burst` tokens, to which one comes back every `interval_us`."""
 
     interval_us: int

@@ -54,7 +54,9 @@ class Count:
 class ReservedCharacters(NamedTuple):
     """Characters that are reserved for a block of a request."""
 
-    account: int
+    #: The key's account of this month, and the row of what this process has reserved.
+    account: memoryview
+    own: memoryview
     month: int
     characters: int
     #: Told whether the block has succeeded.
@@ -94,22 +96,21 @@ class UsageLedger:
     def charge(self, key: ApiKey, characters: int) -> ReservedCharacters:
         """Reserves `characters` for a block, and counts them if it succeeds. Raises
         QuotaExceeded if the key has fewer left."""
-        month = find_month(time.time())
-        charge = ReservedCharacters(int(key.id, 16), month, characters, self._end)
+        month, row_id = find_month(time.time()), int(key.id, 16)
         limit = key.grant.characters_per_month
         try:
             with self._lock.hold():
                 self._settle()
-                account = self._turn_to(charge)
+                account, own = self._turn_to(month, row_id), self._own.find(row_id)
                 used = account[_COUNTED] + account[_RESERVED]
                 used += self._elsewhere.get((key.id, month), 0)
                 if limit is not None and used + characters > limit:
                     raise QuotaExceeded(characters, used, limit)
-                self._own.find(charge.account)[month % _MONTHS] += characters
+                own[month % _MONTHS] += characters
                 account[_RESERVED] += characters
         except OSError as error:  # also TimeoutError
             raise KeysUnavailable("The key's usage cannot be looked up now.") from error
-        return charge
+        return ReservedCharacters(account, own, month, characters, self._end)
 
     def read(self, key: ApiKey) -> Usage:
         """Return the key's usage, without texts that are being translated."""
@@ -167,21 +168,20 @@ class UsageLedger:
         """Ends charges. A process that is killed in between has counted, and what it had
         reserved is added up again by the next one."""
         while self._ended:
-            charge, is_done = self._ended[0]
-            account = _find_month(self._accounts.find(charge.account), charge.month)
-            if account[_MONTH] == charge.month:
-                account[_COUNTED] += charge.characters if is_done else 0
-                account[_RESERVED] -= charge.characters
-            self._own.find(charge.account)[charge.month % _MONTHS] -= charge.characters
+            (account, own, month, characters, _), is_done = self._ended[0]
+            if account[_MONTH] == month:
+                account[_COUNTED] += characters if is_done else 0
+                account[_RESERVED] -= characters
+            own[month % _MONTHS] -= characters
             self._ended.popleft()
 
-    def _turn_to(self, charge: ReservedCharacters) -> memoryview:
+    def _turn_to(self, month: int, row_id: int) -> memoryview:
         """The month of an account, which was the last month but one."""
-        account = _find_month(self._accounts.find(charge.account), charge.month)
-        if account[_MONTH] != charge.month:
+        account = _find_month(self._accounts.find(row_id), month)
+        if account[_MONTH] != month:
             for field in (_SAVED, _COUNTED, _RESERVED):
                 account[field] = 0
-            account[_MONTH] = charge.month
+            account[_MONTH] = month
         return account
 
     def _give_back_of_dead(self, folder: Path) -> None:
