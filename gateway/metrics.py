@@ -167,6 +167,10 @@ class Telemetry:
         """Counts sentences by what the cache did for them."""
         self._add(self.cached, outcome, amount=rows)
 
+    def count_frames(self, task: str, frames: int) -> None:
+        """Counts images and frames of arrays that were answered."""
+        self._add(self.frames, task, amount=frames)
+
     def count_texts(self, target: str, characters: Sequence[int]) -> None:
         """Counts texts by their characters, once they are in a served language."""
         self._add(self.texts, target, amount=len(characters))
