@@ -52,6 +52,7 @@ class Vocabulary:
     """Tokens as M2M100 numbers them: control tokens, pieces, 100 languages, unused rows."""
 
     pad, eos, unk = 1, 2, 3
+    #: The token before the first one of a translation.
     start = eos
 
     def __init__(self, folder: Path) -> None:
