@@ -111,7 +111,7 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 49_250,
+    "lines of source": 49_050,
     "lines of tests": 47_100,
     "modules": 294,
     "words of documentation": 37_850,
@@ -119,14 +119,14 @@ BOUNDS = {
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:6500 catalog:1896 clients:3098 contract:1547 deploy:2704
-    documents:6486 gateway:14356 handlers:3556 models:2467 ray_backend:2509
-    tests/*.py:3203 tests/benchmarks:1717 tests/catalog:1471 tests/chaos:1015
-    tests/clients:2235 tests/cluster:470 tests/contract:863 tests/deploy:2504
-    tests/documents:3782 tests/durability:1047 tests/e2e:5268 tests/fuzz:424
-    tests/gateway:11490 tests/handlers:3621 tests/models:811 tests/page:1557
-    tests/ray_backend:2694 tests/text:1828 tests/torchserve_backend:756
-    tests/upgrade:329 text:3492 torchserve_backend:634
+    benchmarks:6500 catalog:1896 clients:3063 contract:1546 deploy:2704
+    documents:6490 gateway:14224 handlers:3556 models:2427 ray_backend:2509
+    tests/*.py:3183 tests/benchmarks:1717 tests/catalog:1471 tests/chaos:1015
+    tests/clients:2235 tests/cluster:470 tests/contract:862 tests/deploy:2504
+    tests/documents:3782 tests/durability:1049 tests/e2e:5273 tests/fuzz:424
+    tests/gateway:11520 tests/handlers:3621 tests/models:807 tests/page:1557
+    tests/ray_backend:2694 tests/text:1830 tests/torchserve_backend:756
+    tests/upgrade:329 text:3480 torchserve_backend:634
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
 #: which OpenAPI names with the API; a `Translation` is an engine's as well.
