@@ -161,21 +161,21 @@ def start_stack(
         options = ("--map", str(map_path), *options)
     offset = ("--port-offset", str(claim_port_offset(address)))
     down = [sys.executable, "-m", "deploy", "down", "--run-dir", str(run)]
-    with undo_after(down, START_S):
-        try:
+    try:
+        with undo_after(down, START_S):
             arguments = (command, *offset, *options, "--run-dir", str(run))
             done = run_deploy(*arguments, cache=cache)
             assert done.returncode == 0, done.stdout + done.stderr
             started = stacks.read(run)
             assert started is not None
             yield started
-        except BaseException:
-            # pytest shows them with the failure.
-            for log in sorted(run.glob("logs/*.log")):
-                sys.stdout.write(f"{log}\n{log.read_text('utf-8')[-5000:]}\n")
-            raise
-    assert not list_ours(run)
-    assert not [path for path in run.rglob("*") if path.is_socket()]
+    except BaseException:
+        for log in sorted(run.glob("logs/*.log")):  # pytest shows them with the failure
+            sys.stdout.write(f"{log}\n{log.read_text('utf-8')[-5000:]}\n")
+        raise
+    finally:
+        assert not list_ours(run)
+        assert not [path for path in run.rglob("*") if path.is_socket()]
 
 
 def list_ours(run: Path) -> list[psutil.Process]:
