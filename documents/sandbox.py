@@ -222,9 +222,8 @@ def _count_written(worker: int) -> int:
     """The bytes that a worker has written so far, whatever has become of them."""
     try:
         counts = Path(f"/proc/{worker}/io").read_text()
-    except FileNotFoundError:  # this kernel counts nothing
-        return 0
-    except PermissionError:  # it has ended: newer kernels show that to root only
+    except (FileNotFoundError, PermissionError):
+        # This kernel counts nothing, or shows to root only what has ended.
         return 0
     return int(counts.partition("wchar: ")[2].split()[0])
 

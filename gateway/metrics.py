@@ -234,8 +234,8 @@ class Arrival(Middleware):
                 response.headers.add(_EXPLAINED[name], value)
         route, tracer = rule.rule if rule else "none", self._telemetry.tracer
         self._telemetry.count_request(route, status, seconds)
-        target, operation = request.target, request.operation
-        if target is None and route in TRANSLATING and operation and operation.task:
+        target = request.target
+        if target is None and route in TRANSLATING and request.operation.task:
             target = NO_TARGET  # the page at `/` is no task
         if target is not None:
             self._telemetry.count_translation(target, status, seconds)

@@ -102,8 +102,8 @@ LOOKING = (
     *(errors.UnsupportedImage, errors.InvalidImage, errors.InvalidRequest),
     _OUT_OF_MEMORY,
 )
-#: Bodies that routes read themselves, piece by piece. The key may be in a document's form.
 IMAGES = ("image", "images")
+#: Bodies that routes read themselves, piece by piece. The key may be in a document's form.
 IN_PIECES = (*IMAGES, "document")
 
 
