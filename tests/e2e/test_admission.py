@@ -114,7 +114,9 @@ def stopped(stack: Stack, model: str) -> Iterator[None]:
 
 
 def test_rows_of_a_client_that_hangs_up_are_not_computed(stack: Stack):
+    before = count_rows(stack, "fr")
     assert ask(stack.url, write_sentences(1)).status == 200
+    wait_until(lambda: count_rows(stack, "fr") > before)
     rows, dropped = count_rows(stack, "fr"), count_dropped(stack, "fr")
     sent = count_sent(stack, "fr")
     with stopped(stack, "fr"):
