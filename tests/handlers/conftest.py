@@ -32,6 +32,11 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _counting_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handlers.base._COUNT_S", 0)
+
+
 @pytest.fixture
 def engine() -> FakeEngine:
     return FakeEngine()
