@@ -251,13 +251,11 @@ class _Handler(ScriptedHandler):
         if document.asked > fake.polls:
             status = "done"
             if detail := fake.failing.get(document.name):
-                status, error = "failed", {"detail": detail, "status": 422}
+                status, error = "failed", {"detail": detail}
         return {
             "id": document.id,
             "name": document.name,
             "status": status,
-            "src_lang": None,
-            "tgt_lang": document.fields["tgt_lang"],
             "texts": 10,
             "texts_done": document.asked,
             "warnings": fake.warnings.get(document.name, []),

@@ -99,22 +99,19 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def write_model(model: Path) -> None:
-    """A directory with what every model for images has."""
-    model.mkdir()
-    (model / "config.json").write_text('{"architectures": ["Brightness"]}')
-    (model / "preprocessor_config.json").write_text('{"size": 8}')
-    (model / "model.safetensors").touch()
-
-
 def test_a_task_costs_a_file_per_package_and_a_line(tmp_path: Path):
     copy_packages(tmp_path, "catalog", "contract", "gateway", "handlers", "text")
     copy_packages(tmp_path, "torchserve_backend")
     last = f'"{PATHS["detection"]}",\n'
     new = f'{last}    "brightness": "/brightness",\n'
     edit(tmp_path / "contract/tasks.py", last, new)
-    write_model(tmp_path / "model")
-    section = SECTION.replace("MODEL", str(tmp_path / "model"))
+    # The files that every model for images has.
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text('{"architectures": ["Brightness"]}')
+    (model / "preprocessor_config.json").write_text('{"size": 8}')
+    (model / "model.safetensors").touch()
+    section = SECTION.replace("MODEL", str(model))
     (tmp_path / "catalog/sections/brightness.py").write_text(section)
     (tmp_path / "handlers/brightness.py").write_text(HANDLER)
     (tmp_path / "gateway/api/brightness.py").write_text(ROUTE)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
-import tomllib
 from collections import Counter
-from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import Settings
 from tests.test_architecture import PAGES, SOURCES
+from tests.test_extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,7 +34,14 @@ TUNING = (ROOT / "docs/tuning.md").read_text("utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text("utf-8")
 DOCS = "\n".join(page.read_text("utf-8") for page in ROOT.glob("docs/**/*.md"))
 
+#: Slug and status of each problem that the page lists.
+PROBLEMS = [
+    (slug, int(status))
+    for slug, status in re.findall(r"(?m)^\| `([a-z-]+)` \| (\d{3}) \|", API)
+]
+
 NGINX = (ROOT / "nginx/nginx.conf").read_text("utf-8")
+UPSTREAM = NGINX.partition("upstream gateway {")[2].partition("}")[0]
 SUPERVISOR = (ROOT / "deploy/supervisord.conf").read_text("utf-8")
 TORCHSERVE = (ROOT / "torchserve_backend/config.properties").read_text("utf-8")
 
@@ -67,15 +73,6 @@ def list_names(pattern: str, files: str) -> list[str]:
     return [name for text in texts for name in re.findall(pattern, text)]
 
 
-def list_routes() -> list[str]:
-    app = create_app(Settings.model_construct(), models=catalog.load())
-    return sorted(
-        f"{method} {rule.rule}"
-        for rule in app.url_map.iter_rules()
-        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
-    )
-
-
 def list_gateway_problems(base: type[Problem] = Problem) -> set[tuple[str, int]]:
     """Slug and status of every problem of `gateway/errors.py`."""
     return {(base.slug, base.status)}.union(
@@ -98,15 +95,10 @@ def list_handler_problems() -> set[tuple[str, int]]:
     }
 
 
-def list_undocumented(text: str, cells: Mapping[str, str]) -> list[str]:
-    """Names without exactly one row of a table that begins with them and has their cell."""
-    lines = text.splitlines()
-    return [
-        name
-        for name, cell in cells.items()
-        if [cell in line for line in lines if line.startswith(f"| `{name}` |")]
-        != [True]
-    ]
+def list_undocumented(text: str, names: list[str]) -> list[str]:
+    """Names without exactly one row of a table that begins with them."""
+    rows = Counter(re.findall(r"(?m)^\| `([^`]+)` \|", text))
+    return [name for name in names if rows[name] != 1]
 
 
 def read_nginx(directive: str, text: str = NGINX) -> str:
@@ -115,18 +107,10 @@ def read_nginx(directive: str, text: str = NGINX) -> str:
     return found[1]
 
 
-def read_seconds(directive: str, text: str = NGINX) -> int:
-    return int(read_nginx(directive, text).removesuffix("s"))
-
-
 def read_location(name: str) -> str:
     inside = NGINX.partition(f"location {name} {{")[2].partition("}")[0]
     assert inside, name
     return inside
-
-
-def read_upstream() -> str:
-    return NGINX.partition("upstream gateway {")[2].partition("}")[0]
 
 
 def read_gunicorn(name: str) -> int:
@@ -160,14 +144,18 @@ def test_every_precision_is_documented():
 
 
 def test_routes_are_documented():
-    pages = f"{API}\n{COMPATIBILITY}"
-    assert list_undocumented(pages, dict.fromkeys(list_routes(), "")) == []
+    app = create_app(Settings.model_construct(), models=catalog.load())
+    routes = [
+        f"{method} {rule.rule}"
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    ]
+    assert list_undocumented(f"{API}\n{COMPATIBILITY}", routes) == []
 
 
 def test_problems_are_documented_once_with_their_status():
     problems = list_gateway_problems() | list_handler_problems() | set(ERRORS.values())
-    rows = re.findall(r"^\| `([a-z-]+)` \| (\d{3}) \|", API, re.MULTILINE)
-    assert sorted((slug, int(status)) for slug, status in rows) == sorted(problems)
+    assert sorted(PROBLEMS) == sorted(problems)
 
 
 def test_make_targets_and_alerts_are_documented():
@@ -176,27 +164,20 @@ def test_make_targets_and_alerts_are_documented():
         *(f"make {name}" for name in re.findall(r"(?m)^([a-z-]+):.*##", makefile)),
         *list_names(r"- alert: (\w+)", "deploy/monitoring/*.yml"),
     ]
-    assert list_undocumented(OPERATIONS, dict.fromkeys(names, "")) == []
+    assert list_undocumented(OPERATIONS, names) == []
 
 
 def test_what_adds_packages_names_an_extra():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
-        "optional-dependencies"
-    ]
     texts = [page.read_text("utf-8") for page in [*PAGES, *ROOT.glob("[a-z]*/**/*.py")]]
     named = set(re.findall(r"make \.venv/ready-(\w+)", "\n".join(texts)))
     assert named
-    assert named <= set(extras)
-    assert [extra for extra in extras if f"`{extra}`" not in OPERATIONS] == []
+    assert named <= set(EXTRAS)
+    assert [extra for extra in EXTRAS if f"`{extra}`" not in OPERATIONS] == []
 
 
 def test_our_metrics_are_documented():
     pattern = r'"(babelgate_[a-z_]+)"'
-    metrics = [
-        n
-        for folder in ("gateway", "deploy")
-        for n in list_names(pattern, f"{folder}/*.py")
-    ]
+    metrics = list_names(pattern, "gateway/*.py") + list_names(pattern, "deploy/*.py")
     undocumented = [
         metric
         for metric in metrics
@@ -258,7 +239,7 @@ def test_a_reload_drops_no_request():
 
 
 def test_nginx_closes_idle_connections_to_gunicorn_first():
-    idle = read_seconds("keepalive_timeout", read_upstream())
+    idle = int(read_nginx("keepalive_timeout", UPSTREAM).removesuffix("s"))
     assert idle < read_gunicorn("keepalive")
     assert idle < read_gunicorn("graceful_timeout")
 
@@ -271,26 +252,22 @@ def test_ports_agree(monkeypatch):
     monkeypatch.delenv("BABELGATE_GATEWAY_BIND", raising=False)
     gunicorn = runpy.run_path(str(ROOT / "gateway/gunicorn.conf.py"))
     settings = Settings.model_construct()
-    assert read_nginx("server", read_upstream()).split()[0] == gunicorn["bind"]
+    assert read_nginx("server", UPSTREAM).split()[0] == gunicorn["bind"]
     assert read_torchserve("inference_address") == settings.inference_url
     assert read_torchserve("management_address") == settings.management_url
 
 
-def list_plan_keys() -> list[str]:
-    """Every key of a tuning plan, as docs/tuning.md writes it."""
+def test_keys_of_a_tuning_plan_are_documented():
     entries: dict[str, type[BaseModel]] = {
         "models[]": ModelEntry,
         "load": LoadEntry,
         "sla": SlaEntry,
         "search": SearchEntry,
     }
-    return [
+    keys = [
         f"{name}.{key}" for name, entry in entries.items() for key in entry.model_fields
     ]
-
-
-def test_keys_of_a_tuning_plan_are_documented():
-    assert [key for key in list_plan_keys() if f"`{key}`" not in TUNING] == []
+    assert [key for key in keys if f"`{key}`" not in TUNING] == []
 
 
 def test_the_plan_of_the_page_is_a_plan(tmp_path):

@@ -16,31 +16,24 @@ from tests.test_docs import (
     NGINX,
     ROOT,
     SUPERVISOR,
+    UPSTREAM,
     default_of,
     read_gunicorn,
     read_nginx,
-    read_upstream,
 )
 
 #: Logs, listening sockets, event queues, shared memory: what a program opens besides.
 OTHER_FILES = 64
-
-
 OF_ADDRESS = int(read_nginx("limit_conn address"))
 OF_ALL = int(read_nginx("limit_conn all"))
+KEYLESS = int(read_nginx("limit_conn keyless"))
 NGINX_CONNECTIONS = int(read_nginx("worker_connections"))
 #: Connections to the gateway that each of nginx's workers keeps.
-IDLE = int(read_nginx("keepalive", read_upstream()))
+IDLE = int(read_nginx("keepalive", UPSTREAM))
 TO_TORCHSERVE = int(default_of("connections"))
-
-
-@pytest.fixture(params=[1, 2, 64], ids=lambda cores: f"{cores} cores")
-def cores(request, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: request.param)
-    return request.param
-
-
-KEYLESS = int(read_nginx("limit_conn keyless"))
+#: Where nginx takes uploads.
+UPLOADS = "~ ^/(caption|classify|detect-objects)$"
+DOCUMENTS = "~ ^/(documents|v2/document|translate_file)/?$"
 #: By the reason why the first number is at most the second.
 BOUNDS: dict[str, tuple[float, float]] = {
     "limit_conn address in nginx.conf: a client with all the connections that one may have "
@@ -69,6 +62,12 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 
 
+@pytest.fixture(params=[1, 2, 64], ids=lambda cores: f"{cores} cores")
+def cores(request, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: request.param)
+    return request.param
+
+
 def test_no_limit_is_above_what_is_behind_it():
     assert [why for why, (number, most) in BOUNDS.items() if number > most] == []
 
@@ -84,9 +83,8 @@ def test_a_gateway_process_accepts_all_that_nginx_sends(cores):
 
 def test_a_gateway_process_may_open_as_many_files(cores):
     opened = read_gunicorn("worker_connections") + _REFUSED_AT_ONCE + TO_TORCHSERVE
-    minfds = re.search(r"^minfds=(\d+)", SUPERVISOR, re.MULTILINE)
-    assert minfds
-    assert int(minfds[1]) >= opened + OTHER_FILES, (
+    (minfds,) = re.findall(r"(?m)^minfds=(\d+)", SUPERVISOR)
+    assert int(minfds) >= opened + OTHER_FILES, (
         "minfds in supervisord.conf: a gateway process has a file for each of Gunicorn's "
         "worker_connections, for those that it refuses, and for each of "
         "BABELGATE_CONNECTIONS"
@@ -115,11 +113,6 @@ def test_the_certificate_has_the_names_that_deploy_links():
     tls = (ROOT / "nginx/tls.conf").read_text("utf-8")
     assert read_nginx("ssl_certificate", tls) == "certificate.pem"
     assert read_nginx("ssl_certificate_key", tls) == "key.pem"
-
-
-#: Where nginx takes uploads.
-UPLOADS = "~ ^/(caption|classify|detect-objects)$"
-DOCUMENTS = "~ ^/(documents|v2/document|translate_file)/?$"
 
 
 def test_nginx_keeps_no_body():

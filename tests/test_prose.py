@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from tests.test_architecture import ALL, PACKAGES, PAGES, ROOT, File
+from tests.test_architecture import ALL, PACKAGES, PAGES, ROOT
 
 #: Words that a sentence does not begin with, phrases that have a shorter form, and old
 #: names of ours for things that have a name of their own.
@@ -17,11 +17,11 @@ AWKWARD = re.compile(
 )
 #: Beginnings of a docstring without a head.
 HEADLESS = re.compile(
-    r"(?:What(?:ever)?|Who(?:ever|se)?|As (?:many|much|long)|Those"
+    r"\A(?:What(?:ever)?|Who(?:ever|se)?|As (?:many|much|long)|Those"
     r"|None where|As `|All that)\b"
 )
 #: A question is no head either.
-CLAUSE = re.compile(r"(?:How|Where|When|Which|Why)\b")
+CLAUSE = re.compile(r"\A(?:How|Where|When|Which|Why)\b")
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 #: `text/html` and `text/plain` are types of media.
 FOLDERS = "|".join((*PACKAGES, "docs", "nginx", "tests"))
@@ -34,25 +34,27 @@ CONFIGURATION = (
 )
 
 
-def list_docstrings(file: File) -> Iterator[str]:
-    for node in (file.tree, *file.statements):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            yield ast.get_docstring(node) or ""
+def list_docstrings() -> Iterator[tuple[str, str]]:
+    """Each with its file."""
+    for file in ALL:
+        for node in (file.tree, *file.statements):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                yield file.name, ast.get_docstring(node) or ""
 
 
-def list_comments(file: File) -> Iterator[str]:
-    """Comments; lines of their own that follow each other are one."""
-    for found in re.findall(r"(?m)(?:^ *#.*\n)+|  # .*$", file.text):
-        yield re.sub(r"(?m)^ *#:? ?", "", found)
+def list_comments() -> Iterator[tuple[str, str]]:
+    """Each with its file; lines of their own that follow each other are one comment."""
+    for file in ALL:
+        for found in re.findall(r"(?m)(?:^ *#.*\n)+|  # .*$", file.text):
+            yield file.name, re.sub(r"(?m)^ *#:? ?", "", found)
 
 
 def list_texts() -> Iterator[tuple[str, str]]:
     """Every page, docstring and comment without its code, each with its file."""
     for page in PAGES:
         yield page.name, CODE.sub("", page.read_text("utf-8"))
-    for file in ALL:
-        for text in (*list_docstrings(file), *list_comments(file)):
-            yield file.name, CODE.sub("", text)
+    for name, text in (*list_docstrings(), *list_comments()):
+        yield name, CODE.sub("", text)
     for pattern in CONFIGURATION:
         for path in ROOT.glob(pattern):
             comments = re.findall(r"(?m)(?:^|\s)(?:#|//|;) .*", path.read_text("utf-8"))
@@ -72,19 +74,8 @@ def test_sentences_are_plain():
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun():
-    offenders = [
-        f"{file.name}: {text[:60]}"
-        for file in ALL
-        for text in (*list_docstrings(file), *list_comments(file))
-        if HEADLESS.match(text)
-    ]
-    offenders += [
-        f"{file.name}: {text[:60]}"
-        for file in ALL
-        for text in list_docstrings(file)
-        if CLAUSE.match(text)
-    ]
-    assert offenders == []
+    assert find(HEADLESS, (*list_docstrings(), *list_comments())) == []
+    assert find(CLAUSE, list_docstrings()) == []
 
 
 def test_files_that_pages_name_exist():

@@ -102,14 +102,9 @@ def test_a_stack_that_is_not_running_is_said(tmp_path: Path):
 
 FIGURES = ("rate", "errors")
 
-
-def list_turns(*turns: tuple[float | None, int]) -> list[dict[str, Any]]:
-    return [dict(zip(FIGURES, turn, strict=True)) for turn in turns]
-
-
-TURNS = {
-    "ours": list_turns((4.0, 1), (9.0, 2)),
-    "theirs": list_turns((2.0, 0), (3.0, 5)),
+TURNS: dict[str, list[dict[str, Any]]] = {
+    "ours": [{"rate": 4.0, "errors": 1}, {"rate": 9.0, "errors": 2}],
+    "theirs": [{"rate": 2.0, "errors": 0}, {"rate": 3.0, "errors": 5}],
 }
 
 
@@ -124,7 +119,7 @@ def test_ways_are_compared_round_by_round():
 
 
 def test_what_a_way_adds_is_found_in_each_case():
-    missing = {"a": list_turns((1.0, 0)), "b": list_turns((None, 0))}
+    missing = {"a": [{"rate": 1.0, "errors": 0}], "b": [{"rate": None, "errors": 0}]}
     cases: dict[str, Any] = {"64": TURNS, "128": missing}
     found = report.compare_turns(cases, FIGURES, case="clients", is_added=True)
     assert found.table[0] == ("clients", "", "rate", "errors")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from benchmarks import simulation
 from benchmarks.__main__ import app
@@ -22,6 +22,7 @@ from benchmarks.simulation import HOUR_S, Scenario, TrafficEntry, change
 from deploy.stack import ROOT
 
 LONG = {"seconds": 200, "settle_s": 20}
+ROW_BY_ROW: dict[str, Any] = {"ms": {1: 10}, "batch_size": 1, "max_batch_delay": 0}
 #: A batch takes 10 ms, and 1 ms for each row.
 BATCHES = {"ms": {1: 11, 2: 12}, "batch_size": 32}
 #: For a day: a batch takes 100 ms, and 10 ms for each row.
@@ -32,19 +33,13 @@ DAY = {"moments": 4, "seconds": 10, "settle_s": 2, "target_ongoing_requests": 15
 def make(**parts: Any) -> Scenario:
     """A scenario of one replica that takes 10 ms for each row, row by row, and whose parts
     are replaced by what is given."""
-    replica = {
-        "ms": {1: 10},
-        "batch_size": 1,
-        "max_batch_delay": 0,
-        "queue_size": 100_000,
-        **parts.pop("replica", {}),
-    }
+    replica = {**ROW_BY_ROW, "queue_size": 100_000, **parts.pop("replica", {})}
     stretch = {"seconds": 20, "settle_s": 2}
     return Scenario.model_validate({"replica": replica, "stretch": stretch, **parts})
 
 
-def simulate(scenario: Scenario) -> simulation.LanguageOutcome:
-    return simulation.run(scenario, 1)[0]
+def simulate(**parts: Any) -> simulation.LanguageOutcome:
+    return simulation.run(make(**parts), 1)[0]
 
 
 def wait_ms(outcome: simulation.LanguageOutcome, service_ms: float) -> float:
@@ -72,13 +67,13 @@ def wait_ms(outcome: simulation.LanguageOutcome, service_ms: float) -> float:
     ids=["a row at a time", "lengths that differ", "a gateway's process"],
 )
 def test_a_queue_waits_as_pollaczek_and_khinchine_found(parts, service_ms, wait):
-    outcome = simulate(make(stretch=LONG, **parts))
+    outcome = simulate(stretch=LONG, **parts)
     assert wait_ms(outcome, service_ms) == pytest.approx(wait, rel=0.1)
 
 
 def test_a_lone_client_waits_for_the_window_and_its_row():
     replica = {**BATCHES, "max_batch_delay": 5}
-    outcome = simulate(make(traffic={"clients": 1}, replica=replica))
+    outcome = simulate(traffic={"clients": 1}, replica=replica)
     assert outcome.batch_fill == 1
     assert outcome.latencies.p99_ms == pytest.approx(16)
     assert outcome.requests_per_s == pytest.approx(1000 / 16, rel=0.001)
@@ -87,18 +82,15 @@ def test_a_lone_client_waits_for_the_window_and_its_row():
 def test_a_batch_has_what_comes_in_its_window():
     # One row opens the window, and further ones come at random.
     replica = {"ms": {1: 0.001}, "batch_size": 100_000, "max_batch_delay": 100}
-    outcome = simulate(
-        make(traffic={"requests_per_s": 50}, replica=replica, stretch=LONG)
-    )
+    outcome = simulate(traffic={"requests_per_s": 50}, replica=replica, stretch=LONG)
     assert outcome.batch_fill == pytest.approx(1 + 50 * 0.1, rel=0.02)
 
 
 def test_replicas_share_their_load():
     def wait(replicas: int, **gateways: Any) -> float:
         traffic = {"requests_per_s": 80 * replicas}
-        return wait_ms(
-            simulate(make(traffic=traffic, gateways=gateways, replicas=replicas)), 10
-        )
+        outcome = simulate(traffic=traffic, gateways=gateways, replicas=replicas)
+        return wait_ms(outcome, 10)
 
     least = wait(8)
     assert least < 0.6 * wait(1)
@@ -115,7 +107,7 @@ def test_replicas_share_their_load():
 )
 def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(replica):
     traffic = {"requests_per_s": 200, "timeout_s": 1}
-    outcome = simulate(make(traffic=traffic, replica=replica))
+    outcome = simulate(traffic=traffic, replica=replica)
     assert outcome.requests_per_s == pytest.approx(100, rel=0.01)
     assert outcome.refused == pytest.approx(0.5, abs=0.02)
     assert outcome.late == 0
@@ -125,42 +117,31 @@ def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(replica):
 def test_rows_that_come_too_late_are_counted():
     # The forecast knows the mean length only.
     traffic = {"requests_per_s": 80, "tokens_spread": 3, "timeout_s": 0.2}
-    outcome = simulate(make(traffic=traffic))
+    outcome = simulate(traffic=traffic)
     assert 0.01 < outcome.late < 0.5
     assert (outcome.latencies.p99_ms or 0) <= 200
 
 
 def test_the_seed_decides_alone():
     scenario = make(traffic={"requests_per_s": 80, "tokens_spread": 0.5})
-    assert (
-        simulation.run(scenario, 1)
-        == simulation.run(scenario, 1)
-        != simulation.run(scenario, 2)
-    )
+    one, again, other = (simulation.run(scenario, seed) for seed in (1, 1, 2))
+    assert one == again != other
 
 
 def test_alike_traffic_needs_the_same_replicas_all_day():
-    scenario = make(
-        traffic={"requests_per_s": 400},
-        replica=REPLICA,
-        day={**DAY, "replicas": [1, 100]},
-    )
+    day = {**DAY, "replicas": [1, 100]}
+    scenario = make(traffic={"requests_per_s": 400}, replica=REPLICA, day=day)
     (outcome,) = simulation.run(scenario, 1)
     assert outcome.replicas == pytest.approx(outcome.most_replicas)
     assert outcome.requests_per_s == pytest.approx(400, rel=0.03)
 
 
 def test_replicas_follow_the_wave_with_serves_delays():
+    delays = {"upscale_delay_s": HOUR_S, "downscale_delay_s": 6 * HOUR_S}
     scenario = make(
         traffic={"requests_per_s": 2000, "wave": 0.8, "peak_hour": 12.5},
         replica={**REPLICA, "start_s": HOUR_S},
-        day={
-            **DAY,
-            "moments": 24,
-            "replicas": [1, 1000],
-            "upscale_delay_s": HOUR_S,
-            "downscale_delay_s": 6 * HOUR_S,
-        },
+        day={**DAY, **delays, "moments": 24, "replicas": [1, 1000]},
     )
     assert scenario.day
     planner = simulation.Planner(scenario, scenario.day)
@@ -183,11 +164,8 @@ def make_part(language: str, times: list[float], factor: float):
 
 def test_a_requests_weight_is_what_it_stands_for():
     parts = [make_part("fr", [1, 1], 1), make_part("ja", [3], 8)]
-    scenario = make(
-        traffic={"clients": 1},
-        replica={"hour_price": 3.6},
-        gateways={"hour_price": 0.36},
-    )
+    gpu, gateway = {"hour_price": 3.6}, {"hour_price": 0.36}
+    scenario = make(traffic={"clients": 1}, replica=gpu, gateways=gateway)
     whole, french, _ = simulation.summarize(scenario, parts, 10)
     assert whole.requests_per_s == pytest.approx(1)
     assert whole.latencies.mean_ms == pytest.approx(2600)
@@ -212,15 +190,6 @@ FULL = asdict(
 )
 
 
-def invoke(folder: Path, *options: str) -> tuple[Result, Any]:
-    path, out = folder / "scenario.yaml", folder / "out.json"
-    path.write_text(SCENARIO, "utf-8")
-    result = CliRunner().invoke(
-        app, ["simulate", str(path), "--out", str(out), *options]
-    )
-    return result, json.loads(out.read_text("utf-8")) if out.exists() else None
-
-
 @pytest.mark.parametrize(
     ("rate", "batch", "exit_code"),
     [(400.0, 4.0, 0), (300.0, 4.0, 1), (400.0, 3.0, 1)],
@@ -229,17 +198,17 @@ def invoke(folder: Path, *options: str) -> tuple[Result, Any]:
 def test_figures_are_compared_with_measured_ones(tmp_path, rate, batch, exit_code):
     # The first is written by `stack`, the others by `ingress`.
     one = FULL | {"requests_per_s": rate}
-    two = {
-        "name": "",
-        "load": FULL | {"requests_per_s": 800.0, "level": 8},
-        "machines": 2,
-    }
+    double = FULL | {"requests_per_s": 800.0, "level": 8}
+    two = {"name": "", "load": double, "machines": 2}
     three = {"name": "", "load": FULL, "batch_fill": batch}
-    path = tmp_path / "measured.json"
-    path.write_text(json.dumps({"results": [one, two, three]}), "utf-8")
-    result, content = invoke(tmp_path, "--check", str(path))
+    scenario, measured = tmp_path / "scenario.yaml", tmp_path / "measured.json"
+    scenario.write_text(SCENARIO, "utf-8")
+    measured.write_text(json.dumps({"results": [one, two, three]}), "utf-8")
+    out = tmp_path / "out.json"
+    options = ["--out", str(out), "--check", str(measured)]
+    result = CliRunner().invoke(app, ["simulate", str(scenario), *options])
     assert result.exit_code == exit_code, result.output
-    assert content["results"][1][1]["replicas"] == 2
+    assert json.loads(out.read_text("utf-8"))["results"][1][1]["replicas"] == 2
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/scenarios/*.yaml")))

@@ -36,6 +36,12 @@ load:
 sla:
   p99_ms: 120
 """
+GRID: dict[str, Any] = {
+    "models": [{"max_batch_delay": [5, 10, 20, 30]}],
+    "load": {"rates": [10, 20]},
+    "sla": {"p99_ms": 120},
+    "search": {"method": "grid", "minutes": 0.05},
+}
 
 
 def make_load(level: float, p99_ms: float | None, *, errors: int = 0) -> LoadFigures:
@@ -84,16 +90,13 @@ def run(folder: Path, *options: str, plan: str = PLAN) -> Any:
     return CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
 
 
-def read_rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "out/results.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
 @pytest.mark.slow
 def test_the_best_is_found_confirmed_and_written_down(tmp_path: Path, stacks: Stacks):
     result = run(tmp_path)
     assert result.exit_code == 0, result.output
-    rows, out = read_rows(tmp_path), tmp_path / "out"
+    out = tmp_path / "out"
+    with (out / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
     # A third is measured again, twice as long, and the default with it.
     tried = {(row["rung"], row["configuration"]) for row in rows}
     assert Counter(rung for rung, _ in tried) == {"0": 5, "1": 3, "2": 1}
@@ -143,21 +146,11 @@ def test_a_fresh_run_forgets_results_only(tmp_path: Path, stacks: Stacks):
 
 
 def test_where_time_is_over_what_is_left_is_counted(tmp_path: Path, stacks: Stacks):
-    plan = TuningRun(TuningPlan.model_validate_json(PLAN_JSON), tmp_path)
+    plan = TuningRun(TuningPlan.model_validate(GRID), tmp_path)
     plan.trials = [make_trial(name, (10, 50)) for name in list(plan.combinations)[:3]]
     plan.search()
     assert len(stacks.tried) == 1, "the winner is confirmed"
     assert "There was no time for 2 combinations." in tuning.summarize(plan)
-
-
-PLAN_JSON = json.dumps(
-    {
-        "models": [{"max_batch_delay": [5, 10, 20, 30]}],
-        "load": {"rates": [10, 20]},
-        "sla": {"p99_ms": 120},
-        "search": {"method": "grid", "minutes": 0.05},
-    }
-)
 
 
 def make_trial(name: str, *levels: tuple[float, float]) -> Trial:
@@ -179,7 +172,7 @@ def test_an_sla_is_kept_or_not(p99_ms: float | None, errors: int, is_kept: bool)
 
 
 def test_on_the_front_nobody_is_faster_and_answers_more(tmp_path: Path):
-    plan = TuningRun(TuningPlan.model_validate_json(PLAN_JSON), tmp_path)
+    plan = TuningRun(TuningPlan.model_validate(GRID), tmp_path)
     early = make_trial("a", (10, 5), (20, 3), (15, 20))
     # Each level counts as it was measured last.
     plan.trials = [early, make_trial("b", (20, 12), (30, 40)), make_trial("a", (20, 9))]
@@ -189,9 +182,7 @@ def test_on_the_front_nobody_is_faster_and_answers_more(tmp_path: Path):
 
 def test_every_task_can_be_tuned(tmp_path: Path):
     entry = {"task": "detection", "compute_type": ["float32"], "batch_size": [1, 8]}
-    plan = TuningPlan.model_validate_json(
-        json.dumps({**json.loads(PLAN_JSON), "models": [entry]})
-    )
+    plan = TuningPlan.model_validate({**GRID, "models": [entry]})
     default, name, _ = plan.combine()
     assert default == "task=detection"
     assert name == "task=detection compute_type=float32 batch_size=1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import socket
@@ -19,7 +18,6 @@ import psutil
 import requests
 
 from benchmarks.instruments.generator import (
-    LoadReply,
     Manner,
     Request,
     Target,
@@ -39,6 +37,7 @@ from tests.chaos.load import (
     draw_beginning,
     draw_junk,
     draw_text,
+    write_body,
     write_message,
 )
 from tests.chaos.scene import Scene, repeat
@@ -114,14 +113,9 @@ def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
 
 def _fill_its_pipes(scene: Scene) -> None:
     """More lines of log than a pipe has room for: each of these is one of nginx's."""
-    request = Request(b"", "/no/such/path")
-    began = time.monotonic()
-    replies = ask_at(
-        Target(scene.stack.url, [request]),
-        [number / 900 for number in range(900)],
-        _FLOOD,
-    )
-    _take_down(scene, "junk while supervisord stands still", began, replies)
+    arrivals = [number / 900 for number in range(900)]
+    junk = [Request(b"", "/no/such/path")]
+    _ask_at(scene, "junk while supervisord stands still", junk, arrivals)
 
 
 def reload(scene: Scene, rng: random.Random) -> None:
@@ -157,12 +151,9 @@ def _is_healthy(scene: Scene) -> bool:
 
 def flood(scene: Scene, rng: random.Random) -> None:
     """Several times the capacity, by clients who do not wait."""
-    target = Target(scene.stack.url, write_flood(scene.marker))
     rate = max(100.0, _TIMES_CAPACITY * scene.capacity)
     arrivals = draw_arrivals(rate, _FLOOD_S, rng.randrange(2**32))
-    began = time.monotonic()
-    replies = ask_at(target, arrivals, _FLOOD)
-    _take_down(scene, "flood", began, replies)
+    _ask_at(scene, "flood", write_flood(scene.marker), arrivals)
 
 
 def flood_beside_neighbours(scene: Scene, rng: random.Random) -> None:
@@ -200,14 +191,16 @@ def flood_throttled(scene: Scene, rng: random.Random) -> None:
 
 def write_flood(marker: str) -> list[Request]:
     """Sentences of which no two are alike: in a batch equal ones would be one."""
-    bodies = (
-        {"src_lang": "en", "src_text": f"Room {n}, {marker}.", "tgt_lang": "fr"}
-        for n in range(_SENTENCES)
-    )
-    return [Request(json.dumps(body).encode(), "/translate") for body in bodies]
+    texts = (f"Room {n}, {marker}." for n in range(_SENTENCES))
+    return [Request(write_body(text), "/translate") for text in texts]
 
 
-def _take_down(scene: Scene, kind: str, began: float, replies: list[LoadReply]) -> None:
+def _ask_at(
+    scene: Scene, kind: str, asked: list[Request], arrivals: list[float]
+) -> None:
+    """Ask without waiting for answers, and write down what comes."""
+    began = time.monotonic()
+    replies = ask_at(Target(scene.stack.url, asked), arrivals, _FLOOD)
     outcomes = {"200": RIGHT, "timeout": HUNG, "reset": BROKEN, "refused": BROKEN}
     scene.exchanges += [
         Exchange(
@@ -245,16 +238,13 @@ def hold_connections(scene: Scene, rng: random.Random) -> None:
     with ExitStack() as held:
         for number in range(_CROWD):
             client = held.enter_context(_connect(scene, number))
-            beginning = draw_beginning(rng, scene.marker)
-            client.sendall(beginning)
+            client.sendall(draw_beginning(rng, scene.marker))
         time.sleep(1.0)
 
 
 def leave(scene: Scene, rng: random.Random) -> None:
     """Clients that ask for much and hang up."""
-    text = f"Good morning {scene.marker}\n" * 500
-    body = {"src_lang": "en", "src_text": text, "tgt_lang": "fr"}
-    message = write_message(json.dumps(body).encode())
+    message = write_message(write_body(f"Good morning {scene.marker}\n" * 500))
     for number in range(_CROWD):
         with _connect(scene, number) as client:
             client.sendall(message)
@@ -264,9 +254,8 @@ def leave(scene: Scene, rng: random.Random) -> None:
 def _connect(scene: Scene, number: int) -> socket.socket:
     parts = urlsplit(scene.stack.url)
     address = (parts.hostname or "", parts.port or 0)
-    return socket.create_connection(
-        address, timeout=5, source_address=(name_address(number), 0)
-    )
+    source = (name_address(number), 0)
+    return socket.create_connection(address, timeout=5, source_address=source)
 
 
 def _is_new(scene: Scene, name: str, pid: int) -> bool:

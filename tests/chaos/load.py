@@ -12,6 +12,7 @@ import string
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,30 +73,24 @@ class Exchange:
         return self.ended - self.began
 
 
+def write_body(text: str | list[str], target: str = "fr", kind: str = "text") -> bytes:
+    """A request to translate."""
+    body = {"src_lang": "en", "src_text": text, "tgt_lang": target, "format": kind}
+    return json.dumps(body, ensure_ascii=False).encode()
+
+
 def write_questions(marker: str) -> list[Question]:
     """Requests of every shape, with a word in each that nobody else writes."""
-    masked = "{" + marker + "}"
-    shapes: dict[str, Any] = {
-        "sentence": {"src_text": f"My name is {masked}.", "tgt_lang": "fr"},
-        "list": {
-            "src_text": ["See you tomorrow", f"My name is {masked}."],
-            "tgt_lang": "de",
-        },
-        "document": {
-            "src_text": f"- Good morning\n- See you tomorrow\n\n`{marker}`\n",
-            "tgt_lang": "fr",
-        },
-        "html": {
-            "src_text": f'<p id="{marker}">My name is <b>Anna</b>.</p>',
-            "tgt_lang": "de",
-            "format": "html",
-        },
-        "unknown language": {"src_text": marker, "tgt_lang": "xx"},
+    masked = "My name is {" + marker + "}."
+    page = f'<p id="{marker}">My name is <b>Anna</b>.</p>'
+    bodies = {
+        "sentence": write_body(masked),
+        "list": write_body(["See you tomorrow", masked], "de"),
+        "document": write_body(f"- Good morning\n- See you tomorrow\n\n`{marker}`\n"),
+        "html": write_body(page, "de", "html"),
+        "unknown language": write_body(marker, "xx"),
     }
-    return [
-        Question(kind, json.dumps({"src_lang": "en", **shape}).encode())
-        for kind, shape in shapes.items()
-    ]
+    return [Question(kind, body) for kind, body in bodies.items()]
 
 
 def learn(url: str, questions: Sequence[Question]) -> list[Question]:
@@ -190,15 +185,13 @@ def keep_asking(
             exchanges.append(exchange)
             pause_s = PAUSE_S if exchange.outcome == RIGHT else LONG_PAUSE_S
 
-    clients = [threading.Thread(target=run, args=(i,)) for i in range(CLIENTS)]
-    for client in clients:
-        client.start()
-    try:
-        yield exchanges
-    finally:
-        stop.set()
-        for client in clients:
-            client.join()
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        runs = clients.map(run, range(CLIENTS))
+        try:
+            yield exchanges
+        finally:
+            stop.set()
+        list(runs)
 
 
 def draw_text(rng: random.Random, marker: str) -> Question:
@@ -208,14 +201,8 @@ def draw_text(rng: random.Random, marker: str) -> Question:
     kind = "html" if drawn[0] in "<&" else "text"
     shape = rng.choice([*SHAPES, TextShape("drawn", drawn, kind)])
     size = rng.choice(_SIZES)
-    body = {
-        "src_lang": "en",
-        "src_text": marker + shape.write(size),
-        "tgt_lang": "fr",
-        "format": shape.format,
-    }
-    name = f"text of {shape.unit!r}, {size} bytes"
-    return Question(name, json.dumps(body, ensure_ascii=False).encode())
+    body = write_body(marker + shape.write(size), kind=shape.format)
+    return Question(f"text of {shape.unit!r}, {size} bytes", body)
 
 
 def draw_junk(rng: random.Random, marker: str) -> Question:

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from subprocess import SubprocessError
 
@@ -21,7 +19,7 @@ import pytest
 
 from benchmarks.instruments.generator import GRACE_S, Target, ask_again, ask_within
 from benchmarks.instruments.load import find_leaders, measure_memory
-from deploy.stack import ROOT, Stack
+from deploy.stack import Stack
 from tests.chaos.faults import FAULTS, flood, send_texts, write_flood
 from tests.chaos.load import (
     BROKEN,
@@ -39,6 +37,7 @@ from tests.chaos.load import (
 )
 from tests.chaos.scene import Scene, Window, repeat, watch_nginx
 from tests.e2e.real_stack import is_ready, processes, start_stack
+from tests.test_docs import PROBLEMS
 
 #: One worker for two languages, so that it is quickly there again.
 MAP = {
@@ -108,12 +107,9 @@ def measure_and_harm(scene: Scene) -> None:
 
 def find_capacity(scene: Scene) -> float:
     target = Target(scene.stack.url, write_flood(scene.marker))
+    manner = ask_within(PEAK_LIMIT_MS)
     replies = ask_again(
-        target,
-        ask_within(PEAK_LIMIT_MS),
-        clients=PEAK_CLIENTS,
-        seconds=PEAK_S,
-        pause_s=0.1,
+        target, manner, clients=PEAK_CLIENTS, seconds=PEAK_S, pause_s=0.1
     )
     return sum(reply.status == "200" for reply in replies) / PEAK_S
 
@@ -194,23 +190,13 @@ def has(path: Path, word: str) -> bool:
     return False
 
 
-@cache
-def read_problems() -> set[tuple[str, int]]:
-    """Slug and status of every problem that docs/api.md lists."""
-    text = (ROOT / "docs/api.md").read_text("utf-8")
-    found = re.findall(r"^\| `([a-z-]+)` \| (\d{3}) \|", text, re.MULTILINE)
-    return {(slug, int(status)) for slug, status in found}
-
-
 def find_fault(exchange: Exchange, scene: Scene) -> str:
     """Describe the fault of an answer; empty where there is none."""
-    is_shut = any(touches(window, exchange) for window in scene.shut)
+    is_shut = touches(exchange, scene.shut)
+    is_cut = exchange.detail == CUT and touches(exchange, scene.cut)
     late_s = exchange.lasted_s - exchange.limit_s - GRACE_S
     if late_s > 0:
         late_s -= sum(window.overlap(exchange) for window in scene.frozen)
-    is_cut = exchange.detail == CUT and any(
-        touches(window, exchange) for window in scene.cut
-    )
     if exchange.outcome == BROKEN and not (is_shut or is_cut):
         return f"connection {exchange.detail}"
     if exchange.outcome == WRONG:
@@ -220,16 +206,17 @@ def find_fault(exchange: Exchange, scene: Scene) -> str:
     return find_unfit_problem(exchange) if exchange.outcome == PROBLEM else ""
 
 
-def touches(window: Window, exchange: Exchange) -> bool:
-    return (
+def touches(exchange: Exchange, windows: list[Window]) -> bool:
+    return any(
         exchange.began <= window.ended + SLACK_S
         and exchange.ended >= window.began - SLACK_S
+        for window in windows
     )
 
 
 def find_unfit_problem(exchange: Exchange) -> str:
     shown = f"{exchange.status} {exchange.slug}".strip()
-    if exchange.slug and (exchange.slug, exchange.status) not in read_problems():
+    if exchange.slug and (exchange.slug, exchange.status) not in PROBLEMS:
         return f"{shown} is not documented"
     is_request = not exchange.kind.startswith(NO_REQUEST)
     if exchange.status == 500 or (is_request and exchange.status not in TEMPORARY):
@@ -279,14 +266,11 @@ def test_whatever_was_hit_is_back(scene: Scene):
 
 def test_memory_is_what_it_was(scene: Scene):
     """Java's, and that of all other programs together."""
-    java, others = (
-        [
+    for is_java, slack_mb in ((True, JAVA_SLACK_MB), (False, SLACK_MB)):
+        before, after = (
             sum(mb for name, mb in mbs.items() if (name == JAVA) == is_java)
             for mbs in scene.memory_mb
-        ]
-        for is_java in (True, False)
-    )
-    for (before, after), slack_mb in ((java, JAVA_SLACK_MB), (others, SLACK_MB)):
+        )
         assert after <= before * (1 + GROWTH) + slack_mb, explain(scene)
 
 

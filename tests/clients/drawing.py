@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -38,11 +39,11 @@ def write_video(
     rate: int = 10,
     times_ms: Sequence[int] | None = None,
     matrix: Sequence[int] | None = None,
-    is_streamable: bool = False,
+    share: float = 1,
 ) -> Path:
-    """A video of pictures that have the same size; of one that is streamable, an MP4, the
-    beginning can be read without the end."""
-    options = {"movflags": "faststart"} if is_streamable else {}
+    """A video of pictures that have the same size; with a `share` it is cut off after this
+    share of its bytes, and the beginning of an MP4 can be read without the end."""
+    options = {"movflags": "faststart"} if share < 1 else {}
     height, width, _ = pictures[0].shape
     with av.open(path, "w", options=options) as container:
         stream = container.add_stream(codec, rate=rate)
@@ -58,6 +59,7 @@ def write_video(
                 frame.pts, frame.time_base = times_ms[number], Fraction(1, 1000)
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
+    os.truncate(path, int(share * path.stat().st_size))
     return path
 
 

@@ -36,11 +36,10 @@ def folder(tmp_path: Path) -> Path:
 def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
     monkeypatch.setenv("BABELGATE_CLIENT_KEY", "secret")
     (folder / "a.tsv").write_text('x\ty\n"a\tb\n')
-    options = "--column x --column y --into p --into q --format html --glossary terms"
-    options += " --from en,fr"
-    more = "--no-quotes -o new/b.tsv --requests-in-flight 2 --attempts 1 --timeout-s 9"
-    command = ("translate", "a.tsv", "--to", "de", *options.split(), *more.split())
-    assert run(folder, stack.url, *command) == (0, "")
+    command = """translate a.tsv --to de --column x --column y --into p --into q
+        --format html --glossary terms --from en,fr --no-quotes -o new/b.tsv
+        --requests-in-flight 2 --attempts 1 --timeout-s 9"""
+    assert run(folder, stack.url, *command.split()) == (0, "")
     assert (folder / "new/b.tsv").read_text() == 'x\ty\tp\tq\n"a\tb\t["a]\t[b]\n'
     assert stack.bodies == [
         {

@@ -55,16 +55,14 @@ def test_documents_are_uploaded_downloaded_and_deleted(stack, server, folder):
     outcome, events = run(make_job(server, ["in"], "out"))
     assert outcome.errors == []
     assert outcome.warnings == ["in/a.docx: The signature is not valid."]
-    assert list_files(folder / "out") == [
-        *("a.de.docx", "b/c.de.srt", "b/d.de.html", "e.de.txt")
-    ]
+    translated = ["a.de.docx", "b/c.de.srt", "b/d.de.html", "e.de.txt"]
+    assert list_files(folder / "out") == translated
     for name in NAMES:
         path = Path("out", name)
         found = path.with_name(f"{path.stem}.de{path.suffix}").read_bytes()
         assert found == MARK + Path("in", name).read_bytes()
-    assert {document.name for document in stack.documents} == {
-        Path(name).name for name in NAMES
-    }
+    uploaded = {document.name for document in stack.documents}
+    assert uploaded == {Path(name).name for name in NAMES}
     assert all(document.is_deleted for document in stack.documents)
     assert [document.fields for document in stack.documents] == 4 * [
         {"tgt_lang": "de", "src_lang": "en", "glossary": "terms"}

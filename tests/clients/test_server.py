@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -95,12 +95,12 @@ def test_only_a_trusted_certificate_is_taken(secure, monkeypatch):
 
 
 def test_a_fault_of_tls_ends_the_first_attempt(secure, stack, tmp_path):
-    def refuse(_: float) -> None:
-        raise AssertionError("another attempt is made")
+    def wait(seconds: float) -> None:
+        assert not seconds, "another attempt is made"
 
     plain = stack.url.replace("http:", "https:")
     for url, said in {secure[0]: "not trusted: .*--cacert", plain: "no.* TLS"}.items():
-        hasty = ApiClient(url, wait=lambda s: refuse(s) if s else None)
+        hasty = ApiClient(url, wait=wait)
         with hasty as client, pytest.raises(ServerError, match=said):
             client.ask(ApiRequest("GET", "/none"))
     for url, file in ((secure[0], tmp_path / "none"), (stack.url, secure[1])):
@@ -144,19 +144,12 @@ def test_nobody_there_is_said():
 
 def test_who_waits_for_another_attempt_can_be_stopped(stack, server):
     stack.will("unavailable-60s")
-    ended = []
-
-    def ask():
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(server.caption, make_body(7), 1)
+        stack.wait_for_requests(1)
+        server.stop()
         with pytest.raises(RunStopped):
-            server.caption(make_body(7), 1)
-        ended.append(True)
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    stack.wait_for_requests(1)
-    server.stop()
-    thread.join(timeout=30)
-    assert ended
+            asked.result(timeout=30)
     assert len(stack.arrays) == 1
 
 

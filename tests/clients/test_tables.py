@@ -78,12 +78,6 @@ def test_a_record_says_what_is_wrong_with_it(tmp_path, content, error):
     assert error in (bad.error or "")
 
 
-def test_a_tsv_has_tabs_whatever_else_is_in_it(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_bytes(b'id,x\ttext\n1\t"a\nb"\n')
-    assert complete(open_file(path)) == b'id,x\ttext\ttext_fr\n1\t"a\nb"\t"[a\nb]"\n'
-
-
 def test_quotes_may_mean_nothing(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_bytes(b'text\tn\n"a\t1\nb "c" d\t2\n')

@@ -50,9 +50,8 @@ def test_texts_are_translated_in_one_request(stack, translator):
 
 
 def write_event(name: str, **content: Any) -> bytes:
-    return (
-        f"event: {name}\ndata: {json.dumps(content, ensure_ascii=False)}\n\n".encode()
-    )
+    data = json.dumps(content, ensure_ascii=False)
+    return f"event: {name}\ndata: {data}\n\n".encode()
 
 
 FIRST = write_event("text", index=0, translated="Où ?")
@@ -129,9 +128,8 @@ def test_busy_halves_are_waited_for(stack, translator):
 def test_a_stack_that_cannot_translate_ends_it(stack, translator, status, is_ready):
     stack.is_ready = is_ready
     stack.failures.extend([blame(status)] * 100)
-    with pytest.raises(
-        ServerError, match=f"/translate: {status} src_text.* because of {status}"
-    ):
+    said = f"/translate: {status} src_text.* because of {status}"
+    with pytest.raises(ServerError, match=said):
         translator.translate(["text 0"])
 
 
@@ -182,9 +180,8 @@ def test_a_piece_that_fails_is_the_error_of_its_text(stack, translator):
 
 def test_markup_is_not_cut(stack, translator):
     text = "<p>a</p>\n" * LONGEST_PIECE
-    Translator(translator.server, TranslationOptions("fr", format="html")).translate(
-        [text]
-    )
+    html = TranslationOptions("fr", format="html")
+    Translator(translator.server, html).translate([text])
     assert stack.texts == [text]
 
 
@@ -206,9 +203,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (data / "c.csv").write_bytes(b"id,text\r\n" + fields.encode())
     (data / "more/d.tsv").write_text("text\nbad\ngood\n")
     texts = pa.array([f"cell {n}" if n % 3 else None for n in range(COUNT)])
-    pq.write_table(
-        pa.table({"text": texts}), data / "more/e.parquet", row_group_size=50
-    )
+    table = pa.table({"text": texts})
+    pq.write_table(table, data / "more/e.parquet", row_group_size=50)
     return tmp_path
 
 
@@ -262,9 +258,7 @@ def test_every_format_is_translated_row_by_row(stack, server, folder):
 
 def test_what_needs_no_translation_is_not_sent(stack, server, folder):
     run(make_job(server, ["data/a.txt", "data/more/e.parquet"]))
-    assert len(stack.texts) == sum(1 for n in range(COUNT) if n % 7) + sum(
-        1 for n in range(COUNT) if n % 3
-    )
+    assert len(stack.texts) == sum(bool(n % 7) + bool(n % 3) for n in range(COUNT))
     assert all(text.strip() for text in stack.texts)
     Path("empty.txt").write_text("\n" * 100_000)
     stack.asked.clear()

@@ -83,9 +83,6 @@ def target(cluster, tmp_path_factory) -> Iterator[Target]:
 
 
 def _ask(number: int) -> Request:
-    body = {
-        "src_lang": "en",
-        "src_text": f"Good morning {number}",
-        "tgt_lang": ("fr", "de")[number % 2],
-    }
+    text, target = f"Good morning {number}", ("fr", "de")[number % 2]
+    body = {"src_lang": "en", "src_text": text, "tgt_lang": target}
     return Request(json.dumps(body).encode(), "/translate")

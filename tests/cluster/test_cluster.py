@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -25,15 +24,16 @@ from benchmarks.instruments.cluster import (
 from benchmarks.instruments.generator import Target
 from benchmarks.instruments.namespaces import Host
 from contract.problems import CONTENT_TYPE
-from deploy.stack import ROOT
+from deploy.stack import GATEWAY
 from ray_backend.deployment import explain_unplaced
+from ray_backend.nodes import PORTS, WORKERS
 
 #: Shorter than what the docs promise, but longer than until others notice.
 _ABSENT_S = 10
 #: A text for which a model that takes a second for each word takes minutes.
 _ENDLESS = "hello again " * 50
 #: Replicas take rows at some of these.
-REPLICAS = range(17000, 17500)
+REPLICAS = range(PORTS.replicas, PORTS.replicas_grpc)
 #: From here on the kernel chooses ports.
 _EPHEMERAL = 32768
 
@@ -51,8 +51,8 @@ def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(cluster):
 
 def test_nothing_listens_but_what_the_docs_list(cluster: NamespaceCluster):
     """HAProxy and the dashboard do on the cluster's address only."""
-    table = (ROOT / "docs/scaling.md").read_text("utf-8").partition("## Ports")[2]
-    listed = _read_ports(table.partition("\n## ")[0])
+    # `tests/ray_backend/test_nodes.py` compares the page with these.
+    listed = {GATEWAY, *PORTS.fixed, *range(PORTS.replicas, PORTS.workers + WORKERS)}
     for host in cluster.hosts:
         listening = list_listening(host)
         open_ports = {port for _, port in listening if port < _EPHEMERAL}
@@ -128,14 +128,9 @@ def more(
     """Beside the others a model that takes a second for each word, with a queue for one row,
     and one that needs a GPU which no machine has."""
     folder = tmp_path_factory.mktemp("more")
-    stuck = write_map(
-        folder / "stuck.json",
-        {"it": "cpu"},
-        model=str(write_model(folder / "stuck", word_ms=1000)),
-        batch_size=1,
-        queue_size=1,
-        response_timeout=1,
-    )
+    model = write_model(folder / "stuck", word_ms=1000)
+    one = {"batch_size": 1, "queue_size": 1, "response_timeout": 1}
+    stuck = write_map(folder / "stuck.json", {"it": "cpu"}, model=str(model), **one)
     rare = write_map(folder / "rare.json", {"pt": "0"}, accelerator="H100")
     add(cluster, rare, max_replicas_per_node=1)
     add(cluster, stuck, health_check_period_s=0.5)
@@ -188,11 +183,8 @@ def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_repl
 
 
 def test_a_model_without_a_place_says_so(more: NamespaceCluster, target: Target):
-    applications, machines = (
-        more.dashboard.list_applications(),
-        more.dashboard.list_machines(),
-    )
-    (line,) = explain_unplaced(applications, machines)
+    applications = more.dashboard.list_applications()
+    (line,) = explain_unplaced(applications, more.dashboard.list_machines())
     assert "1 GPU, accelerator H100" in line
     assert applications["pt"].model.deployment_config["max_replicas_per_node"] == 1
     answer = ask(target, "pt")
@@ -209,13 +201,6 @@ def list_listening(host: Host) -> set[tuple[str, int]]:
     said = subprocess.check_output(command, text=True)
     places = (line.split()[3].rpartition(":") for line in said.splitlines())
     return {(_read_address(address), int(port)) for address, _, port in places}
-
-
-def _read_ports(table: str) -> set[int]:
-    """The first column: `7800`, `7802, 7803` and `17000–17499`."""
-    cells = re.findall(r"^\| ([\d, –]+) \|", table, flags=re.MULTILINE)
-    spans = [span.split("–") for cell in cells for span in cell.split(", ")]
-    return {n for span in spans for n in range(int(span[0]), int(span[-1]) + 1)}
 
 
 def _read_address(text: str) -> str:

@@ -197,13 +197,8 @@ def test_case(name, is_cluster, request, description):
     response = client.open(**sent, buffered=True)
 
     if "tasks" not in given:
-        description.check(
-            sent["method"],
-            sent["path"],
-            response.status_code,
-            response.headers,
-            response.text,
-        )
+        asked = sent["method"], sent["path"], response.status_code
+        description.check(*asked, response.headers, response.text)
     body = response.get_json() if response.is_json and response.data else response.text
     assert body == fill_in(expected["body"], body)
     assert response.status_code == expected["status"]

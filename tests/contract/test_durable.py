@@ -6,6 +6,7 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -86,16 +87,12 @@ def test_a_log_keeps_nothing_of_what_failed(target, monkeypatch):
     log.append(b"whole\n")
     with monkeypatch.context() as patch:
         patch.setattr(durable, "_SYNC_EVERY_S", -1.0)
-        patch.setattr(log, "sync", raise_full)
+        patch.setattr(log, "sync", Mock(side_effect=OSError("the disk is full")))
         with pytest.raises(OSError, match="full"):
             log.append(b"not on the disk\n")
     log.append(b"next\n")
     log.close()
     assert target.read_bytes() == b"whole\nnext\n"
-
-
-def raise_full() -> None:
-    raise OSError("the disk is full")
 
 
 def test_a_lock_has_one_owner(target):

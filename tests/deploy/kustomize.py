@@ -34,6 +34,8 @@ def render(folder: Path) -> list[Resource]:
         resources.append({**kind, "metadata": metadata, "data": data})
     for patch in wanted.get("patches", ()):
         _patch(folder, resources, patch)
+    images = wanted.get("images", ())
+    new_images = {i["name"]: f"{i['newName']}:{i['newTag']}" for i in images}
     for resource in resources:
         metadata = resource["metadata"]
         for labels in wanted.get("labels", ()):
@@ -43,13 +45,7 @@ def render(folder: Path) -> list[Resource]:
             # Our only resource that is in no namespace is the namespace itself.
             key = "name" if resource["kind"] == "Namespace" else "namespace"
             metadata[key] = wanted["namespace"]
-        _rename_images(
-            resource,
-            {
-                i["name"]: f"{i['newName']}:{i['newTag']}"
-                for i in wanted.get("images", ())
-            },
-        )
+        _rename_images(resource, new_images)
     return resources
 
 
@@ -65,21 +61,13 @@ def _patch(folder: Path, resources: list[Resource], patch: Any) -> None:
     patch."""
     text = patch.get("patch") or (folder / patch["path"]).read_text("utf-8")
     content = yaml.safe_load(text)
-    is_merge = "target" not in patch
-    kind, name = (
-        (content["kind"], content["metadata"]["name"])
-        if is_merge
-        else (patch["target"]["kind"], patch["target"]["name"])
-    )
-    (found,) = (
-        each
-        for each in resources
-        if each["kind"] == kind and each["metadata"]["name"] == name
-    )
-    if is_merge:
-        _merge(found, content)
-    for operation in () if is_merge else content:
-        _edit(found, operation)
+    named = {(each["kind"], each["metadata"]["name"]): each for each in resources}
+    assert len(named) == len(resources)
+    if "target" not in patch:
+        _merge(named[content["kind"], content["metadata"]["name"]], content)
+        return
+    for operation in content:
+        _edit(named[patch["target"]["kind"], patch["target"]["name"]], operation)
 
 
 def _merge(old: Resource, new: Resource) -> None:

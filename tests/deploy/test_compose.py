@@ -12,6 +12,7 @@ import yaml
 
 from deploy.stack import DOOR, EXPORTER, GATEWAY, INFERENCE, ROOT, Stack
 from tests.deploy.test_container import PROGRAMS
+from tests.test_docs import read_nginx
 
 FOLDER = ROOT / "deploy"
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))
@@ -34,9 +35,8 @@ def test_our_containers_have_no_rights_and_nginx_its_files():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
-    conf = (ROOT / "nginx/nginx.conf").read_text("utf-8")
-    (wanted,) = re.findall(r"^worker_rlimit_nofile (\d+);", conf, re.MULTILINE)
-    assert OURS["nginx"]["ulimits"]["nofile"] >= int(wanted)
+    wanted = int(read_nginx("worker_rlimit_nofile"))
+    assert OURS["nginx"]["ulimits"]["nofile"] >= wanted
 
 
 def test_all_share_one_network_and_only_two_ports_leave_it():
@@ -60,9 +60,8 @@ def test_programs_wait_for_the_run_directory_and_share_it():
     for name in PROGRAMS:
         service = SERVICES[name]
         assert service["volumes"] == SERVICES["prepare"]["volumes"], name
-        assert service["depends_on"] == {
-            "prepare": {"condition": "service_completed_successfully"}
-        }
+        prepared = {"condition": "service_completed_successfully"}
+        assert service["depends_on"] == {"prepare": prepared}
 
 
 def test_health_checks_ask_the_ports_that_programs_have():
@@ -100,7 +99,5 @@ def test_grafana_finds_prometheus_and_our_dashboard():
     )
     assert datasource["datasources"][0]["url"] == f"http://{listening}"
     folder = dashboards["providers"][0]["options"]["path"]
-    assert (
-        f"./monitoring/dashboard.json:{folder}/babelgate.json:ro"
-        in (SERVICES["grafana"]["volumes"])
-    )
+    mount = f"./monitoring/dashboard.json:{folder}/babelgate.json:ro"
+    assert mount in SERVICES["grafana"]["volumes"]

@@ -15,6 +15,8 @@ from deploy.images import (
 from deploy.stack import ROOT
 
 TEXT = CONTAINERFILE.read_text("utf-8")
+#: The files that the final stage copies from the repository.
+COPIED = re.findall(r"(?m)^COPY (?!--from)(\S+) ", TEXT.rpartition("FROM ")[2])
 #: Packages that no program in a container needs: they are run elsewhere, or by hand.
 LEFT_OUT = {"benchmarks", "models", "tests"}
 
@@ -27,28 +29,16 @@ freeze.timeout='10'
 """
 
 
-def list_copied() -> list[str]:
-    """List the files that the final stage copies from the repository."""
-    final = TEXT.rpartition("FROM ")[2]
-    return re.findall(r"^COPY (?!--from)(\S+) ", final, re.MULTILINE)
-
-
 def test_what_is_copied_exists_and_no_package_is_missing():
-    copied = list_copied()
-    assert [name for name in copied if not (ROOT / name).exists()] == []
+    assert [name for name in COPIED if not (ROOT / name).exists()] == []
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert packages - LEFT_OUT <= set(copied)
+    assert packages - LEFT_OUT <= set(COPIED)
 
 
 def test_the_models_that_ship_are_in_the_image_without_their_recipes():
-    models = {name for name in list_copied() if name.startswith("models/")}
-    shipped = {
-        f"models/{path.parent.name}" for path in ROOT.glob("models/*/config.json")
-    }
-    shipped |= {
-        f"models/{path.parts[-3]}" for path in ROOT.glob("models/*/*/config.json")
-    }
-    assert models == shipped
+    models = {name for name in COPIED if name.startswith("models/")}
+    found = [*ROOT.glob("models/*/config.json"), *ROOT.glob("models/*/*/config.json")]
+    assert models == {"/".join(path.relative_to(ROOT).parts[:2]) for path in found}
 
 
 def test_the_containerfile_names_no_registry_and_no_root():
@@ -67,9 +57,7 @@ def test_pip_in_the_build_gets_this_machines_options_once():
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        pytest.param(
-            "file://{0}/index/simple", ["{0}/index"], id="an index with its files"
-        ),
+        pytest.param("file://{0}/index/simple", ["{0}/index"], id="an index's files"),
         pytest.param("{0}/ca.crt {0}/wheels", ["{0}/ca.crt", "{0}/wheels"], id="two"),
         pytest.param("https://other.invalid/packages", [], id="of another machine"),
         pytest.param("{0}/gone", [], id="a folder that is not there"),

@@ -170,9 +170,8 @@ def test_gpus_are_asked_for_where_models_run_on_them():
         resources = list_pods(overlay)["workers"]["spec"]["containers"][0]["resources"]
         (service,) = find(overlay, "RayService")
         group = service["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]
-        asked[overlay] = group["replicas"] * resources["limits"].get(
-            "nvidia.com/gpu", 0
-        )
+        gpus = resources["limits"].get("nvidia.com/gpu", 0)
+        asked[overlay] = group["replicas"] * gpus
         served[overlay] = sum(
             deployment["ray_actor_options"]["num_gpus"] * deployment["num_replicas"]
             for application in read_serve(overlay)["applications"]
@@ -224,9 +223,8 @@ def test_what_pods_refer_to_is_there_and_secrets_are_not(overlay):
     maps = (source["name"] for source in list_values(pods, "configMap"))
     assert set(maps) == found["ConfigMap"]
     secrets = {reference["name"] for reference in list_values(pods, "secretKeyRef")}
-    assert secrets | set(list_values(find(overlay, "RayService"), "secretName")) | set(
-        list_values(pods, "secretName")
-    ) == {"babelgate-ray", "babelgate-database", "babelgate-redis"}
+    secrets |= {*list_values([pods, find(overlay, "RayService")], "secretName")}
+    assert secrets == {"babelgate-ray", "babelgate-database", "babelgate-redis"}
     assert not found["Secret"]
 
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from gateway.settings import SettingsError
 from tests.torchserve_backend.fakes import want
 
 NGINX = Path("/usr/sbin/nginx")
+CONSOLE = Console(markup=False, soft_wrap=True, color_system=None)
 
 
 class FakeSupervision(Supervision):
@@ -54,16 +54,6 @@ class FakeSupervision(Supervision):
 
     def signal(self, program: str, name: str) -> None:
         self.calls.append(f"{name} {program}")
-
-
-@pytest.fixture
-def console() -> Console:
-    return Console(file=StringIO(), markup=False, soft_wrap=True)
-
-
-def read_lines(console: Console) -> list[str]:
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue().splitlines()
 
 
 @pytest.fixture
@@ -104,9 +94,7 @@ def test_a_setting_that_the_gateway_would_refuse_starts_nothing(tmp_path, monkey
 
 
 @pytest.mark.parametrize("said", [UNSAID, Path("mine.json")], ids=["none", "a map"])
-def test_a_bundle_brings_the_map_unless_one_is_said(
-    wanted, console, monkeypatch, said: Path
-):
+def test_a_bundle_brings_the_map_unless_one_is_said(wanted, monkeypatch, said: Path):
     prepared: list[Path] = []
 
     def choose(stack: Stack, console: Console) -> None:
@@ -120,7 +108,7 @@ def test_a_bundle_brings_the_map_unless_one_is_said(
     monkeypatch.setattr(lifecycle, "choose_serving", choose)
     start = replace(wanted, map=said)
     with pytest.raises(StackError, match="far enough"):
-        lifecycle.up(start, console, timeout_s=1, bundled=Path("models.tar"))
+        lifecycle.up(start, CONSOLE, timeout_s=1, bundled=Path("models.tar"))
     assert prepared == [Path("bundled.json") if said == UNSAID else said]
 
 
@@ -174,9 +162,8 @@ def test_what_was_not_said_stays_as_it_runs(said, runs, completed):
 def test_what_changes_and_what_is_kept_is_named_without_secrets():
     last = Stack(Path("run"), **RUNS)
     url = {"BABELGATE_DATABASE_URL": "postgresql://user:secret@host/name"}
-    said = Stack(
-        *(Path("run"), Path("b map")), settings={"BABELGATE_KEYS": "off", **url}
-    )
+    given = {"BABELGATE_KEYS": "off", **url}
+    said = Stack(Path("run"), Path("b map"), settings=given)
     changed, kept = lifecycle.describe_start(last, said, lifecycle.complete(said, last))
     assert changed == (
         "Changed: BABELGATE_DATABASE_URL: (not shown) → (not shown), "
@@ -210,18 +197,16 @@ def test_a_stop_forgets_nothing_unless_it_is_told_to(wanted: Stack, ended: list[
     assert ended == [started, started]
 
 
-def test_what_cannot_be_done_is_told_with_what_to_do(
-    wanted, console, tmp_path, monkeypatch
-):
+def test_what_cannot_be_done_is_told_with_what_to_do(wanted, tmp_path, monkeypatch):
     with pytest.raises(StackError, match="`make up` starts it"):
         lifecycle.find(tmp_path / "empty")
     with pytest.raises(StackError, match="`make up` takes it over"):
         lifecycle.reload(replace(wanted, version="another"), NGINX)
     with pytest.raises(StackError, match="say --backend ray as well"):
-        lifecycle.up(replace(wanted, address="10.0.0.1"), console, timeout_s=1)
+        lifecycle.up(replace(wanted, address="10.0.0.1"), CONSOLE, timeout_s=1)
     monkeypatch.setattr(serving, "find_spec", lambda name: None)
     with pytest.raises(StackError, match="`make .venv/ready-cluster` installs it"):
-        serving.choose_serving(replace(wanted, backend="ray"), console)
+        serving.choose_serving(replace(wanted, backend="ray"), CONSOLE)
 
 
 GUNICORN = (stacks.ROOT / "gateway/gunicorn.conf.py").read_text("utf-8")
@@ -251,9 +236,9 @@ def test_a_name_that_gunicorn_would_ignore_is_refused(text: str, said: str):
 @pytest.mark.parametrize(
     ("change", "is_new"), [(None, True), ({}, False), ({"model": "other"}, True)]
 )
-def test_way_is_made_for_another_stack(wanted, ended, console, change, is_new):
+def test_way_is_made_for_another_stack(wanted, ended, change, is_new):
     running = None if change is None else replace(wanted, **change)
-    assert lifecycle.make_way(wanted, running, console) is is_new
+    assert lifecycle.make_way(wanted, running, CONSOLE) is is_new
     assert ended == ([wanted] if is_new else [])
 
 
@@ -269,9 +254,9 @@ STOPPED = ["gateway", "registrar"]
     ],
     ids=["nothing runs", "all run", "some had stopped"],
 )
-def test_only_what_does_not_run_is_started(wanted, console, supervision, calls):
+def test_only_what_does_not_run_is_started(wanted, supervision, calls):
     wanted.key_file.write_text("of the last life")
-    lifecycle.start(wanted, supervision, NGINX, console)
+    lifecycle.start(wanted, supervision, NGINX, CONSOLE)
     assert supervision.calls == calls
     assert wanted.key_file.exists() is supervision.is_up
 
@@ -293,7 +278,7 @@ TRANSLATED = '{"translated": "Bonjour"}'
     ],
 )
 def test_a_translation_is_shown_and_who_may_use_the_stack(
-    wanted, console, monkeypatch, languages, answers, shown
+    wanted, capsys, monkeypatch, languages, answers, shown
 ):
     bodies: list[bytes] = []
 
@@ -306,9 +291,8 @@ def test_a_translation_is_shown_and_who_may_use_the_stack(
 
     monkeypatch.setattr("deploy.tls.post", post)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    models = make_catalog(*languages)
-    lifecycle.show_translation(wanted, models, console)
-    lines = read_lines(console)
+    lifecycle.show_translation(wanted, make_catalog(*languages), CONSOLE)
+    lines = capsys.readouterr().out.splitlines()
     assert len(bodies) == len(answers)
     assert len(lines) == len(shown)
     assert all(map(str.startswith, lines, shown)), lines
@@ -319,14 +303,13 @@ def test_a_translation_is_shown_and_who_may_use_the_stack(
 
 
 def make_catalog(*languages: str) -> Catalog:
-    models = {("translation", code): want(code).model for code in languages}
-    return Catalog(models)
+    return Catalog({("translation", code): want(code).model for code in languages})
 
 
-def test_a_door_that_never_translates_is_told(wanted, console, monkeypatch):
+def test_a_door_that_never_translates_is_told(wanted, monkeypatch):
     monkeypatch.setattr("deploy.serving._START_S", 0)
     with pytest.raises(StackError, match="does not translate"):
-        lifecycle.show_translation(wanted, make_catalog("fr"), console)
+        lifecycle.show_translation(wanted, make_catalog("fr"), CONSOLE)
 
 
 def test_the_sample_is_not_translated_into_its_own_language():
@@ -344,9 +327,8 @@ def test_the_sample_is_in_a_language_that_can_be_translated():
     reads = {"fr": ["fr"], "ko": ["de", "ko"]}
     sample = lifecycle.choose_sample(replace(models, reads=reads))
     assert (sample["src_lang"], sample["tgt_lang"]) == ("de", "ko")
-    assert (
-        lifecycle.choose_sample(replace(models, reads=dict.fromkeys(reads, ()))) == {}
-    )
+    unread = replace(models, reads=dict.fromkeys(reads, ()))
+    assert lifecycle.choose_sample(unread) == {}
 
 
 def test_what_an_operator_sets_is_kept_and_nothing_else():

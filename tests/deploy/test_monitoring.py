@@ -8,7 +8,6 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -24,17 +23,6 @@ from tests.programs import run
 #: Where Ray lists them.
 MACHINES = "prom_metrics_service_discovery.json"
 METRICS_FILE = ROOT / "torchserve_backend/metrics.yaml"
-
-
-def read_targets(configuration: Path) -> dict[str, str]:
-    jobs = yaml.safe_load(configuration.read_text("utf-8"))["scrape_configs"]
-    return {job["job_name"]: _read_target(job) for job in jobs}
-
-
-def _read_target(job: dict[str, Any]) -> str:
-    if "file_sd_configs" in job:
-        return str(job["file_sd_configs"][0]["files"][0])
-    return str(job["static_configs"][0]["targets"][0])
 
 
 @pytest.mark.parametrize(
@@ -80,11 +68,12 @@ def test_a_moved_stack_is_scraped_where_it_is(tmp_path, promtool, backend, model
     configuration = tmp_path / "prometheus/prometheus.yml"
     assert f"--config.file={configuration}" in command
     assert "--web.listen-address=127.0.0.1:11090" in command
-    assert read_targets(configuration) == {
-        "gateway": "127.0.0.1:9777",
-        "registrar": "127.0.0.1:10083",
-        backend: models,
-    }
+    targets = {}
+    for job in yaml.safe_load(configuration.read_text("utf-8"))["scrape_configs"]:
+        (named,) = job.get("static_configs") or job["file_sd_configs"]
+        targets[job["job_name"]] = named.get("targets") or named["files"]
+    fixed = {"gateway": ["127.0.0.1:9777"], "registrar": ["127.0.0.1:10083"]}
+    assert targets == fixed | {backend: [models]}
     assert "1 rule files found" in run(promtool, "check", "config", configuration)
 
 

@@ -29,9 +29,6 @@ case " $* " in *" {fails} "*) echo "no network" >&2; exit 100;; esac
 case " $* " in *" install "*) for name in {installs}; do cp {folder}/env {folder}/$name; done;;
 esac
 """
-OTHERS = """#!/bin/sh
-echo "{name} $*" >>{folder}/calls
-"""
 
 Calls = Callable[[], list[str]]
 MakeMachine = Callable[..., Calls]
@@ -48,7 +45,7 @@ def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeMachine
             (folder / name).symlink_to(f"/usr/bin/{name}")
         scripts = {
             "apt-get": APT.format(folder=folder, fails=fails, installs=installs),
-            "systemctl": OTHERS.format(folder=folder, name="systemctl"),
+            "systemctl": f'#!/bin/sh\necho "systemctl $*" >>{folder}/calls\n',
             "sudo": f'#!/bin/sh\necho "sudo $1" >>{folder}/calls\nshift\nexec "$@"\n',
         }
         for name, script in scripts.items():
@@ -57,9 +54,8 @@ def make_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeMachine
         monkeypatch.setenv("PATH", str(folder))
         monkeypatch.setattr(programs, "_PLACES", ())
         monkeypatch.setattr(programs, "_POSTGRESQL_PLACES", "")
-        monkeypatch.setattr(
-            programs, "_SYSTEMD", folder if has_systemd else folder / "none"
-        )
+        systemd = folder if has_systemd else folder / "none"
+        monkeypatch.setattr(programs, "_SYSTEMD", systemd)
         monkeypatch.setattr("os.geteuid", lambda: uid)
         return lambda: (folder / "calls").read_text().splitlines()
 

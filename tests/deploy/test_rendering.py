@@ -9,17 +9,9 @@ from pathlib import Path
 import pytest
 
 from deploy.rendering import render_nginx, render_supervisor, render_torchserve
-from deploy.stack import ROOT
 from gateway.settings import ROW_BYTES, Settings
+from tests.test_docs import NGINX, SUPERVISOR, TORCHSERVE
 
-FILES = {
-    name: (ROOT / name).read_text("utf-8")
-    for name in (
-        *("nginx/nginx.conf", "torchserve_backend/config.properties"),
-        "deploy/supervisord.conf",
-    )
-}
-NGINX, TORCHSERVE, SUPERVISOR = FILES.values()
 PLACES = dict.fromkeys(("root", "run", "python", "bin", "nginx"), Path("/srv/100%"))
 USUAL = Settings()
 OTHER = Settings(
@@ -101,9 +93,8 @@ def test_a_request_has_a_location_for_each_second_of_its_limit(settings: Setting
 
 
 def test_torchserve_takes_the_largest_row(settings: Settings):
-    (most,) = re.findall(
-        r"(?m)^max_request_size=(\d+)", render_torchserve(TORCHSERVE, settings)
-    )
+    text = render_torchserve(TORCHSERVE, settings)
+    (most,) = re.findall(r"(?m)^max_request_size=(\d+)", text)
     # Two bytes of UTF-8 become the six of \u00e9; nothing else grows more.
     assert int(most) >= 3 * settings.max_body_bytes
     assert int(most) >= max(ROW_BYTES, settings.max_image_bytes) + 1024
@@ -111,9 +102,8 @@ def test_torchserve_takes_the_largest_row(settings: Settings):
 
 def test_supervisor_kills_only_after_requests_have_had_their_time(settings: Settings):
     parser = RawConfigParser()
-    parser.read_string(
-        render_supervisor(SUPERVISOR, settings, PLACES, ["gateway", "nginx"])
-    )
+    text = render_supervisor(SUPERVISOR, settings, PLACES, ["gateway", "nginx"])
+    parser.read_string(text)
     programs = [name for name in parser.sections() if name.startswith("program:")]
     assert programs == ["program:gateway", "program:nginx"]
     for program in programs:

@@ -4,7 +4,6 @@ waited for."""
 from __future__ import annotations
 
 import re
-from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -38,17 +37,17 @@ def make_stack(folder: Path, offset: int = 0, **more: Any) -> Stack:
 
 def make_cluster(stack: Stack) -> Cluster:
     stack.write("{}")
-    return Cluster(stack, Console(file=StringIO()))
+    return Cluster(stack, Console(quiet=True))
 
 
 def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path):
     stack = make_stack(tmp_path)
     found = make_cluster(stack)
     found.write()
-    secrets = [file.read_text() for file in (stack.node.token_file, stack.ray_key_file)]
+    files = (stack.node.token_file, stack.ray_key_file)
+    secrets = [file.read_text() for file in files]
     found.write()
-    again = [file.read_text() for file in (stack.node.token_file, stack.ray_key_file)]
-    assert secrets == again
+    assert [file.read_text() for file in files] == secrets
     assert len({*secrets}) == 2
 
 
@@ -178,7 +177,7 @@ def test_a_stack_on_ray_asks_for_rays_ports(tmp_path: Path, monkeypatch):
     ],
 )
 def test_the_status_shows_every_language_and_whether_all_are_ready(
-    tmp_path, monkeypatch, workers, is_ready, said
+    tmp_path, monkeypatch, capsys, workers, is_ready, said
 ):
     management = FakeManagement(runs("fr"))
     if workers is not None:
@@ -186,20 +185,18 @@ def test_the_status_shows_every_language_and_whether_all_are_ready(
     monkeypatch.setattr(serving, "Management", lambda *_: management)
     stack = Stack(tmp_path, tmp_path / "map.json")
     stack.frozen_map.write_text('{"cuda_id": {"ko": "cpu", "fr": "cpu"}}')
-    shown = StringIO()
-    assert TorchServe(stack, Console(file=shown, width=200)).show() is is_ready
-    (row,) = [line for line in shown.getvalue().splitlines() if line[:3] == "ko "]
+    assert TorchServe(stack, Console(width=200)).show() is is_ready
+    lines = capsys.readouterr().out.splitlines()
+    (row,) = [line for line in lines if line[:3] == "ko "]
     assert said in row
 
 
-def test_the_difference_is_mended_and_what_goes_is_named():
-    said = StringIO()
-    console = Console(file=said, markup=False, soft_wrap=True)
+def test_the_difference_is_mended_and_what_goes_is_named(capsys):
     version = "1.0-7f411872"
     desired = [want(name, version) for name in ("ko", "fr")]
     management = FakeManagement(runs("fr", version), runs("de", version))
-    serving.mend(desired, management, console)
-    assert said.getvalue().splitlines() == [
+    serving.mend(desired, management, Console(markup=False, soft_wrap=True))
+    assert capsys.readouterr().out.splitlines() == [
         "1 of 2 models already registered",
         "remove de: the map does not name it",
     ]

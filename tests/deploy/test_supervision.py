@@ -142,13 +142,10 @@ def test_programs_go_on_while_supervisord_is_stopped(small, monkeypatch):
 
 def test_torn_files_do_not_keep_a_stack_from_being_ended(small: Stack):
     leaders = start_all(small)
-    for file, torn in (
-        ("stack.json", "{"),
-        ("gateway.group", ""),
-        ("supervisord.pid", ""),
-        ("map.json", "null"),
-    ):
-        (small.run / file).write_text(torn)
+    (small.run / "stack.json").write_text("{")
+    (small.run / "map.json").write_text("null")
+    for file in ("gateway.group", "supervisord.pid"):
+        (small.run / file).write_text("")
     assert end(small)
     assert not any(map(launch.is_alive, leaders))
     assert list(small.run.glob("*.group")) == []

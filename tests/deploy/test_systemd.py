@@ -17,15 +17,10 @@ from deploy.stack import ROOT, Stack
 from deploy.systemd import render_unit
 
 
-@pytest.fixture(scope="module")
-def systemd_analyze() -> Path:
-    """systemd's checker, installed where it is missing."""
-    return find(SYSTEMD_ANALYZE) or install(SYSTEMD_ANALYZE)[0]
-
-
 @pytest.mark.parametrize("manager", ["--user", "--system"])
 @pytest.mark.parametrize("user", ["", "daemon"], ids=["own", "other"])
-def test_systemd_accepts_the_unit(systemd_analyze, tmp_path, manager, user):
+def test_systemd_accepts_the_unit(tmp_path, manager, user):
+    systemd_analyze = find(SYSTEMD_ANALYZE) or install(SYSTEMD_ANALYZE)[0]
     unit = tmp_path / "babelgate.service"
     text = render_unit(Stack(ROOT / "run", ROOT / "map.json"), user)
     unit.write_text(text)

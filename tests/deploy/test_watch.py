@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import get_args
 
 from deploy.stack import Backend, Stack
@@ -45,11 +45,8 @@ def test_the_oldest_is_dropped(tmp_path: Path):
 
 def test_a_program_goes_on_writing_and_its_lines_are_kept(tmp_path: Path):
     log = tmp_path / "nginx.log"
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, log],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as writer:
+    command = [sys.executable, "-c", WRITER, str(log)]
+    with Popen(command, stdin=PIPE, stdout=PIPE) as writer:
         for _ in range(3):
             while not log.exists() or log.stat().st_size < 500:
                 assert writer.poll() is None

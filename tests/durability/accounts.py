@@ -4,6 +4,7 @@ twice shows.
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,8 @@ def save(storage: KeyStorage, ledger: UsageLedger) -> None:
 
 
 def prepare(folder: Path) -> None:
-    storage = open_storage(folder)
-    storage.add("cat", Grant(characters_per_month=LIMIT))
-    storage.close()
+    with closing(open_storage(folder)) as storage:
+        storage.add("cat", Grant(characters_per_month=LIMIT))
 
 
 def bill(
@@ -101,4 +101,3 @@ def check(folder: Path, diary: Diary) -> None:
         dog, used = keys["dog"]
         assert used == 0
         assert dog.revoked_at or "revoke" not in diary.find("done")
-    storage.close()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
+
+import pytest
 
 from contract import durable
 from contract.webhooks import Webhook
@@ -61,18 +63,11 @@ def upload(storage: DocumentStorage, owner: str, diary: Diary) -> None:
     """As the gateway does."""
     place = storage.reserve(owner, owner, LIMITS, 100)
     try:
-        log = durable.AppendLog(place.path, mode=0o600)
-        try:
+        with closing(durable.AppendLog(place.path, mode=0o600)) as log:
             log.append("".join(f"{text}\n" for text in TEXTS[owner]).encode())
             log.sync()
-        finally:
-            log.close()
-        order = Order(
-            *(place.job.id, owner, owner, "10.1.2.3"),
-            name="a.lines",
-            tgt_lang="de",
-            src_lang="en",
-        )
+        parts = (place.job.id, owner, owner, "10.1.2.3")
+        order = Order(*parts, name="a.lines", tgt_lang="de", src_lang="en")
         webhook = Webhook("https://example.org", "secret")
         diary.tell("id", place.accept(order, webhook).order.id)
     except BaseException:
@@ -162,8 +157,5 @@ def check_owner(storage: DocumentStorage, owner: str, diary: Diary) -> None:
         else:
             assert "work" in diary.find("done")
         for other in TEXTS.keys() - {owner}:
-            try:
+            with pytest.raises(Gone):
                 storage.find(other, document.order.id)
-                raise AssertionError
-            except Gone:
-                pass

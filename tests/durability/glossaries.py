@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,12 @@ MORE = DictionaryDraft("en", "de", b"x\ty", 1)
 
 
 def list_steps(storage: GlossaryStorage) -> Iterator[Callable[[], Any]]:
-    yield lambda: storage.create(
-        "anna", GlossaryContent("Ours", (GERMAN, FRENCH)), LIMITS
-    )
+    ours = GlossaryContent("Ours", (GERMAN, FRENCH))
+    yield lambda: storage.create("anna", ours, LIMITS)
     yield lambda: storage.create("ben", GlossaryContent("Mine", (GERMAN,)), LIMITS)
     this = storage.find("anna", "Ours")[0].id
-    yield lambda: storage.change(
-        "anna", this, GlossaryContent("All", (MORE,)), LIMITS, is_merged=True
-    )
+    more = GlossaryContent("All", (MORE,))
+    yield lambda: storage.change("anna", this, more, LIMITS, is_merged=True)
     yield lambda: storage.delete_dictionary("anna", this, ("en", "fr"))
     yield lambda: storage.delete("anna", this)
 
@@ -60,16 +59,14 @@ def open_storage(folder: Path) -> GlossaryStorage:
 def prepare(folder: Path) -> None:
     """Beside the tables, what is there after each step."""
     (folder / "draft").mkdir()
-    storage = open_storage(folder / "draft")
-    seen = [describe(storage)]
-    for step in list_steps(storage):
-        step()
-        seen.append(describe(storage))
-    storage.close()
+    with closing(open_storage(folder / "draft")) as storage:
+        seen = [describe(storage)]
+        for step in list_steps(storage):
+            step()
+            seen.append(describe(storage))
     (folder / "seen").write_text(json.dumps(seen))
-    storage = open_storage(folder)
-    storage.list_all("anna")
-    storage.close()
+    with closing(open_storage(folder)) as storage:
+        storage.list_all("anna")
 
 
 def interfere(folder: Path, diary: Diary) -> None:
@@ -91,4 +88,3 @@ def check(folder: Path, diary: Diary) -> None:
     done = len(diary.find("done"))
     assert describe(storage) in seen[done : asked - refused + 1]
     assert len(storage.list_all("carl")) == len(diary.find("made"))
-    storage.close()

@@ -30,4 +30,3 @@ def check(folder: Path, diary: Diary) -> None:
     assert names - {"cat"} == set(diary.find("made"))
     assert ("cat" in names) >= len(diary.find("done"))
     assert ("cat" in names) <= 1 - len(diary.find("refused"))
-    storage.close()

@@ -4,15 +4,13 @@ has done the same; then the program starts again, and nothing is lost, torn or b
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.durability.operations import Fault
+from tests.programs import run
 
-ROOT = Path(__file__).parents[2]
 #: The least number of operations of each, so that none goes unseen.
 SCENARIOS = {
     "files": 10,
@@ -32,7 +30,5 @@ SCENARIOS = {
 def test_a_fault_at_any_operation_loses_nothing(scenario: str, least: int):
     """The program counts the operations that each fault has met, and fails where one has broken
     a promise."""
-    command = [sys.executable, "-m", "tests.durability.running", scenario, *Fault]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert min(map(int, done.stdout.split())) >= least
+    command = (sys.executable, "-m", "tests.durability.running", scenario, *Fault)
+    assert min(map(int, run(*command, limit_s=600).split())) >= least

@@ -56,9 +56,8 @@ class Change:
 
     def apply(self, content: bytes, most: int) -> bytes:
         """The changed content, which does not get larger than `most` bytes."""
-        start, end = sorted(
-            (self.start % (len(content) + 1), self.end % (len(content) + 1))
-        )
+        size = len(content) + 1
+        start, end = sorted((self.start % size, self.end % size))
         piece = content[start:end] if self.new is None else self.new
         room = most - len(content) + end - start
         times = min(self.times, room // len(piece)) if piece else 0
@@ -67,29 +66,19 @@ class Change:
 
 _PLACES = st.integers(0, 1 << 14)
 _TIMES = st.sampled_from([*([0, 1, 1, 1, 2, 2, 3, 20] * 4), 1_000, MAX_BYTES])
-_CHANGES = st.lists(
-    st.builds(
-        Change,
-        _PLACES,
-        _PLACES,
-        st.none() | st.sampled_from(_RAW) | st.binary(max_size=4),
-        _TIMES,
-    ),
-    min_size=1,
-    max_size=6,
-)
+_NEW = st.none() | st.sampled_from(_RAW) | st.binary(max_size=4)
+_CHANGE = st.builds(Change, _PLACES, _PLACES, _NEW, _TIMES)
+_CHANGES = st.lists(_CHANGE, min_size=1, max_size=6)
 
 
 def draw_documents(parts: Mapping[str, bytes], most: int) -> st.SearchStrategy[bytes]:
     """Documents that are changed in one part, or as a zip file."""
     whole = pack_parts(parts)
-    changed = st.sampled_from(sorted(parts)).flatmap(
-        lambda name: _CHANGES.map(
-            lambda changes: pack_parts(
-                {**parts, name: _apply(changes, parts[name], most)}
-            )
-        )
-    )
+
+    def change(name: str, changes: list[Change]) -> bytes:
+        return pack_parts({**parts, name: _apply(changes, parts[name], most)})
+
+    changed = st.builds(change, st.sampled_from(sorted(parts)), _CHANGES)
     packed = _CHANGES.map(lambda changes: _apply(changes, whole, most))
     return changed if WHOLE in parts else changed | changed | packed
 

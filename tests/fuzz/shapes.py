@@ -85,12 +85,8 @@ def pack_parts(parts: Mapping[str, bytes]) -> bytes:
 
 
 #: Endings of formats; others of the same format are left out.
-ENDINGS = tuple(
-    e
-    for e in SUFFIXES
-    if e
-    not in (".text", ".markdown", ".htm", ".pot", ".xlf", ".docm", ".pptm", ".xlsm")
-)
+_OTHERS = ".text .markdown .htm .pot .xlf .docm .pptm .xlsm".split()
+ENDINGS = [ending for ending in SUFFIXES if ending not in _OTHERS]
 
 
 @dataclass(frozen=True)

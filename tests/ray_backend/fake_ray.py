@@ -90,10 +90,8 @@ class FakeRay:
 @contextmanager
 def serve() -> Iterator[FakeRay]:
     """One that answers; nobody else does meanwhile."""
-    fake, url = (
-        FakeRay(),
-        re.compile(f"{FakeRay.url}/api/(v0/nodes|serve/applications/)"),
-    )
+    fake = FakeRay()
+    url = re.compile(f"{fake.url}/api/(v0/nodes|serve/applications/)")
     with RequestsMock(assert_all_requests_are_fired=False) as mock:
         for method in ("GET", "PUT"):
             mock.add_callback(method, url, fake.answer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -266,34 +265,28 @@ def models(tmp_path: Path) -> catalog.Catalog:
     return catalog.load(tmp_path / "map", is_cluster=True)
 
 
-@pytest.fixture
-def console() -> Console:
-    return Console(file=StringIO(), width=160)
+CONSOLE = Console(width=160, color_system=None)
 
 
-def read_lines(console: Console) -> list[str]:
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue().splitlines()
-
-
-def test_what_was_deployed_is_not_changed_again(dashboard, models, console, ray):
+def test_what_was_deployed_is_not_changed_again(dashboard, models, capsys, ray):
     place = {"key": "secret", "ingress": "http://127.0.0.1:7810"}
-    config = deployment.plan(dashboard, models, console, **place)
+    config = deployment.plan(dashboard, models, CONSOLE, **place)
     deployment.apply(dashboard, config)
     deployment.show_progress(dashboard, config, Console(quiet=True), timeout_s=60)
     assert ray.deployed == [config]
-    assert deployment.plan(dashboard, models, console, **place) == config
+    assert deployment.plan(dashboard, models, CONSOLE, **place) == config
     no_gpu = "The cluster has no GPU: every model runs on the CPU."
     nothing = "nothing to change: the cluster has what the map says"
-    assert read_lines(console) == [no_gpu, "new fr", "new ko", no_gpu, nothing]
-    assert deployment.show_states(models, dashboard, console)
+    said = capsys.readouterr().out.splitlines()
+    assert said == [no_gpu, "new fr", "new ko", no_gpu, nothing]
+    assert deployment.show_states(models, dashboard, CONSOLE)
 
 
-def test_the_state_shows_replicas_and_machines(dashboard, models, console, ray):
+def test_the_state_shows_replicas_and_machines(dashboard, models, capsys, ray):
     told = {"name": "fr", "args": {"task": "translation", "languages": ["fr"]}}
     ray.applications = {"fr": fake_ray.describe(told, "RUNNING", "10.0.0.1", None)}
-    assert not deployment.show_states(models, dashboard, console)
-    rows = [line.split() for line in read_lines(console)]
+    assert not deployment.show_states(models, dashboard, CONSOLE)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["fr", "fr", "RUNNING", "1/2", "10.0.0.1"] in rows
     assert ["ko", "-", "not", "deployed", "-", "-"] in rows
     assert "10.0.0.1 has 2 CPU".split() in rows

@@ -9,19 +9,11 @@ import hashlib
 import json
 import logging
 import os
-import re
 import threading
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from unittest.mock import AsyncMock
 
@@ -30,7 +22,6 @@ from pydantic import ValidationError
 from ray.serve import Application
 from ray.util import metrics
 
-from deploy.stack import ROOT
 from handlers.base import (
     LoadError,
     ModelConfig,
@@ -43,6 +34,7 @@ from ray_backend import replica
 from ray_backend.application import BatchCounters, ReplicaServer, build
 from ray_backend.config import Arguments, write_arguments
 from ray_backend.replica import MOST_BYTES, Replica, Stuck, load_handler
+from tests.test_docs import read_torchserve
 
 LIMIT_S = 60
 KEY = "sesame"
@@ -67,12 +59,7 @@ def make_arguments(**settings: Any) -> Arguments:
 
 def run(coroutine: Awaitable[Value]) -> Value:
     """Run a coroutine in a loop of its own and return its result."""
-
-    async def limited() -> Value:
-        async with asyncio.timeout(LIMIT_S):
-            return await coroutine
-
-    return asyncio.run(limited())
+    return asyncio.run(asyncio.wait_for(coroutine, LIMIT_S))
 
 
 @dataclass(frozen=True)
@@ -80,7 +67,7 @@ class Answer:
     """The answer to a client."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: dict[str, str]
     body: bytes
 
     @property
@@ -97,9 +84,6 @@ class Client:
     """Calls an application as uvicorn does, at the model's path."""
 
     replica: Replica
-    headers: Mapping[str, str] = field(
-        default_factory=lambda: {"authorization": f"Bearer {KEY}"}
-    )
 
     async def ask(
         self,
@@ -111,32 +95,24 @@ class Client:
     ) -> Answer:
         """The answer to a body that comes in parts; with `is_cut` its end never comes.
         Underscores in headers are hyphens."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        messages = [
+        given = {"authorization": f"Bearer {KEY}"} | headers
+        messages: list[dict[str, Any]] = [
             {"type": "http.request", "body": part, "more_body": True} for part in parts
         ]
-        end = "http.disconnect" if is_cut else "http.request"
-        waiting = iter([*messages, {"type": end}])
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            return next(waiting)
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
+        messages.append({"type": "http.disconnect" if is_cut else "http.request"})
+        send = AsyncMock()
         scope = {
             "type": "http",
             "method": method,
             "root_path": PATH,
             "path": path,
             "headers": [
-                (name.encode("latin-1"), value.encode("latin-1"))
-                for name, value in {**self.headers, **given}.items()
+                (name.replace("_", "-").encode("latin-1"), value.encode("latin-1"))
+                for name, value in given.items()
             ],
         }
-        await self.replica(scope, receive, send)
-        start, body = sent
+        await self.replica(scope, AsyncMock(side_effect=messages), send)
+        start, body = (call.args[0] for call in send.await_args_list)
         return Answer(
             start["status"],
             {name.decode(): value.decode() for name, value in start["headers"]},
@@ -153,7 +129,7 @@ class Held(TaskHandler[str]):
         self.open = threading.Event()
 
     def load_model(self, config: ModelConfig) -> None:
-        pass
+        self.config = config
 
     def preprocess(self, row: Row) -> str:
         return bytes(row.body).decode()
@@ -262,9 +238,7 @@ def test_a_body_of_unknown_length_is_bounded(serve, held, monkeypatch):
 
 
 def test_a_replica_takes_the_rows_that_torchserve_takes():
-    properties = (ROOT / "torchserve_backend/config.properties").read_text("utf-8")
-    (most,) = re.findall(r"(?m)^max_request_size=(\d+)$", properties)
-    assert int(most) == MOST_BYTES
+    assert int(read_torchserve("max_request_size")) == MOST_BYTES
 
 
 def test_a_row_has_its_parameters_and_its_time(serve: Serve, held: Held):
@@ -295,7 +269,7 @@ async def wait_for_rows(client: Client, count: int) -> None:
     await wait_until(lambda: client.replica._batcher.waiting == count)
 
 
-def test_rows_that_come_together_are_one_batch(serve: Serve, held: Held):
+def test_rows_that_come_together_are_one_batch_and_counted(serve, held, counts):
     async def ask() -> list[Any]:
         client = serve(batch_size=4)
         async with run_batch(client, held):
@@ -314,6 +288,7 @@ def test_rows_that_come_together_are_one_batch(serve: Serve, held: Held):
     }
     assert [answer.content for answer in answers] == [{"echo": each} for each in "0123"]
     assert [len(batch) for batch in held.batches] == [1, 4]
+    assert (counts["BabelgateBatches"], counts["BabelgateRows"]) == (2, 5)
 
 
 def test_a_full_queue_says_when_to_come_again(serve: Serve, held: Held):
@@ -410,11 +385,7 @@ def test_what_was_taken_is_answered_before_the_end(serve: Serve, held: Held):
     async def live() -> Any:
         client = serve(batch_size=1)
         messages: asyncio.Queue[Any] = asyncio.Queue()
-        sent: list[str] = []
-
-        async def send(message: Any) -> None:
-            sent.append(message["type"])
-
+        send = AsyncMock()
         life = asyncio.create_task(
             client.replica({"type": "lifespan"}, messages.get, send)
         )
@@ -426,6 +397,7 @@ def test_what_was_taken_is_answered_before_the_end(serve: Serve, held: Held):
         state = await client.ask(method="GET")
         held.open.set()
         await life
+        sent = [call.args[0]["type"] for call in send.await_args_list]
         return sent, state, await asyncio.gather(*asked), await client.ask(b"late")
 
     sent, state, answers, late = run(live())
@@ -452,16 +424,11 @@ def test_why_a_model_cannot_be_loaded_is_said_and_logged(tmp_path, caplog):
 
 
 def test_a_model_is_loaded_onto_the_gpu_that_ray_gives(tmp_path, monkeypatch):
-    monkeypatch.setattr("handlers.base.find_handler", lambda task: Started)
+    monkeypatch.setattr("handlers.base.find_handler", lambda task: Held)
     arguments = make_arguments().model_copy(update={"devices": ("3", "4")})
     handler = load_handler(arguments.model, tmp_path)
-    assert isinstance(handler, Started)
+    assert isinstance(handler, Held)
     assert (handler.config.device, handler.config.device_index) == ("cuda", 0)
-
-
-class Started(Held):
-    def load_model(self, config: Any) -> None:
-        self.config = config
 
 
 def test_the_arguments_of_the_configuration_are_an_application():

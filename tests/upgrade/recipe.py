@@ -31,12 +31,8 @@ from tests.gateway.conftest import LANGUAGES, make_clients, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 
 SENTENCES = [f"Sentence {number}." for number in range(200)]
-GLOSSARY = {
-    "name": "animals",
-    "src_lang": "en",
-    "tgt_lang": "ko",
-    "entries": {"cat": "고양이"},
-}
+PAIR = {"src_lang": "en", "tgt_lang": "ko"}
+GLOSSARY = {**PAIR, "name": "animals", "entries": {"cat": "고양이"}}
 #: Documents are kept until this data is of no use to anybody.
 _KEPT_S = str(10**10)
 #: Requests of the second document that are answered.
@@ -77,21 +73,14 @@ def _use_gateway(scratch: Path) -> dict[str, str]:
         documents = scratch / "run/documents"
         client = make(keys="required", documents=documents)
         headers = {"Authorization": f"Bearer {tokens['cat-tool']}"}
-        text = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
+        text = {**PAIR, "src_text": "Hello"}
         for path, body in (("/translate", text), ("/glossaries", GLOSSARY)):
             answer = client.post(path, json=body, headers=headers)
             assert answer.status_code in (200, 201), answer.text
         for name, lines in (("short.txt", ["Hello"]), ("long.txt", SENTENCES)):
             file = "".join(f"{line}\n\n" for line in lines).encode()
-            answer = client.post(
-                "/documents",
-                data={
-                    "tgt_lang": "ko",
-                    "src_lang": "en",
-                    "file": (BytesIO(file), name),
-                },
-                headers=headers,
-            )
+            form = {**PAIR, "file": (BytesIO(file), name)}
+            answer = client.post("/documents", data=form, headers=headers)
             assert answer.status_code == 202, answer.text
     return tokens
 
@@ -99,12 +88,12 @@ def _use_gateway(scratch: Path) -> dict[str, str]:
 def _translate_documents(run: Path) -> None:
     """The short document to its end, the long one until the program is killed."""
     storage = Documents(run / "documents")
+    long: list[list[str]] = []
 
-    def is_short_done() -> bool:
-        return len(storage.list_jobs()) == 1
+    def is_far_enough() -> bool:
+        return len(storage.list_jobs()) == 1 and len(long) > _ANSWERED
 
     with FakeApi(translate=str.upper) as gateway:
-        long: list[list[str]] = []
 
         def judge(texts: list[str]) -> Failure | None:
             if texts[0] == "Hello":
@@ -115,9 +104,7 @@ def _translate_documents(run: Path) -> None:
         gateway.judge = judge
         program = start_documents(gateway)
         try:
-            wait_until(
-                lambda: is_short_done() and len(long) > _ANSWERED, limit_s=_LIMIT_S
-            )
+            wait_until(is_far_enough, limit_s=_LIMIT_S)
         finally:
             program.kill()
             program.wait()

@@ -28,7 +28,7 @@ from tests.e2e.real_stack import wait_until
 from tests.fake_api import FakeApi
 from tests.gateway.conftest import LANGUAGES, make_clients, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
-from tests.upgrade.recipe import SENTENCES, start_documents
+from tests.upgrade.recipe import PAIR, SENTENCES, start_documents
 
 BEFORE = Path(__file__).parent / "before"
 #: The characters that the earlier version had translated for its key, in this month of
@@ -53,16 +53,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The run directory of a machine that was upgraded in the same month."""
     run = tmp_path / "run"
     shutil.copytree(BEFORE, run)
+    now = find_month(time.time())
     for script in run.rglob("*.sql"):
         with closing(sqlite3.connect(script.with_suffix(".db"))) as database:
             database.executescript(script.read_text())
             if script.stem == "keys":
-                database.execute(
-                    "UPDATE usage SET month = ?", [find_month(time.time())]
-                )
+                database.execute("UPDATE usage SET month = ?", [now])
             database.commit()
     for file in (run / "access/usage").glob("*.usage"):
-        file.write_bytes(turn_to_this_month(file.read_bytes()))
+        file.write_bytes(turn_to(now, file.read_bytes()))
     for name in os.environ:
         if name.startswith("BABELGATE_"):
             monkeypatch.delenv(name)
@@ -70,20 +69,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return run
 
 
-def turn_to_this_month(account: bytes) -> bytes:
+def turn_to(now: int, account: bytes) -> bytes:
     """An account has two months, one in each half."""
-    values, now = array.array("q", account), find_month(time.time())
+    values = array.array("q", account)
     half = len(values) // 2
     first = values.index(MONTH)
     month = array.array("q", [now, *values[first + 1 : first + half]])
     rest = array.array("q", bytes(8 * half))
     return bytes(month + rest if now % 2 == 0 else rest + month)
-
-
-@pytest.fixture
-def tokens(run: Path) -> dict[str, str]:
-    found: dict[str, str] = json.loads((run / "tokens.json").read_text())
-    return found
 
 
 @pytest.fixture(params=["without a reboot", "after a reboot"])
@@ -100,8 +93,7 @@ def client(
         FakeTorchServe(tmp_path / "key_file.json") as torchserve,
         make_clients(torchserve, map_path, tmp_path) as make,
     ):
-        client = make(keys="required", documents=run / "documents")
-        yield client
+        yield make(keys="required", documents=run / "documents")
 
 
 def ask(client: FlaskClient, path: str, headers: dict[str, str]) -> dict[str, Any]:
@@ -109,7 +101,8 @@ def ask(client: FlaskClient, path: str, headers: dict[str, str]) -> dict[str, An
     return found
 
 
-def test_keys_usage_glossaries_and_documents_are_there(client, tokens):
+def test_keys_usage_glossaries_and_documents_are_there(client, run):
+    tokens = json.loads((run / "tokens.json").read_text())
     headers = {"X-API-Key": tokens["cat-tool"]}
     reader = {"X-API-Key": tokens["reader"]}
     usage = ask(client, "/v2/usage", headers)
@@ -126,12 +119,7 @@ def test_keys_usage_glossaries_and_documents_are_there(client, tokens):
     (done,) = (each["id"] for each in documents if each["name"] == "short.txt")
     result = client.get(f"/documents/{done}/result", headers=headers, buffered=True)
     assert result.text.strip() == "HELLO"
-    text = {
-        "src_lang": "en",
-        "src_text": "my cat",
-        "tgt_lang": "ko",
-        "glossary": "animals",
-    }
+    text = {**PAIR, "src_text": "my cat", "glossary": "animals"}
     translated = client.post("/translate", json=text, headers=headers)
     assert "고양이" in translated.text
     usage = ask(client, "/v2/usage", headers)
@@ -156,9 +144,8 @@ def test_a_document_under_way_goes_on_where_it_was(run: Path):
 
 
 def test_a_stack_that_was_started_by_it_is_known(run: Path):
-    assert stack.read(run) == Stack(
-        run, Path("/srv/babelgate/map.json"), "/srv/models/m2m100"
-    )
+    started = Stack(run, Path("/srv/babelgate/map.json"), "/srv/models/m2m100")
+    assert stack.read(run) == started
 
 
 def test_the_earlier_version_reads_the_documents_of_this_one(tmp_path: Path):
@@ -179,7 +166,4 @@ def test_the_earlier_version_starts_with_the_state_of_this_one(tmp_path: Path):
     earlier = json.loads((BEFORE / "stack.json").read_text())
     assert earlier.keys() <= asdict(written).keys()
     state = json.loads((tmp_path / "stack.json").read_text())
-    assert {state[name] for name in ("run", "map")} == {
-        str(tmp_path),
-        f"{tmp_path}/map.json",
-    }
+    assert (state["run"], state["map"]) == (str(tmp_path), f"{tmp_path}/map.json")

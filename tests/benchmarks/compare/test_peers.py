@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 import requests
 
@@ -19,6 +18,7 @@ from benchmarks.compare.peers.launch import HERE, PEERS, prepare_peer, start_pee
 from benchmarks.compare.peers.translator import load_handler
 from benchmarks.instruments import running
 from benchmarks.instruments.running import write_map
+from deploy.launch import is_alive
 from deploy.stack import ROOT, StackError
 from handlers.base import Row
 
@@ -26,11 +26,6 @@ pytestmark = pytest.mark.slow
 
 ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
 LIMIT_S = 60
-
-
-def is_alive(process: psutil.Process) -> bool:
-    """A zombie only waits for being counted by the process that has adopted it."""
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 import socket
 import statistics
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
@@ -52,17 +52,14 @@ def test_a_closed_loop_asks_again_after_each_answer(server: Server):
 
 def test_a_server_that_hangs_up_resets_and_one_that_is_not_there_refuses(listening):
     def hang_up() -> None:
-        with closing(listening.accept()[0]) as client:
+        with listening.accept()[0] as client:
             client.recv(1)
 
-    thread = threading.Thread(target=hang_up)
-    thread.start()
-    assert generator.ask_once(aim(listening)).status == "reset"
-    thread.join()
-    assert (
-        generator.ask_once(generator.Target("http://127.0.0.1:9", REQUESTS)).status
-        == "refused"
-    )
+    with ThreadPoolExecutor() as server:
+        server.submit(hang_up)
+        assert generator.ask_once(aim(listening)).status == "reset"
+    nobody = generator.Target("http://127.0.0.1:9", REQUESTS)
+    assert generator.ask_once(nobody).status == "refused"
 
 
 def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(
@@ -80,7 +77,7 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(
             accepted.pop().sendall(HEAD + b"{}")
             now_s = 60.0
 
-    with ExitStack() as servers:
+    with ExitStack() as servers, ThreadPoolExecutor() as server:
 
         def serve() -> None:
             for _ in range(2):
@@ -88,12 +85,9 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(
                 accepted[-1].recv(1000)
             accepted.pop().sendall(HEAD + b"{}")
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        generator.Generator(aim(listening), generator.ask_within(5000)).run(
-            [0.0, 0.0], keep
-        )
-        thread.join()
+        server.submit(serve)
+        client = generator.Generator(aim(listening), generator.ask_within(5000))
+        client.run([0.0, 0.0], keep)
     assert [reply.status for reply in replies] == ["429", "429"]
     assert all(reply.ended_s < 60 for reply in replies)
 
@@ -101,9 +95,8 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(
 def test_an_answer_has_a_status_when_it_is_complete():
     assert generator.read_status(HEAD + b"{") == generator.read_status(HEAD[:-2]) == ""
     assert generator.read_status(HEAD.lower() + b"{}") == "429"
-    assert (
-        generator.read_status(b"HTTP/1.1 200 OK\r\n\r\n2\r\n{}\r\n0\r\n\r\n") == "200"
-    )
+    chunked = b"HTTP/1.1 200 OK\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    assert generator.read_status(chunked) == "200"
 
 
 def test_arrivals_are_a_poisson_process_and_alike_for_a_seed():
@@ -121,9 +114,8 @@ def test_an_open_loop_sends_a_request_per_arrival_and_counts_statuses(server: Se
     server.statuses = [429, 503]
     target = generator.Target(server.url, REQUESTS)
     load, _ = measure(target, "open", 100, seconds=0.5)
-    assert (
-        load.answers == len(server.asked) == len(generator.draw_arrivals(100, 0.5, 0))
-    )
+    arrivals = generator.draw_arrivals(100, 0.5, 0)
+    assert load.answers == len(server.asked) == len(arrivals)
     assert {body["number"] for _, body in server.asked} == {0, 1, 2}
     assert (load.loop, load.errors) == ("open", 2)
     assert load.statuses == {"200": load.answers - 2, "429": 1, "503": 1}

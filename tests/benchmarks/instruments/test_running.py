@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.instruments.generator import Request
 from benchmarks.instruments.running import Running
+from deploy.launch import is_alive
 from deploy.stack import ROOT, StackError
 from tests.benchmarks.conftest import Server
 from tests.e2e.real_stack import wait_until
@@ -44,10 +45,7 @@ def test_a_benchmark_that_is_killed_leaves_nothing_behind(tmp_path: Path):
 
 
 def has_ended(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+    return not any(each.pid == pid and is_alive(each) for each in psutil.process_iter())
 
 
 def test_a_stack_that_wants_a_key_is_not_asked_again(server: Server):

@@ -62,17 +62,13 @@ def test_the_knee_is_the_smallest_batch_with_nine_tenths_of_the_best():
     assert time.lines["0"] == [(1, 200), (2, pytest.approx(111.1, abs=0.1))]
 
 
-def invoke(command: str, out: Path, *options: str):
-    arguments = [command, "--out", str(out), *options]
-    return CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
-
-
 def test_the_cost_of_a_batch_is_found(tmp_path: Path):
     """The model's batches take 20 ms, however large they are."""
     model = write_model(tmp_path / "echo", batch_ms=20)
     out, plot = tmp_path / "study.json", tmp_path / "study.svg"
+    files = ("--model", str(model), "--out", str(out), "--plot", str(plot))
     options = ("--set", "engine=echo", "--batches", "1,64", "--repetitions", "1")
-    done = invoke("study", out, "--model", str(model), *options, "--plot", str(plot))
+    done = CliRunner().invoke(app, ["study", *files, *options])
     assert done.exit_code == 0, done.output
     one, many = json.loads(out.read_text("utf-8"))["results"]["measured"]
     # 64 rows cost as much as one, but for what the machine does meanwhile.

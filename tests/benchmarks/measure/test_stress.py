@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import pytest
@@ -12,6 +11,7 @@ from benchmarks.instruments.generator import LoadReply, Request, Target
 from benchmarks.instruments.running import Running
 from benchmarks.measure import stress
 from tests.benchmarks.conftest import Server
+from tests.e2e.real_stack import wait_until
 
 REPLIES = [
     LoadReply(0, "200", ended_s=0.2, latency_s=0.2, lag_s=0.001),
@@ -101,9 +101,7 @@ def test_what_is_not_as_expected_is_counted():
 
 
 def test_slow_clients_and_those_who_leave_come_beside_the_load(server: Server):
-    asked = threading.Event()
     pieces = stress.draw_medley(5)
     with stress.repeat(lambda: stress.ask_badly(server.url, pieces), 0.01):
-        while len(server.asked) < 3:
-            asked.wait(0.05)
+        wait_until(lambda: len(server.asked) >= 3)
     assert all(body["tgt_lang"] for _, body in server.asked)

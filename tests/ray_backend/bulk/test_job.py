@@ -13,7 +13,6 @@ from dataclasses import replace
 from errno import ENOSPC
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -221,21 +220,18 @@ class Reader(Shouting):
         frames = np.load(io.BytesIO(row.body))
         numbers = [read_number(frame) for frame in frames]
         if self.refused in numbers:
-            return TaskError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "out-of-memory", "No room."
-            )
+            return TaskError(HTTPStatus.SERVICE_UNAVAILABLE, "any", "No room.")
         return {"captions": [str(number) for number in numbers]}
 
 
 @pytest.fixture
-def videos(tmp_path: Path) -> Path:
+def videos(bench: Bench) -> Path:
     """Three videos of 20 frames, two seconds each; every frame shows its own number."""
-    folder = tmp_path / "src"
-    (folder / "more").mkdir(parents=True)
+    (bench.sources / "more").mkdir(parents=True)
     for place, name in enumerate(("a.mkv", "b.mp4", "more/c.mp4")):
         pictures = [draw_number(20 * place + n, 48, 64) for n in range(20)]
-        write_video(folder / name, pictures)
-    return folder
+        write_video(bench.sources / name, pictures)
+    return bench.sources
 
 
 def make_job(store: Store) -> BulkCaptioning:
@@ -259,28 +255,17 @@ def make_answerer(reader: Reader, job: BulkCaptioning) -> Answerer:
     return answer
 
 
-def run(
-    videos: Path, reader: Reader, answerer: Answerer | None = None
-) -> tuple[RunTotals, list[str], Path]:
-    bench = Bench(videos, videos.parent / "dst")
-    job = make_job(ResultFolder(bench.results))
-    answerer = answerer or make_answerer(reader, job)
-    totals = bench.run(job=job, answerer=answerer)
-    return totals, bench.errors, bench.results
+def caption_videos(bench: Bench, reader: Reader) -> RunTotals:
+    job = make_job(bench.open_results())
+    return bench.run(job=job, answerer=make_answerer(reader, job))
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_a_video_that_is_cut_off_has_the_captions_up_to_there(videos):
-    path = write_numbers(videos / "b.mp4", 100, is_streamable=True)
-    path.write_bytes(path.read_bytes()[: path.stat().st_size * 7 // 10])
-    ended, errors, results = run(videos, Reader())
-    assert ended.wrong == 1
-    assert "b.mp4: at " in errors[0]
-    assert 32 < len(read(results / "b.jsonl")) < 100
-    assert len(read(results / "a.jsonl")) == 20
+def test_a_video_that_is_cut_off_has_the_captions_up_to_there(bench, videos):
+    write_numbers(videos / "b.mp4", 100, share=0.7)
+    assert caption_videos(bench, Reader()).wrong == 1
+    assert "b.mp4: at " in bench.errors[0]
+    assert 32 < len(bench.read_records("b.jsonl")) < 100
+    assert len(bench.read_records("a.jsonl")) == 20
 
 
 def break_file(_: Reader, video: Path) -> None:
@@ -303,20 +288,19 @@ def kill(reader: Reader, video: Path) -> None:
         (kill, "each worker that captioned this video has ended"),
     ],
 )
-def test_a_video_without_captions_hurts_no_other(videos, happen, error):
+def test_a_video_without_captions_hurts_no_other(bench, videos, happen, error):
     reader = Reader()
     happen(reader, videos / "b.mp4")
-    ended, errors, results = run(videos, reader)
-    assert ended.wrong == 1
-    assert errors == [f"{videos}/b.mp4: {error}"]
-    assert not (results / "b.jsonl").exists()
-    assert len(read(results / "a.jsonl")) == len(read(results / "more/c.jsonl")) == 20
+    assert caption_videos(bench, reader).wrong == 1
+    assert bench.errors == [f"{videos}/b.mp4: {error}"]
+    assert bench.list_results() == ["a.jsonl", "more/c.jsonl"]
+    assert {len(bench.read_records(name)) for name in bench.list_results()} == {20}
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_a_machine_that_does_not_see_a_video_ends_the_run(videos, is_gone):
+def test_a_machine_that_does_not_see_a_video_ends_the_run(bench, videos, is_gone):
     """Unless nobody sees it any more."""
-    job = make_job(ResultFolder(videos.parent / "dst"))
+    job = make_job(bench.open_results())
     caption = make_answerer(Reader(), job)
 
     def answer(sources):
@@ -327,11 +311,11 @@ def test_a_machine_that_does_not_see_a_video_ends_the_run(videos, is_gone):
         return caption([replace(sources[0], path=path)])
 
     if is_gone:
-        _, errors, _ = run(videos, Reader(), answerer=answer)
-        assert errors[0] == f"{videos}/a.mkv has changed meanwhile"
+        bench.run(job=job, answerer=answer)
+        assert bench.errors[0] == f"{videos}/a.mkv has changed meanwhile"
     else:
         with pytest.raises(ClientError, match=rf" does not see {videos}/a\.mkv: every"):
-            run(videos, Reader(), answerer=answer)
+            bench.run(job=job, answerer=answer)
 
 
 def test_other_frames_are_other_options():
