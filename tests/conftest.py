@@ -119,9 +119,8 @@ def pytest_terminal_summary(
     if not took_s:
         return
     terminalreporter.section(f"slowest {SLOWEST_FILES} files")
-    for file, duration_s in sorted(took_s.items(), key=itemgetter(1), reverse=True)[
-        :SLOWEST_FILES
-    ]:
+    slowest = sorted(took_s.items(), key=itemgetter(1), reverse=True)
+    for file, duration_s in slowest[:SLOWEST_FILES]:
         terminalreporter.write_line(f"{duration_s:7.1f} s {file}")
     busy_s, all_s = _measure_cpu_times()
     busy_before_s, all_before_s = config.stash[_CPU_TIMES]

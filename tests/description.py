@@ -75,20 +75,15 @@ class Description:
         media = headers.get("Content-Type", "").partition(";")[0]
         assert media in content, (method, path, status, media)
         if method != "HEAD":
-            is_json = media.endswith("json")
-            self._validate(
-                content[media]["schema"], json.loads(body) if is_json else body
-            )
+            answer = json.loads(body) if media.endswith("json") else body
+            schema = {**content[media]["schema"], "components": self._components}
+            jsonschema_rs.Draft202012Validator(schema).validate(answer)
 
     def _find(self, path: str) -> dict[str, Any]:
         for template, methods in self.document["paths"].items():
             if re.fullmatch(re.sub(r"{\w+}", "[^/]+", template), path):
                 return dict(methods)
         return {}
-
-    def _validate(self, schema: dict[str, Any], content: Any) -> None:
-        whole = {**schema, "components": self._components}
-        jsonschema_rs.Draft202012Validator(whole).validate(content)
 
 
 def _close(schema: Any) -> Any:

@@ -242,15 +242,12 @@ def test_way_is_made_for_another_stack(wanted, ended, change, is_new):
     assert ended == ([wanted] if is_new else [])
 
 
-STOPPED = ["gateway", "registrar"]
-
-
 @pytest.mark.parametrize(
     ("supervision", "calls"),
     [
         (FakeSupervision(is_up=False), [f"start with {NGINX}"]),
         (FakeSupervision(is_up=True), ["restart registrar", "HUP gateway"]),
-        (FakeSupervision(is_up=True, stopped=STOPPED), []),
+        (FakeSupervision(is_up=True, stopped=["gateway", "registrar"]), []),
     ],
     ids=["nothing runs", "all run", "some had stopped"],
 )
