@@ -100,8 +100,9 @@ def render_supervisor(
     text: str, settings: Settings, places: Mapping[str, Path], programs: Collection[str]
 ) -> str:
     """supervisord.conf for these settings, paths and programs."""
-    # supervisor expands percent signs.
+    # supervisor expands percent signs, and those of stdout_logfile twice.
     known = {name: str(place).replace("%", "%%") for name, place in places.items()}
+    known["logs"] = f"{known['run']}/logs".replace("%", "%%")
     stop_s = int(settings.upload_timeout_s) + 10
     first, *sections = re.split(r"(?m)^(?=\[program:)", text)
     kept = [part for part in sections if part[9 : part.index("]")] in programs]

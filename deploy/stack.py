@@ -297,6 +297,7 @@ class Stack:
             "PROMETHEUS_MULTIPROC_DIR": str(self.metrics),
             "JAVA_HOME": str(java_home),
             "PYTHONUNBUFFERED": "1",
+            "LC_ALL": "C.UTF-8",  # Java reads paths in the encoding of the locale
         }
 
     def find_leader(self, program: str) -> psutil.Process:

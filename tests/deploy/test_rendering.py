@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from configparser import RawConfigParser
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from deploy.rendering import render_nginx, render_supervisor, render_torchserve
 from gateway.settings import ROW_BYTES, Settings
 from tests.test_docs import NGINX, SUPERVISOR, TORCHSERVE
 
-PLACES = dict.fromkeys(("root", "run", "python", "bin", "nginx"), Path("/srv/100%"))
+OURS = Path("/srv/100% ours")
+PLACES = dict.fromkeys(("root", "run", "python", "bin", "nginx"), OURS)
 USUAL = Settings()
 OTHER = Settings(
     timeout_s=12.5,
@@ -109,4 +111,11 @@ def test_supervisor_kills_only_after_requests_have_had_their_time(settings: Sett
     for program in programs:
         stop_s = int(parser[program]["stopwaitsecs"])
         assert stop_s > settings.upload_timeout_s + 5
-        assert "/srv/100%%/" in parser[program]["command"]
+        words = shlex.split(parser[program]["command"] % {})
+        assert [word for word in words if "100%" in word or "ours" in word] == [
+            word for word in words if word.startswith(str(OURS))
+        ]
+        assert (
+            parser[program]["stdout_logfile"] % {} % {}
+            == f"{OURS}/logs/{program[8:]}.log"
+        )

@@ -32,7 +32,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory, cache, pytestconfig) -> Stack:
     """All 14 languages of the repository's own map and model."""
-    run = tmp_path_factory.mktemp("run")
+    run = tmp_path_factory.mktemp("50% of a run")
     return _share(pytestconfig, start_stack(run, cache))
 
 
