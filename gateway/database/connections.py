@@ -163,7 +163,8 @@ def _migrate(engine: Engine) -> None:
     from alembic.util import CommandError
 
     config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
+    # Alembic expands percent signs.
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     newest = ScriptDirectory.from_config(config).get_current_head()
 
     def is_newest(connection: Connection) -> bool:

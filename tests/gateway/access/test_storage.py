@@ -148,6 +148,16 @@ def test_keys_of_an_earlier_version_go_on(database):
     assert listed.key.grant == Grant(None, 60, (), burst=None)
 
 
+def test_tables_are_made_where_the_path_of_our_code_has_a_percent_sign(
+    database, tmp_path, monkeypatch
+):
+    linked = tmp_path / "100% ours"
+    linked.symlink_to(connections._MIGRATIONS)
+    monkeypatch.setattr(connections, "_MIGRATIONS", linked)
+    with closing(KeyStorage(database)) as storage:
+        assert storage.list_all() == []
+
+
 def test_a_database_of_a_newer_version_is_refused(database):
     storage = KeyStorage(database)
     storage.list_all()
