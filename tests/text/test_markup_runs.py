@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.markup import scan
-from tests.text.test_document import prepared, read
+from tests.text.test_document import copy, prepared, read
 from text import markup_runs
 from text.errors import NotWellFormed
 from text.markup_runs import check_xml, escape_html, escape_xml, parse_markup
-from text.options import HTML_TAGS, Splitting, Tags
-from text.placeholders import fill
+from text.options import HTML_TAGS, Tags
 
 HTML_PIECES = st.sampled_from(
     [
@@ -45,11 +44,7 @@ XML_TAGS = Tags(is_xml=True, ignored=("ig",), inline=("b",))
 def put_together(source: str, tags: Tags = HTML_TAGS) -> str:
     escape = escape_xml if tags.is_xml else escape_html
     return "".join(
-        run.text
-        if run.is_markup
-        else fill(
-            run.text, run.placeholders, [p.shown for p in run.placeholders], escape
-        )
+        run.text if run.is_markup else copy(run, escape)
         for run in parse_markup(source, tags)
     )
 
@@ -150,12 +145,8 @@ def test_elements_are_read_as_the_client_says():
 
 PAR = "<par>The firm said</par><par> it was.</par>"
 OUTLINE = "<d><t>Title</t><u>and more</u></d>"
+WHOLE = {"finds_outline": False}
 BESIDE = "<p>One <b>bold</b> word. Two<br/> <q>words.</q></p>"
-
-
-def list_sentences(source: str, how: Splitting = "lines", **tags: object) -> list[str]:
-    given = Tags(is_xml=True, **tags)  # type: ignore[arg-type]
-    return prepared(read(source, tags=given, splitting=how))
 
 
 @pytest.mark.parametrize(
@@ -164,11 +155,8 @@ def list_sentences(source: str, how: Splitting = "lines", **tags: object) -> lis
         (BESIDE, {}, ["One {0}bold{1} word.", "Two{0} {1}words.{2}"]),
         (BESIDE, {"splitting": ("q",)}, ["One {0}bold{1} word.", "Two", "words."]),
         (OUTLINE, {}, ["Title", "and more"]),
-        (OUTLINE, {"finds_outline": False}, ["Title{0}{1}and more"]),
-        (
-            *(OUTLINE, {"finds_outline": False, "splitting": ("d", "t")}),
-            ["Title", "and more"],
-        ),
+        (OUTLINE, WHOLE, ["Title{0}{1}and more"]),
+        (OUTLINE, {**WHOLE, "splitting": ("d", "t")}, ["Title", "and more"]),
         (PAR, {}, ["The firm said", "it was."]),
         (PAR, {"inline": ("par",)}, ["The firm said{0}{1} it was."]),
         ("Open <x>a <x>b</x></x> now", {"ignored": ("x",)}, ["Open {0} now"]),
@@ -178,7 +166,8 @@ def list_sentences(source: str, how: Splitting = "lines", **tags: object) -> lis
     ],
 )
 def test_xml_is_divided_by_its_outline_and_as_the_client_says(source, tags, sentences):
-    assert list_sentences(source, **tags) == sentences
+    document = read(source, tags=Tags(is_xml=True, **tags))
+    assert prepared(document) == sentences
 
 
 @pytest.mark.parametrize(

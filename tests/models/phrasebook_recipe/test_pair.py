@@ -32,10 +32,8 @@ def trainer(
 
 def test_each_side_has_pieces_of_its_own_and_one_numbering(trainer):
     numbers = trainer.vocabulary
-    english, french = (
-        numbers.encode("Good morning", "en"),
-        numbers.encode("Merci", "fr"),
-    )
+    english = numbers.encode("Good morning", "en")
+    french = numbers.encode("Merci", "fr")
     assert english[-1] == french[-1] == numbers.eos == numbers.ids["</s>"]
     assert numbers.encode("☃", "fr")[-2] == numbers.unk == numbers.ids["<unk>"]
     assert numbers.start == numbers.pad == len(numbers.ids) - 1

@@ -98,9 +98,8 @@ def test_a_box_is_where_the_pixels_are(shape, size):
     (box,) = rendering.boxes(scene, width, height)
     assert box.label == shape
     assert (box.left, box.top) == pytest.approx((xs.min(), ys.min()), abs=1.5)
-    assert (box.right, box.bottom) == pytest.approx(
-        (xs.max() + 1, ys.max() + 1), abs=1.5
-    )
+    corner = (xs.max() + 1, ys.max() + 1)
+    assert (box.right, box.bottom) == pytest.approx(corner, abs=1.5)
 
 
 def test_a_picture_has_its_background_paint_and_noise():
