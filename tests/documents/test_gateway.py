@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import pytest
 
@@ -23,15 +24,13 @@ OUT_OF_MEMORY = Failure(503, "out-of-memory", "src_text[0]: does not fit.")
 NOT_READY = Failure(503, "not-ready")
 
 
+@dataclass
 class Waits:
     """Waiting takes no time, but is counted."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.seconds = 0.0
+    seconds: float = 0.0
 
     def __call__(self, seconds: float) -> None:
-        self.count += 1
         self.seconds += seconds
 
 

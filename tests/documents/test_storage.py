@@ -119,11 +119,10 @@ def test_what_a_killed_program_has_left_makes_room(storage):
 
 def test_an_owners_documents_have_pages_from_the_oldest_on(add, storage):
     ids = [add(f"a{number}", owner=KEY).order.id for number in range(5)]
+    kept = storage.folder / "kept" / KEY
     for number, document_id in enumerate(ids):
-        os.utime(
-            storage.folder / "kept" / KEY / document_id / "document.json", (0, number)
-        )
-    (storage.folder / "kept" / KEY / "stray").mkdir()
+        os.utime(kept / document_id / "document.json", (0, number))
+    (kept / "stray").mkdir()
     found: list[list[str]] = []
     after: str | None = ""
     while after is not None:

@@ -136,9 +136,8 @@ def test_a_text_that_is_refused_is_told_with_its_place(add, run_one, gateway):
     assert state.status == "failed"
     assert state.error["detail"] == "Text 151 of the document: too long."
     assert state.error["type"] == "urn:babelgate:text-too-long"
-    assert {p.name for p in document.folder.iterdir()} <= {
-        *("document.json", "state.json", "lock")
-    }
+    names = {path.name for path in document.folder.iterdir()}
+    assert names <= {"document.json", "state.json", "lock"}
 
 
 def test_a_refusal_of_the_key_is_told_as_it_is(add, run_one, gateway):

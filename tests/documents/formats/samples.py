@@ -116,40 +116,36 @@ def make_xlsx(path: Path) -> Path:
     return path
 
 
-def make_odt(path: Path) -> Path:
-    document = odfdo.Document("text")
+def save(path: Path, kind: str, *elements: odfdo.Element) -> Path:
+    """An OpenDocument file of a kind with these elements."""
+    document = odfdo.Document(kind)
     document.body.clear()
-    document.body.append(odfdo.Header(1, "A heading"))
-    paragraph = odfdo.Paragraph("Press the key now.")
-    paragraph.insert_note(after="key", note_id="n1", citation="1", body="A note")
-    document.body.append(paragraph)
-    document.body.append(odfdo.List(["One point", "Another point"]))
-    table = odfdo.Table("Prices", width=1, height=1)
-    table.set_value("A1", "A cell")
-    document.body.append(table)
+    for element in elements:
+        document.body.append(element)
     document.save(str(path))
     return path
+
+
+def make_odt(path: Path) -> Path:
+    paragraph = odfdo.Paragraph("Press the key now.")
+    paragraph.insert_note(after="key", note_id="n1", citation="1", body="A note")
+    points = odfdo.List(["One point", "Another point"])
+    table = odfdo.Table("Prices", width=1, height=1)
+    table.set_value("A1", "A cell")
+    return save(path, "text", odfdo.Header(1, "A heading"), paragraph, points, table)
 
 
 def make_ods(path: Path) -> Path:
-    document = odfdo.Document("spreadsheet")
-    document.body.clear()
     table = odfdo.Table("Prices")
     table.set_values([["Article", "Amount"], ["Apples", 3], ["Pears", 4]])
-    document.body.append(table)
-    document.save(str(path))
-    return path
+    return save(path, "spreadsheet", table)
 
 
 def make_odp(path: Path) -> Path:
-    document = odfdo.Document("presentation")
-    document.body.clear()
     page = odfdo.DrawPage("p1", "First")
     size, position = ("10cm", "3cm"), ("2cm", "2cm")
     page.append(odfdo.Frame.text_frame("A slide", size=size, position=position))
-    document.body.append(page)
-    document.save(str(path))
-    return path
+    return save(path, "presentation", page)
 
 
 def make_rich_docx(path: Path) -> Path:

@@ -84,20 +84,14 @@ def test_hidden_fonts_do_not_protect_a_book():
 
 AES = "http://www.w3.org/2001/04/xmlenc#aes256-cbc"
 INDEX = "META-INF/container.xml"
+LOST = {INDEX: CONTAINER.replace("a.opf", "b.opf")}
+UNCLOSED = {CHAPTER: "<html><p>a<br></p></html>"}
 REFUSED = {
     "protected": ({HIDDEN: ENC.format(AES)}, EncryptedDocument, "protected"),
     "kind": ({"mimetype": "a"}, DamagedDocument, "Not what"),
     "no book": ({INDEX: "<a/>"}, DamagedDocument, "no book"),
-    "missing": (
-        {INDEX: CONTAINER.replace("a.opf", "b.opf")},
-        DamagedDocument,
-        "OPS/b.opf is missing",
-    ),
-    "HTML that is not XML": (
-        {CHAPTER: "<html><p>a<br></p></html>"},
-        DamagedDocument,
-        "a b.xhtml, line 1",
-    ),
+    "missing": (LOST, DamagedDocument, "OPS/b.opf is missing"),
+    "HTML that is not XML": (UNCLOSED, DamagedDocument, "a b.xhtml, line 1"),
 }
 
 

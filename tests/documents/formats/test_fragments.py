@@ -8,11 +8,7 @@ from documents.errors import LostMarkup
 from documents.formats.fragments import Atom, Part, Span, read_fragment
 
 LINK, BOLD, IMAGE = object(), object(), Atom(())
-PARTS: list[Part] = [
-    "a & b ",
-    Span(LINK, ["the ", Span(BOLD, ["page"])], is_container=True),
-    IMAGE,
-]
+PARTS: list[Part] = ["a & b ", Span(LINK, ["the ", Span(BOLD, ["page"])], True), IMAGE]
 
 
 def show(parts: list[Part]) -> list[object]:

@@ -12,23 +12,13 @@ from documents.formats.inline import (
     write_fragment,
 )
 
-OPEN, CLOSE = (
-    InlinePiece("**", PieceRole.OPENING, "b"),
-    InlinePiece("**", PieceRole.CLOSING, "b"),
-)
-LINK, LINK_END = (
-    InlinePiece("[", PieceRole.OPENING, "a"),
-    InlinePiece("](u)", PieceRole.CLOSING, "a"),
-)
+OPEN = InlinePiece("**", PieceRole.OPENING, "b")
+CLOSE = InlinePiece("**", PieceRole.CLOSING, "b")
+LINK = InlinePiece("[", PieceRole.OPENING, "a")
+LINK_END = InlinePiece("](u)", PieceRole.CLOSING, "a")
 IMAGE = InlinePiece("![](i)", PieceRole.ALONE)
-SENTENCE = [
-    InlinePiece("1 < "),
-    OPEN,
-    InlinePiece("two"),
-    CLOSE,
-    IMAGE,
-    InlinePiece(" &c"),
-]
+TWO = InlinePiece("two")
+SENTENCE = [InlinePiece("1 < "), OPEN, TWO, CLOSE, IMAGE, InlinePiece(" &c")]
 FRAGMENT = '1 &lt; <g id="1">two</g><x id="2"/> &amp;c'
 
 

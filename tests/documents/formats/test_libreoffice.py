@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,8 @@ from tests.documents.formats.translating import shout, translate
 from tests.programs import find_or_skip, run
 
 #: The formats into which LibreOffice converts each of the libraries' documents.
-OTHERS = {
-    ".docx": "odt",
-    ".pptx": "odp",
-    ".xlsx": "ods",
-    ".odt": "docx",
-    ".odp": "pptx",
-    ".ods": "xlsx",
-}
+OTHERS = {".docx": "odt", ".pptx": "odp", ".xlsx": "ods"}
+OTHERS |= {f".{kind}": suffix[1:] for suffix, kind in OTHERS.items()}
 #: Elements that may be divided otherwise after a translation.
 LOOSE = {"text:span", "text:soft-page-break", "text:s"}
 #: Texts that stay: results of formulas, headings of tables, and what a program works out.
@@ -37,46 +31,27 @@ APART = {"draw:frame", "office:annotation", "text:note"}
 pytestmark = pytest.mark.slow
 
 
-class Office:
-    """LibreOffice without a window, with its own profile."""
+def convert(folder: Path, documents: list[Path], kind: str, to: str) -> list[Path]:
+    """Converts documents into a folder with LibreOffice, which has its own profile; each must
+    be there afterwards. All in one start, which takes longer than what it converts."""
+    writer, *_ = [find_or_skip(program) for program in OFFICE]
+    profile = f"-env:UserInstallation=file://{folder}/profile"
+    options = [profile, "--headless", "--convert-to", kind, "--outdir", folder / to]
+    env = os.environ | {"HOME": str(folder), "TMPDIR": str(folder)}
+    command = [writer.with_name("soffice"), *options, *documents]
+    run(*command, env=env, cwd=folder, limit_s=300)
+    converted = [folder / to / f"{document.stem}.{kind}" for document in documents]
+    assert [path.name for path in converted if not path.exists()] == []
+    return converted
 
-    def __init__(self, folder: Path) -> None:
-        writer = [find_or_skip(program) for program in OFFICE][0]
-        self._program = writer.with_name("soffice")
-        self._folder = folder
 
-    def convert(self, documents: Iterable[Path], kind: str, to: str) -> list[Path]:
-        """Converts documents into a folder; each must be there afterwards. All in one start,
-        which takes longer than what it converts."""
-        documents, out = list(documents), self._folder / to
-        profile = f"-env:UserInstallation=file://{self._folder}/profile"
-        command = [self._program, profile, "--headless", "--convert-to", kind]
-        env = {**os.environ, "HOME": str(self._folder), "TMPDIR": str(self._folder)}
-        run(
-            *command,
-            "--outdir",
-            out,
-            *documents,
-            env=env,
-            cwd=self._folder,
-            limit_s=300,
-        )
-        converted = [out / f"{document.stem}.{kind}" for document in documents]
-        assert [path.name for path in converted if not path.exists()] == []
-        return converted
-
-    def convert_each(self, documents: Iterable[Path]) -> list[Path]:
-        """Converts each into the other family's format, under a name of its own."""
-        others = [
-            other
-            for suffix, kind in OTHERS.items()
-            for other in self.convert(
-                (d for d in documents if d.suffix == suffix), kind, "others"
-            )
-        ]
-        return [
-            other.rename(other.with_stem(f"other-{other.stem}")) for other in others
-        ]
+def convert_each(folder: Path, documents: list[Path]) -> list[Path]:
+    """Converts each into the other family's format, under a name of its own."""
+    others = []
+    for suffix, kind in OTHERS.items():
+        some = [document for document in documents if document.suffix == suffix]
+        others += convert(folder, some, kind, "others")
+    return [other.rename(other.with_stem(f"other-{other.stem}")) for other in others]
 
 
 @pytest.fixture(scope="module")
@@ -84,15 +59,14 @@ def flat_pairs(request, tmp_path_factory) -> dict[str, tuple[Path, Path]]:
     """Each document as LibreOffice reads it, in one XML file, before and after its
     translation."""
     folder = tmp_path_factory.mktemp("office")
-    office = Office(folder)
     (folder / "made").mkdir()
     documents = [make(folder / "made" / name) for name, make in MAKERS.items()]
     if request.param == "others":
-        documents = office.convert_each(documents)
+        documents = convert_each(folder, documents)
     written = [d.with_name(f"new-{d.name}") for d in documents]
     for source, target in zip(documents, written, strict=True):
         target.write_bytes(translate(source.name, source.read_bytes(), shout, "en"))
-    flat = office.convert([*documents, *written], "xml", "flat")
+    flat = convert(folder, [*documents, *written], "xml", "flat")
     count = len(documents)
     pairs = zip(flat[:count], flat[count:], strict=True)
     return dict(zip((d.name for d in documents), pairs, strict=True))
@@ -111,15 +85,12 @@ NAMES = [
 
 def read_flat(path: Path) -> tuple[list[str], list[str]]:
     """The structure of a document, and the texts of its paragraphs."""
-    parser = etree.XMLParser(huge_tree=True)
-    root = etree.parse(str(path), parser).getroot()
-    body = next(element for element in root if name_of(element) == "office:body")
-    master = next(e for e in root if name_of(e) == "office:master-styles")
-    names = [name_of(e) for part in (master, body) for e in part.iter()]
-    paragraphs = (
-        e for part in (master, body) for e in part.iter() if name_of(e) == "text:p"
-    )
-    texts = ["".join(list_texts(e)).strip() for e in paragraphs]
+    root = etree.parse(str(path), etree.XMLParser(huge_tree=True)).getroot()
+    named = {name_of(element): element for element in root}
+    parts = (named["office:master-styles"], named["office:body"])
+    elements = [element for part in parts for element in part.iter()]
+    texts = ["".join(list_texts(e)).strip() for e in elements if name_of(e) == "text:p"]
+    names = map(name_of, elements)
     return [name for name in names if name not in LOOSE], [t for t in texts if t]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from documents.errors import DocumentTooLarge
+from tests.documents.formats import paragraphs
 from tests.documents.formats.packing import (
     LAYOUT,
     W,
@@ -89,16 +90,10 @@ def test_a_strict_document_is_read_and_stays_strict():
     assert W not in written
 
 
-FIELDS = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
-INSTRUCTION = "<w:r><w:instrText>{}</w:instrText></w:r>"
-
-
 def test_an_instruction_may_be_in_pieces_and_long():
-    instruction = "".join(
-        map(INSTRUCTION.format, [" ", " HYPER", "LINK ", "u" * 90, " TOC"])
-    )
-    field = FIELDS.format("begin") + instruction + FIELDS.format("separate")
-    source = pack_docx(field + run("the page") + FIELDS.format("end"))
+    cut = "</w:instrText></w:r><w:r><w:instrText>"
+    instruction = cut.join(["", " HYPER", "LINK ", "u" * 90, " TOC"])
+    source = pack_docx(paragraphs.field(instruction, run("the page")))
     assert read("a.docx", source) == ["the page"]
 
 
