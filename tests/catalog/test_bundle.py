@@ -7,7 +7,6 @@ import io
 import json
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.progress import Progress
@@ -133,25 +132,16 @@ def test_a_machines_own_model_of_the_same_name_stays(tmp_path: Path):
     assert own.read_text() == "mine"
 
 
-def describe(content: bytes) -> dict[str, Any]:
-    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-
-
 CONFIG = "hub/a/b/config.json"
 SOURCE = "hub/a/b/source.json"
 
 
-def write_bundle(
-    path: Path,
-    *,
-    files: dict[str, Any] | None = None,
-    members: dict[str, bytes] | None = None,
-    link: bytes = b"",
-) -> Path:
+def write_bundle(path: Path, *, files=None, members=None, link: bytes = b"") -> Path:
     """A bundle by hand: with a record of other `files` or with other `members`, or with a
     `link` of this type."""
-    described = {"config.json": describe(MODEL), **(files or {})}
-    source = json.dumps({"bundled": True, "files": described}).encode()
+    described = {"size": len(MODEL), "sha256": hashlib.sha256(MODEL).hexdigest()}
+    recorded = {"config.json": described, **(files or {})}
+    source = json.dumps({"bundled": True, "files": recorded}).encode()
     content = {CONFIG: MODEL, SOURCE: source, "map.json": b"{}", **(members or {})}
     with tarfile.open(path, "w") as archive:
         for name, data in content.items():
@@ -161,9 +151,6 @@ def write_bundle(
                 member.type, member.linkname, member.size = link, "/etc/passwd", 0
             archive.addfile(member, io.BytesIO(data))
     return path
-
-
-X = {"size": 1, "sha256": "0"}
 
 
 @pytest.mark.parametrize(
@@ -178,16 +165,13 @@ X = {"size": 1, "sha256": "0"}
         ({"members": {CONFIG: b'{"a": 2}'}}, "b/config.json has other content"),
         ({"members": {CONFIG: MODEL * 2}}, "b/config.json has 16 bytes, not 8"),
         ({"members": {"hub/a/b/x": b""}}, "b/x is not in its record"),
-        ({"files": {"x": X}}, "b/x is missing"),
+        ({"files": {"x": {"size": 1, "sha256": "0"}}}, "b/x is missing"),
         ({"files": {"config.json": 1}}, "not subscriptable"),
         ({"members": {SOURCE: b"{"}}, "source.json is not JSON"),
         ({"members": {SOURCE: b"[]"}}, "'files'"),
     ],
-    ids=[
-        *("out", "out again", "absolute", "symbolic link", "hard link", "pipe"),
-        *("other content", "longer", "too much", "too little", "no record of a file"),
-        *("torn record", "no record"),
-    ],
+    ids="""out out-again absolute symbolic-link hard-link pipe other-content longer too-much
+        too-little no-record-of-a-file torn-record no-record""".split(),
 )
 def test_a_hostile_bundle_changes_nothing(tmp_path: Path, changes, said: str):
     file = write_bundle(tmp_path / "hostile.tar", **changes)

@@ -16,6 +16,7 @@ from tests.random_m2m100 import build_tiny
 pytestmark = pytest.mark.slow
 
 NAME = "test/phrasebook"
+TOKENS = "tokenizer_config.json"
 PHRASEBOOK = catalog.ROOT / "models" / "phrasebook"
 
 
@@ -62,18 +63,12 @@ def test_a_models_languages_are_found_wherever_it_lies(
     ("files", "known"),
     [
         ({}, CODES),
-        ({"tokenizer_config.json": '{"additional_special_tokens": []}'}, CODES),
+        ({TOKENS: '{"additional_special_tokens": []}'}, CODES),
         (
             {"special_tokens_map.json": '{"a": ["__de__", {"content": "__cs__"}]}'},
             ["cs", "de"],
         ),
-        (
-            {
-                "tokenizer_config.json": '["__de__"]',
-                SETTINGS_FILE: '{"languages": ["fr"]}',
-            },
-            ["fr"],
-        ),
+        ({TOKENS: '["__de__"]', SETTINGS_FILE: '{"languages": ["fr"]}'}, ["fr"]),
     ],
     ids=["nothing said", "no tokens", "tokens", "settings"],
 )
@@ -93,7 +88,7 @@ def test_a_language_that_the_model_lacks_is_not_prepared(tmp_path, write_map):
 
 def test_language_tokens_in_another_order_are_refused(tmp_path, write_map):
     (tmp_path / "config.json").write_text('{"model_type": "m2m_100"}')
-    (tmp_path / "tokenizer_config.json").write_text('{"language_codes": "wmt21"}')
+    (tmp_path / TOKENS).write_text('{"language_codes": "wmt21"}')
     (model,) = catalog.load(write_map({"de": "cpu"}, model=str(tmp_path))).models
     with pytest.raises(ModelError, match="is 'wmt21', expected 'm2m100'"):
         checkpoint.check_languages(model, tmp_path)

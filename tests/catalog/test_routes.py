@@ -63,19 +63,12 @@ def test_another_model_replaces_only_the_maps_model(path: Path):
 @pytest.mark.parametrize(
     ("devices", "gpus", "placed", "is_fallback"),
     [
-        pytest.param({"ko": "0", "pt": "2"}, 0, ["cpu", "cpu"], True, id="no GPU"),
-        pytest.param({"ko": "cpu"}, 0, ["cpu"], False, id="CPU asked for, no GPU"),
-        pytest.param(
-            *(
-                {"ko": "1", "en": "cpu", "fr": ["0", "1"]},
-                2,
-                ["1", "cpu", "0,1"],
-                False,
-            ),
-            id="two GPUs",
-        ),
-        pytest.param({"ko": ["0", "1"]}, 0, ["cpu"], True, id="a list and no GPU"),
+        ({"ko": "0", "pt": "2"}, 0, ["cpu", "cpu"], True),
+        ({"ko": "cpu"}, 0, ["cpu"], False),
+        ({"ko": "1", "en": "cpu", "fr": ["0", "1"]}, 2, ["1", "cpu", "0,1"], False),
+        ({"ko": ["0", "1"]}, 0, ["cpu"], True),
     ],
+    ids=["no GPU", "CPU asked for, no GPU", "two GPUs", "a list and no GPU"],
 )
 def test_models_are_placed(path, devices, gpus, placed, is_fallback):
     models = catalog.load(write(path, {"cuda_id": devices}), gpus=gpus)
@@ -85,26 +78,21 @@ def test_models_are_placed(path, devices, gpus, placed, is_fallback):
 
 
 MIXED = {"ko": "1", "en": ["1", "0"], "fr": "1", "de": "cpu", "pt": ["0", "1"]}
+PLACED = {
+    "translation-1": ("ko", "fr"),
+    "translation-0-1": ("en", "pt"),
+    "translation-cpu": ("de",),
+}
 
 
 @pytest.mark.parametrize(
     ("devices", "gpus", "served"),
     [
-        pytest.param(
-            MIXED,
-            2,
-            {
-                "translation-1": ("ko", "fr"),
-                "translation-0-1": ("en", "pt"),
-                "translation-cpu": ("de",),
-            },
-            id="by device",
-        ),
-        pytest.param(MIXED, 0, {"translation-cpu": tuple(MIXED)}, id="no GPU"),
-        pytest.param(
-            {"ko": "0", "fr": ["00"]}, 1, {"translation-0": ("ko", "fr")}, id="one GPU"
-        ),
+        (MIXED, 2, PLACED),
+        (MIXED, 0, {"translation-cpu": tuple(MIXED)}),
+        ({"ko": "0", "fr": ["00"]}, 1, {"translation-0": ("ko", "fr")}),
     ],
+    ids=["by device", "no GPU", "one GPU"],
 )
 def test_languages_of_a_device_share_a_model(path, devices, gpus, served):
     section = {"placement": "device"}
@@ -195,20 +183,17 @@ def test_a_frozen_map_does_not_count_gpus_again(path, monkeypatch, gpus):
 
 
 OPUS, MANY, MAIN = "H/opus-mt-en-fr", "H/opus-mt-mul-en", "models/phrasebook"
+OWN, DOUBTED = {"model": OPUS}, {"model": OPUS, "fallback": MAIN}
 SEVERAL = {"de": "0", "fr": "0", "en": "1", "es": "1"}
 
 
 @pytest.mark.parametrize(
     ("placement", "targets", "served"),
     [
-        (
-            "language",
-            {"fr": {"model": OPUS}},
-            {"de": MAIN, "fr": OPUS, "en": MAIN, "es": MAIN},
-        ),
+        ("language", {"fr": OWN}, {"de": MAIN, "fr": OPUS, "en": MAIN, "es": MAIN}),
         (
             "device",
-            {"fr": {"model": OPUS}, "en": {"model": MANY}},
+            {"fr": OWN, "en": {"model": MANY}},
             {
                 "translation-0 de": MAIN,
                 "translation-0-opus-mt-en-fr fr": OPUS,
@@ -218,7 +203,7 @@ SEVERAL = {"de": "0", "fr": "0", "en": "1", "es": "1"}
         ),
         (
             "device",
-            {"de": {"model": OPUS}, "fr": {"model": OPUS}},
+            {"de": OWN, "fr": OWN},
             {"translation-0-opus-mt-en-fr de fr": OPUS, "translation-1 en es": MAIN},
         ),
         (
@@ -244,24 +229,13 @@ def test_each_target_has_its_own_model(path, placement, targets, served):
 @pytest.mark.parametrize(
     ("placement", "targets", "fallback", "count"),
     [
-        ("language", {"fr": {"model": OPUS, "fallback": MAIN}}, ("de", "de fr"), 4),
-        ("language", {"es": {"model": OPUS, "fallback": MAIN}}, ("en", "en es"), 4),
+        ("language", {"fr": DOUBTED}, ("de", "de fr"), 4),
+        ("language", {"es": DOUBTED}, ("en", "en es"), 4),
+        ("language", {"es": {"fallback": OPUS}, "fr": OWN}, ("fr", "fr es"), 4),
+        ("device", {"es": DOUBTED}, ("translation-1", "en es"), 3),
         (
             "language",
-            {"es": {"fallback": OPUS}, "fr": {"model": OPUS}},
-            ("fr", "fr es"),
-            4,
-        ),
-        (
-            "device",
-            {"es": {"model": OPUS, "fallback": MAIN}},
-            ("translation-1", "en es"),
-            3,
-        ),
-        (
-            "language",
-            {"fr": {"model": OPUS, "fallback": MAIN}}
-            | dict.fromkeys(("de", "en", "es"), {"model": MANY}),
+            {"fr": DOUBTED} | dict.fromkeys(("de", "en", "es"), {"model": MANY}),
             ("translation-0", "fr"),
             5,
         ),
@@ -281,8 +255,7 @@ def test_a_fallback_is_another_model_of_the_map(
 
 
 def test_another_model_for_all_is_the_fallback_as_well(path: Path):
-    section = {"targets": {"fr": {"model": OPUS, "fallback": MAIN}}}
-    write(path, {"cuda_id": SEVERAL, "translation": section})
+    write(path, {"cuda_id": SEVERAL, "translation": {"targets": {"fr": DOUBTED}}})
     found = catalog.load(path, model="/models/m2m").fallbacks["fr"]
     assert (found.model.settings.model, found.below) == ("/models/m2m", 0.0)
 
@@ -307,9 +280,8 @@ READS = {"en": ["de", "en", "fr"], "fr": ["en"], "ja": ["ko"], "ko": ["en", "ja"
     ],
 )
 def test_a_path_leads_through_the_pivot_where_it_must(path, source, target, path_of):
-    write(
-        path, {"cuda_id": dict.fromkeys(READS, "cpu"), "translation": {"pivot": "en"}}
-    )
+    devices = dict.fromkeys(READS, "cpu")
+    write(path, {"cuda_id": devices, "translation": {"pivot": "en"}})
     models = dataclasses.replace(catalog.load(path), reads=READS)
     found = models.find_path(source, target)
     assert " ".join(model.name for model in found) == path_of

@@ -16,11 +16,7 @@ from tests.torchserve_backend.fakes import want
 from torchserve_backend import archiver
 
 WEIGHTS = Path("/models/m2m100/int8")
-KO = Model("ko", "translation", ("ko",), ("cpu",), TranslationSection())
-
-
-def with_setting(**setting: Any) -> Model:
-    return dataclasses.replace(KO, settings=TranslationSection(**setting))
+KO = want("ko").model
 
 
 def archive(model: Model, store: Path) -> Path:
@@ -104,15 +100,14 @@ def test_the_configuration_says_what_the_map_says(tmp_path: Path):
 @pytest.mark.parametrize(
     ("model", "weights", "is_same"),
     [
-        pytest.param(with_setting(compute_type="int8"), "int8", True, id="a default"),
-        pytest.param(with_setting(model="elsewhere"), "int8", True, id="a name"),
-        pytest.param(
-            *(dataclasses.replace(KO, devices=("0",)), "int8", False), id="device"
-        ),
-        pytest.param(KO, "float32", False, id="weights"),
-        pytest.param(with_setting(queue_size=9), "int8", False, id="of TorchServe's"),
-        pytest.param(with_setting(max_beam_size=4), "int8", False, id="the handler's"),
+        (want("ko", compute_type="int8").model, "int8", True),
+        (want("ko", model="elsewhere").model, "int8", True),
+        (dataclasses.replace(KO, devices=("0",)), "int8", False),
+        (KO, "float32", False),
+        (want("ko", queue_size=9).model, "int8", False),
+        (want("ko", max_beam_size=4).model, "int8", False),
     ],
+    ids=["a default", "a name", "device", "weights", "TorchServe's", "the handler's"],
 )
 def test_the_version_changes_with_the_content_only(model, weights, is_same):
     version = archiver.version(model, WEIGHTS.with_name(weights))

@@ -95,12 +95,10 @@ def test_a_model_is_described_if_it_is_there(
 def test_names_that_are_on_several_pages_are_all_listed(server, management):
     """A full page names the next one, even if nothing is there."""
     names = [f"model-{i:03}" for i in range(200)]
-    pages = [
-        [{"modelName": name} for name in names[i : i + 100]] for i in (0, 100, 200)
-    ]
-    server.get(ANY, json={"models": pages[0], "nextPageToken": "100"})
-    server.get(ANY, json={"models": pages[1], "nextPageToken": "200"})
-    server.get(ANY, json={"models": pages[2]})
+    for start in (0, 100, 200):
+        page = [{"modelName": name} for name in names[start : start + 100]]
+        following = {"nextPageToken": f"{start + 100}"} if page else {}
+        server.get(ANY, json={"models": page, **following})
     assert management.names() == names
     starts = [call.rpartition("=")[2] for call in list_calls(server)]
     assert starts == ["0", "100", "200"]
@@ -131,19 +129,19 @@ def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
     ]
 
 
+BUSY = b'{"type": "Unavailable", "message": "too busy"}'
+
+
 @pytest.mark.parametrize(
     ("status", "body", "quoted"),
     [
-        pytest.param(
-            *(503, b'{"type": "Unavailable", "message": "too busy"}'),
-            "503 Unavailable: too busy",
-            id="TorchServe's",
-        ),
-        pytest.param(413, b"", "413 an empty answer", id="empty"),
-        pytest.param(502, b"<h1>Bad Gateway</h1>", "502 <h1>Bad Gateway", id="HTML"),
-        pytest.param(200, b"<h1>Welcome</h1>", "200 <h1>Welcome", id="another server"),
-        pytest.param(500, b'{"error": "x"}', '500 {"error": "x"}', id="another shape"),
+        (503, BUSY, "503 Unavailable: too busy"),
+        (413, b"", "413 an empty answer"),
+        (502, b"<h1>Bad Gateway</h1>", "502 <h1>Bad Gateway"),
+        (200, b"<h1>Welcome</h1>", "200 <h1>Welcome"),
+        (500, b'{"error": "x"}', '500 {"error": "x"}'),
     ],
+    ids=["TorchServe's", "empty", "HTML", "another server", "another shape"],
 )
 def test_a_refusal_and_an_answer_that_is_not_torchserves_are_quoted(
     server, management, status, body, quoted
@@ -170,10 +168,8 @@ def test_the_key_is_read_again_at_every_call(server, management, key_file):
 
 
 @pytest.mark.parametrize(
-    "content", [None, "", '{"management": {"ke', "{}", '{"management": 1}', "[]"]
+    "content", ["", '{"management": {"ke', "{}", '{"management": 1}', "[]"]
 )
-def test_a_key_file_that_cannot_be_used_is_no_key(tmp_path: Path, content: str | None):
-    path = tmp_path / "key_file.json"
-    if content is not None:
-        path.write_text(content)
-    assert read_key(path, "management") == ""
+def test_a_key_file_that_cannot_be_used_is_no_key(key_file: Path, content: str):
+    key_file.write_text(content)
+    assert read_key(key_file, "management") == ""

@@ -256,18 +256,11 @@ class Ended(Exception):
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No model has begun a batch."""
-    monkeypatch.setattr(registrar, "_BATCH_S", 0)
+    """Nothing is waited for: no batch, no worker and no next look of the watch."""
+    for name, seconds in (("_BATCH_S", 0), ("_EVERY_S", 0), ("_PATIENCE_S", -1)):
+        monkeypatch.setattr(registrar, name, seconds)
 
 
-@pytest.fixture
-def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watch does not wait, neither for its next look nor for a worker."""
-    monkeypatch.setattr(registrar, "_EVERY_S", 0)
-    monkeypatch.setattr(registrar, "_PATIENCE_S", -1)
-
-
-@pytest.mark.usefixtures("_restless")
 def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
     wanted = list(map(want, ("ko", "fr", "vi", "de", "it")))
     management = FakeManagement(
@@ -286,7 +279,6 @@ def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
     assert said[:2] == ["register ko: not registered", "refused: register ko.mar"]
 
 
-@pytest.mark.usefixtures("_restless")
 def test_watching_survives_a_torchserve_that_is_down_and_a_full_disk():
     def say(text: str) -> None:
         assert text == "down"
