@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,15 +78,6 @@ class Tab:
         )
 
 
-def place(folder: Path, found: Path) -> dict[str, str]:
-    """Set the places where a gateway finds its map and keeps its files."""
-    return {
-        "BABELGATE_RUN_DIR": str(folder / "run"),
-        "BABELGATE_MAP": str(found),
-        "BABELGATE_DOCUMENTS": str(folder / "documents"),
-    }
-
-
 @pytest.fixture(scope="session")
 def browser(pytestconfig: pytest.Config) -> Browser:
     shared = pytestconfig.stash[SHARED]
@@ -105,10 +96,18 @@ def idle() -> dict[str, Tab]:
 
 
 @contextmanager
-def serve_page(folder: Path, idle: dict[str, Tab], **given: str) -> Iterator[Running]:
-    """A gateway with all tasks, with these variables, before a fake TorchServe."""
-    found = write_map(folder / "page.json", LANGUAGES, TASKS)
-    with serve_before_fake(folder, **place(folder, found), **given) as running:
+def serve_page(
+    folder: Path,
+    idle: dict[str, Tab],
+    languages: Sequence[str] = LANGUAGES,
+    tasks: Sequence[str] = TASKS,
+    **given: str,
+) -> Iterator[Running]:
+    """A gateway with these languages, tasks and variables, before a fake TorchServe."""
+    given["BABELGATE_MAP"] = str(write_map(folder / "page.json", languages, tasks))
+    given["BABELGATE_RUN_DIR"] = str(folder / "run")
+    given["BABELGATE_DOCUMENTS"] = str(folder / "documents")
+    with serve_before_fake(folder, **given) as running:
         yield running
         # Gunicorn ends with its last connection.
         for tab in idle.values():

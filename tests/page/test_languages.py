@@ -7,9 +7,7 @@ from playwright.sync_api import expect
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB
 
 from contract.languages import find_tag
-from tests.gateway.conftest import write_map
-from tests.gateway.test_gunicorn import serve_before_fake
-from tests.page.conftest import MakeTab, Tab, place
+from tests.page.conftest import MakeTab, Tab, serve_page
 from tests.page.test_accessibility import assert_no_violation, axe
 from tests.page.views import THEMES
 
@@ -17,19 +15,17 @@ __all__ = ["axe"]
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory):
+def url(tmp_path_factory, idle):
     folder = tmp_path_factory.mktemp("languages")
-    found = write_map(folder / "page.json", [*filter(None, map(find_tag, NLLB))], ())
-    with serve_before_fake(folder, **place(folder, found)) as (url, _, fake):
+    languages = [*filter(None, map(find_tag, NLLB))]
+    with serve_page(folder, idle, languages, ()) as (url, _, fake):
         fake.translate = lambda target, text: f"{target}:{text}"
         yield url
 
 
 @pytest.fixture
-def many(make_tab: MakeTab, url: str):
-    tab = make_tab(url)
-    yield tab
-    tab.page.context.close()  # Gunicorn ends with its last connection
+def many(make_tab: MakeTab, url: str) -> Tab:
+    return make_tab(url)
 
 
 def open_menu(tab: Tab) -> None:
@@ -73,9 +69,8 @@ def test_a_menu_opens_by_a_click_and_shows_what_is_chosen(many):
     expect(many.find("picker-search")).to_have_value("z")
     many.page.keyboard.press("Escape")
     many.find("target").click()
-    expect(many.find("picker-list").locator("[aria-selected=true]")).to_have_text(
-        "Arabic"
-    )
+    chosen = many.find("picker-list").locator("[aria-selected=true]")
+    expect(chosen).to_have_text("Arabic")
     many.find("picker-list").get_by_text("Zulu", exact=True).click()
     expect(many.find("target")).to_have_value("zu")
     many.find("target").select_option("ar")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from base64 import b64encode
 
@@ -10,10 +9,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import FilePayload, expect
 
-from tests.gateway.conftest import LANGUAGES, write_map
-from tests.gateway.test_gunicorn import serve_before_fake
 from tests.handlers.encoding import write_image
-from tests.page.conftest import MakeTab, Stage, Tab, place
+from tests.page.conftest import MakeTab, Stage, Tab, serve_page
+from tests.programs import run
 
 PICTURE = write_image(np.full((5, 4, 3), 200, np.uint8))
 
@@ -85,20 +83,14 @@ def test_a_video_gets_the_command_that_captions_it(tab, tmp_path):
     choose(tab, "it's $(a) film.mp4", "video/mp4")
     command = tab.find("video-command").inner_text()
     echo = f"{sys.executable} -c 'import sys; print(sys.argv[1:])' "
-    shown = subprocess.run(
-        command.replace("python -m clients caption", echo),
-        shell=True,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert "\"it's $(a) film.mp4\", '-o', \"it's $(a) film.srt\"" in shown.stdout
+    command = command.replace("python -m clients caption", echo)
+    shown = run("sh", "-c", command, cwd=tmp_path)
+    assert "\"it's $(a) film.mp4\", '-o', \"it's $(a) film.srt\"" in shown
 
 
 @pytest.mark.faults
-def test_a_stack_without_pictures_has_no_view_for_them(make_tab, tmp_path):
-    found = write_map(tmp_path / "page.json", LANGUAGES, ())
-    with serve_before_fake(tmp_path, **place(tmp_path, found)) as (url, _, _):
+def test_a_stack_without_pictures_has_no_view_for_them(make_tab, tmp_path, idle):
+    with serve_page(tmp_path, idle, tasks=()) as (url, _, _):
         tab = make_tab(f"{url}/#pictures")
         expect(tab.page.get_by_role("link", name="Pictures")).to_have_count(0)
         expect(tab.find("text")).to_be_visible()

@@ -7,10 +7,9 @@ from __future__ import annotations
 import threading
 from urllib.parse import urlencode
 
-import pytest
 from playwright.sync_api import expect
 
-from tests.page.conftest import LIMIT_MS, MakeTab, Stage, Tab
+from tests.page.conftest import LIMIT_MS, Tab
 
 SENTENCE, OTHER = "Where is the station?", "Where is the museum?"
 HOSTILE = '<img src=x onerror="document.title=1">[a](javascript:alert(1))\u202e'
@@ -253,26 +252,19 @@ def test_nothing_moves_when_answers_come_in_another_order(tab):
     assert tab.page.evaluate("window.moved") == 0
 
 
-@pytest.fixture
-def plain(make_tab: MakeTab, stage: Stage) -> Tab:
-    return make_tab(stage.url, java_script_enabled=False)
-
-
-def send(plain: Tab, text: str, target: str, button: str = "Translate") -> None:
-    plain.type(text)
-    plain.find("target").select_option(target)
-    plain.page.get_by_role("button", name=button, exact=True).click()
-
-
-def test_the_form_alone_translates_a_text(plain):
+def test_the_form_alone_translates_a_text(make_tab, stage):
+    plain = make_tab(stage.url, java_script_enabled=False)
     for part in ("nav", "#swap-button", "#code", "#history", "#theme-button"):
         expect(plain.page.locator(part)).to_be_hidden()
-    send(plain, SENTENCE, "ar")
+    plain.type(SENTENCE)
+    plain.find("target").select_option("ar")
+    plain.page.get_by_role("button", name="Translate", exact=True).click()
     expect(plain.find("output")).to_have_text(f"ar:{SENTENCE}")
     expect(plain.find("output")).to_have_attribute("dir", "rtl")
     expect(plain.find("output")).to_have_attribute("lang", "ar")
     expect(plain.find("given")).to_have_value(SENTENCE)
     expect(plain.find("target")).to_have_value("ar")
-    send(plain, SENTENCE, "de", "Translate with a link to keep")
+    plain.find("target").select_option("de")
+    plain.page.get_by_role("button", name="Translate with a link to keep").click()
     assert "q=Where+is+the+station" in plain.page.url
     expect(plain.find("output")).to_have_text(f"de:{SENTENCE}")

@@ -3,7 +3,6 @@ absence."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ from deploy.programs import NODE, find
 from gateway.api.page import read_assets
 from tests.gateway.conftest import TASKS
 from tests.page.conftest import LANGUAGES, LIMIT_MS
+from tests.programs import run
 
 SENTENCE, OTHER = "Where is the station?", "It's “here”, isn't it?\nYes."
 
@@ -79,24 +79,20 @@ def test_what_is_on_the_page_works_as_code(tab, stage, program):
     tab.type(OTHER)
     tab.page.locator("#code summary").click()
     tab.page.locator(f"[value={program}] + span").click()
+    command = {
+        "curl": ["bash", "-c"],
+        "python": [sys.executable, "-c"],
+        "javascript": [str(find(NODE)), "--input-type=module", "-e"],
+    }[program]
     code = ""
     for interface in ("libretranslate", "deepl", "google", "ours"):
         tab.page.locator(f"[value={interface}] + span").click()
         expect(tab.find("code-text")).to_contain_text(f"{stage.url}/")
         assert tab.find("code-text").inner_text() != code
         code = tab.find("code-text").inner_text()
-        node = str(find(NODE))
-        command = {
-            "curl": ["bash", "-c", code],
-            "python": [sys.executable, "-c", code],
-            "javascript": [node, "--input-type=module", "-e", code],
-        }[program]
-        ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=LIMIT_MS / 1000
-        )
-        assert ran.returncode == 0, ran.stderr
-        assert "de:It's “here”, isn't it?" in ran.stdout
-        assert "de:Yes." in ran.stdout
+        said = run(*command, code, limit_s=LIMIT_MS / 1000)
+        assert "de:It's “here”, isn't it?" in said
+        assert "de:Yes." in said
 
 
 def test_the_state_of_the_stack_is_shown_and_refreshed(tab, stage):
@@ -120,15 +116,8 @@ def test_the_state_of_the_stack_is_shown_and_refreshed(tab, stage):
 
 def test_a_busy_stack_is_asked_again_when_it_wants_to_be(tab, stage):
     busy = {"type": "urn:babelgate:queue-full", "detail": "Full.", "status": 429}
-    answers = [{"status": 429, "json": busy, "headers": {"Retry-After": "1"}}]
-
-    def answer(route):
-        if answers:
-            route.fulfill(**answers.pop())
-        else:
-            route.continue_()
-
-    tab.page.route("**/translate", answer)
+    answer = {"status": 429, "json": busy, "headers": {"Retry-After": "1"}}
+    tab.page.route("**/translate", lambda route: route.fulfill(**answer), times=1)
     tab.type(SENTENCE)
     expect(tab.find("notice")).to_contain_text("The service is busy.")
     tab.wait_for_output(f"fr:{SENTENCE}")

@@ -65,24 +65,21 @@ def _show_code(page: Page) -> None:
     expect(page.locator("#code-text")).to_contain_text("curl")
 
 
+def _give(page: Page, field: str, kind: str, content: bytes, *names: str) -> None:
+    """Files of the same content."""
+    files = [FilePayload(name=name, mimeType=kind, buffer=content) for name in names]
+    page.set_input_files(field, files)
+
+
 def _show_documents(page: Page) -> None:
     page.select_option("#document-target", "fr")
     names = ("Report.txt", "Minutes of the meeting.txt")
-    page.set_input_files(
-        "#document-files",
-        [
-            FilePayload(name=name, mimeType="text/plain", buffer=NOTES.encode())
-            for name in names
-        ],
-    )
+    _give(page, "#document-files", "text/plain", NOTES.encode(), *names)
     expect(page.locator("#jobs li")).to_have_count(len(names))
 
 
 def _show_pictures(page: Page) -> None:
-    page.set_input_files(
-        "#picture-file",
-        [FilePayload(name="a.png", mimeType="image/png", buffer=draw_picture())],
-    )
+    _give(page, "#picture-file", "image/png", draw_picture(), "a.png")
     expect(page.locator("#labels li")).to_have_count(5)
     expect(page.locator("#objects li").first).not_to_have_text("…")
     expect(page.locator("#caption")).not_to_have_text("…")
@@ -93,10 +90,7 @@ def _show_glossaries(page: Page) -> None:
     page.fill("#glossary-name", "Travel")
     page.select_option("#glossary-target", "fr")
     table = "".join(f"{term}\t{translation}\n" for term, translation in TERMS)
-    page.set_input_files(
-        "#import",
-        [FilePayload(name="a.tsv", mimeType="text/plain", buffer=table.encode())],
-    )
+    _give(page, "#import", "text/plain", table.encode(), "a.tsv")
     expect(page.locator("#entries tr")).to_have_count(len(TERMS))
 
 
