@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
 import catalog
+from contract import variables
 from contract.tasks import TRANSLATION
 from gateway.app import GatewayApp, create_app
 from gateway.backends.backend import Capacity, ModelState
@@ -157,6 +159,20 @@ def make_client(torchserve, map_path, tmp_path) -> Iterator[MakeClient]:
 @pytest.fixture
 def client(make_client: MakeClient) -> FlaskClient:
     return make_client()
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run directory of the gateway and of the command line."""
+    folder = tmp_path / "run"
+    monkeypatch.setenv(variables.RUN_DIR.name, str(folder))
+    return folder
+
+
+@pytest.fixture
+def make_guarded(run: Path, make_client: MakeClient) -> MakeClient:
+    """Makes a client of a gateway that requires keys; takes settings."""
+    return partial(make_client, keys="required")
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from contract import variables
 from gateway.access.storage import KeyStorage
 from gateway.database import find_database
 from gateway.settings import Settings
 from tests.gateway.access.servers import make_postgresql, run_redis
-from tests.gateway.conftest import MakeClient
 from tests.leaks import SHARED
 
 MakeUrl = Callable[[], str]
@@ -65,22 +62,8 @@ def redis_url(
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The run directory of the gateway and of the command line."""
-    folder = tmp_path / "run"
-    monkeypatch.setenv(variables.RUN_DIR.name, str(folder))
-    return folder
-
-
-@pytest.fixture
-def make_guarded(run: Path, make_client: MakeClient) -> MakeClient:
-    """Makes a client of a gateway that requires keys; takes settings."""
-    return partial(make_client, keys="required")
-
-
-@pytest.fixture
 def keys(run: Path) -> Iterator[KeyStorage]:
-    """The database of such a gateway, as the command line sees it."""
+    """The database of a gateway that requires keys, as the command line sees it."""
     found = KeyStorage(find_database(Settings()))
     yield found
     found.close()

@@ -140,13 +140,12 @@ def test_a_redis_that_does_not_answer_stops_nobody(tmp_path: Path, stall: str):
         url, server = life.enter_context(run_redis(tmp_path))
         proxy = Proxy(urlsplit(url).port or 0)
         life.enter_context(proxy.run())
-        given = write_variables(tmp_path, f"sqlite:///{tmp_path}/keys.db") | {
+        database = f"sqlite:///{tmp_path}/keys.db"
+        given = write_variables(tmp_path, database) | {
             "WEB_CONCURRENCY": "1",
             "BABELGATE_LIMITS_URL": f"redis://127.0.0.1:{proxy.port}",
         }
-        storage = life.enter_context(
-            closing(KeyStorage(f"sqlite:///{tmp_path}/keys.db"))
-        )
+        storage = life.enter_context(closing(KeyStorage(database)))
         # Redis keeps a request for the second in which its token comes back.
         token = storage.add("cat", Grant(requests_per_minute=60, burst=1000))
         running = life.enter_context(serve_before_fake(tmp_path, **given))

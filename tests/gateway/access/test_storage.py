@@ -26,10 +26,6 @@ from gateway.shared_memory import Lock
 GRANT = Grant(1000, 60, ("/translate", "/v2/*"), 20)
 
 
-def this_month() -> int:
-    return find_month(time.time())
-
-
 @contextmanager
 def connect(database: str) -> Iterator[sqlalchemy.Connection]:
     """A connection without our code in between."""
@@ -46,7 +42,7 @@ def test_a_key_is_found_as_it_was_made_and_its_token_is_not_stored(storage, data
     assert key.matches(token)
     assert not key.matches(token[:-1] + "_")
     with connect(database) as connection:
-        rows = connection.execute(sqlalchemy.text("SELECT * FROM keys")).all()
+        rows = connection.exec_driver_sql("SELECT * FROM keys").all()
     assert token[-20:] not in str(rows)
 
 
@@ -79,13 +75,12 @@ def test_keys_are_read_again_only_where_they_have_changed(storage):
 
 
 def test_each_ledger_writes_its_own_count_and_reads_those_of_others(storage):
-    key_id, month = read_id(storage.add("cat", GRANT)) or "", this_month()
+    key_id, month = read_id(storage.add("cat", GRANT)) or "", find_month(time.time())
     storage.sync([Count(key_id, month, 5)], "a", None)
     storage.sync([Count(key_id, month, 5)], "a", None)  # again, after a kill
     storage.sync([Count(key_id, month, 3)], "a", None)  # late, by another process
-    seen = storage.sync(
-        [Count(key_id, month, 20), Count(key_id, month - 1, 9)], "b", None
-    )
+    counts = [Count(key_id, month, 20), Count(key_id, month - 1, 9)]
+    seen = storage.sync(counts, "b", None)
     assert seen.elsewhere == {(key_id, month): 5}
     assert [listed.characters for listed in storage.list_all()] == [25]
 
@@ -95,17 +90,15 @@ def test_processes_that_begin_at_once_make_tables_and_keys_of_one_name_once(data
 
     def begin(number: int) -> None:
         together.wait(60)
-        storage = KeyStorage(database)
-        storage.add(str(number), GRANT)
-        with suppress(StorageError):
-            made.append(storage.add("cat", GRANT))
-        storage.close()
+        with closing(KeyStorage(database)) as storage:
+            storage.add(str(number), GRANT)
+            with suppress(StorageError):
+                made.append(storage.add("cat", GRANT))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(begin, range(8)))
-    storage = KeyStorage(database)
-    assert (len(storage.list_all()), len(made)) == (9, 1)
-    storage.close()
+    with closing(KeyStorage(database)) as storage:
+        assert (len(storage.list_all()), len(made)) == (9, 1)
 
 
 def test_processes_that_begin_together_wait_for_nobody(tmp_path, monkeypatch):
@@ -119,7 +112,7 @@ def test_processes_that_begin_together_wait_for_nobody(tmp_path, monkeypatch):
         connection.execute(sqlalchemy.select(1))
         assert len(second.sync([], "a", None).keys or ()) == 1
         with pytest.raises(StorageError, match="locked"):
-            second.sync([Count("b", this_month(), 5)], "a", None)
+            second.sync([Count("b", find_month(time.time()), 5)], "a", None)
     for each in (first, second, lock):
         each.close()
 
@@ -137,11 +130,9 @@ def test_keys_of_an_earlier_version_go_on(database):
         config.set_main_option("script_location", str(connections._MIGRATIONS))
         config.attributes["connection"] = connection
         command.upgrade(config, "0002")
-        connection.execute(
-            sqlalchemy.text(
-                "INSERT INTO keys VALUES "
-                "('0123456789ab', 'cat', 'digest', NULL, 60, '[]', 1, NULL)"
-            )
+        connection.exec_driver_sql(
+            "INSERT INTO keys VALUES "
+            "('0123456789ab', 'cat', 'digest', NULL, 60, '[]', 1, NULL)"
         )
     with closing(KeyStorage(database)) as later:
         (listed,) = later.list_all()
@@ -158,18 +149,13 @@ def test_tables_are_made_where_the_path_of_our_code_has_a_percent_sign(
         assert storage.list_all() == []
 
 
-def test_a_database_of_a_newer_version_is_refused(database):
-    storage = KeyStorage(database)
+def test_a_database_of_a_newer_version_is_refused(storage, database):
     storage.list_all()
     with connect(database) as connection:
-        connection.execute(
-            sqlalchemy.text("UPDATE alembic_version SET version_num='9'")
-        )
-    storage.close()
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num='9'")
     again = KeyStorage(database)
-    with pytest.raises(StorageError, match="newer version"):
+    with closing(again), pytest.raises(StorageError, match="newer version"):
         again.list_all()
-    again.close()
 
 
 @pytest.mark.parametrize(

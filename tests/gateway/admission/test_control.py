@@ -39,10 +39,9 @@ class Slow(StatelessBackend):
         return {}
 
 
-def test_rows_of_a_client_that_has_gone_are_in_nobodys_way(tmp_path, monkeypatch):
-    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
+def test_rows_of_a_client_that_has_gone_are_in_nobodys_way(run):
     backend = Slow()
-    admission = Admission(backend, [KO], tmp_path / ROWS_FILE.parent)
+    admission = Admission(backend, [KO], run / ROWS_FILE.parent)
     here, there = socket.socketpair()
     with here, there:
         caller = make_call(client=here)

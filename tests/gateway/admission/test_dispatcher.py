@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,11 +31,9 @@ from tests.gateway.conftest import make_call, make_model
 CLIENT = ClientQueue("a")
 
 
-def make(**settings: int) -> ModelDispatcher:
-    model = make_model("ko", **settings)
-    return ModelDispatcher(
-        model, SharedCounters().open("ko"), lambda: Capacity(model.workers)
-    )
+def make(folder: Path | None = None, **settings: int) -> ModelDispatcher:
+    model, counters = make_model("ko", **settings), SharedCounters(folder).open("ko")
+    return ModelDispatcher(model, counters, lambda: Capacity(model.workers))
 
 
 def test_a_model_is_used_while_a_row_waits_and_until_it_is_answered():
@@ -229,10 +228,6 @@ def test_only_the_time_limits_of_admitted_rows_make_the_work_in_hand_short():
     assert dispatcher._limit_s < before_s
 
 
-def test_a_row_that_is_larger_than_all_bytes_goes_alone():
-    assert sent(join(make(), 2, size=100 << 20)) == 1
-
-
 def test_what_has_no_time_is_refused_with_the_time_that_it_would_take():
     dispatcher = make(batch_size=1)
     rows = join(dispatcher, 10)
@@ -242,6 +237,8 @@ def test_what_has_no_time_is_refused_with_the_time_that_it_would_take():
     with pytest.raises(Overloaded, match="take about [0-9.]+ s, it has [23]") as caught:
         dispatcher.announce(ClientQueue("b"), 5.0, 5, caller)
     assert int(caught.value.headers["Retry-After"]) > 1
+    with pytest.raises(Overloaded, match=r"it has 0\.0 s"):
+        dispatcher.announce(ClientQueue("b"), 5.0, 5, make_call(-1))
 
 
 def test_a_row_that_was_ended_is_passed_over():
@@ -251,10 +248,8 @@ def test_a_row_that_was_ended_is_passed_over():
     gone.end(Overloaded("gone"))
     dispatcher.finish(with_model[0], 0.1, is_answered=True)
     assert (gone.is_sent, last.is_sent) == (False, True)
-    for row in (
-        gone,
-        with_model[1],
-    ):  # also one that was called has its place given back
+    # Also one that was called has its place given back.
+    for row in (gone, with_model[1]):
         row.end(Overloaded("gone"))
         with pytest.raises(Overloaded, match="gone"):
             dispatcher.wait(row)
@@ -308,26 +303,12 @@ def test_rows_that_are_given_up_leave_the_queue():
 
 
 def test_the_time_of_a_model_that_is_busy_is_known_when_the_busy_process_ends(tmp_path):
-    model = make_model()
     other = SharedCounters(tmp_path / "counters").open("ko")
-    dispatcher = ModelDispatcher(
-        model,
-        SharedCounters(tmp_path / "counters").open("ko"),
-        lambda: Capacity(model.workers),
-    )
+    dispatcher = make(tmp_path / "counters")
     other.publish(ModelLoad(sent_rows=1, sent=1.0, heard_at=time.monotonic()))
     join(dispatcher, 1)
     other.publish(ModelLoad())
     dispatcher.check(ClientQueue("b"), 1.0, 1, make_call(30))
-
-
-def test_what_comes_too_late_to_be_answered_is_not_even_tried():
-    dispatcher = make()
-    (row,) = join(dispatcher, 1)
-    dispatcher.finish(row, 1.0, is_answered=True)
-    dispatcher.withdraw(ClientQueue("a"), 1.0, 1)
-    with pytest.raises(Overloaded, match=r"it has 0\.0 s"):
-        dispatcher.announce(ClientQueue("a"), 1.0, 1, make_call(-1))
 
 
 def test_looking_for_a_refusal_uses_up_no_try():

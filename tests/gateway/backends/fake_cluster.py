@@ -32,10 +32,6 @@ class FakeIngress(ScriptedServer):
     #: Whether the client has closed the connection that `wait` waited for.
     has_left: threading.Event = field(default_factory=threading.Event)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.server.start()
-
 
 class _Handler(ScriptedHandler):
     fake: FakeIngress

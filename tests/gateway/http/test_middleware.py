@@ -7,7 +7,6 @@ from itertools import product
 import pytest
 from flask.testing import FlaskClient
 
-from contract import variables
 from contract.dialects import FOREIGN
 
 PAGE = "https://example.org"
@@ -30,21 +29,15 @@ OTHERS = ["/metrics", "/healthz", "/caption", "/nowhere"]
 ALLOWED = "Access-Control-Allow-Origin"
 
 
-@pytest.fixture
-def keyed(make_client, tmp_path, monkeypatch):
-    """A gateway that requires keys."""
-    monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
-    return make_client(keys="required")
-
-
 def test_a_page_may_ask_for_translations(shared_client):
     for path in TEXTS:
         assert_open(shared_client, path)
 
 
-def test_where_keys_are_required_a_page_may_ask_for_all(keyed):
+def test_where_keys_are_required_a_page_may_ask_for_all(make_guarded):
+    client = make_guarded()
     for path in TEXTS + KEPT:
-        assert_open(keyed, path)
+        assert_open(client, path)
 
 
 def assert_open(client: FlaskClient, path: str) -> None:
@@ -61,7 +54,8 @@ def assert_open(client: FlaskClient, path: str) -> None:
     assert "Access-Control-Allow-Credentials" not in response.headers
 
 
-def test_a_page_may_change_only_what_is_kept(keyed):
+def test_a_page_may_change_only_what_is_kept(make_guarded):
+    client = make_guarded()
     for path, can_change in {
         "/glossaries/a": True,
         "/v3/glossaries/a": True,
@@ -69,7 +63,7 @@ def test_a_page_may_change_only_what_is_kept(keyed):
         "/v2/translate": False,
         "/v2/document/a": False,
     }.items():
-        methods = keyed.options(path, headers=ASKED).headers
+        methods = client.options(path, headers=ASKED).headers
         for name in ("Access-Control-Allow-Methods", "Allow"):
             assert ("PUT, PATCH, DELETE" in methods[name]) == can_change, path
 
@@ -148,9 +142,3 @@ def test_slashes_that_are_too_many_do_not_matter(client, path):
 def test_other_paths_end_without_a_slash(client):
     """nginx keeps `/metrics` to its own machine, and no other path must lead there."""
     assert client.get("/metrics/").status_code == 404
-
-
-def test_an_error_is_told_in_the_api_of_the_path(client):
-    given = {"PATH_INFO": "//v2//nothing"}
-    response = client.get("/", environ_overrides=given)
-    assert (response.status_code, response.json["message"]) == (404, "Not found")
