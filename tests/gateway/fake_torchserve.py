@@ -93,10 +93,6 @@ class FakeTorchServe(ScriptedServer):
         content = {kind: {"key": key} for kind, key in self.keys.items()}
         self.key_file.write_text(json.dumps(content), "utf-8")
 
-    def close_connections(self) -> None:
-        """Drops the connections that clients keep open, as a restart does."""
-        self.server.close_connections()
-
     def wait_for_calls(self, count: int) -> None:
         """Returns when this many calls have arrived, answered or not."""
         self.wait_until(lambda: len(self.calls) >= count)
@@ -141,10 +137,7 @@ class _Handler(ScriptedHandler):
             "maxBatchDelay": 100,
             "minWorkers": 0 if is_unloaded else 1,
             "workers": [] if is_unloaded else [{"id": "9000", "status": status}],
-            "jobQueueStatus": {
-                "remainingCapacity": 4096,
-                "pendingRequests": self.fake.queued,
-            },
+            "jobQueueStatus": {"pendingRequests": self.fake.queued},
         }
         return self.answer(200, json.dumps([model]).encode())
 

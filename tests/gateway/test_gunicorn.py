@@ -43,7 +43,7 @@ def start(folder: Path, *, app: str = "gateway.app", **variables: str) -> psutil
     """Gunicorn as supervisor starts it, on a free port; its log is in `folder`."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
     map_path = write_map(folder / "map.json", LANGUAGES, TASKS)
-    environment = {
+    environment = inherited | {
         "BABELGATE_GATEWAY_BIND": "127.0.0.1:0",
         "BABELGATE_MAP": str(map_path),
         "BABELGATE_SENTENCES_AT_ONCE": str(AT_ONCE),
@@ -51,13 +51,9 @@ def start(folder: Path, *, app: str = "gateway.app", **variables: str) -> psutil
         "WEB_CONCURRENCY": "1",
     }
     gunicorn = [sys.executable, "-m", "gunicorn", "--config=gateway/gunicorn.conf.py"]
+    gunicorn.append(f"{app}:create_app()")
     with (folder / "log").open("wb") as log:
-        return psutil.Popen(
-            [*gunicorn, f"{app}:create_app()"],
-            cwd=ROOT,
-            env=inherited | environment | variables,
-            stderr=log,
-        )
+        return psutil.Popen(gunicorn, cwd=ROOT, env=environment | variables, stderr=log)
 
 
 @contextmanager
@@ -105,14 +101,9 @@ def is_alive(url: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("gunicorn")
-
-
-@pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One Gunicorn for all tests here: its URL, its master, the fake behind it."""
-    with serve_before_fake(folder) as running:
+    with serve_before_fake(tmp_path_factory.mktemp("gunicorn")) as running:
         yield running
 
 
@@ -138,9 +129,8 @@ def background() -> Iterator[ThreadPoolExecutor]:
 
 
 def post(url: str, text: str | list[str] = "Hello", **headers: str):
-    return requests.post(
-        url, json=WANTED | {"src_text": text}, headers=headers, timeout=LIMIT_S
-    )
+    wanted = WANTED | {"src_text": text}
+    return requests.post(url, json=wanted, headers=headers, timeout=LIMIT_S)
 
 
 def count_requests(url: str, route: str, status: int) -> float:
@@ -237,8 +227,9 @@ def test_a_text_that_is_read_for_too_long_is_a_504_and_keeps_no_other_waiting(
 
 CLOSE = b"Connection: close\r\n\r\n"
 GET = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n"
-END = b" HTTP/1.1\r\nConnection: close\r\n\r\n"
+LONG = b"GET /healthz?" + b"a" * 60_000 + b" HTTP/1.1\r\nConnection: close\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nConnection: close\r\n"
+SMUGGLED = b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize(
@@ -247,11 +238,7 @@ POST = b"POST / HTTP/1.1\r\nConnection: close\r\n"
         pytest.param([b"hello\r\n\r\n"], 400, id="not HTTP"),
         pytest.param([GET, b"X: a\r\n" * 200, b"\r\n"], 431, id="many headers"),
         pytest.param([POST, b"Content-Length: -1\r\n\r\n"], 400, id="length"),
-        pytest.param(
-            [POST, b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"],
-            400,
-            id="smuggled",
-        ),
+        pytest.param([POST, SMUGGLED], 400, id="smuggled"),
         pytest.param([b"POST http://a HTTP/1.1\r\n", CLOSE], 404, id="no path"),
         pytest.param([b"OPTIONS * HTTP/1.1\r\n", CLOSE], 404, id="star"),
     ],
@@ -268,9 +255,7 @@ def test_what_is_not_http_gets_a_problem_document_too(url, parts, status):
 @pytest.mark.parametrize(
     "parts",
     [
-        pytest.param(
-            [b"GET /healthz?", b"a" * 60_000, END], id="as long as nginx lets"
-        ),
+        pytest.param([LONG], id="as long as nginx lets"),
         pytest.param([GET, b"X-Forwarded-SSL: on\r\n\r\n"], id="TLS before"),
         pytest.param([GET, b"Expect: 100-continue\r\n\r\n"], id="expect"),
     ],
@@ -294,7 +279,6 @@ def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path):
 
 def test_a_killed_worker_comes_back_and_its_counts_stay(running):
     url, master, _ = running
-
     for _ in range(3):
         requests.get(f"{url}/languages", timeout=LIMIT_S)
     before = count_requests(url, "/languages", 200)

@@ -74,11 +74,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(SECRET, id="a sentence"),
-        pytest.param([f"{SECRET}. " * 3] * 3, id="a list of sentences"),
-    ],
+    "text", [SECRET, [f"{SECRET}. " * 3] * 3], ids=["sentence", "list of sentences"]
 )
 def test_a_text_is_not_in_the_log_of_its_fault(running, text):
     url, log = running

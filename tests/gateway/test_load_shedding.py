@@ -28,9 +28,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     """Every dispatcher refuses; each refusal's work and rows."""
     found: list[tuple[float, int]] = []
 
-    def refuse(
-        self: ModelDispatcher, client: Any, cost: float, rows: int, caller: Any
-    ) -> None:
+    def refuse(self: object, client: object, cost: float, rows: int, _: object) -> None:
         found.append((cost, rows))
         raise Overloaded("Too much.", retry_after_s=2.5)
 
@@ -46,10 +44,8 @@ def refusal(client: FlaskClient) -> LoadShedder:
 def write(*headers: str, line: str = "POST /translate", body: Any = WANTED) -> bytes:
     """A request, as nginx passes it on."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    head = "\r\n".join(
-        (f"{line} HTTP/1.1", "Host: a", f"Content-Length: {len(content)}", *headers)
-    )
-    return f"{head}\r\n\r\n".encode() + content
+    lines = f"{line} HTTP/1.1", "Host: a", f"Content-Length: {len(content)}", *headers
+    return "\r\n".join((*lines, "", "")).encode() + content
 
 
 def refuse(refusal: LoadShedder, data: bytes) -> bytes | None:
@@ -147,11 +143,8 @@ def serve(refusal: Any, *pieces: bytes) -> tuple[bytes, bytes]:
     """A worker's answers to pieces of a connection, and the bytes that it leaves to
     Gunicorn."""
     near, far = socket.socketpair()
-    sock = Connection(fileno=near.detach())
-    address = "127.0.0.1", 1
-    waiter = gevent.spawn(
-        ProblemWorker._serve_next, make_worker(refusal), sock, address
-    )
+    sock, worker = Connection(fileno=near.detach()), make_worker(refusal)
+    waiter = gevent.spawn(ProblemWorker._serve_next, worker, sock, ("127.0.0.1", 1))
     with sock, far:
         for piece in pieces:
             far.sendall(piece)
@@ -175,8 +168,6 @@ class Always:
 
 
 HEALTH = write(line="GET /healthz", body=b"")
-
-
 HEAD, GAP, BODY = write().partition(b"\r\n\r\n")
 
 

@@ -17,12 +17,9 @@ WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 def read(text: str) -> dict[tuple[str, ...], float]:
     """Metrics by name and label values, these in the order of the labels' names."""
     return {
-        (
-            sample.name,
-            *(value for _, value in sorted(sample.labels.items())),
-        ): sample.value
+        (one.name, *(one.labels[label] for label in sorted(one.labels))): one.value
         for family in text_string_to_metric_families(text)
-        for sample in family.samples
+        for one in family.samples
     }
 
 

@@ -135,8 +135,7 @@ class ServiceMachine(RuleBasedStateMachine):
         answer = self.ask(key.token, "/glossaries", "POST", json=body)
         problem = "invalid-key" if key.is_revoked else is_full
         if not self.is_refused("a new glossary", answer, problem):
-            made = Glossary(answer.json["id"], key, entries)
-            self.all_glossaries.append(made)
+            self.all_glossaries.append(Glossary(answer.json["id"], key, entries))
 
     @rule(key=KEYS, glossary=GLOSSARIES, entries=ENTRIES)
     def replace_entries(
@@ -227,9 +226,8 @@ class ServiceMachine(RuleBasedStateMachine):
                 return None
             if texts:
                 problem = self.judge(document.owner, texts, document.glossary)
-                document.translated += (
-                    [] if problem else translate(texts, document.glossary)
-                )
+                if not problem:
+                    document.translated += translate(texts, document.glossary)
             if problem and (texts or not is_over):
                 self.end(document, problem)
             elif now == "stop":
@@ -278,8 +276,7 @@ class ServiceMachine(RuleBasedStateMachine):
         """Check the things that a key has, and that it has no others."""
         for document in self.all_documents:
             self.look_at(key, document)
-        paths = "/documents", "/glossaries"
-        answers = [self.ask(key.token, path) for path in paths]
+        answers = [self.ask(key.token, path) for path in ("/documents", "/glossaries")]
         problem = "invalid-key" if key.is_revoked else None
         for answer in answers:
             self.is_refused("a list", answer, problem)

@@ -43,20 +43,13 @@ def storage(folder) -> DocumentStorage:
     return DocumentStorage(folder)
 
 
-@pytest.fixture
-def list_files(folder):
-    return lambda: [path for path in folder.rglob("*") if path.is_file()]
+def list_files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def upload(
-    client: FlaskClient,
-    path: str = "/documents",
-    /,
-    *,
-    headers: Any = None,
-    **fields: Any,
-) -> Any:
+def upload(client: FlaskClient, path: str = "/documents", /, **fields: Any) -> Any:
     """Uploads a file, or with `more` several."""
+    headers = fields.pop("headers", None)
     first = fields.pop("content", b"Hello\n"), fields.pop("name", "a.txt")
     files = [first, *fields.pop("more", [])]
     data = fields | {"file": [(io.BytesIO(content), name) for content, name in files]}
@@ -159,11 +152,11 @@ def test_a_webhook_is_kept_and_shown_to_nobody(client, storage):
         ("webhook_secret", {"webhook_secret": "A" * 92}),
     ],
 )
-def test_a_webhook_that_cannot_be_told_is_refused(field, given, client, list_files):
+def test_a_webhook_that_cannot_be_told_is_refused(field, given, client, folder):
     answer = upload(client, **OURS, **given)
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json["errors"]] == [field]
-    assert list_files() == []
+    assert list_files(folder) == []
 
 
 def test_the_result_is_handed_out(client, storage):
@@ -184,10 +177,10 @@ def test_the_result_is_handed_out(client, storage):
     assert (refused.status_code, refused.json["error"]) == (409, PROBLEM)
 
 
-def test_a_deleted_document_never_was(client, list_files):
+def test_a_deleted_document_never_was(client, folder):
     where = f"/documents/{upload(client, **OURS).json['id']}"
     assert client.delete(where).status_code == 204
-    assert list_files() == []
+    assert list_files(folder) == []
     for path in (where, f"{where}/result", "/documents/%2e%2e%2f", "/documents/x"):
         assert client.get(path).status_code == 404
     assert client.delete(where).json["type"] == "urn:babelgate:no-document"
@@ -221,17 +214,17 @@ def test_a_deleted_document_never_was(client, list_files):
     ],
 )
 def test_a_wrong_form_is_told_and_leaves_nothing(
-    client, glossary, list_files, path, fields, status, said
+    client, glossary, folder, path, fields, status, said
 ):
     answer = upload(client, path, **fields)
     answers = answer.json
     told = answers.get("message") or answers.get("error") or answers["detail"]
     assert (answer.status_code, said in told) == (status, True)
-    assert list_files() == []
+    assert list_files(folder) == []
 
 
 @EVERYWHERE
-def test_what_is_no_form_with_a_file_is_told(client, list_files, path, fields):
+def test_what_is_no_form_with_a_file_is_told(client, folder, path, fields):
     answer = client.post(path, data=fields, content_type="multipart/form-data")
     assert answer.status_code in (400, 422)
     assert "file: missing" in answer.text
@@ -240,7 +233,7 @@ def test_what_is_no_form_with_a_file_is_told(client, list_files, path, fields):
     for content_type in ("application/json", "multipart/form-data; boundary=x"):
         answer = client.post(path, data=b"--x\r\n", content_type=content_type)
         assert answer.status_code in (400, 422), answer.text
-    assert list_files() == []
+    assert list_files(folder) == []
 
 
 @EVERYWHERE
@@ -255,18 +248,18 @@ def test_what_is_no_form_with_a_file_is_told(client, list_files, path, fields):
     ids=["of a document", "of one", "of all", "of the disk"],
 )
 def test_what_is_kept_is_bounded(
-    make_client, list_files, path, fields, limits, status, said
+    make_client, folder, path, fields, limits, status, said
 ):
     client = make_client(**limits)
     for size in (100_001, 400_000):
         answer = upload(client, path, **fields, content=b"x" * size)
         assert (answer.status_code, said in answer.text) == (status, True)
-    assert list_files() == []
+    assert list_files(folder) == []
 
 
 @EVERYWHERE
 def test_a_full_disk_is_told_and_leaves_nothing(
-    client, list_files, monkeypatch, path, fields
+    client, folder, monkeypatch, path, fields
 ):
     def write(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -275,7 +268,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
         patch.setattr(os, "write", write)
         answer = upload(client, path, **fields)
     assert answer.status_code == 507, answer.text
-    assert list_files() == []
+    assert list_files(folder) == []
 
 
 def test_deepls_document_is_told_of_with_its_key(client, storage):
@@ -305,13 +298,9 @@ def test_deepls_document_is_told_of_with_its_key(client, storage):
 
 def test_libretranslates_file_is_waited_for(client, storage):
     def translate():
-        while (
-            not storage.list_jobs()
-            or not (job := storage.list_jobs()[0])
-            or not storage.is_complete(job)
-        ):
+        while not (jobs := storage.list_jobs()) or not storage.is_complete(jobs[0]):
             pass
-        end(storage.find(NOBODY, job.id))
+        end(storage.find(NOBODY, jobs[0].id))
 
     worker = threading.Thread(target=translate)
     worker.start()
@@ -322,17 +311,16 @@ def test_libretranslates_file_is_waited_for(client, storage):
     assert url.endswith("-my_file.ko.txt")
     assert client.get(url, buffered=True).data == b"Bonjour\n"
     forged = re.sub(r"-[0-9a-f]{64}-", f"-{'0' * 64}-", url)
+    error = "There is no such document, or its time has passed."
     for other in (forged, url[:60], "/download_file/x", "/download_file/a-b-c-d"):
-        assert client.get(other).json == {
-            "error": "There is no such document, or its time has passed."
-        }
+        assert client.get(other).json == {"error": error}
 
 
 @pytest.mark.parametrize(
     "why", ["it fails", "it takes too long", "the client has gone"]
 )
 def test_libretranslates_file_without_a_result_is_deleted(
-    client, list_files, monkeypatch, why
+    client, folder, monkeypatch, why
 ):
     headers = {"X-Timeout-Ms": "300"} if why == "it takes too long" else {}
     if why == "it fails":
@@ -347,4 +335,4 @@ def test_libretranslates_file_without_a_result_is_deleted(
         "the client has gone": (499, "closed the connection"),
     }[why]
     assert (answer.status_code, said in answer.json["error"]) == (status, True)
-    assert list_files() == []
+    assert list_files(folder) == []

@@ -17,22 +17,18 @@ APIS = yaml.load(
 )
 
 
-@pytest.fixture
-def post(client):
-    def post(api: str, without=(), **given: object):
-        fields = APIS[api]["fields"] | given
-        kept = {name: value for name, value in fields.items() if name not in without}
-        return client.post(APIS[api]["path"], json=kept)
-
-    return post
+def post(client, api: str, without=(), **given: object):
+    fields = APIS[api]["fields"] | given
+    kept = {name: value for name, value in fields.items() if name not in without}
+    return client.post(APIS[api]["path"], json=kept)
 
 
 @pytest.mark.parametrize(
     ("api", "name"), [(api, name) for api in APIS for name in APIS[api]["cases"]]
 )
-def test_a_request_is_answered_as_its_own_server_does(post, torchserve, api, name):
+def test_a_request_is_answered_as_its_own_server_does(client, torchserve, api, name):
     case: dict[str, Any] = APIS[api]["cases"][name]
-    response = post(api, case.get("without", ()), **case.get("given", {}))
+    response = post(client, api, case.get("without", ()), **case.get("given", {}))
     assert response.status_code == case.get("status", 200), response.text
     assert response.json == case.get("answer", response.json)
     rows = sorted(call.row["src_text"] for call in torchserve.calls)
@@ -47,15 +43,16 @@ def test_a_request_is_answered_as_its_own_server_does(post, torchserve, api, nam
         ("libretranslate", "q", "request (1001) exceeds text limit (1000)"),
     ],
 )
-def test_too_many_texts_are_told_in_its_words(post, api, field, said):
-    response = post(api, **{field: ["a"] * 1001})
+def test_too_many_texts_are_told_in_its_words(client, api, field, said):
+    response = post(client, api, **{field: ["a"] * 1001})
     assert (response.status_code, said in response.text) == (400, True)
 
 
 @pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)
-def test_a_failure_has_its_shape(post, description, torchserve, api):
+def test_a_failure_has_its_shape(client, description, torchserve, api):
     torchserve.will("not-registered", "row-broken")
-    failed, broken = post(api.name), post(api.name, **{api.text_field: ["a"]})
+    failed = post(client, api.name)
+    broken = post(client, api.name, **{api.text_field: ["a"]})
     assert (failed.status_code, broken.status_code) == (503, 500)
     assert int(failed.headers["Retry-After"]) > 0
     assert f"{api.text_field}[0]: The handler says internal." in broken.text
@@ -64,16 +61,16 @@ def test_a_failure_has_its_shape(post, description, torchserve, api):
         description.check("POST", api.translating[0], *given)
 
 
-def test_libretranslates_alternatives_are_texts(post, torchserve):
+def test_libretranslates_alternatives_are_texts(client, torchserve):
     torchserve.will("choose")
-    answer = post("libretranslate", alternatives=2).json
+    answer = post(client, "libretranslate", alternatives=2).json
     assert answer["alternatives"] == ["ko:Hello 1", "ko:Hello 2"]
 
 
-def test_without_keys_deepls_usage_counts_what_all_clients_have_sent(post, client):
+def test_without_keys_deepls_usage_counts_what_all_clients_have_sent(client):
     used = {"character_count": 0, "character_limit": 10**12}
     assert client.get("/v2/usage").json == used
-    post("deepl", text=["né 😀", "<b>"])
-    post("google", q="<b>Hello</b>")
-    post("deepl", target_lang="XX")
+    post(client, "deepl", text=["né 😀", "<b>"])
+    post(client, "google", q="<b>Hello</b>")
+    post(client, "deepl", target_lang="XX")
     assert client.get("/v2/usage").json == used | {"character_count": 12}

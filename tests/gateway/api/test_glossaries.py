@@ -20,19 +20,12 @@ def client(make_client: MakeClient) -> FlaskClient:
     return make_client(timeout_s=600)
 
 
-@pytest.fixture
-def make(client):
+def make(client, **changes: Any) -> Any:
     """Makes a glossary and returns what is said of it."""
-
-    def make(**changes: Any) -> Any:
-        response = client.post("/glossaries", json=GLOSSARY | changes)
-        assert response.status_code == 201, response.text
-        assert (
-            response.headers["Location"] == f"/glossaries/{response.get_json()['id']}"
-        )
-        return response.json
-
-    return make
+    response = client.post("/glossaries", json=GLOSSARY | changes)
+    assert response.status_code == 201, response.text
+    assert response.headers["Location"] == f"/glossaries/{response.json['id']}"
+    return response.json
 
 
 def translate(client: FlaskClient, text: Any, **fields: Any) -> TestResponse:
@@ -57,16 +50,15 @@ def test_what_is_wrong_with_a_glossary_is_said(client, changes, field, expected)
     assert (error["field"], expected in response.json["detail"]) == (field, True)
 
 
-def test_the_dictionary_is_that_of_the_identified_language(client, make):
-    make()
+def test_the_dictionary_is_that_of_the_identified_language(client):
+    make(client)
     texts = ["Where is my work station? It was here.", "Wo ist mein work station?"]
     answer = translate(client, texts, src_lang="auto", glossary="Ours").get_json()
     assert answer["src_lang"] == ["en", "de"]
     assert "작업대" in answer["translated"][0]
     assert answer["translated"][1] == "ko:Wo ist mein work station?"
-    assert answer["warnings"] == [
-        "src_text[1]: the glossary has no dictionary from de to ko"
-    ]
+    warning = "src_text[1]: the glossary has no dictionary from de to ko"
+    assert answer["warnings"] == [warning]
 
 
 @pytest.mark.parametrize(
@@ -78,16 +70,16 @@ def test_the_dictionary_is_that_of_the_identified_language(client, make):
     ],
     ids=["another source", "no target", "no string"],
 )
-def test_a_glossary_that_cannot_be_used_is_told(client, make, fields, status, slug):
-    make()
+def test_a_glossary_that_cannot_be_used_is_told(client, fields, status, slug):
+    make(client)
     response = translate(client, "work station", **{"glossary": "Ours"} | fields)
     assert response.status_code == status
     assert response.get_json()["type"] == f"urn:babelgate:{slug}"
 
 
-def test_a_name_of_two_glossaries_is_told(client, make):
-    make()
-    make()
+def test_a_name_of_two_glossaries_is_told(client):
+    make(client)
+    make(client)
     response = client.get("/glossaries/Ours")
     assert response.status_code == 404
     assert "2 glossaries have the name" in response.get_json()["detail"]
@@ -150,9 +142,10 @@ def test_the_glossaries_of_a_request_are_bounded_together(make_client):
     assert "50 bytes" in both.json["message"]
 
 
-def test_a_variant_has_its_own_terms_and_those_of_its_language(client, make):
-    make(name="a", tgt_lang="zh-TW", entries={"Acme": "頂點", "server": "伺服机"})
-    made = make(name="b", tgt_lang="zh", entries={"Acme": "顶点"})
+def test_a_variant_has_its_own_terms_and_those_of_its_language(client):
+    entries = {"Acme": "頂點", "server": "伺服机"}
+    make(client, name="a", tgt_lang="zh-TW", entries=entries)
+    made = make(client, name="b", tgt_lang="zh", entries={"Acme": "顶点"})
     assert made["dictionaries"][0]["tgt_lang"] == "zh"
 
     def use(target: str, glossary: str, text: str = "Hi Acme server") -> TestResponse:
@@ -161,8 +154,7 @@ def test_a_variant_has_its_own_terms_and_those_of_its_language(client, make):
     assert use("zt", "a").json == {"translated": "zh:Hi 頂點 伺服机"}
     assert use("zh-Hant", "b").json == {"translated": "zh:Hi 顶点 server"}
     assert use("zh", "a").status_code == 422
-    make(name="c", src_lang="zh", tgt_lang="zh-Hant", entries={"软件": "Ruanjian"})
-    converted = translate(
-        client, "软件在网络", src_lang="zh", tgt_lang="zh-Hant", glossary="c"
-    )
+    pair = {"src_lang": "zh", "tgt_lang": "zh-Hant"}
+    make(client, name="c", entries={"软件": "Ruanjian"}, **pair)
+    converted = translate(client, "软件在网络", glossary="c", **pair)
     assert converted.json == {"translated": "Ruanjian在網路"}

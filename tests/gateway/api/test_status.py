@@ -26,16 +26,6 @@ def read(client: FlaskClient) -> dict[str, Any]:
     return {one["language"] or one["task"]: one for one in served}
 
 
-@pytest.fixture
-def make_stack(make_client, map_path):
-    def make(*tasks: str):
-        languages = LANGUAGES if "translation" in tasks else ()
-        write_map(map_path, languages, [task for task in tasks if task in TASKS])
-        return make_client()
-
-    return make
-
-
 def test_while_torchserve_is_down_the_process_is_alive_and_nothing_ready(
     make_client, torchserve
 ):
@@ -94,9 +84,8 @@ def test_all_languages_of_nllb_are_listed_by_every_dialect(map_path, make_client
     ids=["ours", "LibreTranslate", "DeepL", "Google"],
 )
 def test_every_dialect_takes_a_language_that_only_the_map_has(
-    map_path, make_client, torchserve, path, fields
+    map_path, make_client, path, fields
 ):
-    torchserve.translate = lambda target, text: f"{target}:{text}"
     map_path.write_text(json.dumps({"cuda_id": {"ks-Deva": "cpu"}}))
     assert "ks-Deva:Hi" in make_client().post(path, json=fields).text
 
@@ -119,9 +108,10 @@ def test_the_licence_of_a_languages_model_is_told_where_it_is_known(
 
 
 def test_the_size_that_a_model_reads_is_told_once_its_directory_is_there(
-    make_stack, map_path
+    make_client, map_path
 ):
-    client = make_stack("detection")
+    write_map(map_path, (), ["detection"])
+    client = make_client()
     (file,) = map_path.parent.glob("model/*.json")
     content = file.read_text()
     file.unlink()
@@ -132,9 +122,9 @@ def test_the_size_that_a_model_reads_is_told_once_its_directory_is_there(
     assert found["input"] == {"height": 6, "width": 8}
 
 
-def test_a_model_that_miscounts_its_frames_is_a_fault_of_ours(make_stack, torchserve):
+def test_a_model_that_miscounts_its_frames_is_a_fault_of_ours(client, torchserve):
     torchserve.will("miscount")
-    response = make_stack("captioning").post("/caption", data=PNG)
+    response = client.post("/caption", data=PNG)
     assert response.status_code == 500
     assert response.json["type"] == "urn:babelgate:internal"
 

@@ -137,10 +137,6 @@ def look(backend: EmbeddedBackend, model: str = "all") -> ModelState:
     return state
 
 
-def count_waiting(backend: EmbeddedBackend) -> int:
-    return look(backend).queued_rows
-
-
 def test_a_bad_row_gets_the_handlers_words_and_others_their_answers(slow):
     with serve(slow) as (_, ask):
         with pytest.raises(RowProblem) as caught:
@@ -165,9 +161,9 @@ def test_a_queue_is_bounded_and_what_is_late_or_given_up_is_not_run(slow):
     with serve(slow, model, registry=registry) as (backend, ask):
         asking = [begin(slow, ask, "running")]
         asking += [gevent.spawn(ask, text) for text in ("a", "b")]
-        wait_until(lambda: count_waiting(backend) == 2)
+        wait_until(lambda: look(backend).queued_rows == 2)
         gone = gevent.spawn(ask, "gone")
-        wait_until(lambda: count_waiting(backend) == 3)
+        wait_until(lambda: look(backend).queued_rows == 3)
         gone.kill(timeout=LIMIT_S)
         for limit_s in (0.01, 0, -5):
             with pytest.raises(DeadlineExceeded):
@@ -192,7 +188,7 @@ def test_models_whose_turn_to_be_loaded_has_not_come_are_not_loaded_any_more(slo
     slow.may_load.clear()
     with serve(slow, make_model("first"), make_model()) as (backend, ask):
         asking = gevent.spawn(ask)
-        wait_until(lambda: count_waiting(backend) == 0)
+        wait_until(lambda: look(backend).queued_rows == 0)
         closing = threading.Thread(target=backend.close, args=(LIMIT_S,))
         closing.start()
         with pytest.raises(NotReady, match="stopped"):
@@ -226,7 +222,7 @@ def test_an_unused_model_is_unloaded_and_waiting_rows_load_it_once(slow):
             assert caught.value.headers["Retry-After"] == "1"
             wait_until(lambda: slow.starts == 2)
         asking = [gevent.spawn(ask, text) for text in "abc"]
-        wait_until(lambda: count_waiting(backend) == 4)
+        wait_until(lambda: look(backend).queued_rows == 4)
         slow.may_load.set()
         gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
     assert [greenlet.value["said"] for greenlet in asking] == [*"abc"]
@@ -299,9 +295,7 @@ def test_the_notebooks_lines_on_the_page_work(tmp_path):
     ask, serve_it = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
-    code = "\n".join(
-        [ask, serve_it.replace("8888", port), ASK_IT.replace("8888", port)]
-    )
+    code = "\n".join([ask, serve_it, ASK_IT]).replace("8888", port)
     said = run(*PYTHON, code, env={"PATH": "", "BABELGATE_CACHE": str(tmp_path)})
     assert said.split() == ["Bonjour", "Bonjour"]
 

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -33,15 +34,9 @@ def channel(listener: socket.socket) -> Channel:
     return Channel(f"http://127.0.0.1:{listener.getsockname()[1]}")
 
 
-def call(
-    channel: Channel,
-    *,
-    limit_s: float = 60,
-    body: bytes = b"",
-    probe: HealthProbe | None = None,
-) -> HttpReply:
+def call(channel: Channel, *, limit_s: float = 60, **given: Any) -> HttpReply:
     until = time.monotonic() + limit_s
-    return channel.call("POST", "/", {}, body=body, until=until, probe=probe)
+    return channel.call("POST", "/", {}, until=until, **given)
 
 
 ERRORS = {
@@ -81,10 +76,7 @@ RESPONSES: dict[str, tuple[bytes, bytes | type[Exception]]] = {
     "without an end": (b"HTTP/1.1 200 OK\r\n\r\nOK", ConnectionClosed),
     "nothing": (b"", ConnectionClosed),
     "twice": (OK + OK, ConnectionClosed),
-    "too many headers": (
-        OK.replace(b" OK\r", b" OK" + HEADERS + b"\r"),
-        ConnectionClosed,
-    ),
+    "too many headers": (OK.replace(b"\r", HEADERS + b"\r", 1), ConnectionClosed),
     "another protocol": (b"SSH-2.0-OpenSSH\r\n", ConnectionClosed),
 }
 

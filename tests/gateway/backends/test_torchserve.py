@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
+from catalog import Model
 from gateway.backends.backend import RowRequest, write_row
 from gateway.backends.torchserve import TorchServeBackend
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
@@ -20,16 +20,17 @@ ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 
 def make_backend(
-    url: str, key_file: Path, *, connections: int = 4
+    torchserve: FakeTorchServe, *models: Model, connections: int = 4
 ) -> TorchServeBackend:
+    url, key_file = torchserve.url, torchserve.key_file
     management = Management(url, key_file)
-    return TorchServeBackend(url, management, key_file, connections=connections)
+    return TorchServeBackend(url, management, key_file, models, connections=connections)
 
 
 @pytest.fixture
 def backend(torchserve: FakeTorchServe) -> TorchServeBackend:
     """A backend that has found its key already."""
-    backend = make_backend(torchserve.url, torchserve.key_file)
+    backend = make_backend(torchserve)
     backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + 60)
     torchserve.calls.clear()
     return backend
@@ -77,7 +78,7 @@ def test_a_died_worker_is_tried_once_more(backend, torchserve, death):
 
 def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypatch):
     monkeypatch.setattr("gateway.backends.backend._STATES_S", 60.0)
-    backend = make_backend(torchserve.url, torchserve.key_file, connections=16)
+    backend = make_backend(torchserve, connections=16)
     torchserve.will(*["unavailable"] * 16)
 
     def refuse(_: int) -> None:
@@ -90,7 +91,7 @@ def test_a_storm_of_refusals_asks_for_the_models_state_once(torchserve, monkeypa
 
 
 def test_a_request_that_finds_no_free_connection_waits_until_its_deadline(torchserve):
-    backend = make_backend(torchserve.url, torchserve.key_file, connections=1)
+    backend = make_backend(torchserve, connections=1)
     torchserve.together = threading.Barrier(2)
     torchserve.will("together")
     with ThreadPoolExecutor(1) as pool:
@@ -107,7 +108,7 @@ def test_a_request_that_finds_no_free_connection_waits_until_its_deadline(torchs
     "behaviour", ["row-too-long", "worker-died", "hang", "not-json"]
 )
 def test_every_failure_gives_its_connection_back(torchserve, behaviour):
-    backend = make_backend(torchserve.url, torchserve.key_file, connections=1)
+    backend = make_backend(torchserve, connections=1)
     torchserve.will(behaviour, behaviour)
     with pytest.raises((RowProblem, NotReady, DeadlineExceeded, ValueError)):
         predict(backend, timeout_s=0.3)
@@ -124,11 +125,7 @@ def test_one_that_does_not_answer_is_asked_for_one_model_only(backend, torchserv
 @pytest.fixture
 def idling(torchserve: FakeTorchServe) -> TorchServeBackend:
     """A backend that has a model loaded again."""
-    model = make_model(idle_unload_s=1)
-    management = Management(torchserve.url, torchserve.key_file)
-    return TorchServeBackend(
-        *(torchserve.url, management, torchserve.key_file, [model]), connections=8
-    )
+    return make_backend(torchserve, make_model(idle_unload_s=1), connections=8)
 
 
 def test_an_unloaded_model_is_ready_and_many_requests_load_it_once(idling, torchserve):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import redis
 
 from gateway.cache.remote import RemoteCache
 from gateway.cache.table import make_key
+from tests.e2e.real_stack import wait_until
 from tests.gateway.access.servers import run_redis
 
 make = partial(make_key, b"password")
@@ -26,21 +26,13 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Any]]:
         yield running
 
 
-def wait_for(cache: RemoteCache, value: bytes) -> None:
-    """Returns once another machine's value has arrived."""
-    give_up_at = time.monotonic() + 10
-    while cache.get([HELLO, BYE]) != [value, None]:
-        assert time.monotonic() < give_up_at
-        cache._writing.join()
-
-
 @pytest.mark.slow
 def test_machines_share_what_only_they_can_read(server):
     url, _ = server
     one, other = RemoteCache(url), RemoteCache(url)
     one.put(HELLO, TEXT)
     one._writing.join()
-    wait_for(other, TEXT)
+    wait_until(lambda: other.get([HELLO, BYE]) == [TEXT, None])
     with redis.Redis.from_url(url) as client:
         (name,) = client.keys()
         content = client.get(name)

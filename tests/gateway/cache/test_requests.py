@@ -14,6 +14,7 @@ from gateway.cache import table
 from gateway.errors import Overloaded
 from tests.gateway.conftest import MakeClient
 from tests.gateway.fake_torchserve import FakeTorchServe
+from tests.gateway.test_metrics import select
 
 
 @pytest.fixture
@@ -28,20 +29,16 @@ def known(make_client: MakeClient, torchserve: FakeTorchServe) -> FlaskClient:
 
 
 def post(client: FlaskClient, text: str | list[str], **fields: Any) -> Any:
+    headers = fields.pop("headers", {})
     wanted = {"src_lang": "en", "src_text": text, "tgt_lang": "ko"} | fields
-    return client.post("/translate", data=json.dumps(wanted))
-
-
-def count(client: FlaskClient, outcome: str) -> float:
-    page = client.get("/metrics").text
-    name = f'babelgate_cached_rows_total{{outcome="{outcome}"}} '
-    return float(page.partition(name)[2].partition("\n")[0])
+    return client.post("/translate", data=json.dumps(wanted), headers=headers)
 
 
 def test_only_what_is_new_is_asked(known, torchserve):
     assert post(known, "Two. Three.").json == {"translated": "ko:Two. ko:Three."}
     assert [call.row["src_text"] for call in torchserve.calls] == ["Three."]
-    assert (count(known, "hit"), count(known, "miss")) == (1, 3)
+    counted = select(known, "babelgate_cached_rows_total")
+    assert counted == {("hit",): 1, ("miss",): 3}
 
 
 def test_what_is_kept_is_answered_while_the_model_has_too_much_to_do(
@@ -76,14 +73,8 @@ def test_an_answer_explains_itself_where_that_is_wanted(known):
     assert response.json["model"] == response.headers["X-Babelgate-Model"]
     stages = [entry.partition(";")[0] for entry in response.json["timing"].split(", ")]
     assert stages == ["gateway", "queue", "batch", "compute"]
-    wanted = {
-        "src_lang": "en",
-        "src_text": "One. Three.",
-        "tgt_lang": "ko",
-        "explain": True,
-    }
     headers = {"Accept": "text/event-stream"}
-    events = known.post("/translate", data=json.dumps(wanted), headers=headers).text
+    events = post(known, "One. Three.", explain=True, headers=headers).text
     done = json.loads(events.partition("event: done\ndata: ")[2])
     assert done["model"] == "phrasebook@digest"
     assert done["timing"].startswith("cache;desc=hit, gateway;dur=")
@@ -99,7 +90,6 @@ def test_an_answer_explains_itself_where_that_is_wanted(known):
     ids=["a trace", "capitals", "no trace"],
 )
 def test_a_trace_goes_on_to_the_model(client, torchserve, given, is_passed_on):
-    wanted = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
-    client.post("/", data=json.dumps(wanted), headers={"traceparent": given})
+    post(client, "Hello", headers={"traceparent": given})
     (call,) = torchserve.calls
     assert call.headers.get("traceparent") == (given if is_passed_on else None)

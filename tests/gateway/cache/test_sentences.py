@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import gevent
@@ -87,10 +88,8 @@ def knows(cache: SentenceCache, call: Call | None = None, **given: Any) -> bool:
 
 
 def test_an_answer_comes_back_as_it_was(cache):
-    full = answer() | {
-        "alternatives": [{"text": "a", "score": -1}],
-        "warnings": ["\ud800"],
-    }
+    others = [{"text": "a", "score": -1}]
+    full = answer() | {"alternatives": others, "warnings": ["\ud800"]}
     learn(cache, full)
     assert open_rows(cache).find([ROW, ("en", "Bye")]) == {ROW: full}
 
@@ -152,13 +151,13 @@ def test_without_bytes_nothing_is_kept_or_shared(make_cache):
     assert not open_rows(cache).is_coming(ROW)
 
 
+@dataclass
 class Slow:
     """A model that answers when it is told to."""
 
-    def __init__(self) -> None:
-        self.asked = 0
-        self.goes_on = Event()
-        self.outcome: dict[str, Any] | Exception = answer()
+    outcome: dict[str, Any] | Exception = field(default_factory=answer)
+    asked: int = 0
+    goes_on: Event = field(default_factory=Event)
 
     def wait(self) -> None:
         """Returns once it is asked, and all others have had their turn."""
@@ -174,16 +173,17 @@ class Slow:
         return self.outcome
 
 
-def ask_together(cache: SentenceCache, model: Slow, calls: Sequence[Call]) -> list[Any]:
+def ask(cache: SentenceCache, model: Slow) -> Any:
+    """The row's answer or error."""
+    try:
+        return open_rows(cache).ask(ROW, model)
+    except Exception as error:
+        return error
+
+
+def ask_together(cache: SentenceCache, model: Slow, count: int) -> list[Any]:
     """The answers and errors of equal rows that come while the first is on its way."""
-
-    def ask(call: Call) -> Any:
-        try:
-            return open_rows(cache, call).ask(ROW, model)
-        except Exception as error:
-            return error
-
-    greenlets = [gevent.spawn(ask, call) for call in calls]
+    greenlets = [gevent.spawn(ask, cache, model) for _ in range(count)]
     model.wait()
     assert model.asked == 1
     assert open_rows(cache).is_coming(ROW)
@@ -194,15 +194,14 @@ def ask_together(cache: SentenceCache, model: Slow, calls: Sequence[Call]) -> li
 
 def test_equal_rows_that_are_on_their_way_are_asked_once(cache):
     model = Slow()
-    assert ask_together(cache, model, [make_call()] * 5) == [answer()] * 5
+    assert ask_together(cache, model, 5) == [answer()] * 5
     assert model.asked == 1
 
 
 def test_a_fault_of_the_row_is_that_of_all(cache):
-    model = Slow()
     document = write_problem("text-too-long", 422, "too long", tokens=7)
-    model.outcome = RowProblem(document)
-    found = ask_together(cache, model, [make_call()] * 3)
+    model = Slow(RowProblem(document))
+    found = ask_together(cache, model, 3)
     assert [each.extra for each in found] == [{"tokens": 7}] * 3
     assert model.asked == 1
     assert len(set(map(id, found))) == 3  # each is completed for its own client
@@ -220,23 +219,13 @@ def test_a_fault_of_the_row_is_that_of_all(cache):
 )
 def test_the_end_of_the_first_does_not_end_the_others(cache, error):
     open_rows(cache).ask(("en", "Bye"), answer)  # the digest is known
-    first = Slow()
-    first.outcome = error
-    second = Slow()
+    first, second = Slow(error), Slow()
     second.goes_on.set()
-    asked: list[Any] = []
-
-    def ask(model: Slow) -> None:
-        try:
-            asked.append(open_rows(cache).ask(ROW, model))
-        except Exception as raised:
-            asked.append(raised)
-
-    greenlets = [gevent.spawn(ask, model) for model in (first, second, second)]
+    asking = [gevent.spawn(ask, cache, model) for model in (first, second, second)]
     first.wait()
     first.goes_on.set()
-    gevent.joinall(greenlets)
-    assert asked == [error, answer(), answer()]
+    gevent.joinall(asking)
+    assert [greenlet.value for greenlet in asking] == [error, answer(), answer()]
     assert (first.asked, second.asked) == (1, 1)
 
 

@@ -25,21 +25,15 @@ from gateway.glossaries.reading import (
 from gateway.settings import Settings
 
 OURS = {"name": "a", "src_lang": "EN", "tgt_lang": "nb", "entries": {"a": "b"}}
-THEIRS = {
-    "source_lang": "en-GB",
-    "target_lang": "DE",
-    "entries": "a\tb",
-    "entries_format": "tsv",
-}
-FORM = "application/x-www-form-urlencoded"
+PAIR = {"source_lang": "en-GB", "target_lang": "DE"}
+THEIRS = {**PAIR, "entries": "a\tb", "entries_format": "tsv"}
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+PLAIN, SEVERAL = "GlossaryFields", "MultilingualFields"
 READ = GlossaryContent("a", (DictionaryDraft("en", "de", b"a\tb", 1),))
 
 
 def make(
-    schema: str,
-    body: bytes | dict[str, Any],
-    media: str = "application/json",
-    query: str = "",
+    schema: str, body: bytes | dict[str, Any], media: str = JSON, query: str = ""
 ) -> GlossaryUpload:
     content = json.dumps(body).encode() if isinstance(body, dict) else body
     return GlossaryUpload(schema, media, query, content)
@@ -48,15 +42,11 @@ def make(
 @pytest.mark.parametrize(
     "upload",
     [
-        pytest.param(
-            make("GlossaryFields", THEIRS, query="name=a"), id="a field in the URL"
-        ),
-        pytest.param(
-            make("GlossaryFields", {"name": "a", **THEIRS}, FORM), id="JSON as a form"
-        ),
+        pytest.param(make(PLAIN, THEIRS, query="name=a"), id="a field in the URL"),
+        pytest.param(make(PLAIN, {"name": "a", **THEIRS}, FORM), id="JSON as a form"),
         pytest.param(
             make(
-                "MultilingualFields",
+                SEVERAL,
                 b"name=a&dictionaries[0].source_lang=en&dictionaries[0].target_lang=de"
                 b"&dictionaries%5B0%5D.entries=a%2Cb&dictionaries[0][entries_format]=CSV",
                 FORM,
@@ -80,11 +70,11 @@ FAULTS = [
     (make("OurGlossary", OURS | {"entries": 1}), "wrong", "entries", "an object or"),
     (make("OurGlossary", OURS | {"entries": {}}), "entries", "entries", "no entries"),
     (
-        make("MultilingualFields", {"name": "a", "dictionaries": [THEIRS, {}]}),
+        make(SEVERAL, {"name": "a", "dictionaries": [THEIRS, {}]}),
         *("missing", "dictionaries[1].source_lang", "missing, expected a string"),
     ),
     (
-        make("MultilingualFields", {"name": "a", "dictionaries": ["b"]}),
+        make(SEVERAL, {"name": "a", "dictionaries": ["b"]}),
         *("wrong", "dictionaries", "expected a list of dictionaries"),
     ),
     (make("ChangeFields", {}), "wrong", "name", "expected a name or dictionaries"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,8 @@ from gateway.settings import Settings
 
 LIMITS = Settings(max_glossaries=3, max_glossary_bytes=100, disk_reserve_bytes=0)
 LARGE = DictionaryDraft("en", "de", b"a\tbbbbbbbbbb", 1)
-GERMAN, FRENCH = (
-    DictionaryDraft("en", "de", b"a\tb", 1),
-    DictionaryDraft("en", "fr", b"a\tc\nd\te", 2),
-)
+GERMAN = DictionaryDraft("en", "de", b"a\tb", 1)
+FRENCH = DictionaryDraft("en", "fr", b"a\tc\nd\te", 2)
 OURS = GlossaryContent("Ours", (GERMAN,))
 BOTH = GlossaryContent("Ours", (GERMAN, FRENCH))
 
@@ -27,6 +26,12 @@ def storage(database: str) -> Iterator[GlossaryStorage]:
     found = GlossaryStorage(database)
     yield found
     found.close()
+
+
+def add(storage, made: Glossary, *drafts: DictionaryDraft) -> Any:
+    """Merges these into a glossary."""
+    content = GlossaryContent(None, drafts)
+    return storage.change("", made.id, content, LIMITS, is_merged=True)
 
 
 def list_pairs(glossary: Glossary) -> list[tuple[str, str, int]]:
@@ -62,9 +67,7 @@ def test_nobody_sees_another_owners(storage):
 def test_a_changed_dictionary_has_another_id(storage):
     made = storage.create("", BOTH, LIMITS)
     more = DictionaryDraft("en", "de", b"x\ty\na\tz", 2)
-    merged = storage.change(
-        "", made.id, GlossaryContent(None, (more,)), LIMITS, is_merged=True
-    )
+    merged = add(storage, made, more)
     old, new = made.find("en", "de"), merged.find("en", "de")
     assert storage.read_entries(old.id) is None
     assert storage.read_entries(new.id) == b"a\tz\nx\ty"
@@ -135,18 +138,11 @@ def test_a_merge_keeps_what_another_client_has_added_meanwhile(storage, monkeypa
 
     def merge_late(*given):
         for other in others:
-            storage.change(
-                "", made.id, GlossaryContent(None, (other,)), LIMITS, is_merged=True
-            )
+            add(storage, made, other)
         return merge(*given)
 
     monkeypatch.setattr(glossary_storage, "_merge", merge_late)
-    more = (
-        DictionaryDraft("en", "de", b"c\td", 1),
-        DictionaryDraft("en", "de", b"e\tf", 1),
-    )
-    merged = storage.change(
-        "", made.id, GlossaryContent(None, more), LIMITS, is_merged=True
-    )
+    more = [DictionaryDraft("en", "de", each, 1) for each in (b"c\td", b"e\tf")]
+    merged = add(storage, made, *more)
     entries = storage.read_entries(merged.find("en", "de").id)
     assert sorted(entries.split(b"\n")) == [b"a\tb", b"c\td", b"e\tf", b"x\ty"]

@@ -8,8 +8,8 @@ import json
 import random
 import time
 import zlib
-from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import gevent
 import pytest
@@ -25,9 +25,11 @@ MOST = 1 << 20
 LATER = Deadline(time.monotonic() + 3600)
 
 
-def read(body: bytes, encoding: str = "", *, length: int | None = None) -> bytes:
+def read(
+    body: bytes, encoding: str = "gzip", length: int | None = None, **given: Any
+) -> bytes:
     incoming = Incoming(io.BytesIO(body), length)
-    return read_whole(incoming, encoding, MOST, deadline=LATER, grace_s=60)
+    return read_whole(incoming, encoding, MOST, deadline=LATER, grace_s=60, **given)
 
 
 @given(st.binary(max_size=20_000), st.sampled_from(["gzip", "x-gzip", " GZip "]))
@@ -48,29 +50,17 @@ def test_the_limit_is_exact_and_nothing_is_nothing(encoding):
                 read(given, encoding)
 
 
-def watch(
-    body: bytes, *, length: int | None = None
-) -> tuple[list[int], Callable[[], bytes]]:
-    """The bytes that are held while a packed body is read, and the function that reads it."""
-    held: list[int] = []
-    incoming = Incoming(io.BytesIO(body), length)
-    return held, lambda: read_whole(
-        incoming, "gzip", MOST, deadline=LATER, grace_s=60, hold=held.append
-    )
-
-
 def test_a_bomb_is_not_unpacked_to_its_end():
-    held, unpack = watch(gzip.compress(bytes(64 << 20)))
+    held: list[int] = []
     with pytest.raises(BodyTooLarge):
-        unpack()
+        read(gzip.compress(bytes(64 << 20)), hold=held.append)
     assert max(held) < 2 * MOST
 
 
 def test_while_a_body_is_awaited_nothing_of_it_is_unpacked():
-    packed = gzip.compress(bytes(MOST))
-    held, unpack = watch(packed[:-9], length=len(packed))
+    packed, held = gzip.compress(bytes(MOST)), list[int]()
     with pytest.raises(ClientGone):
-        unpack()
+        read(packed[:-9], length=len(packed), hold=held.append)
     assert 0 < max(held) <= 8192
 
 
@@ -78,8 +68,8 @@ def test_while_a_body_is_awaited_nothing_of_it_is_unpacked():
     "body", [bytes(MOST), random.Random(0).randbytes(MOST - 4096)], ids=["0", "random"]
 )
 def test_what_is_held_is_what_is_in_memory(body):
-    held, unpack = watch(gzip.compress(body))
-    assert unpack() == body
+    held: list[int] = []
+    assert read(gzip.compress(body), hold=held.append) == body
     assert max(held) < 1.5 * MOST
     assert held[-1] == len(body)
 
@@ -93,8 +83,7 @@ def test_between_two_pieces_of_a_packed_body_others_have_a_turn():
             gevent.sleep(0)
 
     other = gevent.spawn(count)
-    _, unpack = watch(gzip.compress(bytes(MOST)))
-    unpack()
+    read(gzip.compress(bytes(MOST)))
     other.kill()
     assert len(turns) >= 8
 
@@ -140,7 +129,7 @@ PACKED = gzip.compress(b"Hello")
 )
 def test_what_is_no_gzip_is_malformed(body, said):
     with pytest.raises(MalformedRequest, match=said):
-        read(body, "gzip")
+        read(body)
 
 
 class Failing(io.BytesIO):

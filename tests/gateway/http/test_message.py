@@ -19,6 +19,7 @@ PIECES = (
 ).split(b"|")
 BODY = b'{"src_text": "a"}'
 LENGTH = b"Content-Length: %d" % len(BODY)
+EXPECT = b"Expect: 100-continue"
 
 
 def write(
@@ -28,15 +29,8 @@ def write(
 
 
 def test_a_small_request_to_translate_is_read_as_wsgi_has_it():
-    message = read_message(
-        write(
-            b"Host: a",
-            LENGTH,
-            b"Connection: Keep-Alive",
-            b"content-type:text/plain",
-            b"X-Name: \xe9 \t",
-        )
-    )
+    headers = b"Host: a", LENGTH, b"Connection: Keep-Alive", b"content-type:text/plain"
+    message = read_message(write(*headers, b"X-Name: \xe9 \t"))
     assert message is not None
     assert (message.path, message.body) == ("/translate", BODY)
     assert message.environ == {
@@ -70,7 +64,7 @@ def test_a_small_request_to_translate_is_read_as_wsgi_has_it():
         pytest.param(write(LENGTH, b"Transfer-Encoding: chunked"), id="chunks as well"),
         pytest.param(write(b"Transfer-Encoding: chunked"), id="chunks"),
         pytest.param(write(LENGTH, b"Connection: close"), id="closes"),
-        pytest.param(write(LENGTH, b"Expect: 100-continue"), id="asks first"),
+        pytest.param(write(LENGTH, EXPECT), id="asks first"),
         pytest.param(write(LENGTH, b"Upgrade: h2c"), id="another protocol"),
         pytest.param(write(b"Content-Length: +17"), id="length with a sign"),
         pytest.param(write(b"Content-Length: 017"), id="length with a zero"),
@@ -90,9 +84,7 @@ def test_gunicorn_reads_everything_else(data):
     [
         pytest.param(write(LENGTH, body=b""), True, id="head"),
         pytest.param(write(LENGTH), False, id="whole"),
-        pytest.param(
-            write(LENGTH, b"Expect: 100-continue", body=b""), False, id="asks"
-        ),
+        pytest.param(write(LENGTH, EXPECT, body=b""), False, id="asks"),
         (write(LENGTH, line=b"POST /a HTTP/1.1", body=b""), False),
     ],
 )
@@ -125,14 +117,10 @@ def test_gunicorn_reads_the_same_in_whatever_is_not_left_to_it():
         parser = get_parser(config, connection, address)
         request = next(parser)
         _, environ = wsgi.create(request, connection, address, address, config)
-        assert (environ["REQUEST_METHOD"], environ["PATH_INFO"]) == (
-            "POST",
-            message.path,
-        )
-        headers = {
-            k: environ[k] for k in environ if k.startswith(("HTTP_", "CONTENT_"))
-        }
-        assert headers == message.environ
+        assert environ["REQUEST_METHOD"] == "POST"
+        assert environ["PATH_INFO"] == message.path
+        headers = [name for name in environ if name.startswith(("HTTP_", "CONTENT_"))]
+        assert {name: environ[name] for name in headers} == message.environ
         assert request.body.read() == message.body
         assert parser.unreader.take_buffered() == b""
         assert not request.should_close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from gateway.errors import (
     TooManyRows,
 )
 from gateway.glossaries.library import Glossaries
+from gateway.http.request import Call
 from gateway.metrics import Telemetry
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
@@ -42,17 +44,14 @@ DOUBTED = {"Two.": 0.4, "Go {0} or {1}": 0.7, "and": 0.6}
 LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
 
 
+@dataclass
 class Model(StatelessBackend):
     """A backend whose model applies a function, and takes a limited number of characters."""
 
-    def __init__(
-        self,
-        answer: Callable[[str], str] = str,
-        limit: int = 1 << 30,
-        others: Sequence[str] = ("{text}1", "{text}2"),
-    ) -> None:
-        self.rows: list[Mapping[str, Any]] = []
-        self._answer, self._limit, self._others = answer, limit, others
+    answer: Callable[[str], str] = str
+    limit: int = 1 << 30
+    others: Sequence[str] = ("{text}1", "{text}2")
+    rows: list[Mapping[str, Any]] = field(default_factory=list)
 
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
@@ -60,17 +59,16 @@ class Model(StatelessBackend):
         item = json.loads(row.body)
         self.rows.append(item)
         text = item["src_text"]
-        if len(text) > self._limit:
-            counts = {"tokens": len(text), "limit": self._limit}
+        if len(text) > self.limit:
+            counts = {"tokens": len(text), "limit": self.limit}
             problem = write_problem("text-too-long", 422, "too long", **counts)
             raise RowProblem(problem)
-        count = item.get("alternatives", 0)
         others = [
             {"text": other.replace("{text}", text), "score": -number}
-            for number, other in enumerate(self._others[:count], 1)
+            for number, other in enumerate(self.others[: item["alternatives"]], 1)
         ]
         return {
-            "translated": self._answer(text),
+            "translated": self.answer(text),
             "score": -0.5,
             "quality": DOUBTED.get(text, 0.9),
             "alternatives": others,
@@ -80,14 +78,12 @@ class Model(StatelessBackend):
 def translate(
     model: Model,
     *texts: str,
-    has_gone: bool = False,
+    call: Call | None = None,
     max_rows: int = 10_000,
-    limit_s: float = 60,
     **options: Any,
 ) -> list[Any]:
     asked: dict[str, Any] = {"source": "en", "target": "ko"} | options
     wanted = TranslationRequest(texts=texts, is_list=len(texts) > 1, **asked)
-    identifier = Identifier(LANGUAGES)
     settings = Settings.model_validate(
         {"sentences_at_once": 4, "max_rows": max_rows, "database_url": "sqlite://"}
     )
@@ -96,15 +92,19 @@ def translate(
         MODELS,
         Admission(model, MODELS.models),
         SentenceCache(model, MODELS.models, settings, telemetry),
-        identifier,
+        Identifier(LANGUAGES),
         telemetry,
         Readers(),
         settings,
         LANGUAGES,
         Glossaries(settings),
     )
-    caller = make_gone() if has_gone else make_call(limit_s)
-    return service.translate(wanted, caller)
+    return service.translate(wanted, call or make_call())
+
+
+def forget(text: str) -> str:
+    """A model that loses every mask."""
+    return re.sub(r"\{\d+\}", "", text)
 
 
 @given(st.text(), st.booleans(), st.integers(40, 60))
@@ -121,8 +121,7 @@ def test_with_a_model_that_copies_any_text_comes_back_byte_for_byte(
 )
 def test_a_model_that_loses_every_mask_loses_nothing(parts):
     text = "".join(parts)
-    forget = Model(lambda prepared: re.sub(r"\{\d+\}", "", prepared))
-    (found,) = translate(forget, text)
+    (found,) = translate(Model(forget), text)
     assert found.renderings[0].text == text
 
 
@@ -148,8 +147,8 @@ def test_a_text_in_capitals_is_translated_in_sentence_case(text, rows, expected)
 
 
 def test_parts_of_a_sentence_in_capitals_are_in_capitals():
-    forget = Model(lambda text: re.sub(r"\{\d+\}", "", text).replace("ello", "allo"))
-    (found,) = translate(forget, "HELLO {a} AND {b} HELLO", target="de")
+    model = Model(lambda text: forget(text).replace("ello", "allo"))
+    (found,) = translate(model, "HELLO {a} AND {b} HELLO", target="de")
     assert found.renderings[0].text == "HALLO {a} AND {b} HALLO"
     (found,) = translate(Model(limit=12), "HELLO THERE, OH MY DEAR", target="de")
     assert found.renderings[0].text == "HELLO THERE, OH MY DEAR"
@@ -163,14 +162,8 @@ def test_a_translation_ends_as_its_text_does_and_so_do_the_alternatives():
 
 
 def test_alternatives_that_differ_in_their_final_mark_only_are_one():
-    others = ("Go!", "Go now.", "Go", "Went.")
-    (found,) = translate(
-        Model(lambda text: "Go.", others=others),
-        "Los",
-        source="de",
-        target="zh",
-        alternatives=4,
-    )
+    model = Model(lambda text: "Go.", others=("Go!", "Go now.", "Go", "Went."))
+    (found,) = translate(model, "Los", source="de", target="zh", alternatives=4)
     assert [r.text for r in found.renderings] == ["Go", "Go now", "Went"]
 
 
@@ -210,9 +203,8 @@ def test_a_text_is_as_sure_as_its_least_sure_sentence(text, quality, sentences):
 
 
 def test_a_sentence_in_pieces_is_as_sure_as_they_are_and_as_the_whole():
-    forget = Model(lambda prepared: re.sub(r"\{\d+\}", "", prepared))
     for word, quality in (("and", 0.6), ("or", 0.7), ("on", 0.9)):
-        (found,) = translate(forget, f"Go {{a}} {word} {{b}}")
+        (found,) = translate(Model(forget), f"Go {{a}} {word} {{b}}")
         assert (found.quality, len(found.sentences)) == (quality, 1)
 
 
@@ -234,11 +226,10 @@ def test_a_text_in_no_language_is_not_sure_and_one_in_the_targets_is():
 
 
 def test_what_a_request_is_divided_into_is_bounded():
-    forget = Model(lambda prepared: re.sub(r"\{\d+\}", "", prepared))
     text = "One {a} two {b} three. " * 3
-    assert translate(forget, text, max_rows=9)[0].renderings[0].text == text
+    assert translate(Model(forget), text, max_rows=9)[0].renderings[0].text == text
     with pytest.raises(TooManyRows):
-        translate(forget, text, max_rows=8)
+        translate(Model(forget), text, max_rows=8)
 
 
 def test_a_sentence_with_more_placeholders_than_a_model_keeps_is_taken_apart_at_once():
@@ -249,15 +240,18 @@ def test_a_sentence_with_more_placeholders_than_a_model_keeps_is_taken_apart_at_
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "has_gone", "problem"),
-    [(-1, False, DeadlineExceeded), (60, True, ClientGone)],
+    ("source", "call", "problem"),
+    [
+        ("en", lambda: make_call(-1), Overloaded),
+        (None, lambda: make_call(-1), DeadlineExceeded),
+        ("en", make_gone, ClientGone),
+        (None, make_gone, ClientGone),
+    ],
 )
-@pytest.mark.parametrize("source", ["en", None])
-def test_texts_are_read_in_time_and_for_somebody(limit_s, has_gone, problem, source):
-    given = {"source": source, "limit_s": limit_s, "has_gone": has_gone}
-    model, few_rows = Model(), "One. Two. Three."
-    with pytest.raises(problem if source is None or has_gone else Overloaded):
-        translate(model, few_rows, "Hi", **given)
+def test_texts_are_read_in_time_and_for_somebody(source, call, problem):
+    model = Model()
+    with pytest.raises(problem):
+        translate(model, "One. Two. Three.", "Hi", source=source, call=call())
     assert model.rows == []
 
 
@@ -295,18 +289,20 @@ def test_a_variant_is_converted_and_what_is_protected_is_not(
 
 
 @pytest.mark.parametrize(
-    ("target", "asked", "expected"),
+    ("source", "target", "text", "asked", "expected"),
     [
-        ("zh-Hant", "zh-Hant", "软件"),
-        ("zh-HK", "zh", "軟件"),
-        ("sr-Latn", "sr-Latn", "Љ"),
-        ("zh", "zh", "软件"),
+        ("en", "zh-Hant", "Hi", ["zh-Hant"], "软件"),
+        ("en", "zh-HK", "Hi", ["zh"], "軟件"),
+        ("en", "sr-Latn", "Hi", ["sr-Latn"], "Љ"),
+        ("en", "zh", "Hi", ["zh"], "软件"),
+        ("zh", "zh-Hant", "软件", [], "軟體"),
     ],
 )
-def test_a_variant_comes_from_a_model_that_writes_it(target, asked, expected):
-    wanted = TranslationRequest(
-        *("en", target, ("Hi",)), is_list=False, written=("zh", "zh-Hant", "sr-Latn")
-    )
+def test_a_variant_comes_from_a_model_that_writes_it_unless_it_is_converted(
+    source, target, text, asked, expected
+):
+    written = ("zh", "zh-Hant", "sr-Latn")
+    wanted = TranslationRequest(source, target, (text,), is_list=False, written=written)
     rows: list[dict[str, Any]] = []
 
     def ask(found):
@@ -318,30 +314,15 @@ def test_a_variant_comes_from_a_model_that_writes_it(target, asked, expected):
 
     identifier = Identifier(LANGUAGES)
     (answer,) = translate_batch(wanted.texts, wanted, identifier, ask)
-    assert [row["tgt_lang"] for row in rows] == [asked]
+    assert [row["tgt_lang"] for row in rows] == asked
     assert isinstance(answer, TranslatedText)
     assert answer.renderings[0].text == expected
 
 
-def test_chinese_is_written_in_other_characters_though_a_model_writes_them():
-    wanted = TranslationRequest(
-        *("zh", "zh-Hant", ("软件",)), is_list=False, written=("zh", "zh-Hant")
-    )
-    (answer,) = translate_batch(
-        wanted.texts, wanted, Identifier(LANGUAGES), lambda rows: []
-    )
-    assert isinstance(answer, TranslatedText)
-    assert answer.renderings[0].text == "軟體"
-
-
 def test_texts_of_one_request_are_translated_converted_or_left_alone():
     model = Model(lambda text: text.replace("Where is the station", "车站在哪里"))
-    texts = (
-        "Where is the station?",
-        "我们在哪里可以找到车站？",
-        "12",
-        "Where is the station?",
-    )
+    asked = "Where is the station?"
+    texts = (asked, "我们在哪里可以找到车站？", "12", asked)
     found = translate(model, *texts, source=None, target="zh-Hant", alternatives=1)
     station, other = "車站在哪裡?", "我們在哪裡可以找到車站？"
     assert [f.renderings[0].text for f in found] == [station, other, "12", station]

@@ -94,18 +94,13 @@ def make_service(backend: FakeBackend, **given: Any) -> ImageService:
 
 
 def ask(
-    backend: FakeBackend,
-    body: Body,
-    *,
-    length: int | None = None,
-    service: ImageService | None = None,
+    service: ImageService, body: Body, length: int | None = None
 ) -> list[FrameAnswer]:
     framing = {"HTTP_TRANSFER_ENCODING": "chunked"}
     if length is not None:
         framing = {"CONTENT_LENGTH": str(length)}
     environ = {"wsgi.input": body, "wsgi.input_terminated": True, **framing}
-    request = GatewayRequest(environ)
-    return (service or make_service(backend)).answer(request, "captioning", Parameters)
+    return service.answer(GatewayRequest(environ), "captioning", Parameters)
 
 
 def test_the_answers_come_in_the_order_of_the_frames():
@@ -119,7 +114,7 @@ def test_the_answers_come_in_the_order_of_the_frames():
         return see(number, row)
 
     backend = FakeBackend(answer)
-    answers = ask(backend, Body(make_array()))
+    answers = ask(make_service(backend), Body(make_array()))
     assert [one.frames for one in answers] == [32] * 10
     seen = [pixel for one in answers for pixel in one.content["seen"]]
     assert seen == [number % 256 for number in range(FRAMES)]
@@ -133,7 +128,7 @@ def test_a_row_that_fails_does_not_wait_for_slower_ones():
         raise Overloaded("Full.")
 
     with pytest.raises(Overloaded) as caught:
-        ask(FakeBackend(answer), Body(make_array(64)))
+        ask(make_service(FakeBackend(answer)), Body(make_array(64)))
     assert caught.value.detail == "frames 32-63: Full."
 
 
@@ -142,7 +137,7 @@ def test_a_fault_in_a_row_is_raised_as_it_is():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        ask(FakeBackend(answer), Body(make_array()))
+        ask(make_service(FakeBackend(answer)), Body(make_array()))
 
 
 @pytest.mark.parametrize("pause", [gevent.sleep, lambda: None], ids=["slow", "fast"])
@@ -153,19 +148,16 @@ def test_however_uploads_end_they_hold_nothing_afterwards(pause):
         gevent.sleep()
         raise RowProblem(REFUSAL)
 
-    backend = FakeBackend(answer)
-    service = make_service(backend, **SMALL)
+    service = make_service(FakeBackend(answer), **SMALL)
     cut_off = make_array(90)[:-1]
     for data in [make_array(90), cut_off, cut_off[:-100], b"GIF"] * 100:
         with pytest.raises((RowProblem, InvalidImage, UnsupportedImage)):
-            ask(backend, Body(data, pause), service=service)
+            ask(service, Body(data, pause))
     image = b"\xff\xd8\xff".ljust(8 << 20)
-    assert ask(backend, Body(image, lambda: None), service=service) == [
-        FrameAnswer(1, {})
-    ]
+    assert ask(service, Body(image, lambda: None)) == [FrameAnswer(1, {})]
 
 
 def test_a_body_that_ends_too_early_is_that_of_a_client_that_has_gone():
     data = make_array()
     with pytest.raises(ClientGone):
-        ask(FakeBackend(see), Body(data[:5000]), length=len(data))
+        ask(make_service(FakeBackend(see)), Body(data[:5000]), length=len(data))

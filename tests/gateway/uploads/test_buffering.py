@@ -48,14 +48,11 @@ def test_what_the_oldest_upload_needs_is_kept_for_it(stack):
 
 def test_a_small_upload_does_not_pass_a_large_one_that_waits(stack):
     buffer = Buffer(20, 8)
-    first, *others = (stack.enter_context(buffer.share(LATER)) for _ in range(3))
+    first, second, third = (stack.enter_context(buffer.share(LATER)) for _ in range(3))
     for _ in range(2):
         first.grow(8)
         first.send(kept=0)
-    large, small = (
-        gevent.spawn(other.grow, count)
-        for other, count in zip(others, (8, 1), strict=True)
-    )
+    large, small = gevent.spawn(second.grow, 8), gevent.spawn(third.grow, 1)
     settle()
     assert not large.ready()
     assert not small.ready()
