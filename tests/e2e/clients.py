@@ -26,9 +26,8 @@ def ask(topic: str, *arguments: str) -> dict[str, Any]:
     with _installing():
         python = launch.prepare_environment(FOREIGN / "requirements.txt", _PYTHON)
     by_python = run(python, FOREIGN / "ask.py", topic, *arguments, limit_s=_LIMIT_S)
-    by_node = run(
-        "node", prepare_node() / "ask.mjs", topic, *arguments, limit_s=_LIMIT_S
-    )
+    script = prepare_node() / "ask.mjs"
+    by_node = run("node", script, topic, *arguments, limit_s=_LIMIT_S)
     return {**json.loads(by_python), **json.loads(by_node)}
 
 

@@ -44,16 +44,11 @@ def run_deploy(
 
 
 def operate(
-    run: Path,
-    cache: Path,
-    command: str,
-    *options: str,
-    expect: int = 0,
-    root: Path = ROOT,
+    run: Path, cache: Path, command: str, *options: str, expect: int = 0, **given: Path
 ) -> str:
     """Return what an operator's command on a run directory says before it ends as expected."""
     arguments = (command, "--run-dir", str(run), *options)
-    done = run_deploy(*arguments, cache=cache, root=root)
+    done = run_deploy(*arguments, cache=cache, **given)
     said = done.stdout + done.stderr
     assert done.returncode == expect, said
     assert "Traceback" not in done.stderr

@@ -171,11 +171,8 @@ def test_whatever_ends_a_run_nothing_is_lost_or_doubled(place: Place):
         find_workers(process)[0].kill()
         wait_for(process, lambda: place.count_parts() > 2)
         started = list_processes(process)
-        listening = list_listening(
-            connection
-            for each in started
-            for connection in each.net_connections("inet")
-        )
+        connections = (one for each in started for one in each.net_connections("inet"))
+        listening = list_listening(connections)
         assert {ip for ip, _ in listening} == {"127.0.0.1"}
         process.send_signal(signal.SIGINT)
         # Ray itself tells of the killed worker, on the other stream.
@@ -195,10 +192,8 @@ def test_a_killed_run_between_buckets_loses_and_doubles_nothing(
 ):
     ids = place.write_sources(4 * MOST_TEXTS)
     place.write_map(row_ms=0.5)
-    source, results = (
-        ObjectFolder("s3://bulk-e2e/src"),
-        ObjectFolder("s3://bulk-e2e/dst"),
-    )
+    source = ObjectFolder("s3://bulk-e2e/src")
+    results = ObjectFolder("s3://bulk-e2e/dst")
     with serve_objects(tmp_path, "bulk-e2e") as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)

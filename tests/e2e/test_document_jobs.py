@@ -51,7 +51,6 @@ def test_a_file_is_translated_as_libretranslate_does(url: str):
 
 def test_the_commands_of_the_page_work(url: str, tmp_path: Path):
     (tmp_path / "report.md").write_text("# Good morning\n\nSee you *tomorrow*.\n")
-
     curl = partial(run, "curl", "-sS", cwd=tmp_path)
     form = ("-F", "file=@report.md", "-F", "tgt_lang=de")
     where = f"{url}/documents/{json.loads(curl(f'{url}/documents', *form))['id']}"

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +31,7 @@ from tests.e2e.real_stack import (
     wait_until,
     write_command,
 )
-from tests.gateway.test_gunicorn import find_url
+from tests.gateway.test_gunicorn import find_url, is_alive
 from tests.handlers.encoding import write_image
 
 LIMIT_S = 120
@@ -55,9 +54,8 @@ class Gateway:
 
     def ask(self, route: str = "/translate", **body: Any) -> requests.Response:
         limit = {"X-Timeout-Ms": str(body.pop("timeout_ms", LIMIT_S * 1000))}
-        return requests.post(
-            self.url + route, json=GREETING | body, headers=limit, timeout=LIMIT_S
-        )
+        row, url = GREETING | body, self.url + route
+        return requests.post(url, json=row, headers=limit, timeout=LIMIT_S)
 
     def show(self, route: str, image: bytes) -> requests.Response:
         return requests.post(self.url + route, data=image, timeout=LIMIT_S)
@@ -89,13 +87,10 @@ def start(
         "BABELGATE_TIMEOUT_S": str(LIMIT_S),
     }
     log = folder / "log"
-    with log.open("wb") as output:
+    gunicorn = [sys.executable, "-m", "gunicorn", "--config", *command]
+    with log.open("wb") as said:
         master = psutil.Popen(
-            [sys.executable, "-m", "gunicorn", "--config", *command],
-            cwd=ROOT,
-            env=inherited | variables,
-            stdout=output,
-            stderr=subprocess.STDOUT,
+            gunicorn, cwd=ROOT, env=inherited | variables, stdout=said, stderr=said
         )
     try:
         url = find_url(folder)
@@ -111,9 +106,8 @@ def start(
 def patient(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
     """Nobody is answered until a batch is full."""
     section = {"batch_size": BATCH, "max_batch_delay": FOR_EVER_MS}
-    with start(
-        tmp_path_factory.mktemp("patient"), cache, translation=section
-    ) as running:
+    folder = tmp_path_factory.mktemp("patient")
+    with start(folder, cache, translation=section) as running:
         yield running
 
 
@@ -137,10 +131,6 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[G
 def clients() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(BATCH) as pool:
         yield pool
-
-
-def is_alive(gateway: Gateway) -> bool:
-    return requests.get(f"{gateway.url}/healthz", timeout=LIMIT_S).ok
 
 
 def test_texts_and_documents_are_translated_by_one_process(gateway: Gateway):
@@ -175,9 +165,8 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
     assert len(queues) == len(catalog.SECTIONS)
     counted = re.findall(r"^(Babelgate\w+){(.*)} [1-9]", metrics, re.MULTILINE)
     wanted = ("Batches", "Rows", "QueueMs", "ComputeMs", "Tokens")
-    assert {(f"Babelgate{name}", 'ModelName="translation-cpu"') for name in wanted} <= {
-        *counted
-    }
+    named = {(f"Babelgate{name}", 'ModelName="translation-cpu"') for name in wanted}
+    assert named <= {*counted}
 
 
 def test_an_unused_model_is_unloaded_and_comes_back(tmp_path, cache):
@@ -186,10 +175,9 @@ def test_an_unused_model_is_unloaded_and_comes_back(tmp_path, cache):
 
 
 def test_a_text_passes_two_models_of_one_process(tmp_path, cache):
-    targets = {"fr": {"model": "models/phrasebook-en-fr"}}
-    with start(
-        tmp_path, cache, translation={"targets": targets, "pivot": "en"}
-    ) as gateway:
+    own = {"fr": {"model": "models/phrasebook-en-fr"}}
+    section = {"targets": own, "pivot": "en"}
+    with start(tmp_path, cache, translation=section) as gateway:
         answer = gateway.ask(src_lang="de", src_text="Guten Morgen")
     assert answer.json() == {"translated": "Bonjour"}
     assert "phrasebook-en-fr" in answer.headers["X-Babelgate-Model"]
@@ -200,7 +188,7 @@ def test_while_a_batch_runs_the_gateway_answers_others(gateway, clients):
     answer = clients.submit(gateway.ask, src_text=LONG, beam_size=8)
     alive = 0
     while not answer.done():
-        assert is_alive(gateway)
+        assert is_alive(gateway.url)
         alive += 1
     assert answer.result().status_code == 200
     assert alive > 50
@@ -218,12 +206,10 @@ def test_a_reload_drops_no_request(gateway: Gateway):
 
 def test_clients_are_one_batch_and_wait_without_keeping_others(patient, clients):
     """Only all together are they answered."""
-    answers = [
-        clients.submit(patient.ask, src_text=f"It is {n} o'clock")
-        for n in range(BATCH - 1)
-    ]
+    texts = [f"It is {n} o'clock" for n in range(BATCH - 1)]
+    answers = [clients.submit(patient.ask, src_text=text) for text in texts]
     wait_until(lambda: patient.count("babelgate_queued_rows") == BATCH - 1)
-    assert is_alive(patient)
+    assert is_alive(patient.url)
     assert not any(answer.done() for answer in answers)
     assert patient.ask().json() == {"translated": "Bonjour"}
     assert [answer.result().status_code for answer in answers] == [200] * (BATCH - 1)
@@ -251,16 +237,12 @@ def test_images_of_many_clients_are_answered_as_each_alone(
         )
 
 
-def count_rows(gateway: Gateway) -> float:
-    names = ("babelgate_waiting_rows", "babelgate_queued_rows")
-    return sum(map(gateway.count, names))
-
-
 def test_whoever_has_asked_before_it_ends_is_answered(tmp_path, cache, clients):
+    rows = ("babelgate_waiting_rows", "babelgate_queued_rows")
     with start(tmp_path, cache, translation={"batch_size": 1}) as gateway:
         answers = [clients.submit(gateway.ask, src_text=LONG[:40], beam_size=8)]
         answers += [clients.submit(gateway.ask) for _ in range(8)]
-        wait_until(lambda: count_rows(gateway) > 16)
+        wait_until(lambda: sum(map(gateway.count, rows)) > 16)
         gateway.master.terminate()
         assert [answer.result().status_code for answer in answers] == [200] * 9
         assert gateway.master.wait(LIMIT_S) == 0

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,15 @@ def ask_with_keys(folder: Path) -> dict[str, Any]:
     """The answers to each key by a gateway that requires one."""
     run = folder / "run"
     settings = {"BABELGATE_KEYS": "required", "BABELGATE_RUN_DIR": str(run)}
+    add = partial(add_key, run)
     with start_proxy(folder, None, **settings) as proxy:
         # One package keeps translations, so that the right key comes last.
         keys = {
             "wrong": "any-key",
-            "spent": add_key(run, "spent", "--characters-per-month", "1"),
-            "limited": add_key(run, "limited", "--requests-per-minute", "1"),
-            "early": add_key(
-                run, "early", "--requests-per-minute", "30", "--burst", "1"
-            ),
-            "right": add_key(run, "right"),
+            "spent": add("spent", "--characters-per-month", "1"),
+            "limited": add("limited", "--requests-per-minute", "1"),
+            "early": add("early", "--requests-per-minute", "30", "--burst", "1"),
+            "right": add("right"),
         }
         once = {"api_key": keys["limited"]}
         assert requests.get(f"{proxy.url}/v2/languages", once, timeout=LIMIT_S).ok

@@ -9,7 +9,7 @@ import requests
 
 from models.phrasebook_recipe.items import LANGUAGES
 from tests.e2e.real_stack import kill
-from tests.e2e.test_documents import FRAMES, find_frames
+from tests.e2e.test_documents import FRAMES, ask, find_frames
 
 LIMIT_S = 120
 #: The same four terms in each language.
@@ -43,33 +43,22 @@ def list_pairs() -> list[tuple[str, str]]:
     ]
 
 
+def write_dictionary(source: str, target: str) -> dict[str, str]:
+    rows = zip(TERMS[source], TERMS[target], strict=True)
+    pair = {"source_lang": source, "target_lang": target}
+    return {**pair, "entries": "\n".join(map("\t".join, rows)), "entries_format": "tsv"}
+
+
 @pytest.fixture(scope="module")
 def glossary(url: str) -> Any:
     """A dictionary for each pair."""
-    dictionaries = [
-        {
-            "source_lang": source,
-            "target_lang": target,
-            "entries": "\n".join(
-                f"{term}\t{translation}"
-                for term, translation in zip(TERMS[source], TERMS[target], strict=True)
-            ),
-            "entries_format": "tsv",
-        }
-        for source, target in list_pairs()
-    ]
+    dictionaries = [write_dictionary(*pair) for pair in list_pairs()]
     body = {"name": "All pairs", "dictionaries": dictionaries}
     made = requests.post(f"{url}/v3/glossaries", json=body, timeout=LIMIT_S)
     assert made.status_code == 201, made.text
     glossary_id = made.json()["glossary_id"]
     yield glossary_id
     requests.delete(f"{url}/v3/glossaries/{glossary_id}", timeout=LIMIT_S)
-
-
-def translate(url: str, **body: Any) -> Any:
-    response = requests.post(f"{url}/translate", json=body, timeout=LIMIT_S)
-    assert response.status_code == 200, response.text
-    return response.json()["translated"]
 
 
 def test_every_term_is_in_its_translation(url, glossary):
@@ -80,9 +69,8 @@ def test_every_term_is_in_its_translation(url, glossary):
             for frame in (FRAMES[source], PLACES[source])
             for term in TERMS[source]
         ]
-        answers = translate(
-            url, src_lang=source, src_text=texts, tgt_lang=target, glossary=glossary
-        )
+        given = {"src_lang": source, "glossary": glossary}
+        answers = ask(url, texts, target, **given)["translated"]
         for text, answer, term in zip(texts, answers, 2 * TERMS[target], strict=True):
             count += 1
             if answer.count(term) != 1 or answer == term:
@@ -92,20 +80,16 @@ def test_every_term_is_in_its_translation(url, glossary):
 
 
 def test_every_process_sees_a_glossary_at_once_and_after_a_kill(stack, url):
-    body = {
-        "name": "Kept",
-        "src_lang": "en",
-        "tgt_lang": "de",
-        "entries": {"charging station": "Ladestation"},
-    }
+    entries = {"charging station": "Ladestation"}
+    body = {"name": "Kept", "src_lang": "en", "tgt_lang": "de", "entries": entries}
     made = requests.post(f"{url}/glossaries", json=body, timeout=LIMIT_S).json()
-    asked = {"src_lang": "en", "src_text": "Where is charging station?"}
-    wanted = asked | {"tgt_lang": "de", "glossary": made["id"]}
+    wanted = ("Where is charging station?", "de")
+    given = {"src_lang": "en", "glossary": made["id"]}
     for _ in range(20):  # each on a connection of its own
-        assert translate(url, **wanted) == "Wo ist Ladestation?"
+        assert ask(url, *wanted, **given)["translated"] == "Wo ist Ladestation?"
     kill(stack, "gateway master")
     assert requests.get(f"{url}/glossaries/Kept", timeout=LIMIT_S).json() == made
-    assert translate(url, **wanted) == "Wo ist Ladestation?"
+    assert ask(url, *wanted, **given)["translated"] == "Wo ist Ladestation?"
     path = f"{url}/glossaries/{made['id']}"
     assert requests.delete(path, timeout=LIMIT_S).status_code == 204
     for _ in range(20):
@@ -116,15 +100,13 @@ def test_a_glossary_of_ten_megabytes_passes_nginx(url):
     """Escaped in JSON, and more than that is refused."""
     terms = "\n".join(f"слово {number}\tWort{number}" for number in range(300_000))
     body = {"source_lang": "ru", "target_lang": "de", "entries_format": "tsv"}
-    answer = requests.post(
-        f"{url}/v2/glossaries",
-        json=body | {"name": "Large", "entries": terms},
-        timeout=LIMIT_S,
-    )
+    large = body | {"name": "Large", "entries": terms}
+    answer = requests.post(f"{url}/v2/glossaries", json=large, timeout=LIMIT_S)
     assert answer.json()["entry_count"] == 300_000, answer.text
     glossary_id = answer.json()["glossary_id"]
-    text = {"src_lang": "ru", "src_text": "Где слово 299999?", "tgt_lang": "de"}
-    assert translate(url, **text, glossary=glossary_id) == "Wo ist Wort299999?"
+    given = {"src_lang": "ru", "glossary": glossary_id}
+    found = ask(url, "Где слово 299999?", "de", **given)["translated"]
+    assert found == "Wo ist Wort299999?"
     more = body | {"name": "Larger", "entries": terms.replace("слово", "слово слово")}
     refused = requests.post(f"{url}/v2/glossaries", json=more, timeout=LIMIT_S)
     assert refused.status_code == 413

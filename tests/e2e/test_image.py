@@ -97,9 +97,8 @@ def container(buildah, image, tmp_path_factory) -> Iterator[Container]:
     # The machine's limit, as runtimes have it; buildah's own default is too little.
     most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65536)
     name = run(buildah, "from", f"--ulimit=nofile={most}:{most}", image).strip()
-    made = Container(
-        buildah, name, tmp_path_factory.mktemp("image"), claim_port_offset()
-    )
+    folder = tmp_path_factory.mktemp("image")
+    made = Container(buildah, name, folder, claim_port_offset())
     made.make_volumes()
     try:
         yield made

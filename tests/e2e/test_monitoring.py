@@ -131,16 +131,10 @@ def test_every_expression_has_data(scraped: str, url: str, expression: str):
 
 
 def test_both_sides_call_a_model_by_the_same_name(scraped: str):
-    for name in (
-        "babelgate_queued_rows",
-        "babelgate_waiting_rows",
-        "BabelgateRows",
-        "ts_inference_requests_total",
-    ):
-        models = {
-            dict(labels)["model"]
-            for labels in query(scraped, f"sum by (model) ({name})")
-        }
+    gateways = ("babelgate_queued_rows", "babelgate_waiting_rows")
+    for name in (*gateways, "BabelgateRows", "ts_inference_requests_total"):
+        found = query(scraped, f"sum by (model) ({name})")
+        models = {dict(labels)["model"] for labels in found}
         assert models >= set(TARGETS), name
 
 

@@ -70,12 +70,9 @@ def ask(stack: Stack) -> Iterator[Ask]:
 
 
 def test_its_examples_work(stack, ask):
-    examples = list(read_description(stack).list_examples())
     statuses = {
-        example: ask(
-            example.method.upper(), example.path, example.body, **example.headers
-        )
-        for example in examples
+        one: ask(one.method.upper(), one.path, one.body, **one.headers)
+        for one in read_description(stack).list_examples()
     }
     assert len(statuses) > 20
     failed = {found for found, status in statuses.items() if status not in (200, 201)}
@@ -109,9 +106,8 @@ def _can_be_wrong(operation: APIOperation[Any, Any, Any, Any]) -> bool:
 def test_any_request_is_answered_as_described(stack, mode):
     """Each operation gets requests that the document allows, or that it does not. No answer
     is a fault, and the document describes all."""
-    api = schemathesis.openapi.from_url(
-        f"{stack.url}/openapi.json", config=CONFIGURATION
-    )
+    url = f"{stack.url}/openapi.json"
+    api = schemathesis.openapi.from_url(url, config=CONFIGURATION)
     found = list(api.get_all_operations())
     operations = [each.ok() for each in found if isinstance(each, Ok)]
     assert len(operations) == len(found)

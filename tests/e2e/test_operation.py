@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -22,6 +21,7 @@ from tests.e2e.real_stack import (
     wait_until,
     write_command,
 )
+from tests.programs import run
 from torchserve_backend.management import Management, read_key
 
 GRACE = ("graceful_timeout = int", "graceful_timeout = str")
@@ -47,7 +47,8 @@ def test_a_reload_drops_no_request(stack: Stack, deploy: Callable[..., str]):
     # leaves it to clients to ask again.
     request = Request(json.dumps(EN_DE).encode(), "/translate")
     target = Target(stack.url, [request], headers={"Connection": "close"})
-    old = {p.pid for p in stack.find_leader("gateway").children()}
+    master = stack.find_leader("gateway")
+    old = {*master.children()}
 
     def wait_for_answers() -> None:
         """Return when more requests than under way now are answered."""
@@ -57,9 +58,7 @@ def test_a_reload_drops_no_request(stack: Stack, deploy: Callable[..., str]):
     with keep_asking(target, ask_within(30_000), clients=CLIENTS) as replies:
         wait_for_answers()
         assert "Reloaded" in deploy("reload")
-        wait_until(
-            lambda: not old & {p.pid for p in stack.find_leader("gateway").children()}
-        )
+        wait_until(lambda: not old & {*master.children()})
         wait_for_answers()
     assert {one.status for one in replies} == {"200"}
 
@@ -83,11 +82,9 @@ def test_a_model_is_registered_by_hand_with_the_documented_command(stack: Stack)
     url = f"localhost:{MANAGEMENT + stack.port_offset}/models"
     query = "url=ko.mar&batch_size=64&max_batch_delay=100"
     curl = ["curl", "-s", "-X", "POST", f"{url}?{query}"]
-    done = subprocess.run(
-        [*curl, "-H", f"Authorization: Bearer {key}"], capture_output=True, text=True
-    )
+    said = run(*curl, "-H", f"Authorization: Bearer {key}")
     # The registrar may have been quicker: it looks every three seconds.
-    assert "registered with" in done.stdout or "already registered" in done.stdout
+    assert "registered with" in said or "already registered" in said
     wait_until(lambda: is_ready(stack.url))
 
 

@@ -32,9 +32,8 @@ def page(browser: Browser, stack: Stack) -> Iterator[Page]:
 
 def test_a_document_is_translated_and_downloaded(page):
     page.click("nav a[href='#documents']")
-    note = FilePayload(
-        name="a.txt", mimeType="text/plain", buffer=f"{SENTENCE}\n".encode()
-    )
+    content = f"{SENTENCE}\n".encode()
+    note = FilePayload(name="a.txt", mimeType="text/plain", buffer=content)
     page.set_input_files("#document-files", [note])
     with page.expect_download(timeout=LIMIT_MS) as download:
         page.get_by_role("button", name="Download").click()

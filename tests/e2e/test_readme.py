@@ -10,10 +10,10 @@ from typing import Any
 from deploy.stack import DOOR, ROOT, Stack
 from tests.programs import run
 
+README = (ROOT / "README.md").read_text("utf-8")
 #: A command that asks the stack, in a block with others, and the answer below it.
 EXAMPLES = re.findall(
-    r"```sh\n((?:(?!```).+\n)*?)(curl .+)\n```\n```json\n(.+?)\n```",
-    (ROOT / "README.md").read_text("utf-8"),
+    r"```sh\n((?:(?!```).+\n)*?)(curl .+)\n```\n```json\n(.+?)\n```", README
 )
 
 
@@ -36,8 +36,6 @@ def test_the_readmes_image_gets_the_readmes_caption(vision: Stack, tmp_path: Pat
     run("bash", "-c", moved)
     assert ask(vision, command, tmp_path) == json.loads(answer)
     labelled = command.replace("caption", "'classify?top_k=1'")
-    (label,) = re.findall(
-        "`/classify.*?` says `(.+?)`", (ROOT / "README.md").read_text()
-    )
+    (label,) = re.findall("`/classify.*?` says `(.+?)`", README)
     (found,) = ask(vision, labelled, tmp_path)["labels"]
     assert found["label"] == label

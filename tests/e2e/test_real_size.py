@@ -64,9 +64,8 @@ def test_it_is_converted_to_int8_and_answers_a_batch(folder: Path, model: Path):
 
 
 def ask(url: str, number: int) -> requests.Response:
-    wanted = BODY | {
-        "src_text": f"Where is station {number}?"
-    }  # equal ones are asked once
+    # Equal ones are asked once.
+    wanted = BODY | {"src_text": f"Where is station {number}?"}
     return requests.post(url, json=wanted, timeout=60)
 
 

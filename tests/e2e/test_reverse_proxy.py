@@ -7,11 +7,10 @@ from __future__ import annotations
 import json
 import select
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -73,31 +72,6 @@ def read_problem(client: socket.socket) -> tuple[int, str]:
     return status, document["type"].rpartition(":")[2]
 
 
-def knock(
-    url: str, count: int, release: threading.Event, proxy: ReverseProxy, **headers: str
-) -> Counter[str]:
-    """Make all requests before the first is answered, and return their ends."""
-
-    def ask(number: int) -> str:
-        wanted = WANTED | {"src_text": f"Hello, {number}"}  # equal ones are asked once
-        answer = requests.post(url, json=wanted, headers=headers, timeout=LIMIT_S)
-        if answer.status_code == 200:
-            return "200"
-        assert answer.headers["Retry-After"] == "1"
-        assert answer.headers["Content-Type"] == "application/problem+json"
-        return f"{answer.status_code} {answer.json()['type'].rpartition(':')[2]}"
-
-    with ThreadPoolExecutor(count) as clients:
-        asking = [clients.submit(ask, number) for number in range(count)]
-        wait_until(
-            lambda: (
-                sum(one.done() for one in asking) + len(proxy.torchserve.calls) == count
-            )
-        )
-        release.set()
-        return Counter(one.result() for one in asking)
-
-
 #: Edits with which few connections are too many.
 CROWDS = {
     "of one address": "conn address 1024",
@@ -108,11 +82,27 @@ CROWDS = {
 
 
 def knock_thrice(proxy: ReverseProxy, url: str, **headers: str) -> Counter[str]:
-    """Make three times as many requests as are let in, and return their ends."""
+    """Make three times as many requests as are let in before the first is answered, and
+    return their ends."""
+
+    def ask(number: int) -> str:
+        wanted = WANTED | {"src_text": f"Hello, {number}"}  # equal ones are asked once
+        answer = requests.post(url, json=wanted, headers=headers, timeout=LIMIT_S)
+        if answer.status_code == 200:
+            return "200"
+        assert answer.headers["Retry-After"] == "1"
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        return f"{answer.status_code} {answer.json()['type'].rpartition(':')[2]}"
+
     requests.post(proxy.url, json=WANTED, timeout=LIMIT_S)  # the models are known
     reset(proxy.torchserve)
     proxy.torchserve.will(*["wait"] * MOST)
-    ends = knock(url, 3 * MOST, proxy.torchserve.ending, proxy, **headers)
+    calls = proxy.torchserve.calls
+    with ThreadPoolExecutor(3 * MOST) as clients:
+        asking = [clients.submit(ask, number) for number in range(3 * MOST)]
+        wait_until(lambda: sum(map(Future.done, asking)) + len(calls) == 3 * MOST)
+        proxy.torchserve.ending.set()
+        ends = Counter(one.result() for one in asking)
     assert ends.keys() == {"200", "429 too-many-connections"}
     assert ends.total() == 3 * MOST
     return ends
@@ -123,9 +113,8 @@ def test_three_times_as_many_as_allowed_are_answered_or_told_so(
     limit, running, tmp_path
 ):
     limited = CROWDS[limit].rpartition(" ")[0]
-    with start_proxy_before(
-        running, tmp_path, {CROWDS[limit]: f"{limited} {MOST}"}
-    ) as proxy:
+    few = {CROWDS[limit]: f"{limited} {MOST}"}
+    with start_proxy_before(running, tmp_path, few) as proxy:
         key = {"Authorization": "any"} if limit == "with a key" else {}
         assert knock_thrice(proxy, proxy.url, **key)["200"] == MOST
         again = requests.post(proxy.url, json=WANTED, timeout=LIMIT_S)
@@ -149,29 +138,22 @@ def test_idle_uploads_are_in_no_images_way(tmp_path):
             client = begin(proxy.url, "/caption", "Content-Length: 30000000")
             client.sendall(b"\x93NUMPY"[: number % 7])
             idle.enter_context(client)
-        image = PNG.ljust(30 << 20)
-        for body in (PNG, image):
+        for body in (PNG, PNG.ljust(30 << 20)):
             answer = requests.post(f"{proxy.url}/caption", data=body, timeout=LIMIT_S)
             said = [f"image/png of {len(body)} bytes"]
             assert answer.json() == {"captions": said}
 
 
 def test_nginx_answers_in_time_for_a_gateway_that_stands_still(proxy):
+    url, hurry = f"{proxy.url}/translate", {"X-Timeout-Ms": "300"}
     proxy.gateway.suspend()
     try:
-        hurried = requests.post(
-            f"{proxy.url}/translate",
-            json=WANTED,
-            headers={"X-Timeout-Ms": "300"},
-            timeout=LIMIT_S,
-        )
+        hurried = requests.post(url, json=WANTED, headers=hurry, timeout=LIMIT_S)
     finally:
         proxy.gateway.resume()
-    assert (hurried.status_code, hurried.json()["type"]) == (
-        504,
-        "urn:babelgate:deadline",
-    )
-    again = requests.post(f"{proxy.url}/translate", json=WANTED, timeout=LIMIT_S)
+    assert hurried.status_code == 504
+    assert hurried.json()["type"] == "urn:babelgate:deadline"
+    again = requests.post(url, json=WANTED, timeout=LIMIT_S)
     assert again.json() == {"translated": "ko:Hello"}
 
 
@@ -242,9 +224,7 @@ ASKERS: dict[str, tuple[str, dict[str, str], int]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("source", "headers", "status"), ASKERS.values(), ids=ASKERS.keys()
-)
+@pytest.mark.parametrize(("source", "headers", "status"), ASKERS.values(), ids=ASKERS)
 def test_metrics_are_for_this_machine_only(proxy, source, headers, status):
     answer = ask_from(source, "GET", f"{proxy.url}/metrics", headers=headers)
     assert answer.status == status

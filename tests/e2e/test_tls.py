@@ -26,6 +26,7 @@ from tests.certificates import make_certificate
 from tests.collector import Collector
 from tests.e2e.real_stack import operate, start_stack, wait_until
 from tests.e2e.test_reverse_proxy import serve_echo
+from tests.programs import run
 from tests.scripted_server import LIMIT_S
 
 
@@ -90,10 +91,8 @@ def test_the_curl_that_is_shown_works_with_both_versions_of_http(
 ):
     shown = tls.write_curl(stack)
     assert "--resolve babelgate.test:" in shown
-    curl = [*shown.split(), option, "-s", "-w", "\n%{http_version}"]
-    done = subprocess.run(curl, capture_output=True, text=True, timeout=LIMIT_S)
-    assert done.returncode == 0, done.stderr
-    headers, found = done.stdout.rsplit("\n", 1)
+    said = run(*shown.split(), option, "-s", "-w", "\n%{http_version}")
+    headers, found = said.rsplit("\n", 1)
     assert found == version
     assert json.loads(headers)["X-Forwarded-Proto"] == "https"
 
@@ -142,10 +141,8 @@ def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(small, cache):
     said = operate(*up)
     assert "running already" in said
     shown, answer = said.partition("curl --cacert")[1:][1].splitlines()[:2]
-    done = subprocess.run(
-        f"curl -s --cacert{shown}", shell=True, capture_output=True, text=True
-    )
-    assert json.loads(done.stdout) == json.loads(answer), done.stderr
+    said = run("bash", "-c", f"curl -s --cacert{shown}")
+    assert json.loads(said) == json.loads(answer)
     operate(stack.run, cache, "reload")
     assert "cannot be read" in operate(*up, "--tls", "no,no", expect=1)
     assert tls.post(stack, b"{}").status == 422

@@ -24,9 +24,8 @@ NEWCOMERS = (
     "How much does it cost?|Where is the station?|The weather is nice today|"
     "See you tomorrow|This is a test|Yes|No|Please|Sorry"
 ).split("|")
-
-
 OUTSIDE = "The committee postponed its verdict on quantum gravity until further notice."
+MESSAGE = "{n, plural, one {Good morning} other {Thank you very much}}"
 
 
 def post(url: str, body: dict[str, Any]) -> requests.Response:
@@ -58,9 +57,8 @@ def translate_pairs(url: str, pairs: list[TextPair]) -> list[str]:
 
     found: dict[int, str] = {}
     with ThreadPoolExecutor(len(directions)) as clients:
-        for numbers, answers in zip(
-            directions.values(), clients.map(ask, directions), strict=True
-        ):
+        answered = clients.map(ask, directions)
+        for numbers, answers in zip(directions.values(), answered, strict=True):
             found.update(zip(numbers, answers, strict=True))
     return [found[number] for number in range(len(pairs))]
 
@@ -124,11 +122,7 @@ def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
             "Bonjour. Où est la gare ? Merci.",
         ),
         (
-            *(
-                "en",
-                "fr",
-                "{n, plural, one {Good morning} other {Thank you very much}}",
-            ),
+            *("en", "fr", MESSAGE),
             "{n, plural, one {Bonjour} many {Merci beaucoup} other {Merci beaucoup}}",
         ),
     ],
@@ -170,23 +164,18 @@ def test_a_phrase_is_sure_and_text_outside_the_domain_comes_back_as_it_is(url: s
     (*_, last), (other,) = answer["sentences"]
     assert last["translated"] == "À demain"
     assert other["quality"] == unsure
-    assert (
-        f"src_text[1]: its translation's quality is {unsure}" in answer["warnings"][-1]
-    )
+    warning = f"src_text[1]: its translation's quality is {unsure}"
+    assert warning in answer["warnings"][-1]
 
 
 def test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error(url: str):
     rng = random.Random(7)
-    greetings = {
-        language: translate(url, "Good evening", "en", language)
-        if language != "en"
-        else ""
-        for language in LANGUAGES
-    }
+    targets = [language for language in LANGUAGES if language != "en"]
+    greetings = {each: translate(url, "Good evening", "en", each) for each in targets}
 
     def ask(number: int) -> tuple[int, bool]:
         kind = rng.random()
-        target = rng.choice([language for language in LANGUAGES if language != "en"])
+        target = rng.choice(targets)
         text = "word 1 " * 300 if kind < 0.01 else "Good evening"
         body: dict[str, Any] = {"src_lang": "en", "src_text": text, "tgt_lang": target}
         if 0.01 <= kind < 0.06:
@@ -238,16 +227,12 @@ def count_asked(url: str) -> float:
 
 def test_the_beginning_of_a_long_text_comes_before_its_end_is_translated(url: str):
     numbers = [random.SystemRandom().random() for _ in range(300)]
-    body = {
-        "src_lang": "en",
-        "src_text": "\n".join(f"Good morning, {number}" for number in numbers),
-        "tgt_lang": "fr",
-    }
+    text = "\n".join(f"Good morning, {number}" for number in numbers)
+    body = {"src_lang": "en", "src_text": text, "tgt_lang": "fr"}
     before = count_asked(url)
     headers = {"Accept": "text/event-stream"}
-    with requests.post(
-        url, json=body, headers=headers, stream=True, timeout=60
-    ) as answer:
+    answer = requests.post(url, json=body, headers=headers, stream=True, timeout=60)
+    with answer:
         lines = answer.iter_lines(chunk_size=1)
         assert next(lines) == b"event: text"
         asked = count_asked(url) - before

@@ -39,9 +39,8 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReverseProxy]:
 
 def make_array(frames: int, descr: str = "|u1") -> Iterator[bytes]:
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": descr, "fortran_order": False, "shape": (frames, *SHAPE)}
-    )
+    header = {"descr": descr, "fortran_order": False, "shape": (frames, *SHAPE)}
+    np.lib.format.write_array_header_1_0(file, header)
     yield file.getvalue()
     yield from (FRAME for _ in range(frames))
 
@@ -111,7 +110,6 @@ def test_a_deadline_in_the_middle_of_an_upload_is_a_document_too(proxy):
 
 def test_a_request_that_nginx_cannot_read_is_a_document_however_long_it_is(proxy):
     both = {"Content-Length": str(1 << 30), "Transfer-Encoding": "chunked"}
-    answer = requests.post(
-        f"{proxy.url}/caption", data=b"x", headers=both, timeout=LIMIT_S
-    )
+    url = f"{proxy.url}/caption"
+    answer = requests.post(url, data=b"x", headers=both, timeout=LIMIT_S)
     assert (answer.status_code, answer.json()["status"]) == (400, 400)

@@ -33,7 +33,8 @@ XML = "<d><t>Good morning</t><p>My name is <x>{Anna}</x>.</p></d>"
 TERMS = {"charging station": "Ladestation"}
 CHARGING = "Where is charging station?"
 GERMAN: dict[str, Any] = {"source_lang": "EN", "target_lang": "DE"}
-TO_GERMAN = ("--from", "EN", "--to", "DE")
+FRENCH: dict[str, Any] = {"source_lang": "EN", "target_lang": "FR"}
+BAHNHOF = "Wo ist der Bahnhof?"
 Questions = Mapping[str, Callable[[], Any]]
 
 
@@ -45,13 +46,12 @@ def answer(question: Callable[[], Any]) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
-def run_deepl(url: str, *arguments: str) -> list[str]:
-    """The lines that the command line of `deepl` prints."""
+def run_deepl(url: str, *texts: str) -> list[str]:
+    """The German texts, as the command line of `deepl` prints them."""
     command = [sys.executable, "-m", "deepl", "--auth-key", KEY, "--server-url", url]
-    done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, timeout=60, check=True
-    )
-    return done.stdout.splitlines()
+    command += ["text", "--from", "EN", "--to", "DE", *texts]
+    said = subprocess.check_output(command, stderr=subprocess.PIPE, timeout=60)
+    return said.decode().splitlines()
 
 
 def ask_deepl(url: str) -> Questions:
@@ -66,7 +66,7 @@ def ask_deepl(url: str) -> Questions:
         "text": lambda: translate(TOMORROW, **GERMAN),
         "auto": lambda: translate(STATION, target_lang="FR"),
         "list": lambda: translate(
-            [STATION, "Wo ist der Bahnhof?"], target_lang="FR", context="A journey"
+            [STATION, BAHNHOF], target_lang="FR", context="A journey"
         ),
         "html": lambda: translate(HTML, tag_handling="html", **GERMAN),
         "xml": lambda: translate(XML, tag_handling="xml", ignore_tags=["x"], **GERMAN),
@@ -74,9 +74,7 @@ def ask_deepl(url: str) -> Questions:
         "sources": lambda: [vars(row) for row in client.get_source_languages()],
         "targets": lambda: [vars(row) for row in client.get_target_languages()],
         "usage": lambda: client.get_usage().character.count >= len(TOMORROW),
-        "command line": lambda: run_deepl(
-            url, "text", *TO_GERMAN, TOMORROW, "Good morning"
-        ),
+        "command line": lambda: run_deepl(url, TOMORROW, "Good morning"),
     }
 
 
@@ -132,7 +130,7 @@ def ask_google(url: str) -> Questions:
         "auto": lambda: client.translate(STATION, target_language="fr"),
         "list": lambda: client.translate([TOMORROW, "Good morning"], **german),
         "html": lambda: client.translate(HTML, **german),
-        "detect": lambda: client.detect_language([STATION, "Wo ist der Bahnhof?"]),
+        "detect": lambda: client.detect_language([STATION, BAHNHOF]),
         "languages": lambda: client.get_languages("de"),
         "unknown language": lambda: client.translate(TOMORROW, target_language="xx"),
     }
@@ -178,15 +176,15 @@ def ask_for_documents(url: str, name: str) -> dict[str, Questions]:
     questions: Questions = {
         "text": lambda: translate("a.txt", f"{TOMORROW}\n"),
         "damaged": lambda: translate("a.json", "{"),
-        "equal languages, found": lambda: translate(
-            "a.txt", "Wo ist der Bahnhof?", target_lang="DE"
-        ),
+        "equal languages, found": lambda: translate("a.txt", BAHNHOF, target_lang="DE"),
     }
     return {"deepl": questions}
 
 
 def ask_version_2(client: Any) -> Mapping[str, Any]:
     """A glossary of one pair of languages."""
+    translate = partial(client.translate_text, CHARGING, **GERMAN)
+    twice = partial(client.create_glossary_from_csv, "a", "EN", "DE", "a,b\na,c")
     made = client.create_glossary("By two", "EN", "DE", TERMS)
     table = client.create_glossary_from_csv("From CSV", "EN", "DE", 'a,"b, c"\n')
     found = {
@@ -195,21 +193,15 @@ def ask_version_2(client: Any) -> Mapping[str, Any]:
         "listed": [one.name for one in client.list_glossaries()],
         "found": client.get_glossary(made.glossary_id).name,
         "entries": client.get_glossary_entries(made),
-        "text": client.translate_text(CHARGING, glossary=made, **GERMAN).text,
-        "both": client.translate_text(
-            CHARGING, glossary_ids=[table, made], **GERMAN
-        ).text,
+        "text": translate(glossary=made).text,
+        "both": translate(glossary_ids=[table, made]).text,
         "by itself": client.translate_text_with_glossary(CHARGING, made).text,
-        "double": answer(
-            lambda: client.create_glossary_from_csv("a", "EN", "DE", "a,b\na,c")
-        ),
+        "double": answer(twice),
     }
     for one in (made, table):
         client.delete_glossary(one)
     gone = answer(lambda: client.get_glossary(made.glossary_id))
-    unused = answer(
-        lambda: client.translate_text(CHARGING, glossary=made.glossary_id, **GERMAN)
-    )
+    unused = answer(lambda: translate(glossary=made.glossary_id))
     return found | {"gone": gone, "unused": unused}
 
 
@@ -229,9 +221,7 @@ def ask_version_3(client: Any) -> Mapping[str, Any]:
     client.update_multilingual_glossary_dictionary(made, more)
     entries = client.get_multilingual_glossary_entries(made, "EN", "DE")
     replaced = client.replace_multilingual_glossary_dictionary(made, more)
-    client.delete_multilingual_glossary_dictionary(
-        made, source_lang="EN", target_lang="FR"
-    )
+    client.delete_multilingual_glossary_dictionary(made, **FRENCH)
     left = client.get_multilingual_glossary(made.glossary_id)
     found |= {
         "entries": [one.entries for one in entries.dictionaries],
@@ -239,9 +229,7 @@ def ask_version_3(client: Any) -> Mapping[str, Any]:
         "left": [one.target_lang for one in left.dictionaries],
         "listed": [one.name for one in client.list_multilingual_glossaries()],
         "other pair": answer(
-            lambda: client.translate_text(
-                CHARGING, glossary=made.glossary_id, source_lang="EN", target_lang="FR"
-            )
+            lambda: client.translate_text(CHARGING, glossary=made.glossary_id, **FRENCH)
         ),
     }
     client.delete_multilingual_glossary(made)
