@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import symtable
 import sys
@@ -42,8 +41,6 @@ _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (d
 #: Texts to show, by their language.
 _GREETINGS = {"en": "Hello, how are you?", "fr": "Bonjour"}
 _GUNICORN = "gateway/gunicorn.conf.py"
-#: The place of a copied file in nginx's messages.
-_COPY = re.compile(r"\S+/nginx/edited/((?:nginx|tls)\.conf)")
 _PREFIXES = ("BABELGATE_", "HF_", "OTEL_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY")
 #: `up` sets these itself, has an option for them, or they are the caller's own.
 _OTHERS = {
@@ -330,10 +327,11 @@ def restart(running: Stack) -> None:
 def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
     """Has nginx and Gunicorn check the edited files. Raises StackError with their words."""
     program = Path(sys.executable).with_name("gunicorn")
+    copies = stack.run / "nginx" / "edited"
     checks = {
         "nginx/nginx.conf": [
             *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/"),
-            *("-c", str(stack.write_nginx(stack.run / "nginx" / "edited"))),
+            *("-c", str(stack.write_nginx(copies))),
         ],
         _GUNICORN: [
             *(str(program), "--check-config", "--config", f"{ROOT}/{_GUNICORN}"),
@@ -348,7 +346,7 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
             command, capture_output=True, text=True, cwd=ROOT, env=environment
         )
         if done.returncode != 0:
-            said = _COPY.sub(r"nginx/\1", done.stderr.strip())
+            said = done.stderr.strip().replace(f"{copies}/", "nginx/")
             raise StackError(f"{file} is not accepted, nothing was changed:\n{said}")
 
 
