@@ -112,21 +112,21 @@ LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
     "lines of source": 49_050,
-    "lines of tests": 47_100,
+    "lines of tests": 45_850,
     "modules": 294,
     "words of documentation": 37_850,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:6500 catalog:1896 clients:3063 contract:1546 deploy:2704
-    documents:6490 gateway:14224 handlers:3556 models:2427 ray_backend:2509
-    tests/*.py:3183 tests/benchmarks:1717 tests/catalog:1471 tests/chaos:1015
-    tests/clients:2235 tests/cluster:470 tests/contract:862 tests/deploy:2504
-    tests/documents:3782 tests/durability:1049 tests/e2e:5273 tests/fuzz:424
-    tests/gateway:11520 tests/handlers:3621 tests/models:807 tests/page:1557
-    tests/ray_backend:2694 tests/text:1830 tests/torchserve_backend:756
-    tests/upgrade:329 text:3480 torchserve_backend:634
+    benchmarks:6500 catalog:1896 clients:3063 contract:1546 deploy:2704 documents:6489
+    gateway:14225 handlers:3567 models:2427 ray_backend:2509 tests/*.py:3125
+    tests/benchmarks:1651 tests/catalog:1422 tests/chaos:975 tests/clients:2201
+    tests/cluster:452 tests/contract:850 tests/deploy:2424 tests/documents:3652
+    tests/durability:1031 tests/e2e:5085 tests/fuzz:417 tests/gateway:11135
+    tests/handlers:3627 tests/models:800 tests/page:1514 tests/ray_backend:2636
+    tests/text:1787 tests/torchserve_backend:739 tests/upgrade:300 text:3480
+    torchserve_backend:634
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
 #: which OpenAPI names with the API; a `Translation` is an engine's as well.
