@@ -42,8 +42,8 @@ _METRICS = _FOLDER.parent / "torchserve_backend" / "metrics.yaml"
 _RECENT_BATCHES = 16
 #: The time that loading a model again takes until that was seen, and the least that is left.
 _LOAD_S, _LEAST_S = 1.0, 0.1
-#: Counts wait so long to be written.
-_COUNT_S = 0.25
+#: Seconds that counts wait to be written.
+COUNT_S = 0.25
 #: A row that has waited longer was sent by somebody with another clock.
 _LONGEST_WAIT_S = 3600
 #: TorchServe's names for a request's body, and for a form's.
@@ -465,7 +465,7 @@ def _count_rows(rows: Sequence[Row]) -> dict[str, int]:
 def _emit(uncounted: deque[Mapping[str, int]], context: Context) -> None:
     """Each metric is a line on stdout, for which TorchServe's frontend wakes up, so there is
     one for all batches of a quarter of a second."""
-    time.sleep(_COUNT_S)
+    time.sleep(COUNT_S)
     counts: Counter[str] = Counter()
     while uncounted:
         counts.update(uncounted.popleft())

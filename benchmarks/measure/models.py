@@ -174,11 +174,8 @@ def _translate(url: str, sentences: Sequence[Sentence]) -> Iterator[str]:
     for start in range(0, len(sentences), _AT_ONCE):
         some = sentences[start : start + _AT_ONCE]
         texts = [sentence.text for sentence in some]
-        body = {
-            "src_lang": some[0].source,
-            "tgt_lang": some[0].target,
-            "src_text": texts,
-        }
+        pair = {"src_lang": some[0].source, "tgt_lang": some[0].target}
+        body = {**pair, "src_text": texts}
         reply = requests.post(url, json=body, timeout=_TIMEOUT_S)
         reply.raise_for_status()
         yield from reply.json()["translated"]

@@ -34,7 +34,7 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
 
 @pytest.fixture(autouse=True)
 def _counting_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handlers.base._COUNT_S", 0)
+    monkeypatch.setattr("handlers.base.COUNT_S", 0)
 
 
 @pytest.fixture
