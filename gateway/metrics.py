@@ -324,6 +324,8 @@ class Figures(Collector):
         self._admission = admission
         self._telemetry = telemetry
         self._metrics_url = metrics_url
+        self._session = requests.Session()
+        self._session.trust_env = False  # no proxy stands before our own workers
         self._lock = threading.Lock()
         self._seen: tuple[float, list[ServedStatus]] = (-math.inf, [])
 
@@ -393,7 +395,8 @@ class Figures(Collector):
         if not self._metrics_url:
             return ()
         try:
-            answer = requests.get(f"{self._metrics_url}/metrics", timeout=_TIMEOUT_S)
+            page = f"{self._metrics_url}/metrics"
+            answer = self._session.get(page, timeout=_TIMEOUT_S)
             answer.raise_for_status()
             if len(answer.content) > _MOST_BYTES:
                 return ()

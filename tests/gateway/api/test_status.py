@@ -153,7 +153,10 @@ def test_requests_and_errors_are_counted_and_timed(client, torchserve):
     assert served["en"]["requests"] == 0
 
 
-def test_ray_writes_the_workers_counters_in_its_own_way(make_client, torchserve):
+def test_ray_writes_the_workers_counters_in_its_own_way(
+    make_client, torchserve, monkeypatch
+):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # for other machines
     torchserve.metrics = (
         "# TYPE ray_tasks gauge\nray_tasks 1.0\n"
         "# TYPE ray_babelgaterows_total counter\n"
