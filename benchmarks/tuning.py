@@ -35,6 +35,7 @@ from catalog.map import SECTIONS, check
 from catalog.sections import Shape
 from contract.tasks import TRANSLATION
 from deploy.stack import StackError
+from handlers.base import COUNT_S
 
 #: Successive halving (Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured
 #: briefly, the best third of them twice as long, and so on.
@@ -374,7 +375,9 @@ class TuningRun:
         def ask(level: float, seconds: float) -> LoadFigures:
             least_s = 0 if load.clients else _LEAST_REQUESTS / level
             loop, seconds = CLOSED if load.clients else OPEN, max(seconds, least_s)
-            return measure(aimed, loop, level, seconds=seconds)[0]
+            figures, _ = measure(aimed, loop, level, seconds=seconds)
+            time.sleep(2 * COUNT_S)  # until the handlers have written their counts
+            return figures
 
         def fails(level: float) -> bool:
             unit = "clients" if load.clients else "requests/s"

@@ -5,7 +5,6 @@ metrics page of TorchServe or Ray. Model workers are not counted with Java.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,6 @@ from benchmarks.instruments import generator
 from benchmarks.instruments.generator import Leaders, LoadReply, Manner, Target
 from benchmarks.report import Latencies, summarize_latencies
 from deploy.stack import Stack
-from handlers.base import COUNT_S
 
 OPEN, CLOSED = "open", "closed"
 
@@ -248,7 +246,6 @@ class WorkerFigures:
 def read_counters(url: str) -> Counter[str]:
     """The handlers' counters in small letters, which Ray writes, added up over the models.
     Raises RequestException."""
-    time.sleep(2 * COUNT_S)  # until the handlers have written them
     page = requests.get(url, timeout=10)
     page.raise_for_status()
     counters: Counter[str] = Counter()

@@ -80,6 +80,7 @@ def stacks(monkeypatch: pytest.MonkeyPatch) -> Stacks:
     monkeypatch.setattr(tuning, "measure", made.measure)
     monkeypatch.setattr(tuning, "draw_requests", lambda *_, **__: [])
     monkeypatch.setattr(tuning, "read_counters", lambda url: Counter())
+    monkeypatch.setattr(tuning, "COUNT_S", 0)
     return made
 
 
