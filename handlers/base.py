@@ -215,6 +215,7 @@ class TaskHandler(ABC, Generic[Item]):
             logging.lastResort
         ):  # TorchServe drops what it reads from stdout, so to stderr
             logging.getLogger("handlers").addHandler(logging.lastResort)
+        _silence_batches()
         options = context.model_yaml_config["handler"]
         gpu = context.system_properties.get("gpu_id")
         actual = "cpu" if gpu is None else str(gpu)
@@ -462,9 +463,17 @@ def _count_rows(rows: Sequence[Row]) -> dict[str, int]:
     }
 
 
+def _silence_batches() -> None:
+    """TorchServe's frontend wakes up for each line on a worker's stdout, and TorchServe has two
+    for each batch: that it came, and its PredictionTime. Counts pass, four times a second."""
+    logging.getLogger().setLevel(logging.WARNING)
+    metrics = logging.getLogger("ts.metrics.caching_metric")
+    metrics.setLevel(logging.INFO)
+    metrics.addFilter(lambda record: "PredictionTime" not in record.getMessage())
+
+
 def _emit(uncounted: deque[Mapping[str, int]], context: Context) -> None:
-    """Each metric is a line on stdout, for which TorchServe's frontend wakes up, so there is
-    one for all batches of a quarter of a second."""
+    """Each metric is a line on stdout: one for all batches of a quarter of a second."""
     time.sleep(COUNT_S)
     counts: Counter[str] = Counter()
     while uncounted:

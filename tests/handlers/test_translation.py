@@ -221,19 +221,22 @@ def test_a_row_whose_deadline_passes_in_the_batch_is_504(handler: TranslationHan
 
 # TorchServe leaves the file open.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
-def test_every_metric_of_a_batch_is_declared_and_emitted(handler, find_model, caplog):
+def test_every_metric_of_a_batch_is_declared_and_emitted(start, find_model, caplog):
     """TorchServe drops what `metrics.yaml` does not declare, and reads the rest from one
-    line each."""
+    line each. Lines of its own, for each batch, would wake it up."""
     image = write_image(draw_frames(1)[0])
     metrics = MetricsCacheYamlImpl(config_file_path=METRICS)
     metrics.initialize_cache()
     metrics.model_name = "ko"
     metrics.set_request_ids({0: "first", 1: "second"})
-    with caplog.at_level(logging.INFO):
-        ask(handler, [body("A"), body("B b")], metrics=metrics)
-        classifier = start_task("classification", find_model("resnet"))
-        ask(classifier, [b"", image], metrics=metrics)
-    lines = [line for line in caplog.messages if line.startswith("[METRICS]")]
+    caplog.set_level(logging.INFO)  # as TorchServe does
+    handler = start()
+    logging.info("Backend received inference at: 1795802640")
+    ask(handler, [body("A"), body("B b")], metrics=metrics)
+    classifier = start_task("classification", find_model("resnet"))
+    ask(classifier, [b"", image], metrics=metrics)
+    metrics.add_time("PredictionTime", 1.5)
+    lines = caplog.messages
     emitted = {line.removeprefix("[METRICS]").partition(".")[0] for line in lines}
     (counters,) = [
         set(found) for kind, found in metrics.cache.items() if kind.value == "counter"

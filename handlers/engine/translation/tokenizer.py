@@ -110,6 +110,8 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
+        if len(texts) == 1:  # a list costs a thread
+            return [self._source.encode(texts[0], out_type=str)]
         return list(self._source.encode(texts, out_type=str, num_threads=1))
 
     def split_answer(self, text: str) -> list[str]:
@@ -117,6 +119,8 @@ class SentencePieceTokenizer(Tokenizer):
         return list(self._target.encode(text, out_type=str))
 
     def _join(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        if len(rows) == 1:
+            return [self._target.decode(rows[0])]
         return list(self._target.decode(rows, num_threads=1))
 
 
