@@ -73,23 +73,17 @@ check: .venv/ready-dev  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 	@$(PYTEST) -q tests/test_architecture.py
 
-bench: .venv/ready-dev up  ## measure what docs/performance.md reports, about 90 minutes; stops the running stack
+bench: .venv/ready-dev up  ## measure what docs/performance.md reports, less than 90 minutes; stops the running stack
 	@mkdir -p $(FIGURES) && rm -f $(FAILED)
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg $(GO_ON)
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json $(GO_ON)
-	$(BENCHMARK) documents --rounds 2 --out $(FIGURES)/documents.json $(GO_ON)
-	$(BENCHMARK) page --out $(FIGURES)/page.json $(GO_ON)
 	@$(BIN)/python -m deploy down $(GO_ON)
-	$(BENCHMARK) bulk --rounds 3 --chunks 8 --chunk 1024 --out $(FIGURES)/bulk.json $(GO_ON)
-	$(BENCHMARK) bulk --model 418M --rounds 1 --chunks 6 --chunk 128 --phrases 2 --out $(FIGURES)/bulk-418M.json $(GO_ON)
-	$(BENCHMARK) hostile --kilobytes 1040 --out $(FIGURES)/hostile.json $(GO_ON)
 	$(BENCHMARK) dialects --clients 16 --seconds 3 --rounds 10 --out $(FIGURES)/dialects.json $(GO_ON)
 	$(BENCHMARK) keys --clients 16 --seconds 6 --rounds 5 --out $(FIGURES)/keys.json $(GO_ON)
 	$(BENCHMARK) overload --seconds 30 --clients 64,128 --out $(FIGURES)/overload.json --plot $(FIGURES)/overload.svg $(GO_ON)
 	$(BENCHMARK) overload --model 418M --limits 30000 --loads 1,10 --seconds 40 --clients 16,64 --peak-s 15 --out $(FIGURES)/overload-418M.json --plot $(FIGURES)/overload-418M.svg $(GO_ON)
 	$(BENCHMARK) overload --against litserve,rayserve --limits 2000 --loads 1,4 --seconds 20 --clients 64,128 --out $(FIGURES)/overload-peers.json --plot $(FIGURES)/overload-peers.svg $(GO_ON)
-	$(BENCHMARK) engine --limit-s 2 --repetitions 2 --compute-types float32,bfloat16,int8 --batches 1,8,64,256 --out $(FIGURES)/engine.json --plot $(FIGURES)/engine.svg $(GO_ON)
-	$(BENCHMARK) engine --model 418M --engines ctranslate2 --limit-s 20 --repetitions 1 --sentences 8 --batches 1,8,64 --compute-types float32,int8 --out $(FIGURES)/engine-418M.json $(GO_ON)
+	$(BENCHMARK) study --model 418M --limit-s 20 --repetitions 1 --batches 1,8,64 --out $(FIGURES)/study-418M.json $(GO_ON)
 	$(BENCHMARK) study --limit-s 5 --out $(FIGURES)/study.json --plot $(FIGURES)/study.svg $(GO_ON)
 	$(BENCHMARK) tune benchmarks/plans/phrasebook.yaml --out $(FIGURES)/tune --fresh $(GO_ON)
 	$(BENCHMARK) tune benchmarks/plans/detection.yaml --out $(FIGURES)/tune-detection --fresh $(GO_ON)

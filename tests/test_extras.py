@@ -73,7 +73,7 @@ def test_a_verb_adds_the_packages_that_it_needs(given: str, extras: list[str]):
 
 @pytest.mark.parametrize(
     ("module", "missing", "extra"),
-    [("ray_backend", "obstore", "cluster"), ("benchmarks", "playwright", "dev")],
+    [("ray_backend", "obstore", "cluster"), ("benchmarks", "simpy", "dev")],
 )
 def test_a_program_says_in_one_line_what_installs_its_packages(
     tmp_path, module, missing, extra

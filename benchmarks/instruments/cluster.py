@@ -1,17 +1,14 @@
-"""A cluster for one measurement or for tests: a machine of Ray in each network namespace, and
-faults that happen to it while clients ask. Its models repeat each text after a known time.
+"""A cluster for one measurement or for tests: a machine of Ray in each network namespace. Its
+models repeat each text after a known time.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import shutil
 import subprocess
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +20,6 @@ import psutil
 import requests
 
 from benchmarks.instruments import running
-from benchmarks.instruments.generator import Target, ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host, lay_network
 from catalog import Catalog
 from catalog.sections import ClusterSection
@@ -259,112 +255,6 @@ def _prepare(cluster: NamespaceCluster) -> None:
         else:
             shutil.copy(head.token_file, node.token_file)
             shutil.copy(head.key_file, node.key_file)
-
-
-#: The time limit of each request.
-LIMIT_MS = 10_000
-#: The load before a fault, and after its end.
-_BEFORE_S, _AFTER_S = 1.0, 2.0
-#: Each of its replicas first gives away what it has taken.
-_REDEPLOY_S = 240.0
-#: Something that happens to a cluster, until it can heal.
-ClusterFault = Callable[[NamespaceCluster], None]
-
-
-@dataclass(frozen=True)
-class FaultOutcome:
-    """The answers that clients got before, during and after a fault."""
-
-    fault: str
-    answers: int
-    #: The number of requests not answered with 200, by what they got.
-    failed: Mapping[str, int]
-    slowest_s: float
-    #: From the fault until the cluster was whole again.
-    healed_s: float
-
-
-def suffer(
-    cluster: NamespaceCluster, target: Target, happen: ClusterFault, name: str = ""
-) -> FaultOutcome:
-    """Lets a fault happen under load, until the cluster is whole again. Raises StackError if it
-    does not heal."""
-    with keep_asking(target, ask_within(LIMIT_MS)) as replies:
-        time.sleep(_BEFORE_S)
-        began = time.monotonic()
-        happen(cluster)
-        cluster.wait_until_whole()
-        healed_s = time.monotonic() - began
-        time.sleep(_AFTER_S)
-    failed = Counter(one.status for one in replies if not one.is_good)
-    slowest_s = max((one.latency_s - one.lag_s for one in replies), default=0)
-    return FaultOutcome(name, len(replies), failed, slowest_s, healed_s)
-
-
-def kill_replica(cluster: NamespaceCluster) -> None:
-    """A replica ends as if it had run out of memory."""
-    model = next(iter(cluster.models))
-    running.kill([psutil.Process(cluster.list_replicas(model)[0].pid)])
-
-
-def kill_raylet(cluster: NamespaceCluster) -> None:
-    """Ray ends on a host, and its supervisor starts it again."""
-    host = _find_victim(cluster)
-    running.kill(
-        [process for process in host.processes() if process.name() == "raylet"]
-    )
-    wait_until(
-        lambda: all(process.name() != "ray" for process in host.processes()),
-        "`ray start` ends without its raylet",
-    )
-    cluster.start(host)
-
-
-def kill_node(cluster: NamespaceCluster) -> None:
-    """A host loses its power, and comes back."""
-    host = _find_victim(cluster)
-    host.kill()
-    cluster.start(host)
-
-
-def cut_link(cluster: NamespaceCluster, seconds: float) -> None:
-    """A host is alive but cannot be reached for a while."""
-    host = _find_victim(cluster)
-    host.cut()
-    time.sleep(seconds)
-    host.mend()
-
-
-def lose_head(cluster: NamespaceCluster, seconds: float) -> None:
-    """The head's host loses its power for a while."""
-    cluster.head.kill()
-    time.sleep(seconds)
-    cluster.start(cluster.head)
-
-
-def redeploy(cluster: NamespaceCluster) -> None:
-    """A model's settings change, so all its replicas are replaced, one after the other."""
-    model = next(iter(cluster.models))
-    old = cluster.list_pids()[model]
-    config = copy.deepcopy(cluster.config)
-    config["applications"][0]["args"]["settings"]["max_batch_delay"] += 1
-    cluster.put(config)
-    wait_until(
-        lambda: old.isdisjoint(cluster.list_pids()[model]),
-        "all replicas are new",
-        limit_s=_REDEPLOY_S,
-    )
-
-
-def _find_victim(cluster: NamespaceCluster) -> Host:
-    """The host with the most replicas, but not the head. The map lets no model have all of
-    its replicas on one machine, or else nobody could answer."""
-    placed = [
-        cluster.find_host(replica)
-        for model in cluster.models
-        for replica in cluster.list_replicas(model)
-    ]
-    return max(cluster.hosts[1:], key=placed.count)
 
 
 def write_model(folder: Path, *, batch_ms: int = 0, word_ms: int = 0) -> Path:

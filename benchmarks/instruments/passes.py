@@ -1,5 +1,5 @@
-"""Runs one subject at each batch size, in its own process so that its memory is measured. The
-subject may be an engine alone, which works as in a worker, but judges no answer.
+"""Runs one subject at each batch size, in its own process so that its memory is measured, and
+an engine alone, which works as in a worker, but judges no answer.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ _runners: list[Runner] = []
 class PassPlan:
     """The plan of measuring one subject, which is sent to the process that measures it."""
 
-    #: The first cell of its rows, which tells it from others.
-    label: str
     #: `cpu` or the number of a GPU.
     device: str
     #: Finds the model. Raises ValueError if there is none with the device and precision.
@@ -73,7 +71,7 @@ class PassPlan:
 class Measurement:
     """One subject with one batch size."""
 
-    label: str
+    device: str
     batch: int
     items_per_s: Spread
     #: In the texts, without padding.
@@ -130,18 +128,18 @@ def measure(plan: PassPlan, batch: int) -> Measurement:
 
         free, total = torch.cuda.mem_get_info()
         gpu_memory_mb = (total - free) / 1e6
-    found = summarize(plan.label, plan.divide(batch), done)
+    found = summarize(plan.device, plan.divide(batch), done)
     return replace(found, memory_mb=memory_mb, gpu_memory_mb=gpu_memory_mb)
 
 
 def summarize(
-    label: str, batches: list[tuple[Any, ...]], done: Sequence[Pass]
+    device: str, batches: list[tuple[Any, ...]], done: Sequence[Pass]
 ) -> Measurement:
     """The figures of passes over `batches`, without memory."""
     items = sum(map(len, batches))
     rates = spread(items / one.seconds for one in done)
     return Measurement(
-        label=label,
+        device=device,
         batch=len(batches[0]),
         items_per_s=rates,
         tokens_per_s=rates.median * done[-1].tokens / items,
@@ -204,12 +202,12 @@ def load_engine(
 
 
 def find_model(name: str) -> Path:
-    """The directory of a path, a hub name, or one of `random_model.SIZES`. Raises
+    """The directory of a path, a hub name, or `random_model.SIZE`. Raises
     ModelError."""
     cache = checkpoint.default_cache()
     if "/" not in name and not Path(name).exists():
         from benchmarks.instruments import random_model
 
-        if name in random_model.SIZES:
-            return random_model.find(cache / "benchmarks", name)
+        if name == random_model.SIZE:
+            return random_model.find(cache / "benchmarks")
     return checkpoint.fetch(name, cache)

@@ -225,12 +225,7 @@ Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
 
 
 @contextmanager
-def start(
-    run: Path,
-    map_path: Path,
-    model: Path | None = None,
-    settings: Mapping[str, str] = CACHE_OFF,
-) -> Iterator[Running]:
+def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Running]:
     """Runs a stack with `python -m deploy` while the block lasts. `model` replaces the
     map's model for translation. Raises StackError with its message if it does not start."""
     options = ["--map", str(map_path), "--port-offset", str(claim_port_offset())]
@@ -238,7 +233,7 @@ def start(
         options += ["--model", str(model)]
     with undo_after(_write_command("down", run, "--forget"), _STOP_S):
         up = _write_command("up", run, *options)
-        run_command(up, START_S, {"COLUMNS": "160", **settings})
+        run_command(up, START_S, {"COLUMNS": "160", **CACHE_OFF})
         stack = stacks.read(run)
         if stack is None:
             raise StackError(f"{run} has no stack.")

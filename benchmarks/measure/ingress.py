@@ -1,5 +1,5 @@
-"""`python -m benchmarks ingress`: what the way to a model on a Ray cluster costs, what more
-machines are worth, and what clients notice of faults.
+"""`python -m benchmarks ingress`: what the way to a model on a Ray cluster costs, and
+what more machines are worth.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,7 @@ import catalog
 from benchmarks.driver import read_words, say
 from benchmarks.instruments import cluster as rig
 from benchmarks.instruments import load, running
-from benchmarks.instruments.cluster import (
-    ClusterFault,
-    FaultOutcome,
-    NamespaceCluster,
-    write_map,
-    write_model,
-)
+from benchmarks.instruments.cluster import NamespaceCluster, write_map, write_model
 from benchmarks.instruments.generator import Leaders, Request
 from benchmarks.instruments.load import ClusterLoad, measure_closed
 from benchmarks.instruments.running import Running
@@ -42,20 +35,17 @@ _FEW_ROWS, _CLIENTS_EACH = 16, 40
 _WARM_S, _COUNTED_S = 2.0, 60.0
 
 
-def answer(
-    *, parts: str, clients: int, seconds: float, absent_s: float
-) -> Iterator[Findings]:
+def answer(*, parts: str, clients: int, seconds: float) -> Iterator[Findings]:
     """A cluster of network namespaces on this machine; only root may make them.
 
-    A table for each part: ways to a model (on Ray and in the gateway), one to three machines,
-    and faults under 16 clients.
+    A table for each part: ways to a model (on Ray and in the gateway), and one to three
+    machines.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         bench = _Bench(Path(name), clients, seconds)
         measured: dict[str, Callable[[], Iterator[Any]]] = {
             "ways": bench.measure_ways,
             "machines": bench.measure_machines,
-            "faults": partial(bench.measure_faults, absent_s),
         }
         for part in read_words(parts, measured):
             say(f"{part}: starting machines")
@@ -103,31 +93,6 @@ class _Bench:
                     found = measure_closed(target, clients=asking, seconds=self.seconds)
                 yield ClusterLoad(f"{count} machines", found, machines=count)
 
-    def measure_faults(self, absent_s: float) -> Iterator[FaultOutcome]:
-        """One after the other on one cluster, whose model has three replicas."""
-        map_path = self._write_config(
-            "faults", batch_ms=_BATCH_MS, replicas=3, max_replicas_per_machine=2
-        )
-        # The head is lost first, on which Ray may place a lost replica.
-        faults: dict[str, ClusterFault] = {
-            f"the head is gone for {absent_s:g} s": partial(
-                rig.lose_head, seconds=absent_s
-            ),
-            "a replica is killed": rig.kill_replica,
-            "Ray is killed on a machine": rig.kill_raylet,
-            "a machine is gone": rig.kill_node,
-            "a link is cut for 30 s": partial(rig.cut_link, seconds=30),
-            "the model is deployed again": rig.redeploy,
-        }
-        with (
-            rig.start_cluster(self.folder / "faults", _MACHINES) as cluster,
-            self._serve(cluster, map_path) as gateway,
-        ):
-            target = gateway.aim(_write_requests("/translate"))
-            for name, happen in faults.items():
-                say(name)
-                yield rig.suffer(cluster, target, happen, name)
-
     def _measure(self, name: str, stack: Running, page: str) -> ClusterLoad:
         """`page` has the model's counters."""
         say(name)
@@ -160,10 +125,10 @@ class _Bench:
         return cluster.start_gateway(run, map_path)
 
 
-def _write_requests(path: str = "/") -> list[Request]:
-    """The same texts in every run, as a client or as the gateway writes them."""
+def _write_requests() -> list[Request]:
+    """The same texts in every run."""
     texts = (f"Good morning {n}" for n in range(_TEXTS))
-    return [write_request(Sentence(text, "en", _LANGUAGE), path) for text in texts]
+    return [write_request(Sentence(text, "en", _LANGUAGE)) for text in texts]
 
 
 def _find_leaders(cluster: NamespaceCluster) -> Leaders:

@@ -4,18 +4,15 @@ other, and compares their translations with references, their speed and their me
 
 from __future__ import annotations
 
-import csv
-import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import requests
 from sacrebleu.metrics.chrf import CHRF
@@ -27,6 +24,8 @@ from benchmarks.instruments.generator import Target
 from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import write_request
 from catalog.checkpoint import find_languages
+from clients.files import TABLES, find_sources
+from clients.tables import Column, open_table
 from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.guard import Fault, find_fault
 from models.phrasebook_recipe import phrasebook
@@ -37,7 +36,6 @@ from models.phrasebook_recipe.items import LANGUAGES
 _AT_ONCE, _TIMEOUT_S = 64, 600
 #: Lines of the phrasebook, where no file is given.
 _DRAWN = 200
-_DIALECTS = {".tsv": "excel-tab"}
 
 #: A text in several languages, by their tags.
 Line = Mapping[str, str]
@@ -135,21 +133,17 @@ def _measure(
 
 
 def read_lines(path: Path, languages: Sequence[str]) -> Iterator[Line]:
-    """The lines of a file with a column per language. Raises ValueError for a line that lacks
-    one of these languages, with its number."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows: Iterable[Any]
-        if path.suffix == ".jsonl":
-            rows = map(json.loads, file)
-        else:
-            rows = csv.DictReader(file, dialect=_DIALECTS.get(path.suffix, "excel"))
-        for number, row in enumerate(rows, 1):
-            if missing := [tag for tag in languages if not row.get(tag)]:
-                found = ", ".join(map(str, row))
-                raise ValueError(
-                    f"{path}: line {number}: no text in {', '.join(missing)}, found {found}"
-                )
-            yield row
+    """The lines of a file with a column per language. Raises ClientError, and ValueError for a
+    line that lacks one of these languages, with its number."""
+    (source,) = find_sources([str(path)], TABLES)
+    columns = [Column(tag, f"{tag} translated") for tag in languages]
+    cells = open_table(source, columns).read()
+    for row in zip(*[cells] * len(columns), strict=True):
+        line = dict(zip(languages, (cell.text for cell in row), strict=True))
+        if missing := [tag for tag, text in line.items() if not text]:
+            number = f"{path}: line {row[0].row}"
+            raise ValueError(f"{number}: no text in {', '.join(missing)}")
+        yield {tag: text or "" for tag, text in line.items()}
 
 
 def draw_lines(languages: Sequence[str]) -> Iterator[Line]:

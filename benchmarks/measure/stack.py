@@ -1,6 +1,5 @@
 """The stack that is running here: `python -m benchmarks stack` puts load on port 7777,
-`documents` compares documents with lists of the same texts, `fairness` asks for single
-sentences beside them, `page` types into the web page, and `captioning` sends videos of several
+`fairness` asks for single sentences beside a document, and `captioning` sends videos of several
 sizes in the captioner's three ways.
 """
 
@@ -8,18 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import av
-import requests
 from av.video.frame import VideoFrame
-from playwright.sync_api import Page, sync_playwright
+from urllib3.filepost import encode_multipart_formdata
 
 from benchmarks import driver, report
 from benchmarks.instruments import load
@@ -39,21 +35,14 @@ from clients.captions import Mode, Sending, caption_video
 from clients.decoding import FrameReader
 from clients.files import VIDEOS, find_sources
 from clients.frames import FrameSize, VideoOptions
-from clients.server import ApiClient, RetryPolicy
-from deploy.programs import CHROMIUM, find, install
-from deploy.stack import StackError
+from clients.server import ApiClient, ApiRequest, RetryPolicy
 from models.shapes_recipe import scenes
 from models.shapes_recipe.samples import draw_clip, plan_clip
 
 _SOURCE, _TARGET = "en", "fr"
-_SENTENCES, _BYTES_PER_SENTENCE = 500, 200
-#: The texts in a list, and the clients that send lists.
-_LIST_TEXTS, _CLIENTS = 64, 8
-_TIMEOUT_S = 120
-#: For a document to be read and its first sentences translated, and for all of it.
-_BEGIN_S, _END_S = 120, 3600
-#: Between two keys; people take longer.
-_KEY_MS = 30
+_SENTENCES = 500
+#: For a document to be read and its first sentences translated.
+_BEGIN_S = 120
 #: The original's clients send frames as they are; ours scales them.
 _FULL_SIZE = (Mode.SINGLE, Mode.STREAM_SINGLE)
 _ANSWER_S = 300
@@ -63,8 +52,6 @@ _SEED = 5
 _FRAMES_PER_S = 30
 #: A usual file's quality and seeking, quickly encoded.
 _ENCODING = {"crf": "23", "preset": "veryfast", "g": "250"}
-#: Makes the page note its times, and define `readTimes`.
-_NOTE = Path(__file__).with_name("typing.js").read_text("utf-8")
 
 
 def answer(
@@ -86,41 +73,6 @@ def answer(
     times = ("p50 ms", "p95 ms", "p99 ms")
     charts = [report.plot(loads, "requests/s", ms, line="loop") for ms in times]
     return report.Findings(report.tabulate(loads), loads, charts=charts)
-
-
-def compare_with_lists(
-    *, kilobytes: float, rounds: int, run_dir: Path
-) -> report.Findings:
-    """Texts per second of a document on the running stack, against those of lists."""
-    running, size_bytes = find_running(run_dir), int(kilobytes * 1000)
-
-    def send_list(texts: Sequence[str]) -> None:
-        body = {"src_lang": _SOURCE, "tgt_lang": _TARGET, "src_text": texts}
-        _ask_json(running, "POST", "/", json=body)
-
-    def send_lists(lines: Sequence[str]) -> None:
-        starts = range(0, len(lines), _LIST_TEXTS)
-        lists = [lines[start : start + _LIST_TEXTS] for start in starts]
-        with ThreadPoolExecutor(_CLIENTS) as pool:
-            list(pool.map(send_list, lists))
-
-    def send_document(lines: Sequence[str]) -> None:
-        with _upload(running, "\n".join(lines)) as look:
-            wait_until(lambda: look()["status"] == "done", "it is done", _END_S)
-
-    def measure(
-        send: Callable[[Sequence[str]], None], seeds: Iterator[int]
-    ) -> Mapping[str, float]:
-        lines = write_document(_SOURCE, size_bytes, seed=next(seeds)).splitlines()
-        began = time.monotonic()
-        send(lines)
-        return {"texts/s": len(lines) / (time.monotonic() - began)}
-
-    ways = {
-        "a document": partial(measure, send_document, count()),
-        "lists": partial(measure, send_lists, count()),
-    }
-    return driver.compare(ways, rounds)
 
 
 def measure_fairness(
@@ -149,81 +101,21 @@ def measure_fairness(
     return replace(found, remarks=[f"texts done: {', '.join(done)}"])
 
 
-def _ask_json(running: Running, method: str, path: str, **content: Any) -> Any:
-    """The answer's JSON. Raises StackError for a refusal."""
-    url = running.url + path
-    answered = requests.request(
-        method, url, headers=running.headers, timeout=_TIMEOUT_S, **content
-    )
-    if not answered.ok:
-        raise StackError(f"{url} answered {answered.status_code}: {answered.text}")
-    return answered.json() if answered.content else None
-
-
 @contextmanager
 def _upload(running: Running, content: str) -> Iterator[Callable[[], Any]]:
     """Sends a plain text as a document, which is deleted in the end. Yields a function that
-    returns its state. Both raise StackError, that one also if the document has failed."""
-    fields = {"src_lang": _SOURCE, "tgt_lang": _TARGET}
-    files = {"file": ("document.txt", content.encode())}
-    job = _ask_json(running, "POST", "/documents", data=fields, files=files)
-    path = f"/documents/{job['id']}"
-
-    def look() -> Any:
-        state = _ask_json(running, "GET", path)
-        if state["status"] == "failed":
-            raise StackError(f"{path} has failed.")
-        return state
-
-    try:
-        yield look
-    finally:
-        _ask_json(running, "DELETE", path)
-
-
-def measure_page(*, sentences: int, run_dir: Path) -> report.Findings:
-    """Measure the time that the page adds to that of the API, with the running stack."""
-    lines = write_document(_SOURCE, sentences * _BYTES_PER_SENTENCE).splitlines()
-    typed = list(dict.fromkeys(filter(None, lines)))[:sentences]
-    with open_page(find_running(run_dir).url) as page:
-        own, api = zip(*time_typing(page, typed), strict=True)
-    times = {"the page": report.spread(own), "the API": report.spread(api)}
-    table = report.tabulate({"takes": name, "ms": ms} for name, ms in times.items())
-    return report.Findings(table, times)
-
-
-@contextmanager
-def open_page(url: str) -> Iterator[Page]:
-    """The page of a stack in a Chromium."""
-    program = find(CHROMIUM) or install(CHROMIUM)[0]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox"]
-        )
-        page = browser.new_page(locale=_SOURCE)
-        page.goto(f"{url}/?target={_TARGET}")
-        page.wait_for_selector("html[data-ready]")
-        yield page
-        browser.close()
-
-
-def time_typing(page: Page, sentences: Sequence[str]) -> list[tuple[float, float]]:
-    """The page's own milliseconds and the API's, for each sentence. A language that is not
-    clear would not be translated, so the first request names it."""
-    page.select_option("#source", _SOURCE)
-    page.evaluate(_NOTE)
-    measured = []
-    for sentence in sentences:
-        page.fill("#given", "")
-        page.keyboard.type(sentence, delay=_KEY_MS)
-        page.wait_for_function(
-            "() => document.querySelector('#output .sentence')"
-            " && document.querySelector('#output').ariaBusy === 'false'"
-            " && window.measured.shown > window.measured.typed"
-        )
-        own, api = page.evaluate("readTimes()")
-        measured.append((own, api))
-    return measured
+    returns its state. Both raise ServerError."""
+    languages = {"src_lang": _SOURCE, "tgt_lang": _TARGET}
+    form, kind = encode_multipart_formdata(
+        {**languages, "file": ("document.txt", content.encode())}
+    )
+    with ApiClient(running.url, headers=running.headers) as server:
+        job = server.ask(ApiRequest("POST", "/documents", [form], kind))
+        path = f"/documents/{job['id']}"
+        try:
+            yield partial(server.ask, ApiRequest("GET", path))
+        finally:
+            server.ask(ApiRequest("DELETE", path))
 
 
 def measure_captioning(

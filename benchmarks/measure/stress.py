@@ -13,20 +13,18 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import urlsplit
 
 import numpy as np
-import psutil
 
 from benchmarks import driver, report
 from benchmarks.compare.peers.launch import PEERS, start_peer
 from benchmarks.instruments import generator, load, passes, running
 from benchmarks.instruments.load import CLIENT, CLOSED, OPEN, LoadFigures
-from benchmarks.instruments.running import Running
 from benchmarks.instruments.workload import (
     REQUESTS,
     draw,
@@ -37,7 +35,7 @@ from deploy import stack as stacks
 from handlers.engine.translation.engine import Sentence
 
 OURS, TARGET = "babelgate", "fr"
-ANSWERED, REFUSED = "200", "429"
+REFUSED = "429"
 _FOLDER = stacks.ROOT / "run/overload"
 #: A sentence's end in a text that goes on.
 _INNER_END = re.compile(r"[.!?。！？।؟…:;]\s*\S")
@@ -45,8 +43,7 @@ _INNER_END = re.compile(r"[.!?。！？।؟…:;]\s*\S")
 _ADDRESSES = 256
 #: A client of the closed loop waits so long before it asks again for what it was refused.
 _PAUSE_S = 0.05
-#: The longest time for which work that no client waits for goes on; a batch's counters
-#: are on TorchServe's page a moment after its answers.
+#: The longest time for which work that no client waits for goes on.
 _SETTLE_S, _LOOK_S = 600.0, 1.0
 #: Requests by which a server's idle time is found, and how much longer than that is idle still.
 _PROBES, _NEARLY, _NOISE_S = 3, 2.0, 0.05
@@ -70,8 +67,6 @@ class LoadStep:
     server: str = OURS
     #: Times the capacity; 0 of a closed loop, which looks for the peak.
     times: float = 0.0
-    #: Share of the workers' rows that no client got in time; None where they do not count.
-    late_rows_share: float | None = None
     #: Share of the peak within the same limit, or of the offer where that is less.
     share: float | None = None
 
@@ -86,7 +81,7 @@ def overload(
     model: str,
     against: str,
 ) -> report.Findings:
-    """Goodput, refusals and rows of clients that have left, at multiples of the capacity.
+    """Goodput and refusals at multiples of the capacity.
 
     Each limit has its own stack. Its peak is found with clients that wait; then requests
     arrive at random, whatever happens to the others. The capacity is our peak within the
@@ -108,9 +103,7 @@ def overload(
             driver.say(f"{name} within {limit_ms} ms")
             with start(_FOLDER / name, map_path, directory) as stack:
                 target = stack.aim(requests)
-                bench = Bench(
-                    stack, target, limit_ms, multiples, seconds, sizes, peak_s
-                )
+                bench = Bench(target, limit_ms, multiples, seconds, sizes, peak_s)
                 capacity = steps[0].good_per_s if steps else None
                 steps += [replace(step, server=name) for step in bench.press(capacity)]
     return describe(steps)
@@ -118,9 +111,8 @@ def overload(
 
 @dataclass
 class Bench:
-    """A running server, its requests, and the loads that it is put under."""
+    """A running server's requests, and the loads that it is put under."""
 
-    running: Running
     target: generator.Target
     limit_ms: int
     #: Times the capacity.
@@ -164,38 +156,20 @@ class Bench:
         manner = generator.ask_within(self.limit_ms, addresses=_ADDRESSES)
         seconds = self.seconds if loop == OPEN else self.peak_s
         driver.say(f"{loop} loop, {level:.0f}, within {self.limit_ms} ms")
-        before = self._count_rows()
         figures, replies = load.measure(
             self.target, loop, level, seconds=seconds, manner=manner, pause_s=_PAUSE_S
         )
-        step = summarize(replies, self.limit_ms, seconds, figures)
-        probes = self._settle()
-        rows = self._count_rows() - before - probes
-        good = figures.statuses.get(ANSWERED, 0) - step.late
-        return replace(
-            step, late_rows_share=max(0, rows - good) / rows if rows > 0 else None
-        )
+        self._settle()
+        return summarize(replies, self.limit_ms, seconds, figures)
 
-    def _settle(self) -> int:
-        """Waits until a single request is fast. Returns how many were answered."""
+    def _settle(self) -> None:
+        """Waits until a single request is fast."""
         give_up_at = time.monotonic() + _SETTLE_S
-        answered = 0
         while time.monotonic() < give_up_at:
             probe = generator.ask_once(self.target)
-            answered += probe.is_good
             if probe.is_good and probe.latency_s <= _NEARLY * self._idle_s + _NOISE_S:
-                break
+                return
             time.sleep(_LOOK_S)
-        time.sleep(_LOOK_S)
-        return answered
-
-    def _count_rows(self) -> int:
-        """Rows that the workers have computed; 0 if they do not count."""
-        if not self.running.metrics_url:
-            return 0
-        counters = load.read_counters(self.running.metrics_url)
-        dropped = (n for name, n in counters.items() if name.startswith("dropped"))
-        return counters["rows"] - sum(dropped)
 
 
 def summarize(
@@ -269,15 +243,14 @@ GROWTH = 0.02
 #: MB, files, threads or milliseconds that are too few to be called growth, such as a pool's
 #: next thread.
 SLACK = 2.0
-#: Samples before this share of the time do not count: caches fill, code is compiled.
+#: The first looks do not count: caches fill, code is compiled.
 WARM_UP = 0.2
-_FEWEST = 8
 _PIECES = 5000
 #: Clients and length of the look for the capacity, and its share that is asked for.
 _MANY, _PEAK_S, _SHARE = 64, 10.0, 0.5
 _MANNER = generator.Manner(addresses=50, patience_s=_PATIENCE_S)
-#: Between two looks at memory, two reloads, and two visits of bad clients.
-_EVERY_S, _RELOAD_S, _VISIT_S = 10.0, 600.0, 1.0
+#: Looks at the stack, and the pauses between two reloads and two visits of bad clients.
+_LOOKS, _RELOAD_S, _VISIT_S = 60, 600.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -353,54 +326,8 @@ class Trend:
     is_flat: bool
 
 
-@dataclass
-class Diary:
-    """A diary of the events during the load."""
-
-    pieces: Sequence[MedleyPiece]
-    #: The measures of each program, and percentiles of the sentences' latencies since the
-    #: last look, by unit: pairs of minutes since the start and value.
-    series: dict[tuple[str, str], list[tuple[float, float]]] = field(
-        default_factory=dict
-    )
-    #: The counts of unexpected answers, by kind and status.
-    surprises: Counter[str] = field(default_factory=Counter)
-    answers: int = 0
-    _began: float = field(default_factory=time.monotonic)
-    _recent_s: list[float] = field(default_factory=list)
-
-    def keep(self, reply: generator.LoadReply) -> None:
-        piece = self.pieces[reply.number % len(self.pieces)]
-        self.answers += 1
-        if reply.status != piece.status:
-            self.surprises[f"{piece.kind}: {reply.status}"] += 1
-        elif piece.kind == SENTENCE:
-            self._recent_s.append(reply.latency_s)
-
-    def look(self) -> None:
-        """Note the state of the stack."""
-        recent, self._recent_s = report.summarize_latencies(self._recent_s), []
-        minutes = (time.monotonic() - self._began) / 60
-        values: dict[tuple[str, str], float | None] = {
-            ("p50", "ms"): recent.p50_ms,
-            ("p95", "ms"): recent.p95_ms,
-        }
-        # A program that is being started again is seen the next time.
-        with suppress(psutil.Error, OSError, ValueError, KeyError):
-            stack = stacks.read(_RUN)
-            holdings = load.measure_holdings(load.find_leaders(stack)) if stack else {}
-            for program, held in holdings.items():
-                values |= {(program, unit): value for unit, value in held.items()}
-        for key, value in values.items():
-            if value is not None:
-                self.series.setdefault(key, []).append((minutes, value))
-
-    def reload(self) -> None:
-        """Take over the edited configuration, as an operator does."""
-        try:
-            running.reload(_RUN)
-        except stacks.StackError:
-            self.surprises["reload: refused"] += 1
+#: Values by the part of the stack and the unit.
+Look = Mapping[tuple[str, str], float | None]
 
 
 def soak(*, minutes: float) -> report.Findings:
@@ -410,23 +337,50 @@ def soak(*, minutes: float) -> report.Findings:
     send slowly or hang up, and a reload now and then. A measure is flat if it grew by at
     most 2 % from the first quarter to the last, after a warm-up of a fifth.
     """
-    pieces = draw_medley(_PIECES)
+    pieces, looks = draw_medley(_PIECES), list[Look]()
+    surprises: Counter[str] = Counter()
     map_path = running.write_map(_RUN.with_name("map.json"), {})
     with running.start(_RUN, map_path, passes.find_model("models/phrasebook")) as stack:
         target = stack.aim([piece.request for piece in pieces])
-        replies = generator.ask_again(target, _MANNER, clients=_MANY, seconds=_PEAK_S)
-        lasted_s = max(_PEAK_S, *(reply.ended_s for reply in replies))
-        rate = _SHARE * len(replies) / lasted_s
+        ask = partial(load.measure, target, manner=_MANNER)
+        peak, _ = ask(CLOSED, _MANY, seconds=_PEAK_S)
+        rate = _SHARE * peak.answers / peak.seconds
         driver.say(f"{report.show(rate)} requests/s for {minutes:g} minutes")
-        arrivals = generator.draw_arrivals(rate, minutes * 60, 0)
-        diary = Diary(pieces)
         with (
-            repeat(diary.look, _EVERY_S),
-            repeat(diary.reload, _RELOAD_S),
             repeat(lambda: ask_badly(stack.url, pieces), _VISIT_S),
+            repeat(lambda: running.reload(_RUN), _RELOAD_S),
         ):
-            generator.Generator(target, _MANNER).run(arrivals, diary.keep)
-    return describe_soak(diary, rate)
+            for _ in range(_LOOKS):
+                _, replies = ask(OPEN, rate, seconds=minutes * 60 / _LOOKS)
+                wrong, latencies = judge(pieces, replies)
+                surprises += wrong
+                looks.append(look(stack, latencies))
+    return describe_soak(looks, surprises, rate)
+
+
+def judge(
+    pieces: Sequence[MedleyPiece], replies: Sequence[generator.LoadReply]
+) -> tuple[Counter[str], report.Latencies]:
+    """The counts of unexpected answers, by kind and status, and the latencies of sentences."""
+    wrong: Counter[str] = Counter()
+    times_s = []
+    for reply in replies:
+        piece = pieces[reply.number % len(pieces)]
+        if reply.status != piece.status:
+            wrong[f"{piece.kind}: {reply.status}"] += 1
+        elif piece.kind == SENTENCE:
+            times_s.append(reply.latency_s)
+    return wrong, report.summarize_latencies(times_s)
+
+
+def look(stack: running.Running, latencies: report.Latencies) -> Look:
+    """The latencies, and what each program holds."""
+    held = {
+        (program, unit): value
+        for program, some in load.measure_holdings(stack.leaders).items()
+        for unit, value in some.items()
+    }
+    return {("p50", "ms"): latencies.p50_ms, ("p95", "ms"): latencies.p95_ms, **held}
 
 
 @contextmanager
@@ -447,40 +401,31 @@ def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
         thread.join()
 
 
-def describe_soak(diary: Diary, rate: float) -> report.Findings:
-    """A row per measure of each program, a chart per unit, and what is not as it should be."""
-    trends = [find_trend(*key, points) for key, points in diary.series.items()]
-    known = [trend for trend in trends if trend]
+def describe_soak(
+    looks: Sequence[Look], surprises: Counter[str], rate: float
+) -> report.Findings:
+    """A row per measure of each program, and what is not as it should be."""
+    trends = [find_trend(*key, [one[key] for one in looks]) for key in looks[0]]
     grown = [
         f"{trend.part}, {trend.unit}: grown by {trend.change}"
-        for trend in known
+        for trend in trends
         if not trend.is_flat
     ]
-    counts = diary.surprises.most_common()
-    surprises = ", ".join(f"{count} x {name}" for name, count in counts)
-    lines: dict[str, dict[str, Sequence[tuple[float, float]]]] = {}
-    for (part, unit), points in diary.series.items():
-        lines.setdefault(unit, {})[part] = points
+    counts = ", ".join(f"{count} x {name}" for name, count in surprises.most_common())
     return report.Findings(
-        report.tabulate(known),
-        {"rate": rate, "trends": known, "surprises": diary.surprises},
+        report.tabulate(trends),
+        {"rate": rate, "trends": trends, "surprises": surprises},
         remarks=[
-            f"{diary.answers} answers; not as expected: {surprises or 'none'}",
+            f"not as expected: {counts or 'none'}",
             *(grown or ["Everything is flat."]),
         ],
-        charts=[report.Chart(unit, "minutes", unit, lines[unit]) for unit in lines],
     )
 
 
-def find_trend(
-    part: str, unit: str, series: Sequence[tuple[float, float]]
-) -> Trend | None:
-    """The trend of a measure; None with few points."""
-    begins = WARM_UP * max(at for at, _ in series)
-    values = [value for at, value in series if at >= begins]
-    if len(values) < _FEWEST:
-        return None
-    quarter = len(values) // 4
-    first, last = map(statistics.median, (values[:quarter], values[-quarter:]))
+def find_trend(part: str, unit: str, values: Sequence[float | None]) -> Trend:
+    """The trend of a measure, from the looks at it."""
+    known = [one for one in values[int(WARM_UP * len(values)) :] if one is not None]
+    quarter = len(known) // 4
+    first, last = map(statistics.median, (known[:quarter], known[-quarter:]))
     grown, change = last - first, f"{(last - first) / (first or 1):+.1%}"
     return Trend(part, unit, first, last, change, grown <= max(GROWTH * first, SLACK))

@@ -24,7 +24,7 @@ from benchmarks.instruments.generator import (
     TimedSocket,
     write_messages,
 )
-from benchmarks.measure.gateway import SHAPES, TextShape
+from tests.hostile import SHAPES, TextShape
 
 CLIENTS = 8
 #: Before the next request: after a right answer, and after anything else.

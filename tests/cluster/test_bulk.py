@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from benchmarks.instruments.cluster import (
-    LIMIT_MS,
     NamespaceCluster,
     wait_until,
     write_map,
@@ -25,6 +24,7 @@ from benchmarks.instruments.generator import ask_within, keep_asking
 from benchmarks.instruments.namespaces import Host
 from ray_backend.bulk.executor import STOPPED
 from tests.cluster.conftest import serve
+from tests.cluster.faults import LIMIT_MS
 from tests.e2e.real_stack import write_command
 from tests.e2e.test_bulk_on_ray import COMMAND, TEXTS, WORKER, Place, end, wait_for
 

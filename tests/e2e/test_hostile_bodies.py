@@ -4,13 +4,14 @@ the gateway gets hostile forms, it answers everybody else.
 
 from __future__ import annotations
 
+import gzip
 import io
 import math
 import pickle
 import random
 import struct
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -23,7 +24,6 @@ from urllib3 import connection_from_url
 from urllib3.exceptions import HTTPError
 
 from benchmarks.instruments.generator import Request, Target
-from benchmarks.measure.gateway import aim
 from deploy.stack import Stack
 from tests.e2e.real_stack import processes
 from tests.e2e.reverse_proxy import start_proxy
@@ -190,6 +190,36 @@ def test_hostile_bodies_are_answered_and_leave_nothing_behind(vision: Stack):
     assert family_after == family, "a process has ended or come"
     assert memory_after - memory < GROWTH_BYTES
     assert all(psutil.pid_exists(pid) for pid, _ in family)
+
+
+_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
+_MULTIPART = "multipart/form-data; boundary=x"
+_PART = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\n'
+TEXT_ROUTES = ("/translate", "/v2/translate", "/language/translate/v2", "/identify")
+#: Content types and bodies.
+FORMS = (
+    (_FORM, b"key&" + b"%41&" * ((1 << 18) - 2)),
+    (_FORM, b"q=" + b"%41" * 349_000),
+    (_FORM, b"q=a&" * 1000 + b"%41" * 300_000),
+    (_JSON, b'{"q": [' + b"[]," * 340_000 + b"[]]}"),
+    (_JSON, b'{"q": "a", "source": "auto"' + b" " * 1_000_000),
+    (_MULTIPART, _PART * 2000 + b"--x--"),
+    (_MULTIPART, _PART + b"\r\n--" * 200_000 + b"--x--"),
+)
+
+
+def aim(url: str) -> list[Target]:
+    """Return every form on every route, plain and packed; a target per kind of headers."""
+    asked: dict[tuple[str, str], list[Request]] = defaultdict(list)
+    for kind, body in FORMS:
+        packed = gzip.compress(body)
+        for route in TEXT_ROUTES:
+            asked[kind, "identity"].append(Request(body, route))
+            asked[kind, "gzip"].append(Request(packed, route))
+    return [
+        Target(url, some, headers={"Content-Type": kind, "Content-Encoding": encoding})
+        for (kind, encoding), some in asked.items()
+    ]
 
 
 WANTED = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "ko"}

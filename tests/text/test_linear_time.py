@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.measure.gateway import SHAPES, TextShape
 from gateway.http.message import read_message
 from handlers.engine.translation.guard import find_fault
+from tests.hostile import SHAPES, TextShape
 from tests.text.test_document import read as read_text
 from text import messages
 from text.document import HTML, PLAIN, Segment, divide, find_kept, take_apart

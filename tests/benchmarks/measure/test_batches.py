@@ -37,7 +37,7 @@ def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
     path = running.write_map(tmp_path / "map.json", {"engine": "echo"}, device="cpu")
     find = running.read_map(path).models.__getitem__
     plan = passes.PassPlan(
-        "cpu", "cpu", partial(find, 0), load, sizes, items, 4, 1, limit_s=60
+        "cpu", partial(find, 0), load, sizes, items, 4, 1, limit_s=60
     )
     measuring = passes.measure_apart(plan)
     assert [next(measuring).batch, next(measuring).batch] == [1, 4]
@@ -50,8 +50,8 @@ def test_the_knee_is_the_smallest_batch_with_nine_tenths_of_the_best():
     rates = {"cpu": {1: 10, 8: 85, 16: 91, 64: 100}, "0": {1: 5, 2: 9}}
     found = describe(
         [
-            passes.summarize(label, [(0,) * batch], [passes.Pass(batch / rate, 1)])
-            for label, known in rates.items()
+            passes.summarize(device, [(0,) * batch], [passes.Pass(batch / rate, 1)])
+            for device, known in rates.items()
             for batch, rate in known.items()
         ]
     )
