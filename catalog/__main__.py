@@ -16,7 +16,7 @@ from rich.progress import DownloadColumn
 import catalog
 from catalog import CatalogError, bundle, inventory
 from catalog.checkpoint import default_cache
-from catalog.display import make_console, make_explainer, make_progress, make_table
+from catalog.display import make_command, make_console, make_progress, make_table
 from catalog.inventory import Checkpoint
 from handlers.engine.directories import Digests, ModelError
 
@@ -24,19 +24,31 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 models_app = typer.Typer(no_args_is_help=True, help=__doc__)
 app.add_typer(models_app, name="models")
 console = make_console()
-explain = make_explainer(Path(__file__).with_name("options.yaml"))
 
 
-@explain
-@models_app.command("list")
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Shows an error in red, and ends the command line with 1."""
+    try:
+        yield
+    except BrokenPipeError:  # of `… | head`, which click knows
+        raise
+    except (CatalogError, ModelError, OSError) as error:
+        console.print(str(error), style="red")
+        raise typer.Exit(1) from error
+
+
+command = make_command(models_app, Path(__file__).with_name("options.yaml"), _errors)
+
+
+@command("list")
 def list_models(
     *, map_path: Path = catalog.MAP, model: str | None = None, as_json: bool = False
 ) -> None:
     """List the models that the map needs, and what else is in the cache."""
-    with _errors():
-        needed = _find(None, map_path, model)
-        described = [each.describe() for each in needed]
-        others = list(map(str, inventory.list_others(needed, default_cache())))
+    needed = _find(None, map_path, model)
+    described = [each.describe() for each in needed]
+    others = list(map(str, inventory.list_others(needed, default_cache())))
     if as_json:
         typer.echo(json.dumps({"needed": described, "others": others}, indent=2))
         return
@@ -59,17 +71,14 @@ def list_models(
         console.print(f"{name}: {place}")
 
 
-@explain
-@models_app.command()
+@command()
 def show(name: str, *, map_path: Path = catalog.MAP) -> None:
     """Show all that is known of one model, and its files."""
-    with _errors():
-        (found,) = _find([name], map_path, None)
-        typer.echo(json.dumps(found.describe(), indent=2))
+    (found,) = _find([name], map_path, None)
+    typer.echo(json.dumps(found.describe(), indent=2))
 
 
-@explain
-@models_app.command()
+@command()
 def pull(
     names: list[str] | None = None,
     *,
@@ -78,12 +87,10 @@ def pull(
 ) -> None:
     """Download and convert models. A broken download continues, a damaged file is fetched
     again."""
-    with _errors():
-        _pull(_find(names, map_path, model))
+    _pull(_find(names, map_path, model))
 
 
-@explain
-@models_app.command()
+@command()
 def verify(
     names: list[str] | None = None,
     *,
@@ -92,43 +99,28 @@ def verify(
 ) -> None:
     """Compare every file with its recorded digest; exit 1 where one is damaged."""
     is_whole, digests = True, Digests()
-    with _errors():
-        for each in _find(names, map_path, model):
-            faults = list(each.list_damage(digests))
-            is_whole = is_whole and not faults
-            mend = f"python -m catalog models pull {each.name}"
-            if each.source.get("bundled"):
-                mend = "make up BUNDLE=…"
-            end = (
-                "as recorded" if each.source else "there is no record of its own files"
-            )
-            said = (*faults, f"`{mend}` mends it" if faults else end)
-            console.print(*(f"{each.name}: {line}" for line in said), sep="\n")
+    for each in _find(names, map_path, model):
+        faults = list(each.list_damage(digests))
+        is_whole = is_whole and not faults
+        mend = f"python -m catalog models pull {each.name}"
+        if each.source.get("bundled"):
+            mend = "make up BUNDLE=…"
+        end = "as recorded" if each.source else "there is no record of its own files"
+        said = (*faults, f"`{mend}` mends it" if faults else end)
+        console.print(*(f"{each.name}: {line}" for line in said), sep="\n")
     raise typer.Exit(0 if is_whole else 1)
 
 
-@explain
-@models_app.command("bundle")
+@command("bundle")
 def write_bundle(
     file: Path, *, map_path: Path = catalog.MAP, model: str | None = None
 ) -> None:
     """Pull the map's models and pack them into a file for a machine without a network."""
-    with _errors():
-        needed = _find(None, map_path, model)
-        _pull(needed)
-        bundle.pack(file.absolute(), map_path, model, needed)
-        size = decimal(file.stat().st_size)
+    needed = _find(None, map_path, model)
+    _pull(needed)
+    bundle.pack(file.absolute(), map_path, model, needed)
+    size = decimal(file.stat().st_size)
     console.print(f"{file}: {size}; start from it with make up BUNDLE={file}")
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """Shows an error in red, and ends the command line with 1."""
-    try:
-        yield
-    except (CatalogError, ModelError, OSError) as error:
-        console.print(str(error), style="red")
-        raise typer.Exit(1) from error
 
 
 def _find(

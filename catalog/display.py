@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import ContextDecorator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -26,20 +27,28 @@ from catalog import Catalog
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def make_explainer(path: Path) -> Callable[[Command], Command]:
-    """A decorator that gives a command's parameters their explanations in a file; those before
-    a `*` are its arguments."""
+def make_command(
+    app: typer.Typer,
+    path: Path,
+    show_errors: Callable[[], ContextDecorator] | None = None,
+) -> Callable[..., Callable[[Command], Command]]:
+    """A decorator that adds a command. Its parameters have their explanations in a file, those
+    before a `*` are its arguments, and it runs within `show_errors`."""
     options = yaml.safe_load(path.read_text("utf-8"))
 
-    def explain(command: Command) -> Command:
-        signature = inspect.signature(command, eval_str=True)
-        for one in signature.parameters.values():
-            is_option = one.kind is one.KEYWORD_ONLY
-            hint = make_hint(options, command.__name__, one.name, is_option=is_option)
-            command.__annotations__[one.name] = Annotated[one.annotation, hint]
-        return command
+    def command(name: str | None = None) -> Callable[[Command], Command]:
+        def add(run: Command) -> Command:
+            signature = inspect.signature(run, eval_str=True)
+            for one in signature.parameters.values():
+                is_option = one.kind is one.KEYWORD_ONLY
+                hint = make_hint(options, run.__name__, one.name, is_option=is_option)
+                run.__annotations__[one.name] = Annotated[one.annotation, hint]
+            app.command(name)(show_errors()(run) if show_errors else run)
+            return run
 
-    return explain
+        return add
+
+    return command
 
 
 def make_hint(

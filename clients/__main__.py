@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal
 
 import typer
@@ -37,6 +35,7 @@ def main() -> None:
 
 @explain
 @app.command()
+@show_errors(ClientError)
 def caption(
     videos: list[str],
     *,
@@ -57,9 +56,8 @@ def caption(
     overwrite: bool = False,
 ) -> None:
     """Caption videos. To continue a run that was stopped, repeat the command."""
-    with _connect(
-        url, RetryPolicy(attempts, timeout_s), requests_in_flight, key, cacert=cacert
-    ) as server:
+    patience = RetryPolicy(attempts, timeout_s)
+    with ApiClient(url, patience, requests_in_flight, key, cacert=cacert) as server:
         found = find_sources(videos, VIDEOS)
         sending = Sending(
             mode, Prebatch.parse(prebatch), requests_in_flight, memory_limit_mb << 20
@@ -82,6 +80,7 @@ def caption(
 
 @explain
 @app.command()
+@show_errors(ClientError)
 def translate(
     files: list[str],
     *,
@@ -103,9 +102,8 @@ def translate(
 ) -> None:
     """Translate files of texts, row by row. To continue a run that was stopped, repeat the
     command."""
-    with _connect(
-        url, RetryPolicy(attempts, timeout_s), requests_in_flight, key, cacert=cacert
-    ) as server:
+    patience = RetryPolicy(attempts, timeout_s)
+    with ApiClient(url, patience, requests_in_flight, key, cacert=cacert) as server:
         wanted = TranslationOptions(target, source, text_format, glossary)
         translator = Translator(server, wanted)
         if files == ["-"]:
@@ -128,6 +126,7 @@ def translate(
 
 @explain
 @app.command()
+@show_errors(ClientError)
 def document(
     files: list[str],
     *,
@@ -145,9 +144,8 @@ def document(
 ) -> None:
     """Translate documents on the stack. To continue a run that was stopped, repeat the
     command."""
-    with _connect(
-        url, RetryPolicy(attempts, timeout_s), documents_at_once + 1, key, cacert=cacert
-    ) as server:
+    patience = RetryPolicy(attempts, timeout_s)
+    with ApiClient(url, patience, documents_at_once + 1, key, cacert=cacert) as server:
         found, plan = plan_translations(find_sources(files, DOCUMENTS), output, target)
         job = DocumentJob(
             sources=found,
@@ -185,18 +183,6 @@ def _read_input() -> str:
 def _write_output(text: str) -> None:
     sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
-
-
-@contextmanager
-def _connect(
-    url: str, patience: RetryPolicy, connections: int, key: str, *, cacert: str
-) -> Iterator[ApiClient]:
-    """A client of the stack. Errors of the block are shown and end the command."""
-    with (
-        show_errors(ClientError),
-        ApiClient(url, patience, connections, key, cacert=cacert) as server,
-    ):
-        yield server
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import typer
 
 import catalog
 from catalog import CatalogError
-from catalog.display import make_console, make_explainer
+from catalog.display import make_command, make_console
 from contract import variables
 from deploy import (
     images,
@@ -30,6 +30,7 @@ from deploy.stack import ROOT, UNSAID, Backend, Stack, StackError
 from deploy.supervision import Supervision
 from gateway.settings import SettingsError
 from handlers.engine.directories import ModelError
+from ray_backend import nodes
 from ray_backend.deployment import DashboardError, DeploymentError
 from torchserve_backend.management import ManagementError
 
@@ -39,204 +40,6 @@ console = make_console()
 _LOG_LINES = 15
 
 RUN = ROOT / variables.RUN_DIR.default
-explain = make_explainer(Path(__file__).with_name("options.yaml"))
-
-
-@explain
-@app.command()
-def up(
-    *,
-    model: str = "",
-    map_path: Path | None = None,
-    run_dir: Path = RUN,
-    port_offset: int = 0,
-    tls_files: str = "",
-    backend: Backend | None = None,
-    address: str = "",
-    bundle: Path | None = None,
-    timeout_s: float = 600,
-) -> None:
-    """Start what is not running yet, wait until every model is ready, show a translation."""
-    with _errors(show_log=run_dir):
-        pair = tls.read_option(tls_files)
-        wanted = Stack(
-            *(run_dir, map_path or UNSAID, model or None, port_offset, pair, backend),
-            address=serving.read_address(address),
-        )
-        lifecycle.up(wanted, console, timeout_s=timeout_s, bundled=bundle)
-
-
-@explain
-@app.command()
-def join(
-    *,
-    head: str,
-    address: str = "",
-    model: str = "",
-    map_path: Path | None = None,
-    run_dir: Path = RUN,
-    port_offset: int = 0,
-    is_door: bool = False,
-    timeout_s: float = 600,
-) -> None:
-    """Add this machine to a cluster that `up --backend ray` has started on another one. A
-    gateway needs the head's map and model."""
-    with _errors(show_log=run_dir):
-        head = serving.read_head(head)
-        wanted = Stack(
-            *(run_dir, map_path or UNSAID, model or None, port_offset, None, "ray"),
-            address=serving.read_address(address) or serving.find_address(head),
-            head=head,
-            is_door=is_door,
-        )
-        lifecycle.up(wanted, console, timeout_s=timeout_s)
-
-
-@explain
-@app.command()
-def check(
-    *,
-    model: str = "",
-    map_path: Path | None = None,
-    run_dir: Path = RUN,
-    backend: Backend | None = None,
-) -> None:
-    """Show which model runs where, and what `up` would change in a stack that runs; exit 1
-    where the map is wrong."""
-    with _errors():
-        wanted = Stack(run_dir, map_path or UNSAID, model or None, backend=backend)
-        lifecycle.check(wanted, console)
-
-
-@explain
-@app.command()
-def prepare(*, for_tests: bool = False) -> None:
-    """Install nginx where it is missing; `up` does so too."""
-    needed = programs.FOR_TESTS if for_tests else (NGINX,)
-    more = programs.FOR_SOME_TESTS if for_tests else ()
-    with _errors():
-        try:
-            found = lifecycle.ensure(console, *needed, *more)
-        except StackError as error:
-            found = lifecycle.ensure(console, *needed)
-            console.print(f"{error}\nTests that need it are skipped.", style="yellow")
-        console.print(f"Installed: {', '.join(file.name for file in found)}")
-
-
-@explain
-@app.command()
-def unit(
-    *,
-    model: str = "",
-    map_path: Path | None = None,
-    run_dir: Path = RUN,
-    port_offset: int = 0,
-    tls_files: str = "",
-    backend: Backend | None = None,
-    address: str = "",
-    head: str = "",
-    is_door: bool = False,
-    user: str = "",
-) -> None:
-    """Print a systemd unit that starts and watches this clone's stack."""
-    with _errors():
-        wanted = Stack(
-            *(run_dir, map_path or UNSAID, model or None, port_offset),
-            *(tls.read_option(tls_files), "ray" if head else backend),
-            address=serving.read_address(address),
-            head=serving.read_head(head) if head else None,
-            is_door=is_door or not head,
-        )
-    typer.echo(systemd.render_unit(wanted, user), nl=False)
-
-
-@explain
-@app.command()
-def down(*, run_dir: Path = RUN, is_forgotten: bool = False) -> None:
-    """Stop every process of the stack. The next `up` starts it with the same options."""
-    with _errors(), console.status("Stopping …"):
-        was_running = lifecycle.down(run_dir, is_forgotten=is_forgotten)
-    console.print("Stopped." if was_running else "The stack is not running.")
-
-
-@explain
-@app.command()
-def status(*, run_dir: Path = RUN) -> None:
-    """Show every process, language and task; exit 1 where something is not ready."""
-    with _errors():
-        running = lifecycle.find(run_dir)
-        states = Supervision(running).states()
-        # For ten seconds supervisor says STARTING of what runs; what ends is in BACKOFF.
-        shown = (
-            f"{name} {states[name].replace('STARTING', 'RUNNING')}"
-            for name in running.programs
-        )
-        console.print("  ".join(shown))
-        is_ready = serving.choose_serving(running, console).show()
-    are_up = set(states.values()) <= {"RUNNING", "STARTING"}
-    raise typer.Exit(0 if is_ready and are_up else 1)
-
-
-@explain
-@app.command()
-def reload(*, run_dir: Path = RUN) -> None:
-    """Take over edited nginx and gateway configuration without dropping a request."""
-    with _errors():
-        running = lifecycle.find(run_dir)
-        lifecycle.reload(running, *lifecycle.ensure(console, NGINX))
-    console.print("Reloaded nginx and the gateway.")
-
-
-@explain
-@app.command()
-def restart(*, run_dir: Path = RUN) -> None:
-    """Restart TorchServe with its edited configuration; requests wait or get a 503. With
-    Ray: this machine's part of the cluster."""
-    with _errors():
-        lifecycle.restart(lifecycle.find(run_dir))
-    console.print("The models are starting; `make status` shows them.")
-
-
-@explain
-@app.command()
-def monitor(*, run_dir: Path = RUN, port: int = 9090) -> None:
-    """Run Prometheus beside the stack, until Ctrl-C."""
-    with _errors():
-        running = lifecycle.find(run_dir)
-        port += running.port_offset
-        (program,) = lifecycle.ensure(console, PROMETHEUS)
-        command = monitoring.make_command(running, program, port)
-    console.print(f"Prometheus is at http://127.0.0.1:{port}; Ctrl-C ends it.")
-    # Prometheus takes this process over, so that no signal can leave it running.
-    os.execv(command[0], command)
-
-
-@explain
-@app.command()
-def image(*, fresh: bool = False) -> None:
-    """Build the container image with buildah."""
-    with _errors():
-        buildah, mmdebstrap = lifecycle.ensure(console, BUILDAH, MMDEBSTRAP)
-        name = images.build(buildah, mmdebstrap, console, is_fresh=fresh)
-        console.print(f"{name}: {images.measure(buildah)}")
-
-
-@explain
-@app.command("manifests")
-def write_manifests(
-    overlay: Path, *, key_file: Path, map_path: Path | None = None, gpus: bool = False
-) -> None:
-    """Write the files of a Kubernetes overlay that follow from the map."""
-    with _errors():
-        manifests.write(overlay, map_path or catalog.MAP, key_file, has_gpus=gpus)
-    console.print(f"Wrote {manifests.MAP} and {manifests.SERVE} in {overlay}.")
-
-
-@app.command()
-def settings() -> None:
-    """Write the tables of docs/configuration.md from the declarations of the settings."""
-    reference.PAGE.write_text(reference.render(), "utf-8")
-    console.print(f"Wrote {reference.PAGE}: {len(reference.list_settings())} settings.")
 
 
 @contextmanager
@@ -248,6 +51,7 @@ def _errors(show_log: Path | None = None) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except (
+        nodes.AddressError,
         CatalogError,
         ModelError,
         ManagementError,
@@ -269,6 +73,187 @@ def _show_log(log: Path) -> None:
     if log.exists():
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
         console.print(f"\nThe last lines of {log}:", *lines, sep="\n")
+
+
+command = make_command(app, Path(__file__).with_name("options.yaml"), _errors)
+
+
+@command()
+def up(
+    *,
+    model: str = "",
+    map_path: Path | None = None,
+    run_dir: Path = RUN,
+    port_offset: int = 0,
+    tls_files: str = "",
+    backend: Backend | None = None,
+    address: str = "",
+    bundle: Path | None = None,
+    timeout_s: float = 600,
+) -> None:
+    """Start what is not running yet, wait until every model is ready, show a translation."""
+    with _errors(show_log=run_dir):
+        pair = tls.read_option(tls_files)
+        wanted = Stack(
+            *(run_dir, map_path or UNSAID, model or None, port_offset, pair, backend),
+            address=nodes.read_address(address) if address else None,
+        )
+        lifecycle.up(wanted, console, timeout_s=timeout_s, bundled=bundle)
+
+
+@command()
+def join(
+    *,
+    head: str,
+    address: str = "",
+    model: str = "",
+    map_path: Path | None = None,
+    run_dir: Path = RUN,
+    port_offset: int = 0,
+    is_door: bool = False,
+    timeout_s: float = 600,
+) -> None:
+    """Add this machine to a cluster that `up --backend ray` has started on another one. A
+    gateway needs the head's map and model."""
+    with _errors(show_log=run_dir):
+        head = nodes.read_head(head)
+        wanted = Stack(
+            *(run_dir, map_path or UNSAID, model or None, port_offset, None, "ray"),
+            address=nodes.read_address(address)
+            if address
+            else nodes.find_address(head),
+            head=head,
+            is_door=is_door,
+        )
+        lifecycle.up(wanted, console, timeout_s=timeout_s)
+
+
+@command()
+def check(
+    *,
+    model: str = "",
+    map_path: Path | None = None,
+    run_dir: Path = RUN,
+    backend: Backend | None = None,
+) -> None:
+    """Show which model runs where, and what `up` would change in a stack that runs; exit 1
+    where the map is wrong."""
+    wanted = Stack(run_dir, map_path or UNSAID, model or None, backend=backend)
+    lifecycle.check(wanted, console)
+
+
+@command()
+def prepare(*, for_tests: bool = False) -> None:
+    """Install nginx where it is missing; `up` does so too."""
+    needed = programs.FOR_TESTS if for_tests else (NGINX,)
+    more = programs.FOR_SOME_TESTS if for_tests else ()
+    try:
+        found = lifecycle.ensure(console, *needed, *more)
+    except StackError as error:
+        found = lifecycle.ensure(console, *needed)
+        console.print(f"{error}\nTests that need it are skipped.", style="yellow")
+    console.print(f"Installed: {', '.join(file.name for file in found)}")
+
+
+@command()
+def unit(
+    *,
+    model: str = "",
+    map_path: Path | None = None,
+    run_dir: Path = RUN,
+    port_offset: int = 0,
+    tls_files: str = "",
+    backend: Backend | None = None,
+    address: str = "",
+    head: str = "",
+    is_door: bool = False,
+    user: str = "",
+) -> None:
+    """Print a systemd unit that starts and watches this clone's stack."""
+    wanted = Stack(
+        *(run_dir, map_path or UNSAID, model or None, port_offset),
+        *(tls.read_option(tls_files), "ray" if head else backend),
+        address=nodes.read_address(address) if address else None,
+        head=nodes.read_head(head) if head else None,
+        is_door=is_door or not head,
+    )
+    typer.echo(systemd.render_unit(wanted, user), nl=False)
+
+
+@command()
+def down(*, run_dir: Path = RUN, is_forgotten: bool = False) -> None:
+    """Stop every process of the stack. The next `up` starts it with the same options."""
+    with console.status("Stopping …"):
+        was_running = lifecycle.down(run_dir, is_forgotten=is_forgotten)
+    console.print("Stopped." if was_running else "The stack is not running.")
+
+
+@command()
+def status(*, run_dir: Path = RUN) -> None:
+    """Show every process, language and task; exit 1 where something is not ready."""
+    running = lifecycle.find(run_dir)
+    states = Supervision(running).states()
+    # For ten seconds supervisor says STARTING of what runs; what ends is in BACKOFF.
+    shown = (
+        f"{name} {states[name].replace('STARTING', 'RUNNING')}"
+        for name in running.programs
+    )
+    console.print("  ".join(shown))
+    is_ready = serving.choose_serving(running, console).show()
+    are_up = set(states.values()) <= {"RUNNING", "STARTING"}
+    raise typer.Exit(0 if is_ready and are_up else 1)
+
+
+@command()
+def reload(*, run_dir: Path = RUN) -> None:
+    """Take over edited nginx and gateway configuration without dropping a request."""
+    running = lifecycle.find(run_dir)
+    lifecycle.reload(running, *lifecycle.ensure(console, NGINX))
+    console.print("Reloaded nginx and the gateway.")
+
+
+@command()
+def restart(*, run_dir: Path = RUN) -> None:
+    """Restart TorchServe with its edited configuration; requests wait or get a 503. With
+    Ray: this machine's part of the cluster."""
+    lifecycle.restart(lifecycle.find(run_dir))
+    console.print("The models are starting; `make status` shows them.")
+
+
+@command()
+def monitor(*, run_dir: Path = RUN, port: int = 9090) -> None:
+    """Run Prometheus beside the stack, until Ctrl-C."""
+    running = lifecycle.find(run_dir)
+    port += running.port_offset
+    (program,) = lifecycle.ensure(console, PROMETHEUS)
+    command = monitoring.make_command(running, program, port)
+    console.print(f"Prometheus is at http://127.0.0.1:{port}; Ctrl-C ends it.")
+    # Prometheus takes this process over, so that no signal can leave it running.
+    os.execv(command[0], command)
+
+
+@command()
+def image(*, fresh: bool = False) -> None:
+    """Build the container image with buildah."""
+    buildah, mmdebstrap = lifecycle.ensure(console, BUILDAH, MMDEBSTRAP)
+    name = images.build(buildah, mmdebstrap, console, is_fresh=fresh)
+    console.print(f"{name}: {images.measure(buildah)}")
+
+
+@command("manifests")
+def write_manifests(
+    overlay: Path, *, key_file: Path, map_path: Path | None = None, gpus: bool = False
+) -> None:
+    """Write the files of a Kubernetes overlay that follow from the map."""
+    manifests.write(overlay, map_path or catalog.MAP, key_file, has_gpus=gpus)
+    console.print(f"Wrote {manifests.MAP} and {manifests.SERVE} in {overlay}.")
+
+
+@command()
+def settings() -> None:
+    """Write the tables of docs/configuration.md from the declarations of the settings."""
+    reference.PAGE.write_text(reference.render(), "utf-8")
+    console.print(f"Wrote {reference.PAGE}: {len(reference.list_settings())} settings.")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import typer
 from supervisor.datatypes import dict_of_key_value_pairs
 
 import catalog
-from catalog.display import make_console, make_explainer
+from catalog.display import make_command, make_console
 from contract import variables
 from deploy import launch, programs, stack
 from deploy.serving import choose_serving
@@ -24,7 +24,7 @@ from deploy.stack import ROOT, Stack, StackError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = make_console()
-explain = make_explainer(Path(__file__).with_name("options.yaml"))
+command = make_command(app, Path(__file__).with_name("options.yaml"))
 
 #: The module through which supervisord starts a program: it ends the program's earlier
 #: life and opens its log file. A container has neither.
@@ -32,8 +32,7 @@ _LAUNCHER = "deploy.launch"
 _OUTPUT = "/dev/stdout"
 
 
-@explain
-@app.command()
+@command()
 def prepare(
     *, map_path: Path = catalog.MAP, model: str = "", port_offset: int = 0
 ) -> None:
@@ -58,8 +57,7 @@ def prepare(
     console.print(f"Prepared {wanted.run} for {len(models.models)} models.")
 
 
-@explain
-@app.command()
+@command()
 def run(name: str) -> None:
     """Become a program, in the foreground, as supervisord would start it."""
     prepared = stack.read(_find_run())

@@ -207,30 +207,6 @@ class Cluster:
                 )
 
 
-def read_address(text: str) -> str | None:
-    """This machine's address, if it was said. Raises StackError."""
-    try:
-        return nodes.read_address(text) if text else None
-    except ValueError as error:
-        raise StackError(f"--address: {error}.") from error
-
-
-def read_head(text: str) -> str:
-    """The address and port of a cluster's head. Raises StackError."""
-    try:
-        return nodes.read_head(text)
-    except ValueError as error:
-        raise StackError(f"--head: {error}.") from error
-
-
-def find_address(head: str) -> str:
-    """This machine's address on the way to the head. Raises StackError."""
-    try:
-        return nodes.find_address(head)
-    except OSError as error:
-        raise StackError(f"There is no way to {head}: {error.strerror}.") from error
-
-
 def wait_for(
     supervision: Supervision, program: Backend, ask: Callable[[], object]
 ) -> None:

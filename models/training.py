@@ -63,13 +63,8 @@ class Training(ABC):
     def find_rate(self) -> float:
         """Return the learning rate of this step."""
 
-    def check(self) -> str:
-        """Say how good the model is; nothing between two checks."""
-        return ""
-
     def run(self, say: Callable[[str], None]) -> None:
-        """Train from the last checkpoint to the end, with a checkpoint every five minutes and
-        at each check."""
+        """Train from the last checkpoint to the end, with a checkpoint every five minutes."""
         saved_s = self.spent_s
         losses: list[float] = []
         self.model.train()
@@ -82,12 +77,9 @@ class Training(ABC):
                 losses.clear()
                 minutes = self.spent_s / 60
                 say(f"{self.done:.0%}, {minutes:.1f} min, step {self.step}, {loss:.4f}")
-            checked = self.check()
-            if checked or self.spent_s - saved_s > _CHECKPOINT_EVERY_S:
+            if self.spent_s - saved_s > _CHECKPOINT_EVERY_S:
                 self.save()
                 saved_s = self.spent_s
-            if checked:
-                say(checked)
         self.save()
 
     def learn(self) -> float:

@@ -114,40 +114,49 @@ class Node:
         return f"{host}:{int(gcs) + port - PORTS.gcs}"
 
 
-def read_address(text: str) -> str:
-    """An IP address of one machine. Raises ValueError."""
+class AddressError(ValueError):
+    """An address is not what an option expects; the message names the option."""
+
+
+def read_address(text: str, option: str = "--address") -> str:
+    """An IP address of one machine. Raises AddressError."""
     try:
         address = ip_address(text)
     except ValueError:
         address = None
     if address is None or address.version != 4 or address.is_unspecified:
-        raise ValueError(
-            f"expected one IPv4 address of a machine, such as 10.0.0.1, found {text!r}"
+        raise AddressError(
+            f"{option}: expected one IPv4 address of a machine, such as 10.0.0.1, found "
+            f"{text!r}."
         )
     return str(address)
 
 
 def read_head(text: str, *, is_shared: bool = True) -> str:
     """The address and port of a head, which other machines reach if it `is_shared`; the port
-    may be left out. Raises ValueError."""
+    may be left out. Raises AddressError."""
     host, _, port = text.partition(":")
-    if read_address(host) == LOOPBACK and is_shared:
-        raise ValueError(
-            f"a head at {LOOPBACK} is for one machine: start it with an address that "
-            "others can reach"
+    if read_address(host, "--head") == LOOPBACK and is_shared:
+        raise AddressError(
+            f"--head: a head at {LOOPBACK} is for one machine: start it with an address "
+            "that others can reach."
         )
     if not (port or "1").isdecimal():
-        raise ValueError(
-            f"expected a head such as 10.0.0.1:{PORTS.gcs}, found {text!r}"
+        raise AddressError(
+            f"--head: expected a head such as 10.0.0.1:{PORTS.gcs}, found {text!r}."
         )
     return f"{host}:{port or PORTS.gcs}"
 
 
 def find_address(head: str) -> str:
-    """This machine's address on the way to a head. Raises OSError if there is no way."""
+    """This machine's address on the way to a head. Raises AddressError if there is no way."""
     host, _, port = head.partition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, int(port)))  # sends nothing
+        try:
+            probe.connect((host, int(port)))  # sends nothing
+        except OSError as error:
+            said = f"There is no way to {head}: {error.strerror}."
+            raise AddressError(said) from error
         return str(probe.getsockname()[0])
 
 

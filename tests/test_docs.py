@@ -59,7 +59,7 @@ COMMAND_LINES = {
 
 def list_commands() -> list[tuple[str, str]]:
     """Module and name of every command of our command lines, marked or registered."""
-    pattern = r"(?m)^@?\w+\.command\((?:'(\w+)')?\)(?:\ndef (\w+)|\()"
+    pattern = r"(?m)^@?(?:\w+\.)?command\((?:'(\w+)')?\)(?:\n@.*)*(?:\ndef (\w+)|\()"
     return [
         (module, given or function)
         for module, tree in COMMAND_LINES.items()

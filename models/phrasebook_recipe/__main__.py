@@ -39,17 +39,20 @@ def train(
 ) -> None:
     """Train, or continue the last run, then export the model.
 
-    Ctrl-C loses at most five minutes; the same command continues.
+    Ctrl-C loses at most five minutes; the same command continues. With 0 minutes it only
+    exports the last checkpoint of a training, which may still be running.
     """
-    trainer = _make_trainer(work, minutes)
-    trainer.run(typer.echo)
-    _export(trainer, work, out)
-
-
-@app.command()
-def export(work: Work = WORK, out: Out = phrasebook.MODEL) -> None:
-    """Export the last checkpoint of a training that may still be running."""
-    _export(_make_trainer(work, 0), work, out)
+    texts = corpus.Corpus(phrasebook.load())
+    if not (work / IDS_FILE).exists():
+        training.train_tokenizer(texts, work)
+    vocabulary = training.Vocabulary(work)
+    trainer = training.PhrasebookTrainer(texts, vocabulary, work, minutes=minutes)
+    if minutes:
+        trainer.run(typer.echo)
+    # The one that ships has all 100 language tokens in their original order: so Transformers
+    # decodes cleanly, and CTranslate2's stock converter finds the ids.
+    configuration = phrasebook.MODEL / "tokenizer_config.json"
+    trainer.export(out, work / PIECES_FILE, work / IDS_FILE, configuration)
 
 
 @app.command()
@@ -85,52 +88,10 @@ def evaluate(
     )
 
 
-@app.command()
-def compare(
-    out: Out = phrasebook.MODEL,
-    items: Annotated[int, typer.Option(help="Held-out items to translate.")] = 500,
-) -> None:
-    """Translate held-out items with both engines and show where they differ."""
-    from handlers.engine.translation.transformers import TransformersEngine
-
-    pairs = corpus.Corpus(phrasebook.load()).held_out(items)
-    with tempfile.TemporaryDirectory() as cache:
-        converted = conversion.convert(out, Path(cache), "int8")
-        ours = evaluation.judge(CTranslate2Engine(converted), pairs)
-    reference = evaluation.judge(TransformersEngine(out), pairs)
-    both = zip(ours, reference, strict=True)
-    differing = [(a, b) for a, b in both if a.text != b.text]
-    for a, b in differing:
-        typer.echo(
-            f"{a.pair.source_language}>{a.pair.target_language} {a.pair.source}\n"
-            f"  int8 {a.translation.score:.3f} {a.text}\n"
-            f"  ref. {b.translation.score:.3f} {b.text}"
-        )
-    typer.echo(
-        f"{len(differing)} of {items} differ; right: CTranslate2 int8 "
-        f"{sum(a.is_right for a in ours)}, Transformers {sum(b.is_right for b in reference)}"
-    )
-
-
 @app.command("words")
 def write_words() -> None:
     """Write the words by which the gateway identifies the language of short texts."""
     words.WORDS.write_text(words.write_words(), "utf-8")
-
-
-def _make_trainer(work: Path, minutes: float) -> training.PhrasebookTrainer:
-    texts = corpus.Corpus(phrasebook.load())
-    if not (work / "vocab.json").exists():
-        training.train_tokenizer(texts, work)
-    vocabulary = training.Vocabulary(work)
-    return training.PhrasebookTrainer(texts, vocabulary, work, minutes=minutes)
-
-
-def _export(trainer: training.PhrasebookTrainer, work: Path, out: Path) -> None:
-    # The one that ships has all 100 language tokens in their original order: so Transformers
-    # decodes cleanly, and CTranslate2's stock converter finds the ids.
-    configuration = phrasebook.MODEL / "tokenizer_config.json"
-    trainer.export(out, work / PIECES_FILE, work / IDS_FILE, configuration)
 
 
 if __name__ == "__main__":

@@ -47,12 +47,8 @@ class JudgedPair:
         return gather(Sentence(self.pair.source, *languages), self.translation)
 
     @property
-    def text(self) -> str:
-        return clean(self.translation.text)
-
-    @property
     def is_right(self) -> bool:
-        return self.text == self.pair.target
+        return clean(self.translation.text) == self.pair.target
 
     @property
     def is_phrase(self) -> bool:

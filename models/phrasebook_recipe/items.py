@@ -11,8 +11,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
+from operator import getitem
 from pathlib import Path
+from typing import Any
 
 import yaml
 from babel import Locale, dates, numbers, units
@@ -188,34 +190,23 @@ def _make_item(category: str, key: str | None, render: Callable[[str], str]) -> 
 
 def list_names() -> dict[str, list[Item]]:
     """The finite categories: every weekday, month, country, language and currency."""
-    renderers: dict[str, list[Callable[[str], str]]] = {
-        "weekdays": [partial(_name_weekday, day) for day in range(7)],
-        "months": [partial(_name_month, month) for month in range(1, 13)],
+    places: dict[str, list[tuple[Any, ...]]] = {
+        "weekdays": [("days", "format", "wide", day) for day in range(7)],
+        "months": [("months", "format", "wide", month) for month in range(1, 13)],
     }
     for category in ("countries", "languages", "currencies"):
         kind = "territories" if category == "countries" else category
-        renderers[category] = [partial(_name, kind, code) for code in _CODES[kind]]
+        places[category] = [(kind, code) for code in _CODES[kind]]
     return {
-        category: [_make_item(category, None, render) for render in renders]
-        for category, renders in renderers.items()
+        category: [_make_item(category, None, partial(_name, place)) for place in found]
+        for category, found in places.items()
     }
 
 
-def _name_weekday(day: int, language: str) -> str:
-    return str(Locale.parse(language).days["format"]["wide"][day])
-
-
-def _name_month(month: int, language: str) -> str:
-    """The stand-alone name; where Babel resolves its alias wrongly it answers in
-    Chinese, and there the name inside a date is the same word."""
-    locale = Locale.parse(language)
-    alone = str(locale.months["stand-alone"]["wide"][month])
-    is_wrong = (
-        language != "zh"
-        and alone == Locale.parse("zh").months["stand-alone"]["wide"][month]
-    )
-    return str(locale.months["format"]["wide"][month]) if is_wrong else alone
-
-
-def _name(kind: str, code: str, language: str) -> str:
-    return str(getattr(Locale.parse(language), kind)[code])
+def _name(place: tuple[Any, ...], language: str) -> str:
+    """The name at this place in Babel's data. Only Russian and Vietnamese write a month alone
+    otherwise than in a date; for others, Babel's names for that are Chinese by mistake."""
+    kind, *keys = place
+    if kind == "months" and language in ("ru", "vi"):
+        keys[0] = "stand-alone"
+    return str(reduce(getitem, keys, getattr(Locale.parse(language), kind)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from torch import Tensor
@@ -23,8 +23,9 @@ from models.phrasebook_recipe.training import PhrasebookTrainer, learn_pieces, w
 from models.training import Minutes
 
 _PIECES, _LINES = 1000, 60_000
-_WIDTH, _LAYERS, _HEADS, _INNER, _POSITIONS = 96, 2, 4, 192, 256
-_SIDES = ("source.spm", "target.spm")
+#: One that ships, whose sizes all have.
+_SHIPPED = phrasebook.MODEL.with_name("phrasebook-en-fr")
+_SIDES, _SETTINGS = ("source.spm", "target.spm"), "tokenizer_config.json"
 
 
 def train(
@@ -43,9 +44,9 @@ def train(
     trainer = PhrasebookTrainer(corpus, vocabulary, work, minutes=minutes, rate=3e-3)
     trainer.run(print)
     trainer.export(out, *(work / name for name in (*_SIDES, IDS_FILE)))
-    settings: dict[str, Any] = {"source_lang": source, "target_lang": target}
-    settings |= {"tokenizer_class": "MarianTokenizer", "model_max_length": _POSITIONS}
-    (out / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
+    settings = json.loads((_SHIPPED / _SETTINGS).read_text())
+    settings |= {"source_lang": source, "target_lang": target}
+    (out / _SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
 
 
 class PairVocabulary:
@@ -70,22 +71,12 @@ class PairVocabulary:
     def make_model(self) -> MarianMTModel:
         """A model that has learnt nothing. Its translations begin with zeros instead of a
         token, which the row of the padding stays."""
-        config = MarianConfig(
+        config = MarianConfig.from_pretrained(
+            _SHIPPED,
             vocab_size=len(self.ids),
-            d_model=_WIDTH,
-            encoder_layers=_LAYERS,
-            decoder_layers=_LAYERS,
-            encoder_attention_heads=_HEADS,
-            decoder_attention_heads=_HEADS,
-            encoder_ffn_dim=_INNER,
-            decoder_ffn_dim=_INNER,
-            max_position_embeddings=_POSITIONS,
-            activation_function="swish",
-            scale_embedding=True,
+            decoder_vocab_size=len(self.ids),
             pad_token_id=self.pad,
             decoder_start_token_id=self.start,
-            eos_token_id=self.eos,
-            forced_eos_token_id=self.eos,
         )
         model = MarianMTModel(config)
         model.generation_config.bad_words_ids = [[self.pad]]

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.image_transforms import corners_to_center_format
 
 from models.shapes_recipe.rendering import FigureBox, boxes, measure_ap50
-from models.shapes_recipe.samples import Sample, ShapesTask, draw_batch, held_out
+from models.shapes_recipe.samples import Sample, ShapesTask, draw_batch
 from models.shapes_recipe.scenes import classify, describe
 from models.training import Training
 
@@ -42,7 +42,6 @@ class Learner(ABC):
     learning_rate: float
     warmup_steps = 200
     weight_decay = 0.01
-    check_every, checked = 500, 300
     #: The class that makes and loads the model, and what loads its processor.
     auto: ClassVar[Any]
     load_processor: ClassVar[Any] = staticmethod(
@@ -319,12 +318,3 @@ class ShapesTrainer(Training):
         warmup = min(1.0, (self.step + 1) / self.learner.warmup_steps)
         cosine = 0.5 * (1 + math.cos(math.pi * self.done))
         return self.learner.learning_rate * warmup * cosine
-
-    def check(self) -> str:
-        if self.step % self.learner.check_every:
-            return ""
-        self.model.eval()
-        samples = list(held_out(self.learner.task, self.learner.checked, seed=1))
-        right = self.learner.judge(samples)
-        self.model.train()
-        return f"held out: {right:.1%} right"

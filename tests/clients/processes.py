@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir
 from pathlib import Path
 
-import pytest
+from typer.testing import CliRunner
 
 from clients.__main__ import app
 from deploy.stack import ROOT
@@ -24,16 +23,10 @@ def start(folder: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
 
 def run(folder: Path, url: str, *arguments: str) -> tuple[int, str]:
     """Exit code and what was said."""
-    out, said = io.StringIO(), io.StringIO()
-    with (
-        chdir(folder),
-        redirect_stdout(out),
-        redirect_stderr(said),
-        pytest.raises(SystemExit) as ended,
-    ):
-        app([*arguments, "--url", url])
-    assert out.getvalue() == ""
-    return int(ended.value.code or 0), said.getvalue()
+    with chdir(folder):
+        done = CliRunner().invoke(app, [*arguments, "--url", url])
+    assert done.stdout == ""
+    return done.exit_code, done.stderr
 
 
 def run_process(folder: Path, url: str, *arguments: str) -> tuple[int, str]:

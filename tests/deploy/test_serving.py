@@ -121,20 +121,6 @@ def test_a_machine_looks_for_itself_in_the_cluster(tmp_path: Path, monkeypatch):
         make_cluster(make_stack(tmp_path, address="10.0.0.3")).find_machine()
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "fault"),
-    [
-        (serving.read_address, "0.0.0.0", "--address: expected one IPv4 address"),
-        (serving.read_head, "127.0.0.1", "--head: a head at 127.0.0.1"),
-        (serving.find_address, "255.255.255.255:7800", "There is no way to"),
-    ],
-)
-def test_addresses_that_do_not_do_are_refused(read, text: str, fault: str):
-    with pytest.raises(StackError, match=fault):
-        read(text)
-    assert serving.read_address("") is None
-
-
 def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(tmp_path):
     stack = make_stack(tmp_path)
     stack.write("{}")

@@ -15,7 +15,7 @@ from ray.serve._private import constants
 from benchmarks.instruments.running import claim_port_offset
 from deploy.stack import GATEWAY, ROOT
 from ray_backend import nodes
-from ray_backend.nodes import PORTS, REPLICAS, WORKERS, Node
+from ray_backend.nodes import PORTS, REPLICAS, WORKERS, AddressError, Node
 
 #: Ray's default ports.
 THEIRS = {6379, 8265, 8404, 8500, 9101, 9500, 10001, 44217, 44227, 52365}
@@ -129,8 +129,15 @@ def test_only_one_machine_alone_is_on_loopback(address: str):
     ],
 )
 def test_what_is_not_a_head_is_refused(text: str, fault: str):
-    with pytest.raises(ValueError, match=fault):
+    with pytest.raises(AddressError, match=f"^--head: .*{fault}"):
         nodes.read_head(text)
+
+
+def test_an_address_that_does_not_do_is_refused():
+    with pytest.raises(AddressError, match="^--address: expected one IPv4 address"):
+        nodes.read_address("0.0.0.0")
+    with pytest.raises(AddressError, match="There is no way to 255"):
+        nodes.find_address("255.255.255.255:7800")
 
 
 def test_a_heads_port_may_be_left_out():

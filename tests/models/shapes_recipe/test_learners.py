@@ -15,6 +15,7 @@ from PIL import Image
 from transformers import AutoImageProcessor
 from typer.testing import CliRunner
 
+from models import training
 from models.shapes_recipe import __main__ as commands
 from models.shapes_recipe.learners import LEARNERS, SHIPPED, Learner, ShapesTrainer
 from models.shapes_recipe.samples import ShapesTask, draw_batch, held_out, held_out_at
@@ -36,14 +37,15 @@ def make_trainer(folder: Path) -> ShapesTrainer:
     """A short training."""
     learner = LEARNERS[ShapesTask.CLASSIFICATION].make()
     learner.steps, learner.batch_size, learner.warmup_steps = 4, 4, 2
-    learner.check_every, learner.checked = 2, 4
     return ShapesTrainer(learner, folder)
 
 
 @pytest.mark.slow
-def test_a_stopped_training_goes_on_as_if_it_had_not_been(tmp_path: Path):
+def test_a_stopped_training_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch):
     whole = make_trainer(tmp_path / "whole")
     whole.run(lambda _: None)
+    monkeypatch.setattr(training, "_CHECKPOINT_EVERY_S", -1)
+    monkeypatch.setattr(training, "_LOG_EVERY", 3)
     with pytest.raises(StoppedError):
         make_trainer(tmp_path / "stopped").run(stop)
     resumed = make_trainer(tmp_path / "stopped")
