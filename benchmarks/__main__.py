@@ -1,7 +1,5 @@
 """`python -m benchmarks`: measures on this machine what `docs/performance.md` reports."""
 
-from __future__ import annotations
-
 import json
 import signal
 

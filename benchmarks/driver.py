@@ -1,7 +1,5 @@
 """The driver of all benchmarks. `questions.yaml` has the options of each command."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import time

@@ -1,7 +1,5 @@
 """Summarises measured values, and publishes them: tables, charts and files."""
 
-from __future__ import annotations
-
 import math
 import operator
 import os

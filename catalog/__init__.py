@@ -2,8 +2,6 @@
 `setup_config.json` asks for on this host.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -2,8 +2,6 @@
 machine without a network.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -2,8 +2,6 @@
 there. No model gets its place before its digests are compared.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

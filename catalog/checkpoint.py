@@ -2,8 +2,6 @@
 necessary, checks it and converts it once.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Counts this host's GPUs as TorchServe counts them, and reads how full they are."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

@@ -1,7 +1,5 @@
 """The models of the map on a terminal, and the options and the console of our command lines."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator

@@ -2,8 +2,6 @@
 refusal names the file, the key, the value found and what was expected.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches

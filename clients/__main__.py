@@ -1,7 +1,5 @@
 """`python -m clients`: captions videos, translates files of texts and whole documents."""
 
-from __future__ import annotations
-
 import sys
 from typing import Literal
 

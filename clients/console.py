@@ -1,7 +1,5 @@
 """The options, the progress bar and the errors of the commands for many files."""
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The client's errors; each message says where and what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -2,8 +2,6 @@
 or not at all.
 """
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Parquet: the same rows and types with further columns. It needs PyArrow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice

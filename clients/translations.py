@@ -2,8 +2,6 @@
 own. Files of texts are one job, and each is written as soon as it can be.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

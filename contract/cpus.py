@@ -1,7 +1,5 @@
 """The number of the machine's CPUs that this process may use."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

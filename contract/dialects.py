@@ -2,8 +2,6 @@
 CORS, OpenAPI and the tests take from it all that they must know of an API.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial

@@ -1,8 +1,6 @@
 """The folder of documents, and the secret with which the program that translates them shows
 the gateway for whom it asks."""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 from typing import Final

@@ -2,8 +2,6 @@
 program syncs, renames, locks or commits, so the tests can fail each of these steps.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -2,8 +2,6 @@
 scripts in which they are written, and the codes by which clients and models call them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Mapping
 from itertools import chain
 from pathlib import Path

@@ -2,8 +2,6 @@
 the text, so a change of one leaves the others as they were.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

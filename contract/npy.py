@@ -2,8 +2,6 @@
 write it, the gateway cuts arrays by it, and handlers read it.
 """
 
-from __future__ import annotations
-
 import re
 
 MAGIC = b"\x93NUMPY"

@@ -1,7 +1,5 @@
 """The options of a request, with their bounds and defaults."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """Problem documents (RFC 9457), as every part of the stack writes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

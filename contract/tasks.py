@@ -1,7 +1,5 @@
 """The tasks, and the paths at which clients reach them."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Times as clients read them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 

@@ -2,8 +2,6 @@
 file only where a collector is named: without one, OpenTelemetry need not be installed.
 """
 
-from __future__ import annotations
-
 import atexit
 import threading
 import time

@@ -2,8 +2,6 @@
 read from JSON Schema, so the messages agree with the documented interface.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

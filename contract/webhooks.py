@@ -1,7 +1,5 @@
 """The webhooks of documents: which URLs may be told of an end, and at which addresses."""
 
-from __future__ import annotations
-
 import re
 import socket
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`python -m deploy`: start the stack, look at it, reload it, stop it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

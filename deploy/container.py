@@ -2,8 +2,6 @@
 containers of a stack share the run directory, which `prepare` fills before they start.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -2,8 +2,6 @@
 packages. No daemon is needed, and no registry.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

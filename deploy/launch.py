@@ -3,8 +3,6 @@ running, opens its log file, and becomes COMMAND. A killed master leaves childre
 nginx's workers go on serving and hold the port, so a new master cannot start.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Brings a stack up: decides what is kept, ended and started, and waits until it translates."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

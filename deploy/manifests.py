@@ -2,8 +2,6 @@
 gateway, and what Ray is to serve.
 """
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Metrics of the programs and GPUs, and a Prometheus beside a stack that scrapes them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """`python -m deploy.node`: becomes `ray start` for the stack of the run directory."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

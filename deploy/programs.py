@@ -1,7 +1,5 @@
 """Finds the programs that pip cannot pin, and installs those of the distribution."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -2,8 +2,6 @@
 `catalog/sections/`, the variables in `gateway/settings.py` and `contract/variables.py`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from inspect import getdoc

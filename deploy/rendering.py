@@ -1,7 +1,5 @@
 """Configuration files with the values that follow from the gateway's settings and the APIs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """A stack's files and ports: it copies configuration files into the run directory."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Starts, queries and stops supervisord."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The systemd unit of a stack: the template in `deploy/systemd` with this clone's paths."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

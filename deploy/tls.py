@@ -1,7 +1,5 @@
 """TLS on port 7777: checks a certificate and its key, and shows a curl command."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from pathlib import Path

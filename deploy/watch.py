@@ -1,7 +1,5 @@
 """Runs beside the stack: heals models, bounds the logs, serves metrics."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

@@ -1,7 +1,5 @@
 """`python -m documents`: translates documents that the gateway has taken, until SIGTERM."""
 
-from __future__ import annotations
-
 import faulthandler
 import logging
 import os

@@ -2,8 +2,6 @@
 expected, and where in the file.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 from collections.abc import Mapping

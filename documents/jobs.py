@@ -3,8 +3,6 @@ the webhook of one in `webhooks` to be told; the program that holds the lock of 
 it. The system lets go of a lock with its program or machine, so somebody goes on.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

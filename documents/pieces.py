@@ -4,8 +4,6 @@ translations of a document so far are in a file that survives a kill: a line eac
 of the texts or their pieces, with a checksum of the piece.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import chain

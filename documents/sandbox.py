@@ -6,8 +6,6 @@ It forks a keeper for each request, and the keeper a worker, which needs millise
 ends its worker when the time is over or nobody waits any more.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import gc

@@ -3,8 +3,6 @@ requests at a time, and a worker writes the document again. What is translated i
 so that another program can go on.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

@@ -1,7 +1,5 @@
 """Tells webhooks that their documents are done, signed as standardwebhooks.com says."""
 
-from __future__ import annotations
-
 import hmac
 import json
 import logging

@@ -2,8 +2,6 @@
 translations are written into a copy of it. Nothing else of the program opens unknown files.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """`python -m gateway keys`: makes, lists and revokes the keys of clients."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

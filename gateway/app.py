@@ -1,7 +1,5 @@
 """Builds the gateway's Flask application from its settings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

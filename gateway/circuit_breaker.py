@@ -1,7 +1,5 @@
 """Keeps callers away from what does not answer, until it answers again."""
 
-from __future__ import annotations
-
 import time
 
 

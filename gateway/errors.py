@@ -3,8 +3,6 @@ another API it is written as that API's servers write it (contract/dialects.py).
 first line has its status, its stable slug and, where waiting helps, when to try again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

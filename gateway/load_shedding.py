@@ -3,8 +3,6 @@ refusals, and each takes CPU from the others: this way costs a third of the way 
 Gunicorn and Flask.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 languages and tasks. User text, keys and free-form values never become labels.
 """
 
-from __future__ import annotations
-
 import collections
 import math
 import os

@@ -2,8 +2,6 @@
 greenlet's arguments, may quote users' text.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

@@ -2,8 +2,6 @@
 field and what was expected.
 """
 
-from __future__ import annotations
-
 import json
 from codecs import BOM_UTF8
 from collections.abc import Callable, Container, Mapping, Sequence

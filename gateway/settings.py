@@ -3,8 +3,6 @@ The environment variable `BABELGATE_<NAME>` sets one, unless the setting names i
 variable. They are read at the start and never change.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib.util
 import os

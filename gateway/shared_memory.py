@@ -2,8 +2,6 @@
 numbers in them, a numbered place for each process, and a lock.
 """
 
-from __future__ import annotations
-
 import logging
 import mmap
 import os

@@ -1,7 +1,5 @@
 """A Redis or Valkey that several machines share. While it is gone, nobody waits for it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar

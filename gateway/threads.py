@@ -1,7 +1,5 @@
 """Keeps the event loop free: calls functions in threads beside it, and lets others run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 

@@ -1,7 +1,5 @@
 """Implements TorchServe's handler contract once: a batch of raw rows, each with its answer."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

@@ -2,8 +2,6 @@
 Transformers, with OPT or T5 as its language model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any

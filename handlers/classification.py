@@ -1,7 +1,5 @@
 """The classification task: the likeliest labels of an image, at most `top_k`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

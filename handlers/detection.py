@@ -1,7 +1,5 @@
 """The detection task: the objects in an image, best first, with boxes in pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

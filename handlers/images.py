@@ -1,7 +1,5 @@
 """Reads a row's frames for the tasks that take images, and answers batches of them."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from http import HTTPStatus

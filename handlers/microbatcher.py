@@ -1,7 +1,5 @@
 """Batches single items from many threads: each gets a Future."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """The parameters of a row, by task."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """The translation task: each row has its own languages, beam size and alternatives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from http import HTTPStatus

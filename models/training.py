@@ -2,8 +2,6 @@
 and the same options on their command lines.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from abc import ABC, abstractmethod

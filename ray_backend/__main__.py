@@ -1,7 +1,5 @@
 """`python -m ray_backend bulk`: translate or caption whole folders."""
 
-from __future__ import annotations
-
 import typer
 
 try:

@@ -1,7 +1,5 @@
 """The application that Ray Serve runs by `config.py`: replicas of one model."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Mapping

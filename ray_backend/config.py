@@ -2,8 +2,6 @@
 Ray places, and the arguments that each replica gets, as JSON.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 them on a terminal, what would change, what is running, what cannot be placed.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

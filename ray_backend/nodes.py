@@ -2,8 +2,6 @@
 environment that start Ray there.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

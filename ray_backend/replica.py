@@ -2,8 +2,6 @@
 does, in batches. Knows nothing of Ray.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

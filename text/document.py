@@ -1,7 +1,5 @@
 """Splits texts into sentences and the pieces between them, and joins their translations."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

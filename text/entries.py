@@ -1,7 +1,5 @@
 """Reads a dictionary's entries from TSV, CSV or pairs, as DeepL does; stored, they are TSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The reasons why a text, or its terms, cannot be used."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Identifies the language of a text, or none if there is too little evidence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from copy import copy

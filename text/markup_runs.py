@@ -2,8 +2,6 @@
 exactly one run, so untranslated parts are preserved exactly.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

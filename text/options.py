@@ -1,7 +1,5 @@
 """The options of a translation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Models know sentences, so `HELLO, HOW ARE YOU?` is translated as `Hello, how are
 translation is written in capitals.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Splits a text into sentences and the gaps between them: joined, they are the text."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_left

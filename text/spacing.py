@@ -2,8 +2,6 @@
 there and the translation's puts none, or the other way round.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace

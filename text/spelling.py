@@ -1,7 +1,5 @@
 """Tells languages by the spelling of a few words, where statistics of whole texts fail."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from collections import Counter

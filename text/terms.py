@@ -3,8 +3,6 @@
 terms of the last dictionaries: making them takes up to some seconds, and they never change.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from array import array

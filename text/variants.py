@@ -2,8 +2,6 @@
 Taiwan or Hong Kong, or in simplified characters, by OpenCC; Serbian in Latin or in Cyrillic.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -2,8 +2,6 @@
 manifest and a `model-config.yaml`. The handler and the weights stay where they are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

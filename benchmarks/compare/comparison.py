@@ -1,7 +1,5 @@
 """`python -m benchmarks compare`: Babelgate and other systems, in turns on the same work."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

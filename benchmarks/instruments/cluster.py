@@ -2,8 +2,6 @@
 models repeat each text after a known time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Sends thousands of requests per second from one thread, in an open or a closed loop."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import heapq

@@ -1,7 +1,5 @@
 """A fake TorchServe that repeats each row at once, on a port of this machine."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

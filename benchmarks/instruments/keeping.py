@@ -1,7 +1,5 @@
 """Keeps what takes long to make, such as a model or a video."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@ latencies, the CPU time and memory of a stack's programs, and the counters of it
 metrics page of TorchServe or Ray. Model workers are not counted with Java.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -2,8 +2,6 @@
 host is then one command: its processes are killed, or its cable is pulled out.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

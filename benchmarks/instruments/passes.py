@@ -2,8 +2,6 @@
 an engine alone, which works as in a worker, but judges no answer.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 import time

@@ -1,7 +1,5 @@
 """Builds M2M100s with random weights: they answer nonsense at the real cost."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

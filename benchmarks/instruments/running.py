@@ -1,7 +1,5 @@
 """The stack that is running, and stacks and servers that are started for one measurement."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

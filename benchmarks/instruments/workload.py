@@ -2,8 +2,6 @@
 shapes, the same in every run.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

@@ -2,8 +2,6 @@
 handler as TorchServe loads it, without HTTP and queues.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 import time

@@ -4,8 +4,6 @@ once; `profile` with the packages that it goes to; `cache` with kept sentences a
 `microbatching` has a classifier in the gateway, batched or not.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -2,8 +2,6 @@
 what more machines are worth.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager

@@ -2,8 +2,6 @@
 other, and compares their translations with references, their speed and their memory.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

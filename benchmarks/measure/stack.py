@@ -3,8 +3,6 @@
 sizes in the captioner's three ways.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

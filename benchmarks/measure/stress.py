@@ -3,8 +3,6 @@ limits than a server can answer, and `soak` an hour of the same mixed load, with
 clients and clients that hang up.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import re

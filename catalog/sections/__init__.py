@@ -1,7 +1,5 @@
 """The sections of the map, one file per task, and what they share."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal
 

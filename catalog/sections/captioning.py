@@ -1,7 +1,5 @@
 """The captioning section of the map."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from catalog.sections import Count, CountOrNone, Text, VisionSection

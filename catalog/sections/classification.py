@@ -1,7 +1,5 @@
 """The classification section of the map."""
 
-from __future__ import annotations
-
 from catalog.sections import CountOrNone, Text, VisionSection
 
 

@@ -1,7 +1,5 @@
 """The detection section of the map."""
 
-from __future__ import annotations
-
 from catalog.sections import Count, CountOrNone, Text, VisionSection
 
 

@@ -1,7 +1,5 @@
 """The formats: one module each, found by the ending of a file's name."""
 
-from __future__ import annotations
-
 from pathlib import PurePath
 
 from documents.errors import UnknownFormat

@@ -2,8 +2,6 @@
 block is held in memory and parsed; the rest passes through byte for byte.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections import ChainMap

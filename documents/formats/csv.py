@@ -2,8 +2,6 @@
 and ends of lines stay. Only one row is in memory at a time.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import sys

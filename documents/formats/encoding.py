@@ -2,8 +2,6 @@
 same, byte for byte: a byte that is no text is kept as half of a character (PEP 383).
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 import math

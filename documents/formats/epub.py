@@ -1,7 +1,5 @@
 """Books (.epub): their chapters, tables of contents and titles."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Mapping
 from urllib.parse import unquote

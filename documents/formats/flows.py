@@ -2,8 +2,6 @@
 two blocks is a sentence, with the inline elements in it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

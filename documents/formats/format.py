@@ -3,8 +3,6 @@ texts. Everything else in the file stays. Formats that are read as a whole are e
 where something else is written, and between them all stays byte for byte.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

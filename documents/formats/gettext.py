@@ -2,8 +2,6 @@
 language has. Everything else stays, and so do comments and the order of entries.
 """
 
-from __future__ import annotations
-
 import gettext
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ markup of a document, which stays as it was.
 The Markdown `a **bold** word` is read as `a <g id="1">bold</g> word`.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

@@ -3,8 +3,6 @@ way in which other values are written stay. Flutter's resources (`.arb`) are JSO
 metadata beside each message.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

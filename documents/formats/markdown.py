@@ -2,8 +2,6 @@
 inside their sentence; code, formulas, addresses, HTML and front matter stay as they are.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from bisect import bisect_right

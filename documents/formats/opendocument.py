@@ -2,8 +2,6 @@
 footers, text boxes and charts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from documents.errors import EncryptedDocument

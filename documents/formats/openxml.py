@@ -4,8 +4,6 @@ Paragraphs consist of runs, each with its own formatting: neighbours with the sa
 become one text, and a translation becomes runs again.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy

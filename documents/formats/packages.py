@@ -2,8 +2,6 @@
 member, and written again with the same members in the same order.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import re

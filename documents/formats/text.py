@@ -2,8 +2,6 @@
 and their translation is broken at the same width.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator, Sequence

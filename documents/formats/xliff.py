@@ -2,8 +2,6 @@
 states, notes, inline elements and everything else stay.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 nothing here costs a request anything, and the libraries for databases are not loaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from gateway.access.usage import Usage

@@ -2,8 +2,6 @@
 characters left.
 """
 
-from __future__ import annotations
-
 import hmac
 from contextlib import AbstractContextManager, suppress
 from functools import partial

@@ -2,8 +2,6 @@
 256 random bits. No dictionary has such a secret, so that one round of SHA-256 is hash enough.
 """
 
-from __future__ import annotations
-
 import hmac
 import re
 import secrets

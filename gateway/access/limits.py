@@ -3,8 +3,6 @@ as come back in the time, over all gateway processes of this machine, or of all 
 Redis.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 from pathlib import Path

@@ -2,8 +2,6 @@
 reads them twice a second and writes what was used; requests do not wait for it.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Mapping

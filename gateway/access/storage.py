@@ -2,8 +2,6 @@
 StorageError if the database cannot be used.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields

@@ -2,8 +2,6 @@
 clients they belong to.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Unloads models that nobody has used for a while."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

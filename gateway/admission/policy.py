@@ -2,8 +2,6 @@
 known of the model at one moment, and an estimate of how long it takes for its work.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Self
 
 from gateway.admission.shared_counters import ModelLoad

@@ -1,7 +1,5 @@
 """The HTTP routes, one file per task or purpose, each registered by being here."""
 
-from __future__ import annotations
-
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass

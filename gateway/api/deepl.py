@@ -2,8 +2,6 @@
 `/v2/glossary-language-pairs`, and `/v2/document`, its status and its result.
 """
 
-from __future__ import annotations
-
 import hmac
 import time
 from itertools import permutations

@@ -2,8 +2,6 @@
 with a dictionary for each pair.
 """
 
-from __future__ import annotations
-
 from flask import Blueprint, Response
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict

@@ -1,7 +1,5 @@
 """`POST /documents`, and what becomes of it: whole files, translated while nobody waits."""
 
-from __future__ import annotations
-
 import re
 import time
 from functools import partial

@@ -1,7 +1,5 @@
 """`/glossaries`: clients' own terms. What reads them is shared with DeepL's routes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NotRequired

@@ -2,8 +2,6 @@
 it.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, NotRequired
 
 from flask import Blueprint

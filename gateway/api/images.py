@@ -1,7 +1,5 @@
 """`POST /caption`, `POST /classify` and `POST /detect-objects`: what models see in images."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, NotRequired, cast
 

@@ -4,8 +4,6 @@
 `/languages` is ours.
 """
 
-from __future__ import annotations
-
 import hmac
 from typing import Any, Literal, NoReturn, NotRequired
 from urllib.parse import quote

@@ -4,8 +4,6 @@ the page that answers. `GET /openapi.json` describes every route, and `GET /docs
 read about them and to try them, which asks no other host.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

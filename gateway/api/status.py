@@ -4,8 +4,6 @@ and, for Prometheus, `GET /metrics` have running totals: two answers tell what h
 between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NotRequired

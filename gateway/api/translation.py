@@ -3,8 +3,6 @@ language. `/translate` is LibreTranslate's path as well: the fields say whose re
 `POST /identify`: the likely languages of a text, or of each text in a list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

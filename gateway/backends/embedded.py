@@ -2,8 +2,6 @@
 model in the background and run its rows in batches.
 """
 
-from __future__ import annotations
-
 import atexit
 import threading
 import time

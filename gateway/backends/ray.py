@@ -3,8 +3,6 @@ whose replica, machine or link fails is asked again elsewhere, within its deadli
 away from what does not answer, an address or a model, until it answers again.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import socket

@@ -2,8 +2,6 @@
 becomes a problem that a client understands.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress

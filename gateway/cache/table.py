@@ -2,8 +2,6 @@
 reads a value in it without its key.
 """
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import os

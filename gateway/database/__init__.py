@@ -2,8 +2,6 @@
 it is first used.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from catalog import ROOT

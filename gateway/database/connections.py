@@ -2,8 +2,6 @@
 raises StorageError if the database cannot be used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tables of the database: keys and what they have used, and glossaries."""
 
-from __future__ import annotations
-
 from sqlalchemy import (
     JSON,
     BigInteger,

@@ -1,7 +1,5 @@
 """A glossary, stored or about to be, and the entries of which terms are made."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from text.errors import TermsUnavailable

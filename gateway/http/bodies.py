@@ -2,8 +2,6 @@
 limit and the process's budget, and decompressed.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 import zlib

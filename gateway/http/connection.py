@@ -2,8 +2,6 @@
 or closes it, and takes back bytes that were read too early.
 """
 
-from __future__ import annotations
-
 import select
 import time
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@ piece, whose answer is in one as well, with nothing in it that two programs coul
 different ways. Gunicorn reads others.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from io import BytesIO

@@ -2,8 +2,6 @@
 in their order.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from contextlib import suppress

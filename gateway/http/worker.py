@@ -4,8 +4,6 @@ bodies are noticed, answers in the middle of a body arrive, a worker that starts
 one that ends answers on all its connections, and logs never quote an error's message.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import time

@@ -2,8 +2,6 @@
 answers as lines of JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -2,8 +2,6 @@
 out results. Nothing here waits for the disk on the loop, or holds a file in memory.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -2,8 +2,6 @@
 form, take its parts one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

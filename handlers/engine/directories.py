@@ -2,8 +2,6 @@
 whose files must be complete or not used: the seal lists them, and a check compares.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -6,8 +6,6 @@ EngineError         a batch has no translations
 └── DeviceFault     nothing will run on the device in this process any more
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The common steps of engines on PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

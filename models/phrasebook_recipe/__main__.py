@@ -1,7 +1,5 @@
 """`python -m models.phrasebook_recipe`: makes `models/phrasebook` from scratch."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

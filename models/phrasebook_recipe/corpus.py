@@ -1,7 +1,5 @@
 """Draws training pairs and held-out items: phrases per template, names, and endless values."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

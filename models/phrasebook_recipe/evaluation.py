@@ -2,8 +2,6 @@
 its quality.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable, Iterable, Sequence

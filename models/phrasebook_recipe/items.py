@@ -2,8 +2,6 @@
 dates, times, units, prices, numbers and names, read through Babel.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import random

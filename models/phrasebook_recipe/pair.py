@@ -2,8 +2,6 @@
 SentencePiece model per side, one vocabulary for both, and sinusoidal positions.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads and checks `phrases/*.yaml`, and makes items by filling slots."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator, Mapping

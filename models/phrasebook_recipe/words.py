@@ -2,8 +2,6 @@
 meaning in six out of it, to measure on.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`python -m models.shapes_recipe`: makes `models/shapes` from scratch."""
 
-from __future__ import annotations
-
 import os
 import statistics
 from collections.abc import Iterator

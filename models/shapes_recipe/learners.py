@@ -2,8 +2,6 @@
 figure in it, an RT-DETR that finds shapes and people. Then their training.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

@@ -2,8 +2,6 @@
 how well boxes were found.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

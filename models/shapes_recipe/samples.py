@@ -2,8 +2,6 @@
 clips in which every frame has a known caption: one figure moves, or two turn.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import random

@@ -1,7 +1,5 @@
 """Random scenes of figures, with the one right caption, label or set of boxes."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`python -m ray_backend bulk`: translates files of texts or captions videos, any number."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -3,8 +3,6 @@ texts go to a worker together, large ones in parts; a worker translates many tex
 each as `POST /translate` does. A video is captioned as a whole, by the worker that reads it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket

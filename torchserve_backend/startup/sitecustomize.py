@@ -3,8 +3,6 @@ every worker, for handlers that return tensors. Ours return bytes, so a worker w
 does not need torch starts sooner, and takes 40 MB for its imports instead of 230.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from types import ModuleType

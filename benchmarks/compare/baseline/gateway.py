@@ -1,7 +1,5 @@
 """The baseline's gateway: reads `tgt_lang` and forwards the request unchanged."""
 
-from __future__ import annotations
-
 import requests
 from flask import Flask, Response, request
 

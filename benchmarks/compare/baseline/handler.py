@@ -1,7 +1,5 @@
 """The baseline's TorchServe handler: one language, float32, row by row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Starts the baseline on its own ports and in its own directory, and stops it."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """Groups, deduplicates and judges the sentences of a batch around an engine."""
 
-from __future__ import annotations
-
 import math
 import time
 from bisect import bisect_left

@@ -1,7 +1,5 @@
 """Converts a Hugging Face directory for CTranslate2, once."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

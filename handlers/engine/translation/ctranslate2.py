@@ -1,7 +1,5 @@
 """The default engine: CTranslate2, int8 on a CPU, float16 on a GPU."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

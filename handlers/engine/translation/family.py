@@ -1,7 +1,5 @@
 """The interface of a family of models: files, languages, tokenizer and limits."""
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path

@@ -3,8 +3,6 @@ an implausible length, is its own source or is in the wrong script cannot be rig
 are not judged by length, words or script, and a text that stammers excuses its translation.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Loads an engine by its name, and says whether the guard judges its answers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -2,8 +2,6 @@
 whose weights belong to a checkpoint, because each is sure of itself in its own way.
 """
 
-from __future__ import annotations
-
 import math
 from operator import mul
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 vocabulary: the pieces that translations into a language may consist of.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set

@@ -1,7 +1,5 @@
 """The reference engine: Transformers, with the same answers but slower."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any

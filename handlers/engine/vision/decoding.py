@@ -1,7 +1,5 @@
 """Decodes images and arrays into RGB frames, and refuses what is too large before."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

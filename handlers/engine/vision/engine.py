@@ -1,7 +1,5 @@
 """The base of all engines for images: a Transformers model and the tensors that it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The families of translation models, found by a checkpoint's own files."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 
