@@ -88,7 +88,8 @@ class Batcher:
         self, packs: Sequence[Sequence[Sentence]], deadline: float
     ) -> tuple[dict[Sentence, Answer], int]:
         """The answers to all sentences with their faults, and how many packs were halved."""
-        run = self._pool.map if len(packs) > 1 else map
+        at_once = min(len(packs), self._engine.translators)
+        run = self._pool.map if at_once > 1 else map
         results = list(run(self._translate, packs, repeat(deadline)))
         answers = chain.from_iterable(found for found, _ in results)
         pairs = zip(chain(*packs), answers, strict=True)
