@@ -11,7 +11,7 @@ import gevent
 from gevent.event import Event
 
 from gateway.admission.control import Admission
-from gateway.backends.backend import RowRequest, write_row
+from gateway.backends.backend import write_row
 from gateway.errors import DeadlineExceeded, Overloaded
 from handlers.base import ROWS_FILE, CancellationTable
 from tests.gateway.conftest import StatelessBackend, make_call, make_model
@@ -28,9 +28,7 @@ class Slow(StatelessBackend):
         self._late = iter(late)
         self.number: int | None = None
 
-    def predict(
-        self, model: str, row: RowRequest, *, deadline: float
-    ) -> dict[str, Any]:
+    def predict(self, model, row, *, deadline) -> dict[str, Any]:
         is_late, self.number = next(self._late, False), row.cancellation.number
         self.is_asked.set()
         assert self.may_answer.wait(LIMIT_S)

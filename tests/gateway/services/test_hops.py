@@ -19,7 +19,7 @@ import catalog
 from contract.problems import write_problem
 from gateway.admission.control import Admission
 from gateway.app import GatewayApp, create_app
-from gateway.backends.backend import ModelState, RowRequest
+from gateway.backends.backend import ModelState
 from gateway.cache import table
 from gateway.errors import DeadlineExceeded, NotReady, RowProblem
 from gateway.settings import Settings
@@ -46,9 +46,7 @@ class Models(StatelessBackend):
         self.deadlines: list[float] = []
         self.behave: dict[str, Callable[[str], dict[str, Any]]] = {}
 
-    def predict(
-        self, model: str, row: RowRequest, *, deadline: float
-    ) -> dict[str, Any]:
+    def predict(self, model, row, *, deadline) -> dict[str, Any]:
         asked = json.loads(row.body)
         text = asked["src_text"]
         self.asked.append(asked)

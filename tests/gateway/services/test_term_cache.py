@@ -9,7 +9,7 @@ import pytest
 from gateway.glossaries.glossary import read_entries
 from text import terms
 from text.errors import TermsUnavailable
-from text.terms import Choice, TermCache, find_terms
+from text.terms import Choice, TermCache
 
 
 def make_cache() -> TermCache:
@@ -28,11 +28,6 @@ def test_terms_are_made_once_whatever_their_order():
     assert kept.has(choice, "en")
     assert kept.take(choose("c\td", "a\tb"), "en", "de") == (second, first)
     assert kept.take(choice, "fr", "de") == ()
-
-
-def test_an_entry_of_the_first_dictionary_wins():
-    terms = make_cache().take(choose("a\tb", "a\tc\nd\te"), "en", "de")
-    assert [found.shown for found in find_terms("a d", terms)] == ["b", "e"]
 
 
 def test_the_last_that_fit_are_kept_and_what_a_request_needs(monkeypatch):

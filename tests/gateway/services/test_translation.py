@@ -16,7 +16,6 @@ import catalog
 from contract.problems import write_problem
 from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
-from gateway.backends.backend import RowRequest
 from gateway.cache.sentences import SentenceCache
 from gateway.errors import (
     ClientGone,
@@ -53,9 +52,7 @@ class Model(StatelessBackend):
     others: Sequence[str] = ("{text}1", "{text}2")
     rows: list[Mapping[str, Any]] = field(default_factory=list)
 
-    def predict(
-        self, model: str, row: RowRequest, *, deadline: float
-    ) -> dict[str, Any]:
+    def predict(self, model, row, *, deadline) -> dict[str, Any]:
         item = json.loads(row.body)
         self.rows.append(item)
         text = item["src_text"]

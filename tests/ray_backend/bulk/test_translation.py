@@ -13,7 +13,6 @@ from catalog import ROOT, Catalog, checkpoint
 from clients.tables import TextReply
 from contract.tasks import TRANSLATION
 from gateway.app import create_app
-from gateway.backends.backend import RowRequest
 from gateway.errors import RowProblem
 from gateway.services.readers import Readers
 from gateway.settings import Settings
@@ -54,9 +53,7 @@ class Backend(StatelessBackend):
     def __init__(self, handler: TranslationHandler) -> None:
         self._handler = handler
 
-    def predict(
-        self, model: str, row: RowRequest, *, deadline: float
-    ) -> dict[str, Any]:
+    def predict(self, model, row, *, deadline) -> dict[str, Any]:
         (result,) = self._handler.answer([base.Row(row.body)]).results
         if isinstance(result, TaskError):
             raise RowProblem(result.to_document())
