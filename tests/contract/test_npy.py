@@ -70,10 +70,8 @@ DAMAGED = "the array's header is damaged, expected that of numpy.save"
             save(np.zeros((4, 2, 3), np.uint8, order="F")), "Fortran's", id="Fortran"
         ),
         pytest.param(zeros(2, 2), "of shape (2, 2), expected (height,", id="2 axes"),
-        pytest.param(zeros(2, 2, 4), "of shape (2, 2, 4)", id="4 colours"),
         pytest.param(zeros(0, 2, 2, 3), "of shape (0, 2, 2, 3)", id="no frames"),
         pytest.param(describe(UINT8 + "(-1, 2, 3)}"), DAMAGED, id="below 0"),
-        pytest.param(describe(UINT8 + "(9**9, 2, 3)}"), DAMAGED, id="a calculation"),
         pytest.param(describe("{'descr': '|u1', " * 3), DAMAGED, id="a field thrice"),
         pytest.param(describe("__import__('os').abort()"), DAMAGED, id="code"),
         pytest.param(zeros(2, 2, 3)[:60], DAMAGED, id="cut off"),

@@ -15,7 +15,6 @@ from gateway.access.keys import (
 
 TOKEN, ID = make_token()
 NO_TOKENS = {
-    "empty": "",
     "another's": "secret",
     "cut": TOKEN[:-1],
     "too long": TOKEN + "a",

@@ -7,7 +7,6 @@ import io
 import json
 import random
 import time
-import zlib
 from functools import partial
 from typing import Any
 
@@ -120,10 +119,8 @@ PACKED = gzip.compress(b"Hello")
     ("body", "said"),
     [
         pytest.param(b"Hello", "this is no gzip", id="plain"),
-        pytest.param(zlib.compress(b"Hello"), "this is no gzip", id="deflate"),
         pytest.param(PACKED[:-1], "ends too early", id="cut off"),
         pytest.param(PACKED[:-8] + bytes(8), "this is no gzip", id="checksum"),
-        pytest.param(PACKED + b"x", "goes on", id="more"),
         pytest.param(PACKED * 2, "goes on", id="twice"),
     ],
 )

@@ -23,7 +23,6 @@ from gateway.http.worker import ProblemWorker, explain, refuse
         (errors.LimitRequestLine(1, 2), 431, "header-too-large"),
         (errors.LimitRequestHeaders("x"), 431, "header-too-large"),
         (errors.InvalidRequestLine("x"), 400, "malformed-request"),
-        (errors.InvalidSchemeHeaders(), 400, "malformed-request"),
         (errors.InvalidResponseHeader("x"), 500, "internal"),
         (ZeroDivisionError("secret"), 500, "internal"),
     ],

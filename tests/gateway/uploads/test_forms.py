@@ -65,7 +65,6 @@ def test_they_are_the_same_whatever_the_pieces_are(sizes):
 @pytest.mark.parametrize(
     ("data", "problem", "detail"),
     [
-        (b"", MalformedRequest, "ends before its last boundary"),
         (join(b"a")[: -len(END)], MalformedRequest, "ends before its last boundary"),
         (b"--xyz\r\na: b\r\n\r\nc\r\n" + END, MalformedRequest, "headers of a part"),
         (b"\r\n" * 2**19 + join(), BodyTooLarge, "too much before, between"),
