@@ -109,6 +109,13 @@ def test_languages_of_a_device_share_a_model(path, devices, gpus, served):
             models.route(*absent)
 
 
+@pytest.mark.parametrize("placement", ["language", "device"])
+def test_one_process_has_a_model_for_each_device(path, placement):
+    write(path, {"cuda_id": MIXED, "translation": {"placement": placement}})
+    models = catalog.load(path, gpus=2, is_embedded=True).models
+    assert {model.name: model.languages for model in models} == PLACED
+
+
 @pytest.mark.parametrize(
     ("engine", "device", "asked", "resolved"),
     [

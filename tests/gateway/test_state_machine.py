@@ -79,9 +79,7 @@ class ServiceMachine(RuleBasedStateMachine):
         self.all_documents: list[Document] = []
 
     @initialize(limit=LIMITS, entries=ENTRIES, texts=TEXTS)
-    def begin(
-        self, limit: int | None, entries: Mapping[str, str], texts: list[str]
-    ) -> None:
+    def begin(self, limit, entries, texts) -> None:
         """Two keys, of which each has something to lose."""
         for name, most in (("anna", None), ("ben", limit)):
             self.renew_key(name, most)
@@ -113,9 +111,7 @@ class ServiceMachine(RuleBasedStateMachine):
             wanted = translate(texts, glossary)
             expect("texts are translated", answer.json["translated"], wanted)
 
-    def judge(
-        self, key: Key, texts: list[str], glossary: Glossary | None
-    ) -> str | None:
+    def judge(self, key: Key, texts: list[str], glossary) -> str | None:
         """Judge whether texts are refused. If they are not, their characters are billed."""
         characters = sum(map(len, texts))
         if key.is_revoked:
@@ -138,9 +134,7 @@ class ServiceMachine(RuleBasedStateMachine):
             self.all_glossaries.append(Glossary(answer.json["id"], key, entries))
 
     @rule(key=KEYS, glossary=GLOSSARIES, entries=ENTRIES)
-    def replace_entries(
-        self, key: Key, glossary: Glossary, entries: Mapping[str, str]
-    ) -> None:
+    def replace_entries(self, key, glossary, entries) -> None:
         table = {"entries": write_table(entries), "entries_format": "tsv"}
         languages = {"source_lang": "EN", "target_lang": "KO"}
         path = f"/v3/glossaries/{glossary.id}/dictionaries"
@@ -157,9 +151,7 @@ class ServiceMachine(RuleBasedStateMachine):
         texts=TEXTS,
         glossary=st.none() | GLOSSARIES,
     )
-    def upload(
-        self, key: Key, ending: str, texts: list[str], glossary: Glossary | None
-    ) -> None:
+    def upload(self, key, ending, texts, glossary) -> None:
         fields: dict[str, Any] = dict(LANGUAGES)
         if glossary:
             fields["glossary"] = glossary.id
@@ -172,9 +164,7 @@ class ServiceMachine(RuleBasedStateMachine):
             made = Document(answer.json["id"], key, ending, texts, glossary)
             self.all_documents.append(made)
 
-    def find_upload_problem(
-        self, key: Key, ending: str, glossary: Glossary | None
-    ) -> str | None:
+    def find_upload_problem(self, key: Key, ending: str, glossary) -> str | None:
         waiting = [d for d in self.all_documents if d.is_waiting and d.owner is key]
         if key.is_revoked:
             return "invalid-key"
@@ -318,9 +308,7 @@ class ServiceMachine(RuleBasedStateMachine):
         missing = "unknown-glossary" if is_glossary else "no-document"
         return None if wanted.is_seen_by(key) else missing
 
-    def ask(
-        self, token: str | None, path: str, method: str = "GET", **given: Any
-    ) -> Any:
+    def ask(self, token, path: str, method: str = "GET", **given: Any) -> Any:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         given["headers"] = headers | given.pop("headers", {})
         return self.service.client.open(path, method=method, buffered=True, **given)

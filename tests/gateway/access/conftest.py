@@ -53,9 +53,7 @@ def storage(database: str) -> Iterator[KeyStorage]:
 
 
 @pytest.fixture(scope="session")
-def redis_url(
-    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> str:
+def redis_url(tmp_path_factory, pytestconfig) -> str:
     redis = run_redis(tmp_path_factory.mktemp("redis"))
     url, _ = pytestconfig.stash[SHARED].enter_context(redis)
     return url

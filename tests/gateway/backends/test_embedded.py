@@ -21,7 +21,6 @@ import gevent
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-import catalog
 from catalog import Model, TranslationSection, checkpoint
 from contract.tasks import TRANSLATION
 from gateway.backends.backend import ModelState, write_row
@@ -252,37 +251,6 @@ def test_every_gpu_of_a_model_gets_its_workers_and_one_queue(slow):
     assert sorted(greenlet.value["index"] for greenlet in asking) == [0, 0, 2, 2]
     devices = [(config.device, config.device_index) for config in slow.loaded]
     assert sorted(devices) == [("cuda", 0)] * 2 + [("cuda", 2)] * 2
-
-
-@pytest.mark.parametrize("placement", ["language", "device"])
-def test_languages_of_a_device_share_one_model(tmp_path, placement):
-    devices = {"ko": "0", "en": "1", "fr": "0", "pt": ["0", "1"], "de": "cpu"}
-    content = {"cuda_id": devices, "translation": {"placement": placement}}
-    content["classification"] = {"devices": "0"}
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps(content))
-    shared = catalog.load(path, gpus=2, is_embedded=True)
-    assert shared.languages == tuple(devices)
-    served = {model.name: " ".join(model.serves) for model in shared.models}
-    assert sorted(served.values()) == ["classification", "de", "en", "ko fr", "pt"]
-
-
-@pytest.mark.parametrize("placement", ["language", "device"])
-def test_each_device_loads_the_same_weights_once(tmp_path, placement):
-    own = {"model": "opus", "fallback": "models/phrasebook"}
-    section = {"placement": placement, "targets": {"de": own, "en": own, "ja": own}}
-    devices = dict.fromkeys(["ko", "de", "en", "fr"], "0") | {"ja": "cpu"}
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps({"cuda_id": devices, "translation": section}))
-    shared = catalog.load(path, gpus=1, is_embedded=True)
-    served = [(m.settings.model, " ".join(sorted(m.languages))) for m in shared.models]
-    assert len({model.name for model in shared.models}) == len(served)
-    assert sorted(served) == [
-        ("models/phrasebook", "de en fr ja ko"),
-        ("opus", "de en"),
-        ("opus", "ja"),
-    ]
-    assert shared.fallbacks["ja"].model is shared.route(TRANSLATION, "fr")
 
 
 ROOT = Path(__file__).parents[3]
