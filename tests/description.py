@@ -62,7 +62,7 @@ class Description:
     ) -> None:
         """Fails if the document does not describe an answer. It describes no `OPTIONS`, and
         neither a path nor a method that is not there."""
-        found = self._find(path.partition("?")[0])
+        found = self.document["paths"].get(self.find_path(path), {})
         operation = found.get({"HEAD": "get"}.get(method, method.lower()))
         if operation is None or status == 405:
             assert status in (404, 405) or method == "OPTIONS", (method, path, status)
@@ -79,11 +79,14 @@ class Description:
             schema = {**content[media]["schema"], "components": self._components}
             jsonschema_rs.Draft202012Validator(schema).validate(answer)
 
-    def _find(self, path: str) -> dict[str, Any]:
-        for template, methods in self.document["paths"].items():
-            if re.fullmatch(re.sub(r"{\w+}", "[^/]+", template), path):
-                return dict(methods)
-        return {}
+    def find_path(self, path: str) -> str:
+        """The template of a request's path, empty if it has none."""
+        for template in self.document["paths"]:
+            if re.fullmatch(
+                re.sub(r"{\w+}", "[^/]+", template), path.partition("?")[0]
+            ):
+                return str(template)
+        return ""
 
 
 def _close(schema: Any) -> Any:

@@ -4,6 +4,7 @@ from tests.gateway.conftest import (
     clean_environment,
     make_client,
     map_path,
+    run,
     shared_client,
     torchserve,
 )
@@ -12,6 +13,7 @@ __all__ = [
     "clean_environment",
     "make_client",
     "map_path",
+    "run",
     "shared_client",
     "torchserve",
 ]

@@ -19,9 +19,7 @@ The cases that have the name of another API's package are requests of that packa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -29,13 +27,9 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from werkzeug.exceptions import MethodNotAllowed
-from werkzeug.routing import Map
 
 import catalog
-from contract import variables
 from contract.tasks import TRANSLATION
-from documents.storage import NOBODY, DocumentFolder, Order, State
 from gateway.access.keys import Grant, read_id
 from gateway.access.storage import KeyStorage
 from gateway.app import create_app
@@ -51,7 +45,7 @@ from gateway.errors import (
 from gateway.openapi import build
 from gateway.settings import Settings
 from tests.description import Description
-from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient, write_map
+from tests.gateway.conftest import LANGUAGES, TASKS, MakeClient, keep, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 
 CASES = Path(__file__).with_name("cases")
@@ -111,36 +105,13 @@ def description(tmp_path_factory) -> Description:
     return Description(build(app, {TRANSLATION, *TASKS}, needs_key=True))
 
 
-@pytest.fixture
-def make_keyed(make_client, tmp_path, monkeypatch) -> MakeClient:
-    """Makes a client of a gateway with these keys; takes settings."""
-    monkeypatch.setenv(variables.RUN_DIR.name, str(tmp_path / "run"))
-
-    def make(keys: dict[str, dict[str, Any]], /, **settings: Any) -> FlaskClient:
-        if keys:
-            settings["keys"] = "required"
-        with closing(KeyStorage(find_database(Settings()))) as storage:
-            for token, grant in keys.items():
-                made = partial(tuple, (token, read_id(token)))
-                monkeypatch.setattr("gateway.access.storage.make_token", made)
-                storage.add(token, Grant(**grant))
-        client: FlaskClient = make_client(**settings)
-        return client
-
-    return make
-
-
-def keep(folder: Path, **states: dict[str, Any]) -> None:
-    """Documents in these states, by their ids."""
-    for document_id, state in states.items():
-        owner = state.pop("owner", NOBODY)
-        order = Order(document_id, owner, "you", "::1", "a.txt", "ko", password="KEY")
-        document = DocumentFolder(folder / "kept" / owner / document_id, order)
-        document.folder.mkdir(parents=True)
-        content = json.dumps(asdict(order))
-        (document.folder / "document.json").write_text(content)
-        document.write_state(State(**state))
-        document.result.write_text("bonjour")
+def add_keys(keys: dict[str, dict[str, Any]], patch: pytest.MonkeyPatch) -> None:
+    """These keys, each with what it allows."""
+    with closing(KeyStorage(find_database(Settings()))) as storage:
+        for token, grant in keys.items():
+            made = partial(tuple, (token, read_id(token)))
+            patch.setattr("gateway.access.storage.make_token", made)
+            storage.add(token, Grant(**grant))
 
 
 def make_cluster(torchserve: FakeTorchServe) -> dict[str, Any]:
@@ -151,9 +122,7 @@ def make_cluster(torchserve: FakeTorchServe) -> dict[str, Any]:
 
 
 @pytest.fixture
-def make_world(
-    torchserve, make_keyed, map_path, monkeypatch
-) -> Callable[[dict[str, Any], bool], FlaskClient]:
+def make_world(torchserve, make_client, map_path, run, monkeypatch) -> MakeClient:
     """Makes a client in a world with what a case gives, which may be a cluster."""
 
     def make(given: dict[str, Any], is_cluster: bool) -> FlaskClient:
@@ -162,9 +131,11 @@ def make_world(
         torchserve.loading.update(given.get("loading", []))
         torchserve.unregistered.update(given.get("unregistered", []))
         keep(map_path.with_name("documents"), **given.get("documents", {}))
-        cluster = make_cluster(torchserve) if is_cluster else {}
-        settings = cluster | given.get("settings", {})
-        client: FlaskClient = make_keyed(given.get("keys", {}), **settings)
+        settings = make_cluster(torchserve) if is_cluster else {}
+        if keys := given.get("keys"):
+            add_keys(keys, monkeypatch)
+            settings["keys"] = "required"
+        client: FlaskClient = make_client(**settings | given.get("settings", {}))
         if "glossary" in given:
             ids = map("{}".format, chain([GLOSSARY_ID], count()))
             new = "gateway.glossaries.storage.make_id"
@@ -212,34 +183,19 @@ def test_every_request_has_its_response():
     assert len(list(CASES.iterdir())) == 2 * len(names)
 
 
-def find_rule(paths: Map, request: dict[str, Any]) -> str:
-    """The route of a request; empty for `OPTIONS`, which has none."""
-    path = request["path"].partition("?")[0]
-    try:
-        found = paths.bind("").match(path, method=request["method"], return_rule=True)
-    except MethodNotAllowed:
-        return ""
-    return str(found[0].rule)
-
-
-def test_every_route_has_a_case_that_succeeds(make_client):
-    paths = make_client().application.url_map
+def test_every_route_has_a_case_that_succeeds(description):
     answered = {
-        (request["method"], find_rule(paths, request))
+        (description.find_path(sent["path"]), sent["method"].lower())
         for name in names
-        for request in [read_request(name)]
         if read_response(name)["status"] < 300
+        for sent in [read_request(name)]
     }
-    routes = {
-        (method, rule.rule)
-        for rule in paths.iter_rules()
-        for method in rule.methods - {"HEAD"}
-    }
+    routes = {found[:2] for found in description.list_operations()}
     assert routes - answered == {
-        *(("POST", "/suggest"), ("GET", "/docs/<name>")),
-        ("GET", "/page/<digest>/<name>"),
+        *(("/suggest", "post"), ("/docs/{name}", "get")),
+        ("/page/{digest}/{name}", "get"),
         # It waits for a program that does not run here.
-        ("POST", "/translate_file"),
+        ("/translate_file", "post"),
     }
 
 

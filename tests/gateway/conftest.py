@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from werkzeug.routing import Rule
 import catalog
 from contract import variables
 from contract.tasks import TRANSLATION
+from documents.storage import NOBODY, DocumentFolder, Order, State
 from gateway.app import GatewayApp, create_app
-from gateway.backends.backend import Capacity, ModelState
+from gateway.backends.backend import Backend, Capacity, ModelState
 from gateway.http.request import Call, Deadline
 from gateway.settings import PREFIX, Settings
 from tests.description import Description
@@ -86,6 +88,19 @@ def make_gone() -> Call:
     return make_call(client=client)
 
 
+def keep(folder: Path, **states: dict[str, Any]) -> None:
+    """Documents in these states, by their ids."""
+    for document_id, state in states.items():
+        owner = state.pop("owner", NOBODY)
+        order = Order(document_id, owner, "you", "::1", "a.txt", "ko", password="KEY")
+        document = DocumentFolder(folder / "kept" / owner / document_id, order)
+        document.folder.mkdir(parents=True)
+        content = json.dumps(asdict(order))
+        (document.folder / "document.json").write_text(content)
+        document.write_state(State(**state))
+        document.result.write_text("bonjour")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def late_builders() -> Iterator[None]:
     """Werkzeug compiles two functions for each route that write its URLs. Thousands of apps
@@ -129,7 +144,7 @@ def make_clients(
     """Makes clients of gateways before the fake; takes settings."""
     apps: list[GatewayApp] = []
 
-    def make(**given: object) -> FlaskClient:
+    def make(own: Backend | None = None, /, **given: object) -> FlaskClient:
         values = {
             "map": map_path,
             **({} if "keys" in given else {"database_url": f"sqlite:///{folder}/db"}),
@@ -139,9 +154,8 @@ def make_clients(
             "key_file": torchserve.key_file,
             "documents": map_path.with_name("documents"),
         }
-        app = create_app(
-            Settings.model_validate(values | given), models=catalog.load(map_path)
-        )
+        settings = Settings.model_validate(values | given)
+        app = create_app(settings, models=catalog.load(map_path), backend=own)
         apps.append(app)
         return app.test_client()
 

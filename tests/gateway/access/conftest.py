@@ -53,7 +53,7 @@ def storage(database: str) -> Iterator[KeyStorage]:
 
 
 @pytest.fixture(scope="session")
-def redis_url(tmp_path_factory, pytestconfig) -> str:
+def redis_url(tmp_path_factory, pytestconfig: pytest.Config) -> str:
     redis = run_redis(tmp_path_factory.mktemp("redis"))
     url, _ = pytestconfig.stash[SHARED].enter_context(redis)
     return url

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import gc
 import gzip
-import io
 import os
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import gevent
@@ -19,8 +17,9 @@ from flask.testing import FlaskClient
 from gevent.threadpool import _WorkerGreenlet
 from greenlet import greenlet  # type: ignore[import-untyped]
 
-from documents.storage import NOBODY, DocumentStorage, State
+from documents.storage import NOBODY
 from gateway.access.keys import Grant, read_id
+from tests.gateway.conftest import keep
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS", "BREW")
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
@@ -31,6 +30,8 @@ BODIES = [
     (gzip.compress(b" " * 90_000), JSON, "gzip"),
     (b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\na\r\n--x', PARTS, ""),
 ]
+#: The id of a document that is done.
+ID = "0123456789abcdef0123456789abcdef"
 #: The memory that a round may leave: less than one small body per hundred requests.
 MOST_BYTES = 200_000
 
@@ -80,23 +81,6 @@ def measure() -> tuple[int, int]:
     return len(os.listdir("/proc/self/fd")), len(alive) - 2 * threads
 
 
-def make_document(client: FlaskClient, folder: Path, token: str) -> dict[str, str]:
-    """The names of a document that is done."""
-    file = (io.BytesIO(b"Hello\n"), "a.txt")
-    answer: Any = client.post(
-        "/v2/document",
-        data={"target_lang": "KO", "file": file},
-        headers={"Authorization": f"Bearer {token}"},
-    ).json
-    document_id = answer["document_id"]
-    owner = read_id(token) or NOBODY
-    document = DocumentStorage(folder).find(owner, document_id)
-    document.result.write_bytes(b"Bonjour\n")
-    document.write_state(State(status="done", expires_at=2e9, media_type="text/plain"))
-    secret = f"{owner}-{document_id}-{answer['document_key']}-a.ko.txt"
-    return {"document_id": document_id, "name": secret}
-
-
 @pytest.mark.parametrize(
     "keys_are",
     [
@@ -110,7 +94,10 @@ def test_every_method_on_every_route_leaves_nothing_behind(
 ):
     client = make_client() if keys_are == "off" else make_guarded()
     token = "" if keys_are == "off" else keys.add("cat", Grant())
-    names = make_document(client, tmp_path / "documents", token)
+    owner = read_id(token) or NOBODY
+    state = {"status": "done", "owner": owner, "expires_at": 2e9}
+    keep(tmp_path / "documents", **{ID: state | {"media_type": "text/plain"}})
+    names = {"document_id": ID, "name": f"{owner}-{ID}-KEY-a.ko.txt"}
     is_sent = keys_are != "required and not sent"
     headers = {"Authorization": f"Bearer {token}"} if is_sent else {}
     send_all(client, names, headers)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,12 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-import catalog
 from contract.problems import write_problem
 from gateway.admission.control import Admission
-from gateway.app import GatewayApp, create_app
 from gateway.backends.backend import ModelState
 from gateway.cache import table
 from gateway.errors import DeadlineExceeded, NotReady, RowProblem
-from gateway.settings import Settings
-from tests.gateway.conftest import StatelessBackend
+from tests.gateway.conftest import MakeClient, StatelessBackend
 
 #: The languages that each model reads, and those of the map.
 SOURCES = {"many": "de en es", "other": "de en", "en-fr": "en", "ko-ja": "ko"}
@@ -62,19 +59,15 @@ class Models(StatelessBackend):
         return dict.fromkeys(models, ModelState(True, 64, 0, life="one"))
 
 
-Serve = Callable[..., FlaskClient]
-
-
 @pytest.fixture
 def models() -> Models:
     return Models()
 
 
 @pytest.fixture
-def serve(tmp_path: Path, models: Models) -> Iterator[Serve]:
+def serve(tmp_path: Path, map_path: Path, make_client: MakeClient, models: Models):
     """Makes a client of a gateway whose map has these targets."""
     table.share.cache_clear()
-    apps: list[GatewayApp] = []
 
     def name(own: dict[str, Any]) -> dict[str, Any]:
         found = {k: str(tmp_path / own[k]) for k in ("model", "fallback") if k in own}
@@ -90,18 +83,10 @@ def serve(tmp_path: Path, models: Models) -> Iterator[Serve]:
         own = {code: name(each) for code, each in targets.items()}
         found = {"pivot": "en", "model": str(tmp_path / "many"), "targets": own}
         content: dict[str, Any] = {"cuda_id": dict.fromkeys(LANGUAGES, "cpu")}
-        path = tmp_path / "map.json"
-        path.write_text(json.dumps(content | {"translation": found | section}))
-        given = {"database_url": f"sqlite:///{tmp_path}/db", "documents": tmp_path}
-        app = create_app(
-            Settings.model_validate(given), models=catalog.load(path), backend=models
-        )
-        apps.append(app)
-        return app.test_client()
+        map_path.write_text(json.dumps(content | {"translation": found | section}))
+        return make_client(models)
 
-    yield make
-    for app in apps:
-        app.close()
+    return make
 
 
 def ask(
