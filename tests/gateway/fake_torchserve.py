@@ -50,6 +50,9 @@ def note_call(handler: ScriptedHandler, body: bytes) -> Call:
     )
 
 
+Behaviour = Callable[..., None]
+
+
 @dataclass
 class FakeTorchServe(ScriptedServer):
     """Answers with an echo, `ko:Hello`, unless `will` has told it something else."""
@@ -104,7 +107,7 @@ class _Handler(ScriptedHandler):
     def do_POST(self) -> None:
         body = self.read_body()
         if not self._has_key("inference"):
-            return _answer_error(self, 400, "InvalidKeyException", "Token is incorrect")
+            return _REFUSE_KEY(self)
         call = note_call(self, body)
         kept = call if self.fake.keeps_bodies else replace(call, body=b"")
         behave = self.fake.take(kept, self.fake.calls)
@@ -125,9 +128,9 @@ class _Handler(ScriptedHandler):
             return self._answer_as_replica()
         name = self.path.removeprefix("/models/")
         if not self._has_key("management"):
-            return _answer_error(self, 400, "InvalidKeyException", "Token is incorrect")
+            return _REFUSE_KEY(self)
         if name in self.fake.unregistered:
-            return _answer_error(self, 404, "ModelNotFoundException", f"Model {name}")
+            return _fail(404, "ModelNotFoundException", f"Model {name}")(self)
         status = "UNLOADING" if name in self.fake.loading else "READY"
         is_unloaded = name in self.fake.unloaded
         model = {
@@ -198,7 +201,7 @@ def _echo(handler: _Handler, call: Call, **extra: Any) -> None:
     source = call.row["src_text"]
     if len(source) > handler.fake.limit:
         counts = {"tokens": len(source), "limit": handler.fake.limit}
-        _answer_row_problem(handler, call, 422, "text-too-long", **counts)
+        _fail_row(422, "text-too-long", **counts)(handler)
         return
     text = handler.fake.translate(call.row["tgt_lang"], source)
     document = {"translated": text, "score": -0.1, "quality": 0.9, **extra}
@@ -222,29 +225,20 @@ def _together(handler: _Handler, call: Call) -> None:
     try:
         handler.fake.together.wait(LIMIT_S)
     except threading.BrokenBarrierError:
-        _answer_row_problem(handler, call, 500, "alone")
+        _fail_row(500, "alone")(handler)
     else:
         _echo(handler, call)
 
 
-def _answer_error(handler: _Handler, status: int, kind: str, message: str) -> None:
-    error = {"code": status, "type": kind, "message": message}
-    handler.answer(status, json.dumps(error).encode())
-
-
-def _answer_row_problem(
-    handler: _Handler, _: Call, status: int, slug: str, **extra: int
-) -> None:
-    problem = write_problem(slug, status, f"The handler says {slug}.", **extra)
-    handler.answer(status, json.dumps(problem).encode(), CONTENT_TYPE)
-
-
 def _fail(status: int, kind: str, message: str) -> Behaviour:
-    return lambda handler, _: _answer_error(handler, status, kind, message)
+    error = json.dumps({"code": status, "type": kind, "message": message})
+    return lambda handler, *_: handler.answer(status, error.encode())
 
 
-def _fail_row(status: int, slug: str) -> Behaviour:
-    return lambda handler, call: _answer_row_problem(handler, call, status, slug)
+def _fail_row(status: int, slug: str, **extra: int) -> Behaviour:
+    problem = write_problem(slug, status, f"The handler says {slug}.", **extra)
+    body = json.dumps(problem).encode()
+    return lambda handler, *_: handler.answer(status, body, CONTENT_TYPE)
 
 
 def _wait(handler: _Handler, call: Call) -> None:
@@ -253,8 +247,7 @@ def _wait(handler: _Handler, call: Call) -> None:
     _echo(handler, call)
 
 
-Behaviour = Callable[[_Handler, Call], None]
-
+_REFUSE_KEY = _fail(400, "InvalidKeyException", "Token is incorrect")
 #: TorchServe's answer for a full queue, and for a model without workers.
 _UNAVAILABLE = "Model has no worker to serve inference request."
 

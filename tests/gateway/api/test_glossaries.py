@@ -92,17 +92,11 @@ def test_a_body_is_only_as_large_as_the_settings_say(make_client):
 
 PAIR = {"source_lang": "EN", "target_lang": "KO"}
 ENTRIES = {"entries": "work station\t작업대\nAcme\tAcme", "entries_format": "tsv"}
-TO_CHINESE = {
-    "source_lang": "en",
-    "target_lang": "zh-Hans",
-    "entries": "Acme,顶点,en,zh\nx,y,en,ko",
-    "entries_format": "CSV",
-}
 NEW = {"name": "Ours", **PAIR, **ENTRIES}
-SEVERAL = {"name": "Ours", "dictionaries": [PAIR | ENTRIES, TO_CHINESE]}
+LISTED = {"name": "Ours", "dictionaries": [PAIR | ENTRIES]}
 
 
-def make_deepls(client, path="/v3/glossaries", body=SEVERAL) -> Any:
+def make_deepls(client, path="/v3/glossaries", body=LISTED) -> Any:
     response = client.post(path, json=body)
     assert response.status_code == 201, response.text
     assert response.headers["Location"] == f"{path}/{response.json['glossary_id']}"

@@ -131,9 +131,18 @@ def test_a_request_that_fails_before_its_first_sentence_fails_as_any(
     assert (response.status_code, response.json["status"]) == (422, 422)
 
 
-def test_a_problem_of_a_later_sentence_is_the_last_event(client, torchserve):
-    torchserve.will("echo", "row-no-image")
-    events = read_events(client, src_text=["A.", "B."])
-    assert [name for name, _ in events] == ["text", "error"]
-    assert events[-1][1]["status"] == 422
-    assert events[-1][1]["detail"].startswith("src_text[")
+@pytest.mark.parametrize(
+    ("fault", "status", "detail"),
+    [("row-no-image", 422, "src_text["), ("not-json", 500, "The request failed.")],
+    ids=["a problem", "a fault of ours"],
+)
+def test_a_problem_of_a_later_sentence_is_the_last_event(
+    client, torchserve, caplog, fault, status, detail
+):
+    torchserve.will("echo", fault)
+    response = post(client, EVENTS, src_text=["A.", "B."])
+    (name, _), (last, problem) = map(read, response.data.split(b"\n\n")[:-1])
+    assert (name, last, problem["status"]) == ("text", "error", status)
+    assert problem["detail"].startswith(detail)
+    assert problem["request_id"] == response.headers["X-Request-ID"]
+    assert "expected value" not in caplog.text

@@ -41,7 +41,7 @@ class _Handler(ScriptedHandler):
         behave = self.fake.take(call, self.fake.calls)
         try:
             if not self._has_key():
-                return self.refuse(401, "invalid-key")
+                return BEHAVIOURS["refuse-key"](self)
             return behave(self, call)
         finally:
             self.fake.leave()
@@ -50,21 +50,11 @@ class _Handler(ScriptedHandler):
         self.fake.looks += 1
         self.fake.has_looked.set()
         if not self._has_key():
-            return self.refuse(401, "invalid-key")
+            return BEHAVIOURS["refuse-key"](self)
         return STATES[self.fake.state](self)
 
     def _has_key(self) -> bool:
         return self.headers["Authorization"] == f"Bearer {self.fake.key}"
-
-    def refuse(self, status: int, slug: str, **headers: str) -> None:
-        """A replica's problem document."""
-        problem = write_problem(slug, status, f"The replica says {slug}.")
-        headers = {"Content-Type": CONTENT_TYPE, "X-Replica": "r", **headers}
-        self.reply(status, json.dumps(problem).encode(), headers)
-
-    def fail(self, status: int, text: bytes) -> None:
-        """Answer with an error that is not a replica's."""
-        self.reply(status, text, {"Content-Type": "text/plain"})
 
     def echo(self, call: Call) -> None:
         row = call.row
@@ -86,11 +76,17 @@ def _wait(handler: _Handler, _: Call) -> None:
 
 
 def _refuse(status: int, slug: str, **headers: str) -> Callable[..., None]:
-    return lambda handler, _: handler.refuse(status, slug, **headers)
+    """A replica's problem document."""
+    problem = write_problem(slug, status, f"The replica says {slug}.")
+    headers = {"Content-Type": CONTENT_TYPE, "X-Replica": "r", **headers}
+    body = json.dumps(problem).encode()
+    return lambda handler, *_: handler.reply(status, body, headers)
 
 
 def _fail(status: int, text: bytes) -> Callable[..., None]:
-    return lambda handler, *_: handler.fail(status, text)
+    """An error that is not a replica's."""
+    headers = {"Content-Type": "text/plain"}
+    return lambda handler, *_: handler.reply(status, text, headers)
 
 
 _UNSERVED = _fail(404, b"Path '/predictions/ko' not found.")
@@ -119,7 +115,7 @@ def _tell(content: object) -> Callable[[_Handler], None]:
 STATES: dict[str, Callable[[_Handler], None]] = {
     "ready": _tell({"is_ready": True, "batch_size": 8, "queued_rows": 3, "more": 1}),
     "not-ready": _tell({"is_ready": False, "batch_size": 8, "queued_rows": 0}),
-    "loading": lambda handler: handler.refuse(503, "not-ready"),
+    "loading": BEHAVIOURS["loading"],
     "crash": _fail(500, b"Internal Server Error"),
     "unserved": _UNSERVED,
     "other": _tell({"is_ready": "perhaps"}),

@@ -8,10 +8,8 @@ from functools import partial
 from typing import Any
 
 import gevent
-import pytest
 from gevent.event import Event
 
-from gateway.errors import NotReady
 from gateway.http import event_stream
 from gateway.http.event_stream import EventStream
 
@@ -23,27 +21,6 @@ def read(block: Any) -> tuple[str, Any]:
 
 def collect(work: Callable[[EventStream], Any]) -> list[tuple[str, Any]]:
     return [read(block) for block in EventStream(work, "id-1").respond().response]
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "detail"),
-    [
-        (NotReady("No worker."), 503, "No worker."),
-        (ValueError("xylophone"), 500, "The request failed."),
-    ],
-    ids=["a problem", "a fault of ours"],
-)
-def test_a_later_problem_is_an_event(caplog, error, status, detail):
-    def work(stream: EventStream) -> Any:
-        stream.tell(0, lambda: "a")
-        gevent.sleep(0)
-        raise error
-
-    (_, text), (name, document) = collect(work)
-    assert (text, name) == ("a", "error")
-    assert (document["status"], document["detail"]) == (status, detail)
-    assert document["request_id"] == "id-1"
-    assert "xylophone" not in caplog.text
 
 
 def test_a_slow_client_gets_the_last_of_many_events_and_one_of_each_text():
