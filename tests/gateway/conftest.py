@@ -138,9 +138,7 @@ def map_path(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def make_clients(
-    torchserve: FakeTorchServe, map_path: Path, folder: Path
-) -> Iterator[MakeClient]:
+def make_clients(torchserve, map_path: Path, folder: Path) -> Iterator[MakeClient]:
     """Makes clients of gateways before the fake; takes settings."""
     apps: list[GatewayApp] = []
 
