@@ -18,10 +18,10 @@ import pytest
 from handlers.base import ModelConfig
 from handlers.engine.translation import conversion
 from handlers.translation import TranslationHandler
+from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 from tests.gateway.conftest import LANGUAGES, make_clients, write_map
 from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.handlers.fakes import ask, make_options
-from tests.random_m2m100 import PHRASEBOOK
 
 ROOT = Path(__file__).parents[1]
 MOST = 38

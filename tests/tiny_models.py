@@ -15,9 +15,10 @@ import torch
 import transformers
 from transformers.convert_slow_tokenizer import generate_merges
 
+from benchmarks.instruments import random_model
+from handlers.engine.translation.families.m2m100 import M2M100Tokenizer
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, TextPair
-from tests.random_m2m100 import build_tiny
 
 #: The languages whose texts the pieces are learnt from.
 LANGUAGES = ("en", "fr", "de", "ru", "zh")
@@ -31,9 +32,12 @@ _SIZES = {"d_model": 32, "max_position_embeddings": POSITIONS} | {
 }
 
 
-def build_m2m100(directory: Path) -> Path:
-    """As facebook/m2m100_418M."""
-    return build_tiny(directory, positions=POSITIONS)
+def build_m2m100(directory: Path, positions: int = POSITIONS) -> Path:
+    """As facebook/m2m100_418M, with the phrasebook's vocabulary and eight unused rows."""
+    rows = len(M2M100Tokenizer(phrasebook.MODEL).ids) + 8
+    sizes = {**_SIZES, "max_position_embeddings": positions}
+    config = transformers.M2M100Config(vocab_size=rows, **sizes)
+    return random_model.build(directory, config)
 
 
 def build_nllb(directory: Path, codes: Sequence[str] = _NLLB_CODES) -> Path:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from handlers.engine.directories import SETTINGS_FILE
-from tests.random_m2m100 import build_tiny
 from tests.scripted_server import ClosingServer, QuietHandler
+from tests.tiny_models import build_m2m100
 
 
 @dataclass
@@ -46,6 +46,6 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of two small layers, whose answers end after eight tokens."""
-    directory = build_tiny(tmp_path_factory.mktemp("tiny") / "model", positions=64)
+    directory = build_m2m100(tmp_path_factory.mktemp("tiny") / "model", positions=64)
     (directory / SETTINGS_FILE).write_text(json.dumps({"max_tokens": 8}))
     return directory

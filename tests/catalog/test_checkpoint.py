@@ -11,7 +11,7 @@ from catalog import checkpoint
 from contract.languages import LANGUAGES
 from handlers.engine.directories import SETTINGS_FILE, ModelError
 from handlers.engine.translation.families.m2m100 import CODES
-from tests.random_m2m100 import build_tiny
+from tests.tiny_models import build_m2m100
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +97,7 @@ def test_language_tokens_in_another_order_are_refused(tmp_path, write_map):
 def test_with_a_vocabulary_each_language_has_a_directory_of_its_own(
     tmp_path, write_map
 ):
-    tiny = str(build_tiny(tmp_path / "tiny", positions=8))
+    tiny = str(build_m2m100(tmp_path / "tiny", positions=8))
 
     def prepare(vocabulary: str) -> set[Path]:
         devices = {"fr": "cpu", "de": "cpu"}

@@ -12,8 +12,8 @@ import yaml
 from benchmarks.compare.baseline import launch
 from benchmarks.compare.baseline.gateway import create_app
 from benchmarks.compare.baseline.handler import BaselineHandler
+from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 from tests.benchmarks.conftest import Server
-from tests.random_m2m100 import PHRASEBOOK
 
 ROW = {"src_lang": "en", "src_text": "Good morning.", "tgt_lang": "de"}
 

@@ -15,7 +15,8 @@ from handlers.engine.translation.engine import Engine, Sentence
 from handlers.engine.translation.transformers import TransformersEngine
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, TextPair
-from tests.random_m2m100 import PHRASEBOOK, build_tiny
+from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
+from tests.tiny_models import build_m2m100
 
 MakeEngine = Callable[[str], Engine]
 
@@ -62,7 +63,7 @@ def sentences(pairs: list[TextPair]) -> list[Sentence]:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small model that has learnt nothing, with the phrasebook's vocabulary."""
-    return build_tiny(tmp_path_factory.mktemp("tiny") / "model", positions=256)
+    return build_m2m100(tmp_path_factory.mktemp("tiny") / "model", positions=256)
 
 
 @pytest.fixture

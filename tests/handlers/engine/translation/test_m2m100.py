@@ -22,7 +22,7 @@ from handlers.engine.translation.tokenizer import (
     read_list,
     suits,
 )
-from tests.random_m2m100 import PHRASEBOOK
+from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 
 
 @pytest.fixture(scope="module")

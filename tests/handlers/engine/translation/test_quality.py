@@ -10,7 +10,7 @@ from handlers.engine.directories import read_settings
 from handlers.engine.translation.engine import Sentence, Translation
 from handlers.engine.translation.guard import Fault
 from handlers.engine.translation.quality import GENERIC, Evidence, estimate, gather
-from tests.random_m2m100 import PHRASEBOOK
+from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
 
 PHRASEBOOKS = Evidence(**read_settings(PHRASEBOOK)["quality"])
 
