@@ -22,7 +22,7 @@ from deploy.rendering import ERRORS
 from gateway.app import create_app
 from gateway.errors import Problem
 from gateway.settings import Settings
-from tests.test_architecture import PAGES, SOURCES
+from tests.test_architecture import PAGES
 from tests.test_extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
@@ -291,26 +291,3 @@ def test_a_paragraph_stands_once():
         if len(paragraph.split()) >= 30
     )
     assert [paragraph for paragraph, count in uses.items() if count > 1] == []
-
-
-def test_a_function_on_the_page_of_the_architecture_has_these_parameters():
-    page = (ROOT / "docs/architecture.md").read_text("utf-8")
-    signatures = re.findall(r"(?<![\w\]])(?:\w+\.)*(\w+)\(([^()`]*)\)", page)
-    known = [
-        (
-            function.name,
-            {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)},
-        )
-        for file in SOURCES
-        for function in file.functions
-    ]
-    wrong = [
-        f"{name}({given})"
-        for name, given in signatures
-        if not any(
-            name == n and set(re.findall(r"(\w+)(?:,|$)", given)) <= have
-            for n, have in known
-        )
-    ]
-    assert signatures
-    assert wrong == []
