@@ -194,7 +194,7 @@ def test_a_killed_run_between_buckets_loses_and_doubles_nothing(
     place.write_map(row_ms=0.5)
     source = ObjectFolder("s3://bulk-e2e/src")
     results = ObjectFolder("s3://bulk-e2e/dst")
-    with serve_objects(tmp_path, "bulk-e2e") as environment:
+    with serve_objects("bulk-e2e") as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         for path in (tmp_path / "src").rglob("a.jsonl"):

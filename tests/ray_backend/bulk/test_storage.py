@@ -27,8 +27,8 @@ numbers = count()
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with serve_objects(tmp_path_factory.mktemp("moto"), BUCKET) as found:
+def environment() -> Iterator[dict[str, str]]:
+    with serve_objects(BUCKET) as found:
         yield found
 
 
