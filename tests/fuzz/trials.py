@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import resource
-import signal
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from documents.errors import DocumentError, LostMarkup
 from documents.formats import find_format
 from documents.formats.format import DocumentContext
+from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
 from tests.documents.formats.translating import shout
 
 #: The largest file that is tried. A quarter for Markdown: its library takes up to 30
@@ -24,33 +23,37 @@ def find_most_bytes(ending: str) -> int:
     return MAX_BYTES // 4 if ending == ".md" else MAX_BYTES
 
 
-#: The limits of a child process. A file is read four times and written twice.
-_CPU_S, _MEMORY_BYTES, _WRITTEN_BYTES = 15, 200 << 20, 32 << 20
+#: A file is read four times and written twice. It may wait for nothing.
+_ALLOWANCE = Allowance(
+    cpu_s=15, time_s=300, memory_bytes=200 << 20, written_bytes=32 << 20
+)
 
 
-def try_document(ending: str, content: bytes) -> str:
-    """Describe a format's fault with a file in a child process with limits; empty if there is
-    none."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if not pid:
-        _limit()
-        os.write(writing, _describe(ending, content).encode("utf-8", "replace")[-4000:])
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        fault = pipe.read().decode("utf-8", "replace")
-    _, status = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(status):
-        return f"ended by {signal.Signals(os.WTERMSIG(status)).name}"
-    return fault
+def try_document(sandbox: Sandbox, ending: str, content: bytes) -> str:
+    """Describe a format's fault with a file in a worker with limits; empty if there is none."""
+    with TemporaryDirectory() as folder:
+        source = Path(folder, f"a{ending}")
+        source.write_bytes(content)
+        try:
+            answer = sandbox.run({"source": str(source)}, _ALLOWANCE, lambda: None)
+        except (LimitExceeded, WorkerEnded) as error:
+            return repr(error)
+    return str(answer["fault"])
 
 
-def _read_and_write(source: Path, content: bytes) -> None:
+def run(request: Mapping[str, str]) -> dict[str, str]:
+    """Describe the fault in a worker."""
+    try:
+        _read_and_write(Path(request["source"]))
+    except BaseException:
+        return {"fault": traceback.format_exc(limit=-4)[-4000:]}
+    return {"fault": ""}
+
+
+def _read_and_write(source: Path) -> None:
     """Translates a document into itself, and into capitals. Its own faults are told by a
     DocumentError, and nothing else goes wrong."""
     form, target = find_format(source.name), source.with_name(f"new-{source.name}")
-    source.write_bytes(content)
     reading = DocumentContext("de")
     try:
         texts = list(form.read(source, reading))
@@ -68,25 +71,3 @@ def _read_and_write(source: Path, content: bytes) -> None:
     if source.suffix in (".po", ".xliff"):  # what has a translation is not read again
         again, texts = [text for text in again if text not in texts], []
     assert again == texts, "the texts are not those that were written"
-
-
-def _limit() -> None:
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    for kind, most in (
-        (resource.RLIMIT_CPU, _CPU_S),
-        (resource.RLIMIT_AS, pages * os.sysconf("SC_PAGESIZE") + _MEMORY_BYTES),
-        (resource.RLIMIT_FSIZE, _WRITTEN_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
-    # It may wait for nothing.
-    signal.alarm(20 * _CPU_S)
-
-
-def _describe(ending: str, content: bytes) -> str:
-    try:
-        with TemporaryDirectory() as folder:
-            _read_and_write(Path(folder, f"a{ending}"), content)
-    except BaseException:
-        return traceback.format_exc(limit=-4)
-    return ""
