@@ -1,4 +1,4 @@
-"""The documents in `cases.yaml`: their texts, and the documents that translations make."""
+"""The documents in `cases.yaml`: formats, texts, and what translations make of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from documents.errors import DamagedDocument, DocumentTooLarge, RefusedContent
-from documents.formats.format import LOST_READINGS, DocumentContext
+from documents.errors import (
+    DamagedDocument,
+    DocumentTooLarge,
+    RefusedContent,
+    UnknownFormat,
+)
+from documents.formats import FORMATS, SUFFIXES, csv, find_format
+from documents.formats.format import LOST_READINGS, DocumentContext, is_prose
 from documents.formats.subtitles import divide
 from tests.documents.formats.packing import (
     GROUPS,
@@ -143,3 +149,41 @@ def test_a_longer_translation_keeps_width_and_indentation():
 @pytest.mark.parametrize(("text", "lengths", "lines"), find_group("a.srt")["divided"])
 def test_a_subtitle_is_divided_between_words(text, lengths, lines):
     assert divide(text, lengths) == lines
+
+
+def test_a_row_that_does_not_end_is_an_error(monkeypatch):
+    monkeypatch.setattr(csv, "MAX_LINE", 100)
+    with pytest.raises(DocumentTooLarge, match="Row 2 has more than 100"):
+        read("a.csv", b'a,b\n1,"' + b"open\n" * 100)
+
+
+def test_a_row_of_too_many_cells_is_an_error(monkeypatch):
+    monkeypatch.setattr(csv, "_MAX_CELLS", 100)
+    assert read("a.csv", b"a1,b1\n" + b"," * 99) == []
+    with pytest.raises(DocumentTooLarge, match="Row 2 has more than 100 cells"):
+        read("a.csv", b"a1,b1\n" + b"," * 100)
+
+
+@pytest.mark.parametrize("text", find_group("values")["prose"])
+def test_what_people_read_is_prose(text):
+    assert is_prose(text)
+
+
+@pytest.mark.parametrize("text", find_group("values")["codes"])
+def test_what_programs_read_is_not(text):
+    assert not is_prose(text)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_each_ending_has_one_format(suffix):
+    found = [each for each in FORMATS if suffix in each.suffixes]
+    assert found == [find_format(f"My file.{suffix[1:].upper()}")]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("a.exe", "in '.exe'"), ("notes", "without an ending"), (".po", "without")],
+)
+def test_an_unknown_ending_is_an_error_that_names_the_known_ones(name, told):
+    with pytest.raises(UnknownFormat, match=rf"{told}.*\.txt.*\.csv"):
+        find_format(name)
