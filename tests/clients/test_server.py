@@ -14,9 +14,9 @@ from clients.errors import ServerError
 from clients.frames import FrameSize
 from clients.server import ApiClient, ApiRequest, RetryPolicy, RunStopped
 from contract.npy import write_header
-from tests.certificates import make_certificate
 from tests.clients.drawing import draw_number
 from tests.fake_api import TASKS
+from tests.programs import make_certificate
 from tests.webhook_receiver import WebhookReceiver
 
 choose_delay = RetryPolicy.choose_delay

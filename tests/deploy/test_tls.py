@@ -5,7 +5,7 @@ import pytest
 from deploy import tls
 from deploy.monitoring import write_configuration
 from deploy.stack import Stack, StackError
-from tests.certificates import make_certificate
+from tests.programs import make_certificate
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from contract.webhooks import Webhook
 from documents import webhooks
 from documents.jobs import Jobs
 from documents.storage import DocumentFolder, Gone, State, describe
-from tests.certificates import make_certificate
 from tests.documents.conftest import take_step
+from tests.programs import make_certificate
 from tests.webhook_receiver import SECRET, WebhookReceiver
 
 LOCAL = "127.0.0.0/8"

@@ -69,15 +69,22 @@ def start_nginx(
         assert count, old
     (run / "nginx.conf").write_text(text)
     (run / rendering.ERRORS_FILE).write_text(rendering.render_errors())
+    with run_nginx(run, port) as nginx:
+        yield f"http://127.0.0.1:{port}", nginx
+
+
+@contextmanager
+def run_nginx(folder: Path, port: int) -> Iterator[psutil.Process]:
+    """nginx with the configuration in a folder, once it listens at a port."""
     program = programs.find(programs.NGINX)
     assert program
     nginx = psutil.Popen(
-        [program, "-p", f"{run}/", "-c", f"{run}/nginx.conf", "-g", "daemon off;"],
+        [program, "-p", f"{folder}/", "-c", "nginx.conf", "-g", "daemon off;"],
         stderr=subprocess.DEVNULL,
     )
     try:
         wait_until(lambda: is_taken(port))
-        yield f"http://127.0.0.1:{port}", nginx
+        yield nginx
     finally:
         nginx.terminate()
         nginx.wait(LIMIT_S)

@@ -16,7 +16,6 @@ import requests
 
 from contract import variables
 from deploy.stack import Stack
-from tests.certificates import make_certificate
 from tests.e2e.real_stack import (
     VICTIMS,
     kill,
@@ -25,7 +24,7 @@ from tests.e2e.real_stack import (
     start_stack,
     wait_until,
 )
-from tests.programs import run
+from tests.programs import make_certificate, run
 from tests.webhook_receiver import SECRET, WebhookReceiver
 
 LIMIT_S = 240

@@ -20,13 +20,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from benchmarks.instruments.running import claim_port_offset
 from contract import variables
-from deploy import programs, tls
-from deploy.stack import DOOR, GATEWAY, Stack, is_taken
-from tests.certificates import make_certificate
+from deploy import tls
+from deploy.stack import DOOR, GATEWAY, Stack
 from tests.collector import Collector
 from tests.e2e.real_stack import operate, start_stack, wait_until
+from tests.e2e.reverse_proxy import run_nginx
 from tests.e2e.test_reverse_proxy import serve_echo
-from tests.programs import run
+from tests.programs import make_certificate, run
 from tests.scripted_server import LIMIT_S
 
 
@@ -37,21 +37,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     pair = make_certificate(folder / "pair", "DNS:babelgate.test")
     stack = Stack(folder / "run", folder / "map", None, claim_port_offset(), pair)
     stack.write("{}")
-    nginx = programs.find(programs.NGINX)
-    assert nginx
-    files = ("-p", f"{stack.run}/nginx/", "-c", "nginx.conf")
-    command = [str(nginx), *files, "-g", "daemon off;"]
-    with (
-        serve_echo(GATEWAY + stack.port_offset),
-        (folder / "log").open("wb") as log,
-        subprocess.Popen(command, stdout=log, stderr=log) as process,
-    ):
-        try:
-            wait_until(lambda: is_taken(DOOR + stack.port_offset))
-            yield stack
-        finally:
-            process.terminate()
-            process.wait(LIMIT_S)
+    port = DOOR + stack.port_offset
+    with serve_echo(GATEWAY + stack.port_offset), run_nginx(stack.run / "nginx", port):
+        yield stack
 
 
 def shake_hands(stack: Stack, version: ssl.TLSVersion) -> tuple[str | None, str]:
