@@ -6,11 +6,12 @@ import json
 import logging
 import math
 import os
+import sys
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -157,27 +158,12 @@ def test_the_log_says_how_many_rows_failed_and_not_why(doubling, caplog):
     assert "about" not in caplog.text
 
 
-class Ended(BaseException):
-    """Instead of this process."""
-
-
-@pytest.fixture
-def mortal(doubling: Doubling, monkeypatch: pytest.MonkeyPatch) -> Doubling:
-    """Raises Ended if a worker would end."""
-
-    def end(status: int) -> NoReturn:
-        assert status == 1
-        raise Ended
-
-    monkeypatch.setattr(os, "_exit", end)
-    return doubling
-
-
-def test_a_device_that_fails_ends_the_worker(mortal, caplog):
+def test_a_device_that_fails_ends_the_worker(doubling, caplog, monkeypatch):
     """TorchServe would go on sending batches to it."""
-    with pytest.raises(Ended):
-        ask(mortal, [b"1", b"999"])
-    assert mortal.batches == [[1, 999]]
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with pytest.raises(SystemExit, match="^1$"):
+        ask(doubling, [b"1", b"999"])
+    assert doubling.batches == [[1, 999]]
     assert caplog.messages == [
         "the device failed, this worker ends: CUDA error: an illegal address"
     ]
