@@ -79,28 +79,19 @@ def test_all_languages_are_in_the_vocabulary_at_their_ids(converted: Path, tiny:
     assert len(vocabulary) == len(ids) + 108
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("pytorch_model.bin",),
-        # As facebook/nllb-200-3.3B.
-        ("pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"),
-    ],
-    ids=["whole", "in parts"],
-)
-def test_however_the_weights_are_stored_the_result_is_the_same(
-    names, converted, model, tmp_path
-):
-    weights = load_file(model / "model.safetensors")
-    parts = {
-        name: dict([*weights.items()][i :: len(names)]) for i, name in enumerate(names)
-    }
-    for name, part in parts.items():
+#: As facebook/nllb-200-3.3B.
+PARTS = ("pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin")
+
+
+def test_weights_may_be_pickled_in_parts(converted, model, tmp_path):
+    places: dict[str, str] = {}
+    weights = [*load_file(model / "model.safetensors").items()]
+    for i, name in enumerate(PARTS):
+        part = dict(weights[i::2])
         torch.save(part, model / name)
-    if len(names) > 1:
-        places = {key: name for name, part in parts.items() for key in part}
-        index = {"metadata": {}, "weight_map": places}
-        (model / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+        places |= dict.fromkeys(part, name)
+    index = {"metadata": {}, "weight_map": places}
+    (model / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     (model / "model.safetensors").unlink()
     again = convert(model, tmp_path / "cache", "int8")
     assert (again / "model.bin").read_bytes() == (converted / "model.bin").read_bytes()
