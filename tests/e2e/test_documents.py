@@ -114,19 +114,3 @@ def compare(url: str, known: list[tuple[TextPair, str]]) -> list[str]:
         for (pair, answer), as_item, as_line in zip(known, listed, lines, strict=True)
         if not answer == as_item == as_line
     ]
-
-
-def test_a_sentence_that_is_too_long_is_divided_and_says_where(url: str):
-    answer = ask(url, "word 1 " * 300, "de", src_lang="en")
-    assert answer["translated"]
-    assert any("longer than the model takes" in w for w in answer["warnings"])
-
-
-def test_alternatives_come_with_scores_best_first(url: str):
-    answer = ask(url, "Thank you very much.", "fr", src_lang="en", alternatives=3)
-    scores = [alternative["score"] for alternative in answer["alternatives"]]
-    texts = [alternative["text"] for alternative in answer["alternatives"]]
-    assert 1 <= len(texts) <= 3
-    assert scores == sorted(scores, reverse=True)
-    assert answer["translated"] not in texts
-    assert len(set(texts)) == len(texts)

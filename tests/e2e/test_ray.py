@@ -16,10 +16,6 @@ from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from tests.e2e.conftest import ALL_TASKS
 from tests.e2e.real_stack import start_stack, use_after_unloading, wait_until
-from tests.e2e.test_documents import (
-    test_a_sentence_that_is_too_long_is_divided_and_says_where,
-    test_alternatives_come_with_scores_best_first,
-)
 from tests.e2e.test_translation import translate, translate_pairs
 from tests.e2e.test_vision import (
     samples,
@@ -33,8 +29,6 @@ from tests.e2e.test_vision import (
 #: The tests of the stack with TorchServe run here as well, with the fixtures of this file.
 __all__ = [
     "samples",
-    "test_a_sentence_that_is_too_long_is_divided_and_says_where",
-    "test_alternatives_come_with_scores_best_first",
     "test_an_image_gets_its_caption_in_every_form",
     "test_bad_images_are_refused_and_harm_no_other",
     "test_labels_are_right_and_as_many_as_were_asked_for",
