@@ -157,13 +157,6 @@ def test_nothing_of_this_machine_is_in_the_image(root: Path):
 
 
 @pytest.mark.usefixtures("stack")
-def test_containers_translate(container: Container):
-    answer = requests.post(f"{container.url}/translate", json=GREETING, timeout=30)
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["translated"].startswith("Bon")
-
-
-@pytest.mark.usefixtures("stack")
 def test_containers_translate_documents(container: Container):
     answer = requests.post(
         f"{container.url}/translate_file",

@@ -1,12 +1,11 @@
-"""The page of a real stack: texts, a document, and a gateway that goes and returns."""
+"""The page of a real stack: texts, and a gateway that goes and returns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, FilePayload, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from deploy.programs import CHROMIUM, find
 from deploy.stack import Stack
@@ -28,16 +27,6 @@ def page(browser: Browser, stack: Stack) -> Iterator[Page]:
     found.wait_for_selector("html[data-ready]")
     yield found
     found.close()
-
-
-def test_a_document_is_translated_and_downloaded(page):
-    page.click("nav a[href='#documents']")
-    content = f"{SENTENCE}\n".encode()
-    note = FilePayload(name="a.txt", mimeType="text/plain", buffer=content)
-    page.set_input_files("#document-files", [note])
-    with page.expect_download(timeout=LIMIT_MS) as download:
-        page.get_by_role("button", name="Download").click()
-    assert Path(download.value.path()).read_text("utf-8") == f"{TRANSLATION}\n"
 
 
 def test_the_status_counts_the_workers_batches(page):
