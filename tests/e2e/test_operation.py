@@ -11,13 +11,12 @@ import pytest
 import requests
 
 from benchmarks.instruments.generator import Request, Target, ask_within, keep_asking
-from deploy.stack import MANAGEMENT, METRICS, ROOT, Stack
+from deploy.stack import MANAGEMENT, ROOT, Stack
 from tests.e2e.real_stack import (
     is_ready,
     list_listening,
     operate,
     processes,
-    read_metric,
     wait_until,
     write_command,
 )
@@ -95,16 +94,6 @@ def test_management_needs_a_token_and_takes_no_url(stack: Stack):
     foreign = {"url": "http://127.0.0.1:1/evil.mar"}
     refused = requests.post(models, params=foreign, headers=headers)
     assert "does not match any allowed URL" in refused.text
-
-
-def test_metrics_add_up_over_gunicorns_workers(stack: Stack):
-    texts = (f"{stack.url}/metrics", "babelgate_texts_total", 'target="de"')
-    before = read_metric(*texts)
-    for _ in range(20):
-        assert requests.post(stack.url, json=EN_DE, timeout=60).ok
-    assert read_metric(*texts) == before + 20
-    torchserve = requests.get(f"http://127.0.0.1:{METRICS + stack.port_offset}/metrics")
-    assert "ts_inference_requests_total" in torchserve.text
 
 
 def test_no_log_holds_what_people_translate(stack: Stack):
