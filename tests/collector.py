@@ -1,7 +1,5 @@
 """A collector of OpenTelemetry's spans, by OTLP over HTTP, that does what a test tells it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter

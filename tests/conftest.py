@@ -2,8 +2,6 @@
 files, and what the run reports at its end.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """An OpenAPI document as tests use it: to check answers, and to send its examples."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

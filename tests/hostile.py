@@ -1,7 +1,5 @@
 """Texts that make a careless reader take quadratic time."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

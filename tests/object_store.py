@@ -1,7 +1,5 @@
 """A server that speaks S3, which ends with its test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Programs that tests run, and programs that may be missing."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Vision models of any kind, tiny and with random weights, and frames that they tell apart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -2,8 +2,6 @@
 entry: a toy task and the API of CONTRIBUTING.md are added and asked.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The rules of the source: imports follow the request, and the program stays small."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

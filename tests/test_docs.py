@@ -1,7 +1,5 @@
 """The docs have what the code has, what they name exists, and values in several files agree."""
 
-from __future__ import annotations
-
 import ast
 import re
 import runpy

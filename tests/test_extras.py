@@ -2,8 +2,6 @@
 make add it, by a dry run, and programs say so without it.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """nginx's own errors are what the gateway would write, in each API."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -2,8 +2,6 @@
 TorchServe: a reader who knows them knows the whole path.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Pages, docstrings and comments are plain English, and pages name files that exist."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

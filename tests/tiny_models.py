@@ -2,8 +2,6 @@
 the hub's, made by the libraries that made those.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A server with HTTPS that is told of documents, and answers as a test has told it."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import json

@@ -1,7 +1,5 @@
 """A tiny model with random weights, and a server that answers at once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field

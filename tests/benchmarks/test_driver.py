@@ -1,7 +1,5 @@
 """The driver: what options mean, how turns are taken, and what is published."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Iterator

@@ -3,8 +3,6 @@ moments, each with a part of the replicas. The command compares it with what was
 Scenarios are checked.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -2,8 +2,6 @@
 that is wrong is told with the place.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """A host without GPUs and without settings, and a map to write."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

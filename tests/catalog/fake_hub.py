@@ -1,7 +1,5 @@
 """A small Hugging Face hub on loopback, whose answers go wrong as a test asks."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """A map's models are packed, and unpacked into another cache, without a network there."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

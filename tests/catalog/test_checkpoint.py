@@ -1,7 +1,5 @@
 """A model is found by its name, checked and converted; `test_inventory.py` downloads it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Counting GPUs: the environment first, then nvidia-smi. Their memory is what it says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

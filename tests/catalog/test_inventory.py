@@ -1,7 +1,5 @@
 """Models are listed, pulled and verified by `python -m catalog models`, with a fake hub."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

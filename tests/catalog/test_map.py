@@ -1,7 +1,5 @@
 """The map's file: what it may say, and every refusal with its place, value and expectation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The models and routes of maps of every kind, and of a frozen map again."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

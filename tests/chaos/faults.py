@@ -1,7 +1,5 @@
 """The faults: each harms a scene for seconds and leaves the healing to the stack."""
 
-from __future__ import annotations
-
 import os
 import random
 import socket

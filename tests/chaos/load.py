@@ -2,8 +2,6 @@
 nobody should send, drawn from a seed.
 """
 
-from __future__ import annotations
-
 import gzip
 import http.client
 import json

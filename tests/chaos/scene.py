@@ -2,8 +2,6 @@
 late as it wanted a core and had none, whatever program took the core.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator

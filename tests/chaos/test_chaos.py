@@ -2,8 +2,6 @@
 measured, harmed, and measured again once it is ready.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import secrets

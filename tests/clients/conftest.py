@@ -1,7 +1,5 @@
 """The fake stack, one client of it, and jobs that are stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

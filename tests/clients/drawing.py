@@ -1,7 +1,5 @@
 """Numbers in, videos that show them out, in several codecs; and back."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """`python -m clients`, as a call in this process and as a process of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import chdir

@@ -1,7 +1,5 @@
 """Jobs that are stopped between any two answers, and what stands in their files after."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import chain
 from pathlib import Path

@@ -2,8 +2,6 @@
 text of captions.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

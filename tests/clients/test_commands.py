@@ -1,7 +1,5 @@
 """`python -m clients` with its commands, as a user runs, stops and repeats them."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

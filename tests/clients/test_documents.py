@@ -1,7 +1,5 @@
 """Documents that a stack translates, is asked for again and loses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

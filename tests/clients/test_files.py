@@ -1,7 +1,5 @@
 """The videos that files, folders and patterns mean, and the files that a run writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Real videos of a few frames: which frames come out, when, how large and which way up."""
 
-from __future__ import annotations
-
 import io
 from itertools import product
 from pathlib import Path

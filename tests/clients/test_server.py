@@ -1,7 +1,5 @@
 """Requests to a server that fails, hesitates or refuses."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The texts of a file, and its bytes or its table with their translations."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Sequence
 from datetime import datetime

@@ -2,8 +2,6 @@
 translated, and stacks that cannot translate.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

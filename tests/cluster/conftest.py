@@ -1,7 +1,5 @@
 """Three machines of Ray in network namespaces, and a gateway that asks them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Faults of a cluster, under load until it is whole again."""
 
-from __future__ import annotations
-
 import copy
 import time
 from collections import Counter

@@ -2,8 +2,6 @@
 go on beside it.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The promises of a cluster of three machines, whatever ends."""
 
-from __future__ import annotations
-
 import subprocess
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

@@ -16,8 +16,6 @@ of each that a backend does in its own way.
 The cases that have the name of another API's package are requests of that package, unmodified.
 """
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from functools import partial

@@ -1,7 +1,5 @@
 """CPUs of machines and of containers."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 API's own server answers.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from pathlib import Path

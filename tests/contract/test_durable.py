@@ -1,7 +1,5 @@
 """Durable files are whole, in their place, and leave no draft."""
 
-from __future__ import annotations
-
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Language tags: what clients and models write for a language, and which language that is."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The header of arrays: NumPy's is ours, and all others are refused."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

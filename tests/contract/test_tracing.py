@@ -1,7 +1,5 @@
 """The spans of a batch, as a collector gets them."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

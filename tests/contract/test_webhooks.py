@@ -1,7 +1,5 @@
 """Webhooks lead to public addresses by HTTPS, and to others only where these are allowed."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -2,8 +2,6 @@
 manifests use. All others are refused, so that no test judges what a cluster would not get.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

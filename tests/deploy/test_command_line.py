@@ -1,7 +1,5 @@
 """`python -m deploy check`: what it says of a map, and of a stack that runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, NamedTuple

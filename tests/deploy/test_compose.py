@@ -1,7 +1,5 @@
 """deploy/compose.yaml against the image, supervisord's times and the files that it shares."""
 
-from __future__ import annotations
-
 import re
 from configparser import RawConfigParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One program of the stack in a container: what it becomes is what supervisord would start."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """The Containerfile against the repository, and what a build gets of pip's configuration."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

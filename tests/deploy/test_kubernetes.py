@@ -2,8 +2,6 @@
 that operators know, and against each other.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import textwrap

@@ -1,7 +1,5 @@
 """Ending what an earlier life of a program has left, on real processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The decisions of `up`: it keeps, ends, starts and shows."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Prometheus beside a stack, the answers of our own exporter, and the alerts and graphs."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

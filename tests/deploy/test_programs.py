@@ -1,7 +1,5 @@
 """Finding and installing the distribution's programs, with an apt-get that is told how."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The configuration files say what the gateway's settings say."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from configparser import RawConfigParser

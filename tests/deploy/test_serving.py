@@ -1,8 +1,6 @@
 """The models' part of a stack, without Ray and TorchServe: secrets, folders, and how it is
 waited for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

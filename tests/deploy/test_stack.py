@@ -1,7 +1,5 @@
 """Small files that say what runs: whole, or as good as absent."""
 
-from __future__ import annotations
-
 import os
 import stat
 from dataclasses import replace

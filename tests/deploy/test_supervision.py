@@ -1,7 +1,5 @@
 """The real supervisord with our configuration and programs that a test writes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

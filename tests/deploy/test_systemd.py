@@ -1,7 +1,5 @@
 """The systemd unit, judged by systemd's own checker."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Log files are kept within their bounds while their programs write."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Documents of a format that has a text in each line, and a gateway that a test controls."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

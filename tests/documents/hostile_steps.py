@@ -1,7 +1,5 @@
 """Faulty steps of a sandbox's worker, by name."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A gateway that is busy is waited for; a text that cannot be done is divided or refused."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Callable, Iterator

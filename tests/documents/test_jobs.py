@@ -1,7 +1,5 @@
 """Jobs survive whatever ends the program that translates, each document exactly once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

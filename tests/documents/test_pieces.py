@@ -1,7 +1,5 @@
 """Long texts are divided between sentences, and what is joined is the text."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A sandbox's worker hurts nobody, and its caller learns which limit has ended it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Folders of documents: who may have how many, and what is left of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

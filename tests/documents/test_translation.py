@@ -2,8 +2,6 @@
 program, the gateway, the disk or a worker.
 """
 
-from __future__ import annotations
-
 import errno
 import time
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 answers; nobody waits for one that hangs.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

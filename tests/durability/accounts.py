@@ -2,8 +2,6 @@
 twice shows.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A client's job of two files with two answers each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

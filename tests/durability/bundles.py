@@ -1,7 +1,5 @@
 """A bundle that is unpacked in the place of an older one."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

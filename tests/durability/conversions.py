@@ -1,7 +1,5 @@
 """A model's conversion, for all languages and for one."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

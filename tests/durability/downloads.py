@@ -1,7 +1,5 @@
 """A model from the hub, of which another commit has arrived in part."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

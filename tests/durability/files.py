@@ -1,7 +1,5 @@
 """A stack's state and the secret of its cluster."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Glossaries of two owners, which are made, changed and deleted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -3,8 +3,6 @@ of these operations. The interpreter tells of all that opens, names and removes 
 `contract.durable` does what it does not tell of.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -7,8 +7,6 @@ is what another process does meanwhile, and `LOOSE` are parts of the names that 
 before their content is on the disk.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """A database that is made by its first user."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gateway.access.keys import Grant

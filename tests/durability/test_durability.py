@@ -2,8 +2,6 @@
 has done the same; then the program starts again, and nothing is lost, torn or billed twice.
 """
 
-from __future__ import annotations
-
 import sys
 
 import pytest

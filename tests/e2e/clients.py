@@ -1,7 +1,5 @@
 """Installs the clients of other APIs, once, in environments of their own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

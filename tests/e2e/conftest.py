@@ -1,7 +1,5 @@
 """The stacks that a worker's tests share, one per map. Each file leaves them as they were."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial

@@ -1,7 +1,5 @@
 """Starts, watches, asks and stops a real stack on ports and in a directory of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A real nginx and Gunicorn, with a TorchServe behind that does what a test tells it."""
 
-from __future__ import annotations
-
 import random
 import re
 import socket

@@ -1,7 +1,5 @@
 """A real stack with more requests than it can answer in time."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Files in bulk through port 7777: the commands as users run them, killed and repeated."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

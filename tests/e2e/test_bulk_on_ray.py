@@ -2,8 +2,6 @@
 exactly once.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Documents on a real stack: the commands of the docs, and `kill -9` of every process."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Documents, placeholders, markup and unnamed languages on the real stack: nothing is lost."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor

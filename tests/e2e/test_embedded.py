@@ -1,7 +1,5 @@
 """The gateway alone with the model that ships in it, as docs/embedded.md starts it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 """The faults that a running stack survives: edited maps, full disks, stopped programs,
 Ctrl-C."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -2,8 +2,6 @@
 glossaries, and keys of several kinds. `foreign/answers.yaml` says what each is answered.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -2,8 +2,6 @@
 machine, each with a stack of its own.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Glossaries on the real stack: terms of all scripts are in every translation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

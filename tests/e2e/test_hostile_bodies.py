@@ -2,8 +2,6 @@
 the gateway gets hostile forms, it answers everybody else.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import math

@@ -1,7 +1,5 @@
 """A model that nobody uses is unloaded on the real stack, and comes back."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.real_stack import operate, start_stack, use_after_unloading

@@ -2,8 +2,6 @@
 that translates.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

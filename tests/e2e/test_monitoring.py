@@ -1,7 +1,5 @@
 """`python -m deploy monitor` has data for every expression of rules and dashboard."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

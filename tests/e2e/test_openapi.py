@@ -1,7 +1,5 @@
 """A real stack's answers are in its own OpenAPI document."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

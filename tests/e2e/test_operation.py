@@ -1,7 +1,5 @@
 """The work of an operator: up again, status, a reload, a model registered by hand, metrics."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

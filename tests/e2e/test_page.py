@@ -1,7 +1,5 @@
 """The page of a real stack: texts, and a gateway that goes and returns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

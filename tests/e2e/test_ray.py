@@ -2,8 +2,6 @@
 for all tasks the answers that TorchServe gives.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

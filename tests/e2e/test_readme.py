@@ -1,7 +1,5 @@
 """The README's curl command, run as it stands there, gives the answer that stands there."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

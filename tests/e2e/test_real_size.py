@@ -1,7 +1,5 @@
 """M2M100-418M's exact size with random weights, alone and behind the whole stack."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections import Counter

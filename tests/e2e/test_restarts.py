@@ -2,8 +2,6 @@
 has, and its programs know and show no more than they must.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import stat

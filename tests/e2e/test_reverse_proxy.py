@@ -2,8 +2,6 @@
 their API, and nginx logs no text of theirs.
 """
 
-from __future__ import annotations
-
 import json
 import select
 import socket

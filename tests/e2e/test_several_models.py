@@ -1,7 +1,5 @@
 """A map with several models on a real stack."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -2,8 +2,6 @@
 started for it.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import socket

@@ -1,7 +1,5 @@
 """Right translations through port 7777, in every direction."""
 
-from __future__ import annotations
-
 import random
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, permutations

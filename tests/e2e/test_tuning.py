@@ -1,7 +1,5 @@
 """The tuner on real stacks, with an engine that costs nothing: what it finds out is known."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Large uploads through a real nginx and Gunicorn: nobody keeps a whole one."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

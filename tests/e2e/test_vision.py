@@ -1,8 +1,6 @@
 """Captions, labels and boxes through port 7777 of a real stack, for one client and for many;
 and texts, whose model is one for all languages there."""
 
-from __future__ import annotations
-
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -2,8 +2,6 @@
 moved, or replaced by signs that mean something to a format.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 

@@ -2,8 +2,6 @@
 whose author knows what a reader or writer takes far more than their size for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

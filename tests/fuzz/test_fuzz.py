@@ -2,8 +2,6 @@
 in the environment there are a hundred new ones of each format, otherwise the same few.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Reads and writes a document in a process with limits, and says what it did wrong."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The gateway with a TorchServe that does what a test tells it."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """A TorchServe on one loopback port that does what a test tells it, as TorchServe would."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ and begin again. Its clock goes on when a test says so. Beside it, what a model 
 keys, glossaries and documents.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

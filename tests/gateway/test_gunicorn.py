@@ -1,7 +1,5 @@
 """The gateway as it runs: Gunicorn with its own configuration, gevent, real sockets."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Gunicorn's log has the types and places of faults, and nothing that people sent."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Requests that are refused before Gunicorn reads them, and those that must not be."""
 
-from __future__ import annotations
-
 import json
 import socket
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The counters and gauges of `GET /metrics`, in one process and in several."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

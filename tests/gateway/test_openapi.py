@@ -1,7 +1,5 @@
 """The document is OpenAPI 3.1, has every route, and its examples work."""
 
-from __future__ import annotations
-
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 

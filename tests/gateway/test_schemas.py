@@ -1,7 +1,5 @@
 """Bytes in, a request or an error that says where out; nothing here needs a server."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any

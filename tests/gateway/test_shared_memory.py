@@ -1,7 +1,5 @@
 """The memory that processes share: places that end with their process, locks, and memory."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

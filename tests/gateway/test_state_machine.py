@@ -2,8 +2,6 @@
 what the service must answer: billed exactly once, nothing lost, nobody sees another's.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import count

@@ -1,7 +1,5 @@
 """Spans of the gateway as it runs, in Gunicorn's processes and beside gevent's loop."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """A translation handler around a fake engine, and tiny vision models with random weights."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial

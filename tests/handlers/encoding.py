@@ -1,7 +1,5 @@
 """Frames as people send them: image files and arrays."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

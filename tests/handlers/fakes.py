@@ -1,7 +1,5 @@
 """An engine that answers at once, and TorchServe's own context and metrics around a batch."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

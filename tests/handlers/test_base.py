@@ -1,7 +1,5 @@
 """TorchServe's contract: one answer per row, each with its own status, whatever happens."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -1,7 +1,5 @@
 """The batcher: who is run with whom, what each one gets, and that nobody is lost."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

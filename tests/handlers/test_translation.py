@@ -1,7 +1,5 @@
 """The translation task on a fake engine: what a row must be and what its client gets."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """The common behaviour of tasks that take images, as TorchServe calls them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """A real Chromium before a real Gunicorn, whose TorchServe does what a test tells it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """axe-core finds nothing wrong with any view, and everything works with keys alone."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Answers: shown while they are made, with their quality, and what they say of their making."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Documents: several at once, followed while they are translated, and known after a reload."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

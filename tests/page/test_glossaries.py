@@ -1,7 +1,5 @@
 """Glossaries: a table to edit, files to import and export, and terms in a translation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

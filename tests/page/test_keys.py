@@ -1,7 +1,5 @@
 """The page where keys are required: it asks for one and keeps it in the browser."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The menus where a map serves many languages: a field finds one with keys alone."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB

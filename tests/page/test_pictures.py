@@ -1,7 +1,5 @@
 """Pictures: what each task says of one, and boxes over it."""
 
-from __future__ import annotations
-
 import sys
 from base64 import b64encode
 

@@ -1,7 +1,5 @@
 """The page's tables as files, without a browser."""
 
-from __future__ import annotations
-
 import json
 
 from deploy.programs import NODE

@@ -2,8 +2,6 @@
 form alone without JavaScript.
 """
 
-from __future__ import annotations
-
 import threading
 from urllib.parse import urlencode
 

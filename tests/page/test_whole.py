@@ -1,8 +1,6 @@
 """The common parts of all views: words, theme, history, code, the stack's state, and its
 absence."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -2,8 +2,6 @@
 screenshots of all of a running stack's page, in three widths, light and dark.
 """
 
-from __future__ import annotations
-
 import io
 import random
 import sys

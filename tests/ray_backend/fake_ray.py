@@ -1,7 +1,5 @@
 """Ray's dashboard, which takes notes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

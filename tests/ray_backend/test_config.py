@@ -1,7 +1,5 @@
 """From the map to the configuration of Ray Serve."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The changes of a deployment, its end, and the messages where it fails."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """A machine's ports, files, command and environment, checked with Ray's own programs."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

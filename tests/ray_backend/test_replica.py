@@ -2,8 +2,6 @@
 Serve: the application, and the counters on its metrics page.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

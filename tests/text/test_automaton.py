@@ -1,7 +1,5 @@
 """The automaton against a search that tries everything."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Texts as pieces: what is translated, and that nothing else changes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The entries of dictionaries, and the refused ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from text.entries import read_csv, read_pairs, read_stored, read_tsv, write_tsv

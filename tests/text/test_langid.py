@@ -1,7 +1,5 @@
 """A language with its confidence, or none where there is too little evidence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

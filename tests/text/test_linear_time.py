@@ -1,7 +1,5 @@
 """Four times as much text costs about four times as much CPU, whatever is in it."""
 
-from __future__ import annotations
-
 import gc
 import re
 import time

@@ -1,7 +1,5 @@
 """HTML and XML in, runs of text and markup out; and what is no XML."""
 
-from __future__ import annotations
-
 import html
 
 import pytest

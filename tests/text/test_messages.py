@@ -1,7 +1,5 @@
 """ICU messages: what FormatJS reads in them, what is translated, and what is written."""
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Final marks and capitals: a translation has those of its text, in its own language's form."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

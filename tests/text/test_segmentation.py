@@ -1,7 +1,5 @@
 """Sentences and what is between them; together they are the text, whatever it is."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st

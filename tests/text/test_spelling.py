@@ -1,7 +1,5 @@
 """The probabilities of words, by the characters that follow one another in a language."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Terms in texts of all scripts, and how their translations are written."""
 
-from __future__ import annotations
-
 import tracemalloc
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Texts in another way of writing their language."""
 
-from __future__ import annotations
-
 import pytest
 
 from models.phrasebook_recipe import phrasebook

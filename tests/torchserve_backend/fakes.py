@@ -1,7 +1,5 @@
 """TorchServe's management API as a client that takes notes, and models that a map wants."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import repeat

@@ -1,7 +1,5 @@
 """Archives: thin, complete, and with a version that follows their content."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import zipfile

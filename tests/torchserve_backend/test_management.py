@@ -1,7 +1,5 @@
 """The client of the management API: what it asks over HTTP, and how it takes the answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

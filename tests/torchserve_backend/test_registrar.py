@@ -1,8 +1,6 @@
 """The actions that differences lead to, models that count as dead, and the watch that heals
 them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping

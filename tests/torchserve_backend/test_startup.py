@@ -1,7 +1,5 @@
 """A process of TorchServe, as it starts: without torch until that is needed."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -5,8 +5,6 @@
 Databases are written as SQL, so that a diff shows what is in them. The tokens open nothing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -2,8 +2,6 @@
 one writes, or says that it cannot. `before` was made by `recipe.py` with the earlier code.
 """
 
-from __future__ import annotations
-
 import array
 import json
 import os

@@ -1,7 +1,5 @@
 """The system that ours is measured against: it answers as the original did."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several ways of working in turns, with contenders that only say what they measured."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

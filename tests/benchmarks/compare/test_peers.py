@@ -3,8 +3,6 @@ Ray is not started here: it takes 600 MB of packages, and listens on more than t
 interface.
 """
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

@@ -1,8 +1,6 @@
 """The generator against servers that answer, wait, hang up, or are not there, the schedule of
 the open loop, and the figures of a load. No test asserts a time of its own."""
 
-from __future__ import annotations
-
 import math
 import socket
 import statistics

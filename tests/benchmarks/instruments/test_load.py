@@ -1,7 +1,5 @@
 """The costs of processes, and the counts of workers."""
 
-from __future__ import annotations
-
 import psutil
 import pytest
 import requests

@@ -1,7 +1,5 @@
 """The vocabulary of the models with random weights."""
 
-from __future__ import annotations
-
 import json
 
 from benchmarks.instruments.random_model import invent_vocabulary

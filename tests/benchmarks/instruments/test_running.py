@@ -1,7 +1,5 @@
 """The end of what a measurement has started, and the stacks that it cannot ask."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The requests of benchmarks: the same in every run, in the form of each task."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.instruments.workload import draw, draw_requests

@@ -1,7 +1,5 @@
 """The costs of batches: of engines alone and of handlers, on models whose costs are known."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import partial

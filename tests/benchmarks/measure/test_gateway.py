@@ -1,7 +1,5 @@
 """The gateway's CPU in each API and with keys; it answers hostile texts."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The lines on which checkpoints are compared."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

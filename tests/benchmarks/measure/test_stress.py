@@ -1,7 +1,5 @@
 """The stack under stress: how replies and samples are read, and which targets are missed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Small documents from hand-written XML."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping

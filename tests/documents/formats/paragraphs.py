@@ -1,7 +1,5 @@
 """Runs and other parts of paragraphs of Office Open XML."""
 
-from __future__ import annotations
-
 
 def run(text: str, properties: str = "") -> str:
     properties = properties and f"<w:rPr>{properties}</w:rPr>"

@@ -1,7 +1,5 @@
 """Documents that the libraries make, with all that a format can hold."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

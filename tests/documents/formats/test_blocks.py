@@ -1,7 +1,5 @@
 """Blocks of a part: all bytes come back, whatever their encoding and wherever reading stops."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

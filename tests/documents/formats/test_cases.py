@@ -1,7 +1,5 @@
 """The documents in `cases.yaml`: formats, texts, and what translations make of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

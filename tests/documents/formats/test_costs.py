@@ -1,7 +1,5 @@
 """Documents that are made to take more than their size cost what they are long."""
 
-from __future__ import annotations
-
 import gc
 from contextlib import suppress
 from cProfile import Profile

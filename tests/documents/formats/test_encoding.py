@@ -1,7 +1,5 @@
 """Bytes of text files: encodings, marks, and what is no text."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from operator import itemgetter

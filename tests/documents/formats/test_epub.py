@@ -1,7 +1,5 @@
 """Books: chapters of mixed blocks and texts, their language, and what protects a book."""
 
-from __future__ import annotations
-
 import pytest
 from lxml import etree
 

@@ -1,7 +1,5 @@
 """Fragments: a sentence with its formatting, and the translations that do not fit it."""
 
-from __future__ import annotations
-
 import pytest
 
 from documents.errors import LostMarkup

@@ -1,7 +1,5 @@
 """gettext's catalogs: entries, plural forms, flags and headers."""
 
-from __future__ import annotations
-
 import pytest
 from babel.messages.pofile import read_po
 

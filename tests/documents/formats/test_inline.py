@@ -1,7 +1,5 @@
 """Sentences with markup, as fragments and back."""
 
-from __future__ import annotations
-
 import pytest
 
 from documents.errors import LostMarkup

@@ -1,7 +1,5 @@
 """LibreOffice opens what is written, and finds the same structure with the translated texts."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """OpenDocument: mixed content, automatic styles, and cells that formulas fill."""
 
-from __future__ import annotations
-
 import pytest
 
 from documents.errors import EncryptedDocument

@@ -1,7 +1,5 @@
 """Office Open XML: the texts that a paragraph has, and the places of their translations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Zip files: what is refused and why, and that members are copied as they are."""
 
-from __future__ import annotations
-
 import random
 import struct
 import sys

@@ -1,7 +1,5 @@
 """Any document, translated into itself, is the same file, byte for byte."""
 
-from __future__ import annotations
-
 import codecs
 import tracemalloc
 

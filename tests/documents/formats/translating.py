@@ -1,7 +1,5 @@
 """Documents in bytes, translated by a function instead of a model."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 as JSON by package and question.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Databases of both kinds, and a Redis."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path

@@ -2,8 +2,6 @@
 the way to them slow, or cuts it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

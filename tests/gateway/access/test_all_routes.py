@@ -2,8 +2,6 @@
 had before.
 """
 
-from __future__ import annotations
-
 import gc
 import gzip
 import os

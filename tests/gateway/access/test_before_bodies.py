@@ -1,7 +1,5 @@
 """The part of a body that is read and parsed before its key is known."""
 
-from __future__ import annotations
-
 import gzip
 import io
 from typing import Any

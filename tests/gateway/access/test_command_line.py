@@ -1,7 +1,5 @@
 """`python -m gateway keys`, in a run directory of its own."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests with and without a key, through the whole gateway."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """64 clients over two gateway processes: nothing is counted twice, nothing is forgotten."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The places where clients put their keys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

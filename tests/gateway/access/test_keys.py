@@ -1,7 +1,5 @@
 """Keys: their form, and what they allow."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.access.keys import (

@@ -1,7 +1,5 @@
 """Requests per minute, in this machine's memory and in a real Redis."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing

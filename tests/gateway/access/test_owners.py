@@ -2,8 +2,6 @@
 their keys.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 nothing is lost, and what was missed is made up for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import (
     AbstractContextManager,

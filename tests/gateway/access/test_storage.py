@@ -1,7 +1,5 @@
 """Keys and usage in real databases of both kinds."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

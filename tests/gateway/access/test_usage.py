@@ -1,7 +1,5 @@
 """Characters that several processes count at the same time."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

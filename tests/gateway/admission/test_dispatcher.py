@@ -3,8 +3,6 @@
 The figures are those of the simulation; `python -m benchmarks overload` measures the stack.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import time

@@ -1,7 +1,5 @@
 """Models that nobody uses are unloaded, by a clock that the test turns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast

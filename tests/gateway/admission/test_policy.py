@@ -2,8 +2,6 @@
 come back.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The order of turns with a model and on the event loop, and refusals of the loop's work."""
 
-from __future__ import annotations
-
 import socket
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The counts that processes share, and their workers."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each API answers any fields in its own shape, and never with a fault of ours."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -2,8 +2,6 @@
 deleted. What translates them is `tests/documents`; `tests/contract` has more requests.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os

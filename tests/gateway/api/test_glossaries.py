@@ -1,7 +1,5 @@
 """Glossaries of our own routes and of DeepL's, and translations that use them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 `GET /openapi.json`.
 """
 
-from __future__ import annotations
-
 import gzip
 import html
 import re

@@ -2,8 +2,6 @@
 from all processes and from the workers.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

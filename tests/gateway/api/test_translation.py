@@ -1,7 +1,5 @@
 """`POST /translate`; `tests/contract` has what wrong requests get."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

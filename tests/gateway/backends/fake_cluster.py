@@ -2,8 +2,6 @@
 the replicas behind it would.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

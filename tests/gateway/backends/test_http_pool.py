@@ -1,7 +1,5 @@
 """The errors of calls to another program's address."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import socket

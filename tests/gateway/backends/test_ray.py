@@ -2,8 +2,6 @@
 cluster's addresses and of a model's replicas.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

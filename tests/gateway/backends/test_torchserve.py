@@ -1,7 +1,5 @@
 """The gateway's answers to everything that TorchServe can do to it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The Redis behind the memory: what machines share, and what its absence costs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

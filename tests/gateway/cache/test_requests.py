@@ -1,7 +1,5 @@
 """Requests whose sentences were translated before."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Sentences that were translated before, or that are on their way."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """The memory that gateway processes share: what comes back, what goes first, and what it shows
 to those without a key."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import random

@@ -2,8 +2,6 @@
 ends with the gateway.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

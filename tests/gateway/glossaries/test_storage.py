@@ -1,7 +1,5 @@
 """Glossaries in real databases of both kinds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A whole body: how it is unpacked, and what is no body at all."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """A client's connection: its silence, and its end."""
 
-from __future__ import annotations
-
 import socket
 
 import gevent

@@ -1,7 +1,5 @@
 """Answers that come as events: their order, what becomes of errors, and slow clients."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

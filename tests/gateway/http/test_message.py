@@ -1,7 +1,5 @@
 """Requests that need no Gunicorn, and those that two programs could read in different ways."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """The layers around every route: the paths of clients, and pages of other origins."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -2,8 +2,6 @@
 asks, and its deadline.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

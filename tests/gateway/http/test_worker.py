@@ -1,7 +1,5 @@
 """The answers to requests that do not come as far as the application."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -1,7 +1,5 @@
 """A key pays for the characters that the model gets, and for blanks, whatever the markup."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -2,8 +2,6 @@
 the whole gateway before a backend that writes down what it is asked.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """Long texts, read in a process beside the gateway's, and what can happen to it."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Terms that are kept, and those that cannot be made."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Documents through the whole gateway, with models that copy, shorten, loop or lose."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """An upload's rows are answered several at a time and end with the first that fails."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import Any

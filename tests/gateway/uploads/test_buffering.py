@@ -1,7 +1,5 @@
 """The order in which uploads wait for more bytes than a process may hold."""
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 

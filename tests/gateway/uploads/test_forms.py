@@ -1,7 +1,5 @@
 """Looking at a body and taking it, and the files of a form one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """An upload is cut into rows, in little memory, whatever its pieces; refusals say why."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The model that ships, converted once for all tests of this folder, in both engines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The checks of a model's directory before anything is loaded."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

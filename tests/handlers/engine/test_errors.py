@@ -1,7 +1,5 @@
 """A library's errors become ours: too large, or a broken device."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

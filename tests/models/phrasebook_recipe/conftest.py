@@ -1,7 +1,5 @@
 """A phrasebook of a few phrases, whose wordings say what language they are in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The texts of training, those held out, and those as people type them."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """The answers that count as right, and the score from which one is believed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Values and names as CLDR writes them, in all languages."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """The Marian of one direction: its numbers of tokens, and what its training leaves alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

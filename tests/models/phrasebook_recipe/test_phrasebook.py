@@ -1,7 +1,5 @@
 """Phrases files: what they become when slots are filled, and which are refused."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -2,8 +2,6 @@
 one remembers.
 """
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The words by which the gateway identifies short texts."""
 
-from __future__ import annotations
-
 from models.phrasebook_recipe import words
 
 

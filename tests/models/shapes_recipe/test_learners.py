@@ -2,8 +2,6 @@
 are as good as their card says. Then the commands that judge and draw.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -2,8 +2,6 @@
 AP50 on cases that can be worked out by hand.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Bulk work with workers in this process, and a model that a test tells what to do."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence

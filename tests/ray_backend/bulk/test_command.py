@@ -1,7 +1,5 @@
 """The refusals of the command before anything starts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A run with workers that end, and on a full cluster."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

@@ -2,8 +2,6 @@
 format of texts, and captions of videos.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Sources and results in an object store, behind the protocol that a real one speaks."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A row of a file gets what `POST /translate` answers, from the same model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The way of a batch to the engine, with one that answers at once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 

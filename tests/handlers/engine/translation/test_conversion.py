@@ -1,7 +1,5 @@
 """From a Hugging Face directory to CTranslate2's: once, whole or not at all."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

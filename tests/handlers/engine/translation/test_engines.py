@@ -2,8 +2,6 @@
 nothing here looks at what a translation says, only at its form and at who agrees.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

@@ -1,7 +1,5 @@
 """Every family on every engine, on tiny checkpoints with the files of the hub's."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The findings of the guard, and that translations by people have none."""
 
-from __future__ import annotations
-
 import random
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The base of every engine: its settings, its tokenizer and its vocabulary."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from pathlib import Path

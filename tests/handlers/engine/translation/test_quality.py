@@ -1,7 +1,5 @@
 """The evidence about a translation, and what each of it does to the quality."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Bytes become frames, or an error that says what was expected, whatever they are."""
 
-from __future__ import annotations
-
 import tracemalloc
 import warnings
 import zlib

@@ -1,7 +1,5 @@
 """Captions, labels and objects of models with random weights, against Transformers' own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

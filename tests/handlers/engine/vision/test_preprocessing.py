@@ -1,7 +1,5 @@
 """The input of a vision model, against that of its image processor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
