@@ -11,8 +11,8 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
@@ -58,31 +58,6 @@ class WorkerStopped(Exception):
     """This program ends; another one goes on with the document."""
 
 
-@dataclass(frozen=True)
-class CancellationWatch:
-    """Notices that a document is not wanted any more, or that this program is to end."""
-
-    document: DocumentFolder
-    stopping: threading.Event
-    #: Set when nobody waits for further answers.
-    ended: threading.Event = field(default_factory=threading.Event)
-
-    def check(self) -> None:
-        """Raises WorkerStopped or Gone."""
-        if self.stopping.is_set():
-            raise WorkerStopped
-        self.document.check()
-
-    def wait(self, seconds: float) -> None:
-        """Waits, and looks now and then. Raises WorkerStopped or Gone."""
-        give_up_at = time.monotonic() + seconds
-        while (left_s := give_up_at - time.monotonic()) > 0:
-            self.stopping.wait(min(left_s, _LOOK_S))
-            self.check()
-            if self.ended.is_set():
-                raise WorkerStopped
-
-
 #: A request of several texts, and its answer to come.
 _Sent: TypeAlias = tuple[list[TextPiece], Future[list[str]]]
 
@@ -100,7 +75,9 @@ class DocumentTranslation:
         self._document = document
         self._gateway = gateway
         self._take_step = take_step
-        self._watch = CancellationWatch(document, stopping)
+        self._stopping = stopping
+        #: Set when nobody waits for further answers.
+        self._ended = threading.Event()
         self._state = document.read_state()
         self._reported_at = 0.0
         self._looked_at = 0.0
@@ -154,14 +131,13 @@ class DocumentTranslation:
         wanted = TranslationOptions(
             order.tgt_lang, source, found["markup"], order.glossary
         )
-        journal = DocumentJournal(self._document.journal)
-        try:
-            with self._document.texts.open("rb") as texts:
-                done, rest = journal.resume(self._read_texts(texts, wanted))
-                self._report(texts_done=done)
-                self._ask_for(rest, wanted, journal)
-        finally:
-            journal.close()
+        with (
+            closing(DocumentJournal(self._document.journal)) as journal,
+            self._document.texts.open("rb") as texts,
+        ):
+            done, rest = journal.resume(self._read_texts(texts, wanted))
+            self._report(texts_done=done)
+            self._ask_for(rest, wanted, journal)
         written = self._run_step("write", source=source)
         self._warn(*written["warnings"])
         durable.rename(self._document.part, self._document.result)
@@ -192,7 +168,8 @@ class DocumentTranslation:
                 if error.resource != "time" or attempt == _MOST_WORKERS:
                     raise _describe_error(error, step, allowance) from error
             except WorkerEnded:
-                self._watch.wait(_PAUSE_S)
+                self._stopping.wait(_PAUSE_S)
+                self._check()
             else:
                 if problem := answer.get("problem"):
                     raise TranslationFailed(problem)
@@ -205,7 +182,7 @@ class DocumentTranslation:
         source = order.src_lang or self._state.src_lang
         if source is None and sample:
             self._report(attempts=0)
-            with self._gateway.connect(order, self._watch.wait) as translator:
+            with self._gateway.connect(order, self._wait) as translator:
                 source = translator.identify(sample)
         told = {name: found[name] for name in ("texts", "characters", "media_type")}
         self._report(src_lang=source, **told)
@@ -228,7 +205,6 @@ class DocumentTranslation:
     ) -> None:
         most = _CHUNK_TEXTS, _CHUNK_CHARACTERS
         chunks = pack(pieces, lambda piece: (1, len(piece.text)), *most)
-        watch = CancellationWatch(self._document, self._watch.stopping)
         sent: deque[_Sent] = deque()
 
         def send() -> bool:
@@ -240,7 +216,7 @@ class DocumentTranslation:
             return bool(sent)
 
         with (
-            self._gateway.connect(self._document.order, watch.wait) as translator,
+            self._gateway.connect(self._document.order, self._wait) as translator,
             ThreadPoolExecutor(MOST_AT_ONCE, "asking") as pool,
         ):
             try:
@@ -252,7 +228,7 @@ class DocumentTranslation:
                 _save(sent, journal)
                 raise
             finally:
-                watch.ended.set()
+                self._ended.set()
 
     def _keep(
         self,
@@ -272,12 +248,27 @@ class DocumentTranslation:
         done += _count_texts(chunk)
         self._state = replace(self._state, texts_done=done)
 
+    def _check(self) -> None:
+        """Raises WorkerStopped or Gone."""
+        if self._stopping.is_set():
+            raise WorkerStopped
+        self._document.check()
+
+    def _wait(self, seconds: float) -> None:
+        """Waits, and looks now and then. Raises WorkerStopped or Gone."""
+        give_up_at = time.monotonic() + seconds
+        while (left_s := give_up_at - time.monotonic()) > 0:
+            self._stopping.wait(min(left_s, _LOOK_S))
+            self._check()
+            if self._ended.is_set():
+                raise WorkerStopped
+
     def _look(self) -> None:
         """Now and then says how far the document is. Raises WorkerStopped or Gone."""
         now = time.monotonic()
         if now - self._looked_at > _LOOK_S:
             self._looked_at = now
-            self._watch.check()
+            self._check()
         if now - self._reported_at > _REPORT_S:
             self._report()
 
