@@ -12,7 +12,7 @@ from enum import Enum, auto
 import regex
 
 from contract.languages import SCRIPTS
-from text.segmentation import WITH_ORDINALS, is_abbreviated
+from text.segmentation import ABBREVIATIONS, WITH_ORDINALS, is_abbreviated
 
 
 class Mark(Enum):
@@ -68,12 +68,6 @@ _KA = "か"
 #: Shorter words before a full stop may be abbreviated, but not the syllables of Vietnamese.
 _SHORT = 3
 _SYLLABIC = frozenset(("vi",))
-#: Abbreviations at the end of a sentence or a label in several languages.
-_ABBREVIATIONS = frozenset(
-    """bros corp dept ecc enz etc evtl hrs inc incl inkl ltd max mil min mio misc mrd nom num
-    obs orig pcs prof sec seg sek std stk tel tsd usw yrs
-    грн доп мин млн млрд напр обл прим руб сек стр тел тыс эт""".split()
-)
 #: `p.m`, but not `81.51입니다`.
 _INNER_STOP = re.compile(r"[^\W\d_]\.")
 #: No ordinal of a date.
@@ -230,7 +224,8 @@ def _is_stop(body: str, stop: str, language: str) -> bool:
         return True
     can_be_short = is_cased(language) and language not in _SYLLABIC
     is_short = can_be_short and len(word) < _SHORT
-    is_known = word.lower() in _ABBREVIATIONS or is_abbreviated(f"{word}.", language)
+    is_label = word.lower() in ABBREVIATIONS["labels"]
+    is_known = is_label or is_abbreviated(f"{word}.", language)
     return not (is_short or is_known or _INNER_STOP.search(word))
 
 

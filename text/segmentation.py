@@ -4,33 +4,22 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import regex
 import sentencex  # type: ignore[import-untyped]
+import yaml
 
 #: Longer sentences are cut at a clause: the models were trained on sentences, and get worse
 #: from about 200 tokens on.
 MAX_CHARACTERS = 1000
 
-#: Abbreviations of the languages that sentencex knows less well.
-_ABBREVIATIONS = {
-    "ar": "د م أ أ.د ا ت ص ج ق هـ م.م ش",
-    "de": "bzw ca evtl ggf inkl max min sog usw vgl",
-    "en": "e.g i.e approx dept est fig vs",
-    "es": "aprox art av avda núm pág ud uds vs",
-    "fr": "m mm mme mmes mlle mgr dr pr st ste av bd boul ch env etc ex fig n tél vol c",
-    "hi": "डॉ श्री श्रीमती सुश्री कु प्रो पं मो इं ई.पू रु",
-    "id": "rp jl no dr drs ir prof tn ny sdr kab kec kel gg hlm dll dsb yth s.d a.n",
-    "it": "sig sigg sig.ra sig.na dott dott.ssa prof avv ing arch n art p pag pagg v ecc",
-    "pt": "av sr sra srta dr dra d exmo exma prof profa n p pág págs r tel ed",
-    "ru": "ул д кв р им стр рис тыс млн млрд руб коп т.е т.к т.н см ср пр пл обл",
-    "vi": "ts ths pgs gs tp bs ks cn gs.ts pgs.ts tx tt q p đ",
+_TABLE = Path(__file__).with_name("abbreviations.yaml").read_text("utf-8")
+#: Abbreviations without their last full stop, by language, and of `labels` in several.
+ABBREVIATIONS = {
+    name: frozenset(words.split()) for name, words in yaml.safe_load(_TABLE).items()
 }
-_KNOWN = {
-    language: frozenset(words.split()) for language, words in _ABBREVIATIONS.items()
-}
-
 #: In these languages "3. Mai" is a date, so a number with a full stop does not begin a list.
 WITH_ORDINALS = frozenset("cs da de et fi hr hu is lt lv no pl sk sl sr tr".split())
 _SIGNS = r"[-*+•‣▪◦·–—]|\d{1,3}\)|#{1,6}|>+"
@@ -161,7 +150,7 @@ def _find_ends(line: str, language: str) -> Iterator[int]:
 def is_abbreviated(sentence: str, language: str) -> bool:
     """Whether what looks like a sentence's end ends an abbreviation."""
     *_, last = sentence.rstrip()[-_LONGEST_WORD:].split() or [""]
-    known = _KNOWN.get(language, frozenset())
+    known = ABBREVIATIONS.get(language, frozenset())
     return last.endswith(".") and last[:-1].lstrip(_OPENING).lower() in known
 
 
