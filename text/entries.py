@@ -84,24 +84,16 @@ def _split_lines(text: str) -> Iterator[Placed]:
 
 
 def _split_columns(text: str, languages: tuple[str, str]) -> Iterator[Placed]:
-    start = index = read = 0
-
-    def read_on() -> Iterator[str]:
-        nonlocal read
-        for line in io.StringIO(text, newline=""):
-            read += len(line)
-            yield line
-
-    lines = csv.reader(read_on(), strict=True)
+    index, file = 0, io.StringIO(text, newline="")
+    lines = csv.reader(file, strict=True)
     while True:
-        place = Place(index, start, lines.line_num + 1)
+        place = Place(index, file.tell(), lines.line_num + 1)
         try:
             row = next(lines, None)
         except csv.Error as error:
             raise EntriesError(f"Key with {place} is no CSV: {error}") from error
         if row is None:
             return
-        start = read
         if not any(cell.strip() for cell in row):
             continue
         index += 1

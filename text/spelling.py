@@ -101,9 +101,4 @@ def _list_characters(word: str) -> Iterator[str]:
 
 def _list_grams(word: str) -> list[str]:
     """The same, and their shorter endings."""
-    word = f"^{word}$"
-    return [
-        word[start:end]
-        for end in range(2, len(word) + 1)
-        for start in range(max(0, end - _TOGETHER), end)
-    ]
+    return [gram[n:] for gram in _list_characters(word) for n in range(len(gram))]
