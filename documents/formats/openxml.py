@@ -220,11 +220,7 @@ class Runs:
         """A run with text at the end of a paragraph."""
         run = self.open_run(paragraph, style)
         self.mark(run, language)
-        self.add_text(run, text)
-
-    def add_text(self, owner: Element, text: str) -> None:
-        """The element that holds the text of a run."""
-        added = etree.SubElement(owner, beside(owner, self.text[2:]))
+        added = etree.SubElement(run, beside(run, self.text[2:]))
         added.text = text
         if self.is_spaced and text != text.strip():
             added.set(_SPACE, "preserve")
@@ -417,13 +413,8 @@ class _CellRuns(Runs):
     stale = frozenset({"x:rPh", "x:phoneticPr"})
     is_spaced = True
 
-    def add_run(
-        self, paragraph: Element, text: str, style: Style | None, language: str
-    ) -> None:
-        if style is None:
-            self.add_text(paragraph, text)
-        else:
-            super().add_run(paragraph, text, style, language)
+    def open_run(self, paragraph: Element, style: object) -> Element:
+        return super().open_run(paragraph, style) if style else paragraph
 
 
 def _find_in_paragraphs(wrapper: Element) -> list[Slot]:
