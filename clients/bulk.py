@@ -212,6 +212,14 @@ def answer_in_order(
     with the share of the file before it. Raises what these functions raise."""
     waiting: deque[tuple[AsyncResult[Event], float]] = deque()
 
+    def read_all() -> Iterator[tuple[Question | End, float]]:
+        """Yield what to ask, each with the share of all files' bytes before it."""
+        total, behind = sum(source.size_bytes for source in sources) or 1, 0
+        for number, source in enumerate(sources):
+            for found, part in () if number in done.ended else read(number):
+                yield found, (behind + part * source.size_bytes) / total
+            behind += source.size_bytes
+
     def answer(found: Question | End) -> Event:
         return found if isinstance(found, End) else ask(found)
 
@@ -224,28 +232,13 @@ def answer_in_order(
 
     # Its threads are daemons: a run that stops does not wait for answers.
     with ThreadPool(in_flight) as pool:
-        for found, share in _read_all(sources, done, read):
+        for found, share in read_all():
             waiting.append((pool.apply_async(answer, (found,)), share))
             # Half of them wait to be asked, or for a slow one before them.
             while waiting and (waiting[0][0].ready() or len(waiting) == 2 * in_flight):
                 tell()
         while waiting:
             tell()
-
-
-def _read_all(
-    sources: Sequence[Source],
-    done: Done,
-    read: Callable[[int], Iterator[tuple[Question | End, float]]],
-) -> Iterator[tuple[Question | End, float]]:
-    """Yield what to ask, each with the share of all files' bytes before it."""
-    total = sum(source.size_bytes for source in sources) or 1
-    behind = 0
-    for number, source in enumerate(sources):
-        if number not in done.ended:
-            for found, part in read(number):
-                yield found, (behind + part * source.size_bytes) / total
-        behind += source.size_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
