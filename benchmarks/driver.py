@@ -1,13 +1,14 @@
-"""The driver of all benchmarks. `questions.yaml` has the options of each command."""
+"""The driver of all benchmarks. `questions.yaml` has the defaults of each command's options."""
 
 import inspect
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from subprocess import SubprocessError
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 import psutil
 import typer
@@ -19,13 +20,14 @@ from yaml.constructor import ConstructorError
 
 from benchmarks import report
 from benchmarks.report import Findings
-from catalog.display import make_hint
+from catalog.display import make_command
 from catalog.sections import Shape
 from clients.errors import ClientError
 from deploy.stack import ROOT, StackError
 from ray_backend.deployment import DashboardError
 
 QUESTIONS = Path(__file__).with_name("questions.yaml")
+OPTIONS = Path(__file__).with_name("options.yaml")
 console = Console(highlight=False)
 #: The reasons why something cannot be measured, which need no traceback.
 _REFUSALS = (
@@ -68,51 +70,34 @@ def make_app() -> typer.Typer:
     app = typer.Typer(add_completion=False, no_args_is_help=True)
     listed = yaml.safe_load(QUESTIONS.read_text("utf-8"))
     for name, question in listed["questions"].items():
-        answer, given = resolve_name(question["answer"]), question.get("defaults", {})
-        register(app, name, answer, given, options=listed["options"])
+        register(app, name, resolve_name(question["answer"]), question["defaults"])
     return app
 
 
 def register(
-    app: typer.Typer,
-    name: str,
-    answer: Answer,
-    given: Mapping[str, Any],
-    *,
-    options: Mapping[str, Mapping[str, Any]],
+    app: typer.Typer, name: str, answer: Answer, given: Mapping[str, Any]
 ) -> None:
-    """Add one command to a command line. An option without a default is required; its
-    explanation as `command.option` wins over that as `option`."""
+    """Add one command to a command line. An option without a default is required."""
     defaults = {"out": f"run/benchmark-{name}.json", **given}
-    kinds = get_type_hints(answer)
-    kinds.pop("return", None)
-    kinds.setdefault("out", Path)
+    own = inspect.signature(answer, eval_str=True).parameters
+    option = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    files = {"out": option("out", annotation=Path)}
     if "plot" in given:
-        kinds["plot"] = Path | None
-    own = inspect.signature(answer).parameters
+        files["plot"] = option("plot", annotation=Path | None)
     parameters = []
-    for key, kind in kinds.items():
+    for key, one in {**own, **files, **own}.items():  # an `out` of its own wins
         default = defaults.get(key, inspect.Parameter.empty)
-        if key in given and kind is Path:
+        if key in given and one.annotation is Path:
             default = ROOT / default
-        is_option = key not in own or own[key].kind is own[key].KEYWORD_ONLY
-        hint = make_hint(options, name, key, is_option=is_option)
-        parameters.append(
-            inspect.Parameter(
-                key,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=default,
-                annotation=Annotated[kind, hint],
-            )
-        )
+        parameters.append(one.replace(default=default))
 
     def command(**options: Any) -> None:
         _ask_question(name, answer, options)
 
-    command.__doc__ = answer.__doc__
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    app.command(name)(command)
+    command.__name__, command.__doc__ = name, answer.__doc__
+    signature = inspect.Signature(parameters)
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    make_command(app, OPTIONS)(name)(command)
 
 
 def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:

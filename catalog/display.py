@@ -1,12 +1,11 @@
 """The models of the map on a terminal, and the options and the console of our command lines."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ContextDecorator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import typer
 import yaml
 from rich.console import Console
 from rich.progress import (
@@ -18,6 +17,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
+from typer import Argument, Option, Typer
 
 import catalog
 from catalog import Catalog
@@ -26,37 +26,32 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def make_command(
-    app: typer.Typer,
-    path: Path,
-    show_errors: Callable[[], ContextDecorator] | None = None,
+    app: Typer, path: Path, show_errors: Callable[[], ContextDecorator] | None = None
 ) -> Callable[..., Callable[[Command], Command]]:
-    """A decorator that adds a command. Its parameters have their explanations in a file, those
-    before a `*` are its arguments, and it runs within `show_errors`."""
+    """A decorator that adds a command. Its parameters have their explanations in a file, as
+    `command.name` if that is there, those before a `*` are its arguments, and it runs
+    within `show_errors`."""
     options = yaml.safe_load(path.read_text("utf-8"))
 
     def command(name: str | None = None) -> Callable[[Command], Command]:
         def add(run: Command) -> Command:
-            signature = inspect.signature(run, eval_str=True)
+            signature, explained = inspect.signature(run, eval_str=True), []
             for one in signature.parameters.values():
+                own = f"{run.__name__}.{one.name}"
+                entry = dict(options[own if own in options else one.name])
+                flags = entry.pop("flags", f"--{one.name.replace('_', '-')}").split()
                 is_option = one.kind is one.KEYWORD_ONLY
-                hint = make_hint(options, run.__name__, one.name, is_option=is_option)
-                run.__annotations__[one.name] = Annotated[one.annotation, hint]
+                hint = Option(*flags, **entry) if is_option else Argument(**entry)
+                kind: Any = Annotated[one.annotation, hint]
+                explained.append(one.replace(annotation=kind))
+            told = signature.replace(parameters=explained)
+            run.__signature__ = told  # type: ignore[attr-defined]
             app.command(name)(show_errors()(run) if show_errors else run)
             return run
 
         return add
 
     return command
-
-
-def make_hint(
-    options: Mapping[str, Any], command: str, name: str, *, is_option: bool
-) -> Any:
-    """The explanation of an option or argument: as `command.name` if that is there."""
-    own = f"{command}.{name}"
-    entry = dict(options[own if own in options else name])
-    flags = entry.pop("flags", f"--{name.replace('_', '-')}").split()
-    return typer.Option(*flags, **entry) if is_option else typer.Argument(**entry)
 
 
 def make_console() -> Console:

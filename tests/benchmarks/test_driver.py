@@ -25,9 +25,8 @@ TABLE = [["clients", "requests/s"], ["1", "9.00"], ["64", "180"]]
 
 def run(answer: driver.Answer, folder: Path, *options: str, **defaults: Any):
     """Runs an answer as the command `stack`, whose options are explained."""
-    explained = yaml.safe_load(driver.QUESTIONS.read_text("utf-8"))["options"]
     command_line = typer.Typer()
-    driver.register(command_line, "stack", answer, defaults, options=explained)
+    driver.register(command_line, "stack", answer, defaults)
     out = folder / "new" / "figures.json"
     return out, CliRunner().invoke(command_line, [*options, "--out", str(out)])
 
@@ -82,6 +81,7 @@ def test_parts_have_files_of_their_own_and_a_failed_one_fails_all(tmp_path: Path
 
 def test_every_command_explains_itself_and_every_option_is_used():
     listed = yaml.safe_load(driver.QUESTIONS.read_text("utf-8"))
+    explained = yaml.safe_load(driver.OPTIONS.read_text("utf-8"))
     used = {"out", "plot"}
     for name, question in listed["questions"].items():
         done = CliRunner().invoke(app, [name, "--help"])
@@ -89,7 +89,7 @@ def test_every_command_explains_itself_and_every_option_is_used():
         own = set(inspect.signature(resolve_name(question["answer"])).parameters)
         assert question["defaults"].keys() - {"plot"} <= own
         used |= own | {f"{name}.{key}" for key in own}
-    assert listed["options"].keys() - used == set()
+    assert explained.keys() - used == set()
 
 
 def test_a_stack_that_is_not_running_is_said(tmp_path: Path):
