@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from benchmarks import driver, report
@@ -18,9 +19,11 @@ from benchmarks.instruments import load, passes, running
 from benchmarks.instruments.generator import ask_once
 from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
-from catalog import checkpoint
+from catalog import TranslationSection, checkpoint
 from deploy.stack import ROOT, StackError
+from handlers.engine.translation.batching import Batcher
 from handlers.engine.translation.engine import Sentence
+from handlers.engine.translation.loading import load_engine
 
 
 @dataclass(frozen=True)
@@ -94,18 +97,29 @@ def _run_engine(
     map_path = _write_map(workload, name, {})
     model = running.merge(running.read_map(map_path, workload.model))
     directory = checkpoint.prepare(model, checkpoint.default_cache())
-    run = passes.load_engine(model, directory, threads)
+    engine = load_engine(
+        model.settings.engine,
+        directory,
+        device="cuda" if model.is_on_gpu else "cpu",
+        index=int(model.devices[0]) if model.is_on_gpu else 0,
+        compute_type=model.compute_type,
+    )
+    engine.translators = threads or engine.translators
+    most = TranslationSection().max_batch_tokens
+    batcher = Batcher(engine, max_tokens=most, is_guarded=False)
     each, sentences = size or model.settings.batch_size, workload.sentences
     batches = [sentences[at : at + each] for at in range(0, len(sentences), each)]
-    run(batches[:1])
-    count, took_s, began = 0, [], time.perf_counter()
+    batcher.translate(batches[0])
+    count, ends = 0, [time.perf_counter()]
     for batch in itertools.cycle(batches):
-        took_s.append(run([batch]).seconds)
+        _, counts = batcher.translate(batch)
+        if counts["BabelgateHalvedPacks"]:
+            raise ValueError("memory ends before batches of this size")
         count += len(batch)
-        if time.perf_counter() - began >= workload.seconds:
+        ends.append(time.perf_counter())
+        if (elapsed_s := ends[-1] - ends[0]) >= workload.seconds:
             break
-    elapsed_s = time.perf_counter() - began
-    rate = count / elapsed_s
+    rate, took_s = count / elapsed_s, np.diff(ends).tolist()
     # A batch's time would tell nothing about one of its sentences.
     latencies = report.summarize_latencies(took_s if size == 1 else ())
     return {

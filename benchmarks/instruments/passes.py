@@ -1,6 +1,4 @@
-"""Runs one subject at each batch size, in its own process so that its memory is measured, and
-an engine alone, which works as in a worker, but judges no answer.
-"""
+"""Runs one subject at each batch size, in its own process so that its memory is measured."""
 
 import multiprocessing
 import signal
@@ -15,10 +13,6 @@ from typing import Any
 import catalog
 from benchmarks.report import Spread, spread
 from catalog import checkpoint
-from handlers.engine.errors import OutOfMemory
-from handlers.engine.translation import loading
-from handlers.engine.translation.batching import Batcher
-from handlers.engine.translation.engine import Sentence
 
 
 class MemoryEnds(RuntimeError):
@@ -44,10 +38,7 @@ _runners: list[Runner] = []
 class PassPlan:
     """The plan of measuring one subject, which is sent to the process that measures it."""
 
-    #: `cpu` or the number of a GPU.
-    device: str
-    #: Finds the model. Raises ValueError if there is none with the device and precision.
-    find: Callable[[], catalog.Model]
+    model: catalog.Model
     load: Callable[[catalog.Model, Path], Runner]
     batches: tuple[int, ...]
     #: At least as many as the largest batch has.
@@ -86,11 +77,11 @@ def measure_apart(plan: PassPlan) -> Iterator[Measurement]:
     """A measurement per batch size, from a process that ends afterwards; another process
     converts the model. Raises OSError, RuntimeError or ValueError for what fails: MemoryEnds
     for memory, and another one for a process that dies."""
-    model, cache = plan.find(), checkpoint.default_cache()
+    cache = checkpoint.default_cache()
     with _spawn() as pool:
-        directory = pool.submit(checkpoint.prepare, model, cache).result()
+        directory = pool.submit(checkpoint.prepare, plan.model, cache).result()
     with _spawn() as pool:
-        pool.submit(_load, plan, model, directory).result()
+        pool.submit(_load, plan, directory).result()
         for batch in plan.batches:
             yield pool.submit(measure, plan, batch).result()
 
@@ -109,8 +100,8 @@ def _spawn() -> Iterator[ProcessPoolExecutor]:
         pool.shutdown()
 
 
-def _load(plan: PassPlan, model: catalog.Model, directory: Path) -> None:
-    _runners[:] = [plan.load(model, directory)]
+def _load(plan: PassPlan, directory: Path) -> None:
+    _runners[:] = [plan.load(plan.model, directory)]
 
 
 def measure(plan: PassPlan, batch: int) -> Measurement:
@@ -121,12 +112,12 @@ def measure(plan: PassPlan, batch: int) -> Measurement:
     except MemoryEnds as error:
         raise MemoryEnds(f"memory ends before batches of {batch}: {error}") from error
     memory_mb, gpu_memory_mb = _read_peak_mb(), None
-    if plan.device != catalog.CPU:
+    if plan.model.is_on_gpu:
         import torch
 
         free, total = torch.cuda.mem_get_info()
         gpu_memory_mb = (total - free) / 1e6
-    found = summarize(plan.device, plan.divide(batch), done)
+    found = summarize(plan.model.device, plan.divide(batch), done)
     return replace(found, memory_mb=memory_mb, gpu_memory_mb=gpu_memory_mb)
 
 
@@ -168,35 +159,6 @@ def _forget_peak() -> None:
 def _read_peak_mb() -> float:
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
-
-
-def load_engine(
-    model: catalog.Model, directory: Path, threads: int | None = None
-) -> Runner:
-    """Load the engine of a model of a map, on its first device, for all its translators or this
-    many threads. Its items are sentences."""
-    engine = loading.load_engine(
-        model.settings.engine,
-        directory,
-        device="cuda" if model.is_on_gpu else catalog.CPU,
-        index=int(model.devices[0]) if model.is_on_gpu else 0,
-        compute_type=model.compute_type,
-    )
-    engine.translators = threads or engine.translators
-    most = catalog.TranslationSection().max_batch_tokens
-    batcher = Batcher(engine, max_tokens=most, is_guarded=False)
-
-    def run(batches: Sequence[Sequence[Sentence]]) -> Pass:
-        tokens, began = 0, time.perf_counter()
-        for batch in batches:
-            answers, counts = batcher.translate(batch)
-            is_short = any(isinstance(answer, OutOfMemory) for answer in answers)
-            if is_short or counts["BabelgateHalvedPacks"]:
-                raise MemoryEnds("they are run in halves")
-            tokens += counts["BabelgateTokens"]
-        return Pass(time.perf_counter() - began, tokens)
-
-    return run
 
 
 def find_model(name: str) -> Path:

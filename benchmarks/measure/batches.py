@@ -56,11 +56,11 @@ def study(
     skipped: list[str] = []
     for device in driver.read_words(devices):
         driver.say(device)
-        find = partial(_find, settings, device, task, language)
-        plan = passes.PassPlan(
-            device, find, load_handler, sizes, items, _PASS_ITEMS, repetitions, limit_s
-        )
         try:
+            found = _find(settings, device, task, language)
+            plan = passes.PassPlan(
+                found, load_handler, sizes, items, _PASS_ITEMS, repetitions, limit_s
+            )
             measured += passes.measure_apart(plan)
         except (OSError, RuntimeError, ValueError) as error:
             skipped.append(f"{device}: {error}")

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
@@ -33,10 +32,8 @@ def run_small(batches: Any) -> passes.Pass:
 def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
     sizes, items = (1, 4, 8, 16), tuple(range(16))
     path = running.write_map(tmp_path / "map.json", {"engine": "echo"}, device="cpu")
-    find = running.read_map(path).models.__getitem__
-    plan = passes.PassPlan(
-        "cpu", partial(find, 0), load, sizes, items, 4, 1, limit_s=60
-    )
+    (model, *_) = running.read_map(path).models
+    plan = passes.PassPlan(model, load, sizes, items, 4, 1, limit_s=60)
     measuring = passes.measure_apart(plan)
     assert [next(measuring).batch, next(measuring).batch] == [1, 4]
     said = "memory ends before batches of 8: they are run in halves"
