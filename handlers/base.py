@@ -139,8 +139,8 @@ class ModelConfig:
     """The settings under `handler` in the archive's `model-config.yaml`, and the device."""
 
     directory: Path
-    device: str
-    device_index: int
+    #: None for the CPU.
+    gpu: int | None
     options: Mapping[str, Any]
 
 
@@ -222,7 +222,7 @@ class TaskHandler(ABC, Generic[Item]):
             raise RuntimeError(
                 f"the map puts this model on {wanted}, TorchServe on {actual}"
             )
-        self.start(_place(Path(options["model_path"]), gpu, options))
+        self.start(ModelConfig(Path(options["model_path"]), gpu, options))
 
     def start(self, config: ModelConfig) -> None:
         """Makes the handler ready for `answer`."""
@@ -324,7 +324,7 @@ def digest_model(config: ModelConfig) -> str:
     """The digest of a model's files, the options that may change answers, and this code."""
     options = [config.options.get(name) for name in _SAID]
     files = digest_files(config.directory)
-    content = repr((options, config.device, files, _CODE.hexdigest()))
+    content = repr((options, config.gpu is None, files, _CODE.hexdigest()))
     return sha256(content.encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
@@ -351,7 +351,7 @@ def start_handler(
 ) -> TaskHandler[Any]:
     """A task's handler with the model of a directory, on a GPU or, without one, the CPU."""
     handler = find_handler(task)()
-    handler.start(_place(directory, gpu, options))
+    handler.start(ModelConfig(directory, gpu, options))
     return handler
 
 
@@ -481,10 +481,6 @@ def _emit(uncounted: deque[Mapping[str, int]], context: Context) -> None:
             context.metrics.add_counter(name, value, 0)
     except Exception as error:
         log.error("counting a batch failed with %s", type(error).__name__)
-
-
-def _place(directory: Path, gpu: int | None, options: Mapping[str, Any]) -> ModelConfig:
-    return ModelConfig(directory, "cpu" if gpu is None else "cuda", gpu or 0, options)
 
 
 def _read_row(row: Mapping[str, Any], context: Context, index: int) -> Row:

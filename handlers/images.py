@@ -72,8 +72,7 @@ class ImageHandler(TaskHandler[Item]):
         self.engine = VisionEngine(
             self.kind,
             config.directory,
-            device=config.device,
-            index=config.device_index,
+            gpu=config.gpu,
             compute_type=options["compute_type"],
         )
 

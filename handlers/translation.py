@@ -44,8 +44,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         self.engine = load_engine(
             options["engine"],
             config.directory,
-            device=config.device,
-            index=config.device_index,
+            gpu=config.gpu,
             compute_type=options["compute_type"],
         )
         self.digest = digest_model(config)

@@ -77,6 +77,6 @@ def start_worker(folder: Path) -> Callable[[], object]:
     options = make_options("translation", PHRASEBOOK, languages=["ko"])
     handler = TranslationHandler()
     model = conversion.convert(PHRASEBOOK, folder, "int8", languages=["ko"])
-    handler.start(ModelConfig(model, "cpu", 0, options))
+    handler.start(ModelConfig(model, None, options))
     row = json.dumps(WANTED | {"beam_size": 2, "alternatives": 0}).encode()
     return lambda: ask(handler, [row])

@@ -100,8 +100,7 @@ def _run_engine(
     engine = load_engine(
         model.settings.engine,
         directory,
-        device="cuda" if model.is_on_gpu else "cpu",
-        index=int(model.devices[0]) if model.is_on_gpu else 0,
+        gpu=int(model.devices[0]) if model.is_on_gpu else None,
         compute_type=model.compute_type,
     )
     engine.translators = threads or engine.translators

@@ -10,9 +10,9 @@ from handlers.engine.errors import OutOfMemory, device_errors
 Result = TypeVar("Result")
 
 
-def choose_device(device: str, index: int) -> torch.device:
-    """`cpu`, or the GPU of that index."""
-    return torch.device(device, index if device == "cuda" else None)
+def choose_device(gpu: int | None) -> torch.device:
+    """The GPU of that index; the CPU without one."""
+    return torch.device("cpu" if gpu is None else f"cuda:{gpu}")
 
 
 def infer(compute: Callable[[], Result]) -> Result:

@@ -149,7 +149,7 @@ class Held(TaskHandler[str]):
 def held() -> Iterator[Held]:
     """A handler that is held back until the test opens it."""
     handler = Held()
-    handler.start(ModelConfig(directory=..., device="cpu", device_index=0, options={}))  # type: ignore[arg-type]
+    handler.start(ModelConfig(directory=..., gpu=None, options={}))  # type: ignore[arg-type]
     yield handler
     handler.open.set()
 
@@ -426,7 +426,7 @@ def test_a_model_is_loaded_onto_the_gpu_that_ray_gives(tmp_path, monkeypatch):
     arguments = make_arguments().model_copy(update={"devices": ("3", "4")})
     handler = load_handler(arguments.model, tmp_path)
     assert isinstance(handler, Held)
-    assert (handler.config.device, handler.config.device_index) == ("cuda", 0)
+    assert handler.config.gpu == 0
 
 
 def test_the_arguments_of_the_configuration_are_an_application():

@@ -34,12 +34,7 @@ class CTranslate2Engine:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        *,
-        device: str = "cpu",
-        index: int = 0,
-        compute_type: str = "int8",
+        self, directory: Path, *, gpu: int | None = None, compute_type: str = "int8"
     ) -> None:
         fault = find_damage(directory)
         if fault:
@@ -48,12 +43,12 @@ class CTranslate2Engine:
             )
         self.tokenizer = find_family(directory).load_tokenizer(directory)
         self.max_tokens: int = read_settings(directory)["max_tokens"]
-        self.translators = len(os.sched_getaffinity(0)) if device == "cpu" else 1
+        self.translators = len(os.sched_getaffinity(0)) if gpu is None else 1
         self._vocabulary = read_list(directory)
         self._model = ctranslate2.Translator(
             str(directory),
-            device=device,
-            device_index=index,
+            device="cpu" if gpu is None else "cuda",
+            device_index=gpu or 0,
             compute_type=compute_type,
             inter_threads=self.translators,
             intra_threads=1,

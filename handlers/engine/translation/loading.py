@@ -11,7 +11,7 @@ from handlers.engine.translation.families import find_family
 
 
 def load_engine(
-    name: str, directory: Path, *, device: str, index: int = 0, compute_type: str
+    name: str, directory: Path, *, gpu: int | None = None, compute_type: str
 ) -> Engine:
     """The engine `transformers`, `echo` or `ctranslate2`. Only that one is imported: without
     Transformers a worker starts sooner and is smaller."""
@@ -24,7 +24,7 @@ def load_engine(
         engine = EchoEngine
     else:
         from handlers.engine.translation.ctranslate2 import CTranslate2Engine as engine
-    return engine(directory, device=device, index=index, compute_type=compute_type)
+    return engine(directory, gpu=gpu, compute_type=compute_type)
 
 
 def is_guarded(name: str, settings: Mapping[str, Any]) -> bool:

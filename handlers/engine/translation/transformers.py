@@ -33,16 +33,11 @@ class TransformersEngine:
     translators = 1
 
     def __init__(
-        self,
-        directory: Path,
-        *,
-        device: str = "cpu",
-        index: int = 0,
-        compute_type: str = "float32",
+        self, directory: Path, *, gpu: int | None = None, compute_type: str = "float32"
     ) -> None:
         family = find_family(directory)
         self.tokenizer = family.load_tokenizer(directory)
-        self._device = choose_device(device, index)
+        self._device = choose_device(gpu)
         self._tokens = {i: token for token, i in self.tokenizer.ids.items()}
         self._model = (
             AutoModelForSeq2SeqLM.from_pretrained(

@@ -39,15 +39,9 @@ class VisionEngine:
     """
 
     def __init__(
-        self,
-        kind: Any,
-        directory: Path,
-        *,
-        device: str = "cpu",
-        index: int = 0,
-        compute_type: str = "float32",
+        self, kind: Any, directory: Path, *, gpu: int | None = None, compute_type: str
     ) -> None:
-        self._device = choose_device(device, index)
+        self._device = choose_device(gpu)
         self._dtype = getattr(torch, compute_type)
         self.processor = AutoImageProcessor.from_pretrained(
             directory, backend="pil", local_files_only=True

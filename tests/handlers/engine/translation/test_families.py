@@ -78,7 +78,7 @@ def load(prepare: Any) -> Load:
     @cache
     def load(name: str, engine: str) -> Engine:
         directory = prepare(name, engine)
-        return load_engine(engine, directory, device="cpu", compute_type="float32")
+        return load_engine(engine, directory, compute_type="float32")
 
     return load
 
@@ -196,7 +196,7 @@ def test_the_handler_serves_every_family(name, engine, prepare):
 def test_a_vocabulary_keeps_translations_to_its_pieces(name, prepare, monkeypatch):
     languages = ["fr"]
     model = prepare(name, "ctranslate2", languages)
-    engine = load_engine("ctranslate2", model, device="cpu", compute_type="float32")
+    engine = load_engine("ctranslate2", model, compute_type="float32")
     allowed = read_list(model)
     assert allowed
     assert len(allowed) < len(engine.tokenizer.ids)
@@ -340,5 +340,5 @@ def test_weights_that_run_code_are_refused(directory, tmp_path):
     ):
         convert(model, tmp_path / "cache", "float32")
     with pytest.raises(pickle.UnpicklingError):
-        load_engine("transformers", model, device="cpu", compute_type="float32")
+        load_engine("transformers", model, compute_type="float32")
     assert not touched.exists()

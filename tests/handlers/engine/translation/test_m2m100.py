@@ -60,7 +60,7 @@ def test_an_echo_takes_the_time_that_the_model_directory_says(tmp_path, monkeypa
         (tmp_path / name).symlink_to(PHRASEBOOK / name)
     cost = {"echo": {"batch_ms": 20, "row_ms": 10, "word_ms": 5}}
     (tmp_path / SETTINGS_FILE).write_text(json.dumps(cost))
-    engine = load_engine("echo", tmp_path, device="cpu", compute_type="auto")
+    engine = load_engine("echo", tmp_path, compute_type="auto")
     slept: list[float] = []
     monkeypatch.setattr("handlers.engine.translation.loading.time.sleep", slept.append)
     texts = ["Guten Morgen", ""]
