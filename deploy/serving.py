@@ -145,7 +145,7 @@ class Cluster:
         the map's models are there."""
         self._models = models
         if not self._stack.head:
-            archiver.prepare_weights(models, are_read=True)
+            archiver.list_desired(models, are_read=True)
 
     def write(self) -> None:
         node = self._stack.node

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,28 +52,12 @@ def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
 
     Raises ModelError if there is no such model.
     """
-    paths = prepare_weights(models, are_read=are_read)
-    return [
-        Desired(model, version(model, path), path)
-        for model, path in zip(models.models, paths.values(), strict=True)
-    ]
-
-
-def prepare_weights(models: Catalog, *, are_read: bool = False) -> Mapping[str, Path]:
-    """The directory that each model's engine loads, by the model's name; as `list_desired`."""
-    cache = checkpoint.default_cache()
-    digests = Digests() if are_read else None
-    paths: dict[object, Path] = {}
-    found: dict[str, Path] = {}
+    cache, digests = checkpoint.default_cache(), Digests() if are_read else None
+    desired = []
     for model in models.models:
-        settings = model.settings
-        # Languages share the weights.
-        place = (model.task, settings.model, settings.engine, model.compute_type)
-        key = (*place, *model.listed)
-        if key not in paths:
-            paths[key] = checkpoint.prepare(model, cache, digests)
-        found[model.name] = paths[key]
-    return found
+        path = checkpoint.prepare(model, cache, digests)
+        desired.append(Desired(model, version(model, path), path))
+    return desired
 
 
 def write_archives(desired: Iterable[Desired], store: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from catalog import Model, TranslationSection
+from catalog import Catalog, Model, TranslationSection
+from contract.tasks import TRANSLATION
+from handlers.engine.directories import ModelError
 from tests.torchserve_backend.fakes import want
 from torchserve_backend import archiver
 
@@ -116,6 +118,13 @@ def test_our_versions_are_told_from_others():
     assert archiver.is_ours(archiver.version(KO, WEIGHTS))
     for other in ("1.0", "1.0-7f4118720", "1.0-7f411872\n"):
         assert not archiver.is_ours(other)
+
+
+def test_each_language_must_be_one_of_its_models():
+    models = [want(code, engine="echo").model for code in ("fr", "sw")]
+    served = Catalog({(TRANSLATION, model.name): model for model in models})
+    with pytest.raises(ModelError, match="does not know sw"):
+        archiver.list_desired(served)
 
 
 def test_archives_of_earlier_maps_go_and_those_of_others_stay(tmp_path: Path):
