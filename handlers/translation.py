@@ -20,7 +20,7 @@ from handlers.engine.errors import OutOfMemory, TooLate
 from handlers.engine.translation.batching import Answer, Batcher
 from handlers.engine.translation.engine import Decoding, Sentence
 from handlers.engine.translation.families import list_languages
-from handlers.engine.translation.loading import is_guarded, load_engine
+from handlers.engine.translation.loading import load_engine
 from handlers.engine.translation.quality import GENERIC, estimate, gather
 from handlers.schemas import limit_row
 
@@ -51,7 +51,8 @@ class TranslationHandler(TaskHandler[Sentence]):
         self.batcher = Batcher(
             self.engine,
             max_tokens=options["max_batch_tokens"],
-            is_guarded=is_guarded(options["engine"], settings),
+            # `echo` does not translate.
+            is_guarded=settings.get("guard", options["engine"] != "echo"),
         )
         source = "en" if "en" in self.sources else self.sources[0]
         warm_up = self.infer([Sentence("1", source, self.languages[0])], math.inf)

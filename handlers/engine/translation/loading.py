@@ -1,7 +1,7 @@
-"""Loads an engine by its name, and says whether the guard judges its answers."""
+"""Loads an engine by its name."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,6 @@ def load_engine(
     else:
         from handlers.engine.translation.ctranslate2 import CTranslate2Engine as engine
     return engine(directory, gpu=gpu, compute_type=compute_type)
-
-
-def is_guarded(name: str, settings: Mapping[str, Any]) -> bool:
-    """Whether the guard judges an engine's answers. `babelgate.json` can say so; by default
-    all answers are judged but those of `echo`, which does not translate."""
-    return bool(settings.get("guard", name != "echo"))
 
 
 class EchoEngine:
