@@ -24,13 +24,13 @@ from gateway.glossaries.library import Glossaries
 from gateway.http.bodies import Bodies
 from gateway.http.message import TRANSLATING
 from gateway.http.middleware import (
-    BodyReader,
-    BodyRest,
-    Middleware,
+    After,
+    Before,
     Origins,
-    UrlCheck,
     answer_error,
+    check_url,
     clean_path,
+    read_rest,
     write_json,
 )
 from gateway.http.request import GatewayRequest
@@ -57,18 +57,19 @@ class GatewayApp(Flask):
     def __init__(
         self,
         settings: Settings,
-        middleware: Sequence[Middleware],
         services: Services,
         load_shedder: LoadShedder,
+        *,
+        before: Sequence[Before],
+        after: Sequence[After],
     ) -> None:
-        """The layers around every route begin with the outermost; the routes call the
-        services."""
+        """The layers around every route are in the order in which they are asked; the routes
+        call the services."""
         super().__init__(__name__, static_folder=None)
         # Flask's own answer to OPTIONS is text/html.
         self.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
         self._most_fields = settings.max_texts + _OTHER_FIELDS
-        self._before = [m.before for m in middleware if _has(m, "before")]
-        self._after = [m.after for m in reversed(middleware) if _has(m, "after")]
+        self._before, self._after = before, after
         self.access, self.load_shedder = services.access, load_shedder
         self._glossaries = services.translation.glossaries
         for blueprint in list_blueprints(services):
@@ -185,21 +186,16 @@ def create_app(
         Documents(settings),
         Figures(models, admission, telemetry, settings.metrics_url),
     )
-    middleware = [
-        BodyRest(),
-        Arrival(telemetry, settings.timeout_s),
-        Origins(settings.cors_origins, is_key_required=access.is_required),
-        UrlCheck(),
-        *access.middleware,
-        BodyReader(bodies, settings),
-    ]
-    load_shedder = LoadShedder(admission, models, settings, telemetry)
-    return GatewayApp(settings, middleware, services, load_shedder)
-
-
-def _has(layer: Middleware, half: str) -> bool:
-    """Whether a layer has this half: the other ones cost no request anything."""
-    return getattr(type(layer), half) is not getattr(Middleware, half)
+    arrival = Arrival(telemetry, settings.timeout_s)
+    origins = Origins(settings.cors_origins, is_key_required=access.is_required)
+    before = arrival.before, origins.before, check_url
+    return GatewayApp(
+        settings,
+        services,
+        LoadShedder(admission, models, settings, telemetry),
+        before=[*before, *access.before, bodies.read_for_route],
+        after=[origins.after, arrival.after, read_rest],
+    )
 
 
 def _connect(settings: Settings, models: Catalog) -> Backend:

@@ -29,7 +29,6 @@ from contract.tasks import PATHS, TRANSLATION
 from gateway.admission.control import Admission
 from gateway.backends.backend import Backend, ModelState
 from gateway.http.message import TRANSLATING
-from gateway.http.middleware import Middleware
 from gateway.http.request import GatewayRequest, read_request_id, read_trace
 
 #: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
@@ -206,7 +205,7 @@ class Telemetry:
         return page
 
 
-class Arrival(Middleware):
+class Arrival:
     """Notes a request's id, trace, time and the seconds that it may take, and counts its
     answer. nginx gives every request an id; it comes back in the answer and in each problem.
     Only a POST and a request in a client's trace have a span: a probe has none."""

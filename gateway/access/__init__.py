@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gateway.access.usage import Usage
 from gateway.http.bodies import Bodies
-from gateway.http.middleware import Middleware
+from gateway.http.middleware import Before
 from gateway.http.request import Fields, GatewayRequest
 from gateway.settings import Settings
 
@@ -20,7 +20,7 @@ class Access:
     #: Whether requests without a key are refused.
     is_required = False
     #: The layer that checks keys.
-    middleware: Sequence[Middleware] = ()
+    before: Sequence[Before] = ()
 
     def read_usage(self, request: GatewayRequest) -> Usage:
         """Return the usage of a request's key this month, and its limit."""

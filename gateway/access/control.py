@@ -20,7 +20,6 @@ from gateway.access.usage import Usage, UsageLedger
 from gateway.database import find_database, find_folder
 from gateway.errors import BodyTooLarge, InvalidKey, KeyNotAllowed, QuotaExceeded
 from gateway.http.bodies import Bodies
-from gateway.http.middleware import Middleware
 from gateway.http.request import (
     WORKER,
     Charge,
@@ -48,12 +47,34 @@ class Guard(Access):
         """Raises StorageError if the database's URL is wrong."""
         folder = find_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.middleware = (KeyCheck(self, bodies),)
+        self.before, self._bodies = (self.check,), bodies
         self.ledger = UsageLedger(folder / "accounts")
         self._registry = Registry(KeyStorage(find_database(settings)), self.ledger)
         self._registry.start()
         self._limiter = Limiter(folder / "limits", settings.limits_url)
         self._secret = read_secret()
+
+    def check(self, request: GatewayRequest) -> None:
+        """Every route needs a key, except those that are open. Without one in a header or in
+        the query, as much of the body is read as may hold one; of an upload, nothing. Routes
+        that take documents call `find_owner` once they know the fields."""
+        operation = request.operation
+        if operation is None or request.method == "OPTIONS":
+            return
+        if operation.is_open:
+            self._bodies.read_for_key(request, KEY_BODY_BYTES)
+            return
+        if self.admit_worker(request):
+            return
+        token = find_token(request)
+        if token is None and operation.takes not in IN_PIECES:
+            try:
+                self._bodies.read_for_key(request, KEY_BODY_BYTES)
+            except BodyTooLarge as error:
+                raise InvalidKey(is_given=False) from error
+            token = find_token_in_body(request)
+        if token is not None or operation.takes != "document":
+            self.admit(request, token)
 
     def admit(self, request: GatewayRequest, token: str | None) -> None:
         """Lets a request in, once its key's limit does. At most half of its time may pass
@@ -108,34 +129,6 @@ class Guard(Access):
 def _note_key(request: GatewayRequest, key: ApiKey, charge: Charge) -> None:
     request.owner, request.charge = key.id, charge
     request.cache_space = NOBODY if key.grant.shares_cache else key.id
-
-
-class KeyCheck(Middleware):
-    """Every route needs a key, except those that are open. Without one in a header or in the
-    query, as much of the body is read as may hold one; of an upload, nothing. Routes that
-    take documents call `find_owner` once they know the fields."""
-
-    def __init__(self, guard: Guard, bodies: Bodies) -> None:
-        self._guard, self._bodies = guard, bodies
-
-    def before(self, request: GatewayRequest) -> None:
-        operation = request.operation
-        if operation is None or request.method == "OPTIONS":
-            return
-        if operation.is_open:
-            self._bodies.read_for_key(request, KEY_BODY_BYTES)
-            return
-        if self._guard.admit_worker(request):
-            return
-        token = find_token(request)
-        if token is None and operation.takes not in IN_PIECES:
-            try:
-                self._bodies.read_for_key(request, KEY_BODY_BYTES)
-            except BodyTooLarge as error:
-                raise InvalidKey(is_given=False) from error
-            token = find_token_in_body(request)
-        if token is not None or operation.takes != "document":
-            self._guard.admit(request, token)
 
 
 def find_token(request: GatewayRequest) -> str | None:

@@ -117,7 +117,18 @@ class Bodies:
         size = max(settings.upload_buffer_bytes, largest)
         #: The bytes that bodies may still take, and those that clients without keys leave.
         self._free, self._kept = size, size // 2
+        self._most_bytes = {
+            "fields": settings.max_body_bytes,
+            "glossary": settings.most_glossary_body_bytes,
+        }
         self._turn = BoundedSemaphore(1)
+
+    def read_for_route(self, request: GatewayRequest) -> None:
+        """Reads every body that no key was looked for in before its route is asked, which finds
+        it unpacked. Where no route is, nothing is read. Raises what `read` raises."""
+        operation = request.operation
+        if operation and (most_bytes := self._most_bytes.get(operation.takes)):
+            self.read(request, most_bytes)
 
     def read_for_key(self, request: GatewayRequest, most_bytes: int) -> None:
         """Reads the body of a client that has shown no key yet: all such clients may hold half

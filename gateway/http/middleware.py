@@ -4,6 +4,7 @@ in their order.
 
 import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, TypeVar, cast
@@ -26,9 +27,8 @@ from gateway.errors import (
     NotFound,
     Problem,
 )
-from gateway.http.bodies import Bodies, read_chunk
+from gateway.http.bodies import read_chunk
 from gateway.http.request import Deadline, GatewayRequest, check_number, find_spoken
-from gateway.settings import Settings
 
 _SLASHES = re.compile("//+")
 #: Our own paths that may end with a slash. nginx has rules for others, which end without one.
@@ -53,6 +53,10 @@ _MOST_AGE_S = 86_400
 
 #: The content of an answer.
 Content = TypeVar("Content")
+#: Prepares a request, refuses it with a Problem, or answers it itself.
+Before = Callable[[GatewayRequest], Response | None]
+#: Completes an answer, whatever it is.
+After = Callable[[GatewayRequest, Response], None]
 
 
 class PlainResponse(Response):
@@ -83,17 +87,6 @@ def write_made(content: Content, path: str, status: int = 201) -> Content:
     return cast(Content, response)
 
 
-class Middleware:
-    """A layer around every route."""
-
-    def before(self, request: GatewayRequest) -> Response | None:
-        """Prepares a request, refuses it with a Problem, or answers it itself."""
-        return None
-
-    def after(self, request: GatewayRequest, response: Response) -> None:
-        """Completes an answer, whatever it is."""
-
-
 def clean_path(path: str) -> str:
     """The path that a client means. Several slashes are one, and one at the end of a path for
     texts is none: clients put their URLs together from parts. Flask would redirect them, and
@@ -106,48 +99,27 @@ def clean_path(path: str) -> str:
     return path
 
 
-class BodyRest(Middleware):
+def read_rest(request: GatewayRequest, response: Response) -> None:
     """Reads the rest of the body of every failed request before its answer. After an early
     answer nginx fails to tell the client that it closes the connection."""
-
-    def after(self, request: GatewayRequest, response: Response) -> None:
-        if response.status_code >= HTTPStatus.BAD_REQUEST and not request.is_read:
-            body = request.environ["wsgi.input"]
-            deadline = Deadline(time.monotonic() + _REST_S)
-            with suppress(Problem):
-                while read_chunk(body, deadline):
-                    pass
+    if response.status_code >= HTTPStatus.BAD_REQUEST and not request.is_read:
+        body = request.environ["wsgi.input"]
+        deadline = Deadline(time.monotonic() + _REST_S)
+        with suppress(Problem):
+            while read_chunk(body, deadline):
+                pass
 
 
-class UrlCheck(Middleware):
+def check_url(request: GatewayRequest) -> None:
     """Refuses a URL with too many fields before anybody parses them, and a path that is nearly
     right, which Flask answers with a redirect in HTML."""
-
-    def before(self, request: GatewayRequest) -> None:
-        if isinstance(request.routing_exception, RequestRedirect):
-            raise NotFound(_NO_PATH)
-        if query := request.query_string:
-            check_number(query, request.most_fields)
+    if isinstance(request.routing_exception, RequestRedirect):
+        raise NotFound(_NO_PATH)
+    if query := request.query_string:
+        check_number(query, request.most_fields)
 
 
-class BodyReader(Middleware):
-    """Reads every other body before its route is asked, which finds it unpacked. Where no
-    route is, nothing is read."""
-
-    def __init__(self, bodies: Bodies, settings: Settings) -> None:
-        self._bodies = bodies
-        self._most_bytes = {
-            "fields": settings.max_body_bytes,
-            "glossary": settings.most_glossary_body_bytes,
-        }
-
-    def before(self, request: GatewayRequest) -> None:
-        operation = request.operation
-        if operation and (most_bytes := self._most_bytes.get(operation.takes)):
-            self._bodies.read(request, most_bytes)
-
-
-class Origins(Middleware):
+class Origins:
     """CORS: lets the pages of these origins ask for translations: a list with commas, `*` for
     all, empty for none. Cookies never count, so that a page can do nothing that its visitor
     could not do without it. Its author is another matter: without keys, `*` is not for what is
