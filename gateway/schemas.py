@@ -278,21 +278,6 @@ def parse_parameters(schema: type[Schema], given: Mapping[str, str]) -> dict[str
     return {name: str(value) for name, value in _validate(schema, dict(given.items()))}
 
 
-def parse_timeout_ms(header: str | None, default_s: float) -> float:
-    """Seconds that the request may take: `X-Timeout-Ms`, which can only lower the default.
-
-    Raises MalformedRequest if the header is not a whole number above 0.
-    """
-    if header is None:
-        return default_s
-    is_number = header.isascii() and header.isdigit() and len(header) < 10
-    if not is_number or int(header) == 0:
-        raise MalformedRequest(
-            "X-Timeout-Ms: expected a whole number of milliseconds above 0."
-        )
-    return min(default_s, int(header) / 1000)
-
-
 def _limit_texts(most: int) -> Any:
     texts = Annotated[list[Text], Field(min_length=1, max_length=most)]
     shapes = Annotated[

@@ -44,7 +44,7 @@ from gateway.errors import (
     Problem,
 )
 from gateway.http.connection import has_gone
-from gateway.schemas import parse_timeout_ms, read_object
+from gateway.schemas import read_object
 
 Fields = Mapping[str, Any]
 
@@ -169,38 +169,34 @@ class Call:
         return min(self.deadline.check(stage), _LOOK_S)
 
 
-def read_call(
-    environ: Mapping[str, Any],
-    longest_s: float,
-    owner: str = NOBODY,
-    charge: Charge = charge_nobody,
-    *,
-    cache_space: str = NOBODY,
-    trace: str = "",
-    timing: Timing | None = None,
-) -> Call:
-    """The call of a WSGI request that may take `longest_s`, or less with `X-Timeout-Ms`. The
-    time since its arrival at nginx counts. Raises MalformedRequest.
+def find_client(
+    environ: Mapping[str, Any], longest_s: float
+) -> tuple[str, float, Deadline, socket.socket | None]:
+    """The first fields of the call of a WSGI request that may take `longest_s`, or less with
+    `X-Timeout-Ms`. The time since its arrival at nginx counts. Raises MalformedRequest.
     """
     limit_s = read_limit(environ, longest_s)
     waited_s = _read_age(environ.get(_ARRIVAL, ""))
-    return Call(
+    return (
         environ.get(_ADDRESS) or environ.get("REMOTE_ADDR", ""),
         limit_s,
         Deadline(time.monotonic() + limit_s - waited_s),
         environ.get("gunicorn.socket"),
-        owner,
-        charge,
-        WORKER in environ,
-        cache_space,
-        trace,
-        timing or Timing(),
     )
 
 
 def read_limit(environ: Mapping[str, Any], longest_s: float) -> float:
-    """The seconds that a request may take. Raises MalformedRequest."""
-    return parse_timeout_ms(environ.get("HTTP_X_TIMEOUT_MS"), longest_s)
+    """The seconds that a request may take: `X-Timeout-Ms` can only lower `longest_s`. Raises
+    MalformedRequest if the header is not a whole number above 0."""
+    header = environ.get("HTTP_X_TIMEOUT_MS")
+    if header is None:
+        return longest_s
+    is_number = header.isascii() and header.isdigit() and len(header) < 10
+    if not is_number or int(header) == 0:
+        raise MalformedRequest(
+            "X-Timeout-Ms: expected a whole number of milliseconds above 0."
+        )
+    return min(longest_s, int(header) / 1000)
 
 
 def read_request_id(environ: Mapping[str, Any]) -> str:
@@ -264,14 +260,10 @@ class GatewayRequest(Request):
         now on. It may have a `limit_s` of its own. Raises MalformedRequest."""
         self.target = target or self.target
         self.timing = self.timing or Timing(self.started_at)
-        return read_call(
-            self.environ,
-            limit_s or self.limit_s,
-            self.owner,
-            self.charge or charge_nobody,
-            trace=self.trace,
-            timing=self.timing,
-            cache_space=self.cache_space,
+        return Call(
+            *find_client(self.environ, limit_s or self.limit_s),
+            *(self.owner, self.charge or charge_nobody, WORKER in self.environ),
+            *(self.cache_space, self.trace, self.timing),
         )
 
     @property

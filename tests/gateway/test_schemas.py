@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
+from gateway.http.request import read_limit
 from gateway.schemas import (
     ClassificationParameters,
     DetectionParameters,
     TranslationLimits,
     parse_parameters,
-    parse_timeout_ms,
     parse_translation,
     read_object,
 )
@@ -98,10 +98,11 @@ def test_a_wrong_field_is_named_with_what_was_found(field, value, expected):
     "header", ["", "0", "-1", "1.5", "1e3", "１００", "1 000", "1" * 5000, "nan"]
 )
 def test_a_time_is_a_whole_number_that_lowers_the_limit(header):
-    for given, timeout_s in ((None, 30), ("1", 0.001), ("999999999", 30)):
-        assert parse_timeout_ms(given, 30) == timeout_s
+    assert read_limit({}, 30) == 30
+    for given, timeout_s in (("1", 0.001), ("999999999", 30)):
+        assert read_limit({"HTTP_X_TIMEOUT_MS": given}, 30) == timeout_s
     with pytest.raises(MalformedRequest, match="X-Timeout-Ms"):
-        parse_timeout_ms(header, 30)
+        read_limit({"HTTP_X_TIMEOUT_MS": header}, 30)
 
 
 @pytest.mark.parametrize(
