@@ -148,30 +148,18 @@ class Telemetry:
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Counts and times an answer."""
-        self._add(self.requests, route, status)
+        self.count(self.requests, route, status)
         self._times.append((self.seconds, route, seconds))
 
     def count_translation(self, target: str, status: int, seconds: float) -> None:
         """Counts and times the answer to a request to translate."""
-        self._add(self.translations, target, status)
+        self.count(self.translations, target, status)
         self._times.append((self.translation_seconds, target, seconds))
-
-    def count_placeholders(self, *, is_kept: bool) -> None:
-        """Counts a sentence with placeholders in it."""
-        self._add(self.placeholders, "kept" if is_kept else "lost")
-
-    def count_cached(self, outcome: str, rows: int = 1) -> None:
-        """Counts sentences by what the cache did for them."""
-        self._add(self.cached, outcome, amount=rows)
-
-    def count_frames(self, task: str, frames: int) -> None:
-        """Counts images and frames of arrays that were answered."""
-        self._add(self.frames, task, amount=frames)
 
     def count_texts(self, target: str, characters: Sequence[int]) -> None:
         """Counts texts by their characters, once they are in a served language."""
-        self._add(self.texts, target, amount=len(characters))
-        self._add(self.characters, target, amount=sum(characters))
+        self.count(self.texts, target, amount=len(characters))
+        self.count(self.characters, target, amount=sum(characters))
 
     def write(self) -> None:
         """Shows other processes what was counted."""
@@ -182,7 +170,8 @@ class Telemetry:
         for *place, seconds in times:
             self._find(*place).observe(seconds)
 
-    def _add(self, counter: Counter, *labels: object, amount: int = 1) -> None:
+    def count(self, counter: Counter, *labels: object, amount: int = 1) -> None:
+        """Counts under these labels of one of the counters."""
         if not self._amounts:
             spawn_later(_WRITE_S, self.write)
         self._amounts[counter, *labels] += amount

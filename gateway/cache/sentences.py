@@ -8,6 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -99,7 +100,7 @@ class SentenceCache:
         telemetry: Telemetry,
     ) -> None:
         url, size = settings.cache_url, settings.cache_bytes
-        self.telemetry = telemetry
+        self.count = partial(telemetry.count, telemetry.cached)
         self.is_on = size > 0
         self.models = {model.name: ServedModel(model, backend) for model in models}
         self.flights: dict[tuple[object, ...], AsyncResult[_Outcome]] = {}
@@ -163,7 +164,7 @@ class CachedRows:
         found = {row: it for row, it in zip(asked, answers, strict=True) if it}
         if not found or not self._model.is_still(self._digest):
             return {}
-        self._cache.telemetry.count_cached("hit", len(found))
+        self._cache.count("hit", amount=len(found))
         self._timing.kept += len(found)
         return found
 
@@ -209,7 +210,7 @@ class CachedRows:
         if outcome is None:
             return self.find([row]).get(row)
         self._timing.note(0.0, time.monotonic() - began, 0.0)
-        self._cache.telemetry.count_cached("shared")
+        self._cache.count("shared")
         return outcome
 
     def _wait_for_others(self, claim: CacheKey, row: Row) -> Answer | None:
@@ -228,7 +229,7 @@ class CachedRows:
     def _ask(self, row: Row, predict: Callable[[], Answer]) -> Answer:
         life = self._model.find_life()
         answer = predict()
-        self._cache.telemetry.count_cached("miss")
+        self._cache.count("miss")
         if digest := answer.get(DIGEST):
             self._model.learn(digest, life)
             is_known = digest == self._digest

@@ -355,7 +355,8 @@ class _Job:
         composed = composition.compose(sentence, format, self._wanted, answer)
         is_kept = isinstance(composed, Result)
         if segment.placeholders:
-            self.service.telemetry.count_placeholders(is_kept=is_kept)
+            telemetry, outcome = self.service.telemetry, "kept" if is_kept else "lost"
+            telemetry.count(telemetry.placeholders, outcome)
         if isinstance(composed, Result):
             return composed
         pieces = self._translate_parts(composed, sentence.source)

@@ -112,7 +112,7 @@ class ImageService:
             job = _Job(request, call, given, is_single, ticket, self.settings, share)
             answers = job.run()
         frames = sum(answer.frames for answer in answers)
-        self.telemetry.count_frames(task, frames)
+        self.telemetry.count(self.telemetry.frames, task, amount=frames)
         for answer in answers:
             call.timing.name_model(model.weights, answer.content.pop("model", ""))
         return answers
