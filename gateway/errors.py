@@ -49,6 +49,10 @@ class MalformedRequest(Problem, status=400, slug="malformed-request"):
     refuse: in their words, and with an `explanation`."""
 
 
+class HeaderTooLarge(MalformedRequest, status=431, slug="header-too-large"):
+    """The URL or a header is too long."""
+
+
 class InvalidRequest(Problem, status=422, slug="invalid-request"):
     """Fields are missing or of the wrong type; `errors` names each."""
 
@@ -68,6 +72,10 @@ class UnknownLanguage(Problem, status=422, slug="unknown-language"):
 
 class Forbidden(Problem, status=403, slug="forbidden"):
     """Nobody may do this here."""
+
+
+class LocalOnly(Forbidden):
+    """The path is open to the server's own machine only."""
 
 
 class InvalidKey(Problem, status=401, slug="invalid-key"):
@@ -251,6 +259,10 @@ class Overloaded(Problem, status=429, slug="queue-full"):
         self.headers = write_retry(retry_after_s)
 
 
+class TooManyConnections(Overloaded, slug="too-many-connections"):
+    """Too many requests at the same time."""
+
+
 class NotReady(Problem, status=503, slug="not-ready", retry_after_s=5):
     """No worker can answer at the moment."""
 
@@ -281,3 +293,11 @@ class ForeignProblem(Problem):
 
 class RowProblem(ForeignProblem):
     """The handler's problem with a row."""
+
+
+class TextTooLong(RowProblem, status=422, slug="text-too-long"):
+    """A word has more tokens than the model takes."""
+
+
+class DeviceFull(RowProblem, status=503, slug="out-of-memory"):
+    """It does not fit into the device's memory, even alone."""

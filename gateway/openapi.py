@@ -44,28 +44,11 @@ FIELDS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
 View = TypeVar("View", bound=Callable[Concatenate[GatewayRequest, ...], Any])
 
 
-@dataclass(frozen=True)
-class RefusalSchema:
-    """A problem that is not of the gateway's own making."""
-
-    slug: str
-    status: int
-    meaning: str
-
-
-FROM_THIS_MACHINE_ONLY = RefusalSchema(
-    "forbidden", 403, "The path is open to the server's own machine only."
-)
-_OUT_OF_MEMORY = RefusalSchema(
-    "out-of-memory", 503, "It does not fit into the device's memory, even alone."
-)
 #: On every path: bodies are read before a route is asked. Two are from nginx, and from the
 #: gateway's connections.
 EVERYWHERE = (
     *(errors.MalformedRequest, errors.BodyTooSlow, errors.BodyTooLarge),
-    errors.UnsupportedEncoding,
-    RefusalSchema("too-many-connections", 429, "Too many requests at the same time."),
-    RefusalSchema("header-too-large", 431, "The URL or a header is too long."),
+    *(errors.UnsupportedEncoding, errors.TooManyConnections, errors.HeaderTooLarge),
     *(errors.InternalError, errors.Overloaded, errors.NotReady),
     errors.DeadlineExceeded,
 )
@@ -77,8 +60,7 @@ KEYS = (
 #: The refusals of routes that translate texts.
 TRANSLATING = (
     *(errors.InvalidRequest, errors.UnknownLanguage, errors.TooManyRows),
-    RefusalSchema("text-too-long", 422, "A word has more tokens than the model takes."),
-    _OUT_OF_MEMORY,
+    *(errors.TextTooLong, errors.DeviceFull),
 )
 #: The refusals of translations with glossaries, and of routes that store these.
 USING_GLOSSARIES = (
@@ -98,7 +80,7 @@ FINDING = (errors.NoDocument, errors.Forbidden)
 #: The refusals of routes for images.
 LOOKING = (
     *(errors.UnsupportedImage, errors.InvalidImage, errors.InvalidRequest),
-    _OUT_OF_MEMORY,
+    errors.DeviceFull,
 )
 IMAGES = ("image", "images")
 #: Bodies that routes read themselves, piece by piece. The key may be in a document's form.
@@ -130,7 +112,7 @@ class Operation:
     #: The parameters in the URL beside its body.
     query: type[BaseModel] | None = None
     #: The refusals beside those of every route.
-    refusals: tuple[type[Problem] | RefusalSchema, ...] = ()
+    refusals: tuple[type[Problem], ...] = ()
     #: The content types of its answers.
     media: tuple[str, ...] = (JSON,)
     #: Whether clients may ask if it has changed.
@@ -491,15 +473,12 @@ def _list_responses(route: Route, schemas: _Schemas) -> Json:
 
 
 def _list_statuses(
-    refusals: Iterable[type[Problem] | RefusalSchema], dialect: Dialect
+    refusals: Iterable[type[Problem]], dialect: Dialect
 ) -> dict[int, dict[str, str]]:
     """By status in an API: a line for each of its problems, by their slugs."""
     statuses: dict[int, dict[str, str]] = {}
     for refusal in refusals:
-        if isinstance(refusal, RefusalSchema):
-            meaning = refusal.meaning
-        else:
-            meaning, _, _ = " ".join((refusal.__doc__ or "").split()).partition(". ")
+        meaning, _, _ = " ".join((refusal.__doc__ or "").split()).partition(". ")
         document = write_problem(refusal.slug, refusal.status, "")
         status = dialect.answer(document).status
         line = f"- `{refusal.slug}`: {meaning.removesuffix('.')}."

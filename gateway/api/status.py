@@ -26,10 +26,10 @@ from contract.languages import (
 )
 from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services
-from gateway.errors import NotReady
+from gateway.errors import LocalOnly, NotReady
 from gateway.http.request import GatewayRequest
 from gateway.metrics import BUCKETS, ServedStatus, find_readiness
-from gateway.openapi import FROM_THIS_MACHINE_ONLY, Operation
+from gateway.openapi import Operation
 
 #: The codes of Chinese that clients of LibreTranslate look for, beside ours.
 _OTHER_CODES = ("zh-Hans", "zt")
@@ -195,7 +195,7 @@ def _make_status(services: Services) -> Blueprint:
     @blueprint.get("/metrics")
     @Operation(
         "Prometheus metrics, from this machine only",
-        refusals=(FROM_THIS_MACHINE_ONLY,),
+        refusals=(LocalOnly,),
         media=("text/plain",),
         is_open=True,
     )

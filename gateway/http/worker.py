@@ -8,11 +8,9 @@ import re
 import signal
 import time
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import formatdate
 from functools import lru_cache
-from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from gevent import GreenletExit, Timeout, socket
@@ -28,7 +26,13 @@ from gunicorn.http.wsgi import base_environ  # type: ignore[import-untyped]
 from gunicorn.workers.ggevent import GeventWorker  # type: ignore[import-untyped]
 
 from contract.dialects import find_dialect
-from contract.problems import write_problem
+from gateway.errors import (
+    HeaderTooLarge,
+    InternalError,
+    MalformedRequest,
+    Problem,
+    TooManyConnections,
+)
 from gateway.http.connection import Connection, has_gone, send_all
 from gateway.http.message import Message, WholeBody, is_head, read_message
 from gateway.redaction import describe, reduce_logs
@@ -48,18 +52,6 @@ _READ_BYTES, _BODY_S = 8192, 0.05
 _PER_REQUEST = """accesslog header_map limit_request_field_size limit_request_fields logconfig
     logconfig_dict logconfig_json logger_class max_requests post_request pre_request
     proxy_protocol statsd_host syslog""".split()
-
-_INTERNAL = 500, "internal", "The gateway failed on this request."
-_TOO_LONG = 431, "header-too-large", "The URL or the headers are too long."
-_MALFORMED = 400, "malformed-request", "The request is not HTTP that this server reads."
-#: Our answers to the errors of Gunicorn, of which the first that fits counts. Its
-#: `InvalidResponseHeader` is about a header of ours, not the client's.
-_FAULTS: Mapping[tuple[type[BaseException], ...], tuple[int, str, str]] = {
-    (LimitRequestLine, LimitRequestHeaders): _TOO_LONG,
-    (InvalidResponseHeader, InvalidResponseHeaderName): _INTERNAL,
-    (ParseException,): _MALFORMED,
-    (BaseException,): _INTERNAL,
-}
 
 
 class _ListenerName(NamedTuple):
@@ -208,14 +200,13 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         """Answers a request that did not reach the application, or that failed in it."""
         if isinstance(exc, GreenletExit):
             return  # an idle connection, and this worker ends
-        status, slug, detail = explain(exc)
-        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        problem = explain(exc)
+        if isinstance(problem, InternalError):
             self.log.error("a request failed in Gunicorn: %s", describe(exc))
         else:
             self.log.warning("a request cannot be read: %s", type(exc).__name__)
         try:
-            path = getattr(req, "path", "")
-            answer = render(status, slug, detail, path=path)
+            answer = render(problem, getattr(req, "path", ""))
             util.write_nonblock(client, answer)
         except OSError:
             self.log.debug("the client has gone before its error was sent")
@@ -255,35 +246,29 @@ def refuse(client: Any) -> None:
     """Reads a request's beginning and refuses it."""
     with Timeout(_REFUSAL_S, False):
         line = client.recv(1 << 16).partition(b"\r\n")[0].decode("latin-1")
-        answer = render(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            "too-many-connections",
-            "The gateway has as many connections as it takes.",
-            path=re.split(r"[? ]", line.partition(" ")[2], maxsplit=1)[0],
-            retry_after_s=1,
-        )
-        client.sendall(answer)
+        path = re.split(r"[? ]", line.partition(" ")[2], maxsplit=1)[0]
+        told = "The gateway has as many connections as it takes."
+        client.sendall(render(TooManyConnections(told), path))
         linger(client)
 
 
-def explain(error: BaseException) -> tuple[int, str, str]:
-    """Status, slug and detail of what Gunicorn raises."""
-    return next(answer for kinds, answer in _FAULTS.items() if isinstance(error, kinds))
+def explain(error: BaseException) -> Problem:
+    """Our answer to what Gunicorn raises. Its `InvalidResponseHeader` is about a header of
+    ours, not the client's."""
+    match error:
+        case LimitRequestLine() | LimitRequestHeaders():
+            return HeaderTooLarge("The URL or the headers are too long.")
+        case InvalidResponseHeader() | InvalidResponseHeaderName():
+            pass
+        case ParseException():
+            return MalformedRequest("The request is not HTTP that this server reads.")
+    return InternalError("The gateway failed on this request.")
 
 
-def render(
-    status: int,
-    slug: str,
-    detail: str,
-    *,
-    path: str = "",
-    retry_after_s: int | None = None,
-) -> bytes:
+def render(problem: Problem, path: str) -> bytes:
     """A whole HTTP answer that says what is wrong, to a request for `path`. It ends the
     connection."""
     request_id = uuid.uuid4().hex
-    headers = {"Connection": "close", "X-Request-ID": request_id}
-    if retry_after_s:
-        headers["Retry-After"] = str(retry_after_s)
-    problem = write_problem(slug, status, detail, request_id=request_id)
-    return find_dialect(path).answer(problem).write(headers)
+    headers = {"Connection": "close", "X-Request-ID": request_id, **problem.headers}
+    document = problem.to_document(request_id=request_id)
+    return find_dialect(path).answer(document).write(headers)

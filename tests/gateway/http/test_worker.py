@@ -28,8 +28,8 @@ from gateway.http.worker import ProblemWorker, explain, refuse
 )
 def test_an_error_of_gunicorn_is_told_as_ours_or_the_clients(error, status, slug):
     answer = explain(error)
-    assert answer[:2] == (status, slug)
-    assert "secret" not in answer[2]
+    assert (answer.status, answer.slug) == (status, slug)
+    assert "secret" not in answer.detail
 
 
 @pytest.fixture
