@@ -13,18 +13,10 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from contract.languages import normalize_variant
 from contract.validation import list_faults
@@ -63,13 +55,7 @@ _Name = Annotated[Text, BeforeValidator(_check_name)]
 _NAME = Field(description="What it is called.", examples=["Our products"])
 
 
-class Fields(BaseModel):
-    """Unknown fields are ignored."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class OurGlossary(Fields):
+class OurGlossary(BaseModel, frozen=True):
     """The body of `POST /glossaries`. With TSV or CSV as the body, the others are in the
     URL."""
 
@@ -85,7 +71,7 @@ class OurGlossary(Fields):
     entries_format: _Format = Field("tsv", description="How a text of entries is read.")
 
 
-class DictionaryFields(Fields):
+class DictionaryFields(BaseModel, frozen=True):
     """DeepL's dictionary: the terms of a pair of languages."""
 
     source_lang: Text = Field(description="The language of the terms.")
@@ -100,7 +86,7 @@ class GlossaryFields(DictionaryFields):
     name: _Name = _NAME
 
 
-class MultilingualFields(Fields):
+class MultilingualFields(BaseModel, frozen=True):
     """The fields of `POST /v3/glossaries`."""
 
     name: _Name = _NAME
@@ -109,7 +95,7 @@ class MultilingualFields(Fields):
     )
 
 
-class ChangeFields(Fields):
+class ChangeFields(BaseModel, frozen=True):
     """The fields of `PATCH /v3/glossaries`: at least one of them."""
 
     name: _Name | None = Field(None, description="Its new name.")
@@ -124,8 +110,8 @@ class ChangeFields(Fields):
         return self
 
 
-#: By the names that an upload has.
-SCHEMAS: dict[str, type[Fields]] = {
+#: By the names that an upload has. They ignore unknown fields.
+SCHEMAS: dict[str, type[BaseModel]] = {
     schema.__name__: schema
     for schema in (
         *(OurGlossary, GlossaryFields, MultilingualFields),
@@ -134,8 +120,7 @@ SCHEMAS: dict[str, type[Fields]] = {
 }
 
 
-@dataclass(frozen=True)
-class GlossaryUpload:
+class GlossaryUpload(NamedTuple):
     """A request: the schema of its fields, its query and its body."""
 
     schema: str
@@ -258,8 +243,8 @@ def _read_form(text: bytes) -> dict[str, Any]:
 
 def write_upload(upload: GlossaryUpload) -> bytes:
     """Write the process's input: a line, and the body."""
-    head = upload.schema, upload.media, upload.query
-    return json.dumps(head).encode() + b"\n" + upload.body
+    *head, body = upload
+    return json.dumps(head).encode() + b"\n" + body
 
 
 def read_answer(answer: bytes) -> GlossaryContent:
@@ -280,8 +265,7 @@ def answer(upload: bytes) -> Iterable[bytes]:
     """Write the process's result."""
     asked, _, body = upload.partition(b"\n")
     try:
-        schema, media, query = json.loads(asked)
-        found = read(GlossaryUpload(schema, media, query, body))
+        found = read(GlossaryUpload._make([*json.loads(asked), body]))
     except GlossaryFault as fault:
         return [json.dumps({"fault": fault.args}).encode()]
     drafts = [
