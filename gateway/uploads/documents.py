@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -116,11 +115,22 @@ class Documents:
         from documents.formats import find_format  # loads all their libraries
 
         call = request.open_call(limit_s=self._limit_s)
+        fields: dict[str, str] = {}
+        place, name = None, ""
         with ExitStack() as undo:
-            form = self._read_form(request, call)
-            find = partial(find_owner, request)
-            reserve = partial(self._reserve, call.address, request.content_length)
-            fields, name, place = self._take_form(form, find, reserve, undo)
+            for part in self._read_form(request, call):
+                if part.filename is None:
+                    fields[part.name] = _read_field(part)
+                    continue
+                if place:
+                    raise _refuse_file("found a second one, expected one file")
+                owner, name = find_owner(request, fields), part.filename
+                place = self._reserve(owner, call.address, request.content_length)
+                undo.callback(run, place.drop)
+                self._write_file(part.stream, place.path)
+            if place is None:
+                find_owner(request, fields)
+                raise _refuse_file("missing, expected the document")
             # DeepL's clients may give the name in a field.
             name = clean_name(fields.get("filename") or name)
             if not name:
@@ -162,7 +172,7 @@ class Documents:
         """Deletes it, also while it is being translated."""
         run(self._storage.delete, document)
 
-    def _read_form(self, request: GatewayRequest, call: Call) -> Form:
+    def _read_form(self, request: GatewayRequest, call: Call) -> Iterator[FormPart]:
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
             raise UnsupportedEncoding("Expected a form as it is.", "identity")
         content_type = request.content_type or ""
@@ -176,37 +186,12 @@ class Documents:
         incoming = Incoming(request.stream, request.content_length, call.client)
         pieces = incoming.read(call.deadline, self._grace_s)
         stream = Stream(limit(pieces, most, self._too_large))
-        return Form(stream, find_boundary(content_type))
-
-    def _take_form(
-        self,
-        form: Form,
-        find_owner: Callable[[Fields], str],
-        reserve: Callable[[str], Reservation],
-        undo: ExitStack,
-    ) -> tuple[Fields, str, Reservation]:
-        """The fields of the whole form, and its file's name and place, which `undo` gives
-        up."""
-        fields: dict[str, str] = {}
-        taken: tuple[Fields, str, Reservation] | None = None
-        for number, part in enumerate(form):
+        for number, part in enumerate(Form(stream, find_boundary(content_type))):
             if number >= _MOST_FIELDS:
                 raise BodyTooLarge(f"The form has over {_MOST_FIELDS} parts.")
-            if part.filename is None:
-                fields[part.name] = _read_field(part)
-            elif taken:
-                raise _refuse_file("found a second one, expected one file")
-            else:
-                place = reserve(find_owner(fields))
-                undo.callback(run, place.drop)
-                taken = fields, part.filename, place
-                self._write_file(part.stream, place.path)
-        if taken is None:
-            find_owner(fields)
-            raise _refuse_file("missing, expected the document")
-        return taken
+            yield part
 
-    def _reserve(self, address: str, length: int | None, owner: str) -> Reservation:
+    def _reserve(self, owner: str, address: str, length: int | None) -> Reservation:
         caller = disguise(address) if owner == NOBODY else owner
         size = min(length or self._most_bytes, self._most_bytes)
         try:
