@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, TypeVar
 
 from gevent import Timeout, get_hub
 from gevent.lock import BoundedSemaphore
@@ -48,18 +48,11 @@ _LARGE_BYTES = 32 << 10
 Out = TypeVar("Out")
 
 
-class RequestBody(Protocol):
-    """A request's body, as Gunicorn gives it."""
-
-    def read(self, size: int, /) -> bytes:
-        """At most `size` bytes, none at the end."""
-
-
 @dataclass(frozen=True)
 class Incoming:
     """A body that is still arriving. A chunked body has no `length`."""
 
-    body: RequestBody
+    body: IO[bytes]
     length: int | None = None
     #: The connection, if there is one.
     client: socket.socket | None = None
@@ -89,7 +82,7 @@ class Incoming:
             yield chunk
 
 
-def read_chunk(body: RequestBody, deadline: Deadline, size: int = READ_BYTES) -> bytes:
+def read_chunk(body: IO[bytes], deadline: Deadline, size: int = READ_BYTES) -> bytes:
     """The next piece, empty at the end.
 
     Raises DeadlineExceeded, BodyTooSlow, ClientGone or MalformedRequest.
