@@ -3,7 +3,7 @@ raises StorageError if the database cannot be used.
 """
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,30 +50,23 @@ class Database:
     @contextmanager
     def begin(self) -> Iterator[Connection]:
         """A transaction that may write."""
-        with self._explained():
-            self._prepare()
-            with self._engine.connect() as connection:
-                yield connection
-                durable.commit(connection)
+        with self._connect(self._engine) as connection:
+            yield connection
+            durable.commit(connection)
 
-    @contextmanager
-    def look(self) -> Iterator[Connection]:
+    def look(self) -> AbstractContextManager[Connection]:
         """A transaction that only reads: in SQLite it never waits."""
-        with self._explained():
-            self._prepare()
-            with self._reading.connect() as connection:
-                yield connection
-
-    def _prepare(self) -> None:
-        if not self._is_migrated:
-            _migrate(self._engine)
-            self._is_migrated = True
+        return self._connect(self._reading)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _connect(self, engine: Engine) -> Iterator[Connection]:
         place = self._url.render_as_string(hide_password=True)
         try:
-            yield
+            if not self._is_migrated:
+                _migrate(self._engine)
+                self._is_migrated = True
+            with engine.connect() as connection:
+                yield connection
         except SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or error).strip()
             raise StorageError(f"{place} cannot be used: {reason}") from error
