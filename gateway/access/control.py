@@ -50,7 +50,6 @@ class Guard(Access):
         self.before, self._bodies = (self.check,), bodies
         self.ledger = UsageLedger(folder / "accounts")
         self._registry = Registry(KeyStorage(find_database(settings)), self.ledger)
-        self._registry.start()
         self._limiter = Limiter(folder / "limits", settings.limits_url)
         self._secret = read_secret()
 

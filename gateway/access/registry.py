@@ -34,6 +34,7 @@ class Registry:
     """All valid keys. While the database is gone, those that were known stay valid."""
 
     def __init__(self, storage: KeyStorage, ledger: UsageLedger) -> None:
+        """Looks for the first time, then goes on in the background."""
         self._storage = storage
         self._ledger = ledger
         self._keys: Mapping[str, ApiKey] = {}
@@ -44,17 +45,12 @@ class Registry:
         #: Set when a request wants a look; set and replaced when one has ended.
         self._asked, self._ended = Event(), Event()
         self._threads = ThreadPool(_THREADS)
-        self._loop: gevent.Greenlet | None = None
-
-    def start(self) -> None:
-        """Looks for the first time, then goes on in the background."""
         self._loop = gevent.spawn(self._look_on)
         self._ended.wait(_START_S)
 
     def stop(self) -> None:
         """Writes what was used, and ends."""
-        if self._loop:
-            self._loop.kill()
+        self._loop.kill()
         with gevent.Timeout(_START_S, False):
             self._look()
         self._threads.kill()
