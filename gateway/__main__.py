@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -18,7 +18,9 @@ from gateway.database import find_database
 from gateway.database.connections import StorageError
 from gateway.settings import SettingsError, read_settings
 
-app = typer.Typer(add_completion=False, no_args_is_help=True)
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="The gateway's keys."
+)
 keys = typer.Typer(
     no_args_is_help=True,
     help="Keys of clients. A running stack knows of a change within a second.",
@@ -34,11 +36,6 @@ _MOST_CHARACTERS, _MOST_REQUESTS, _MOST_NAME = 1 << 53, 1_000_000, 200
 
 def _limit(most: int, meaning: str) -> Any:
     return typer.Option(help=meaning, min=1, max=most)
-
-
-@app.callback()
-def main() -> None:
-    """The gateway's keys."""
 
 
 @keys.command()
@@ -134,11 +131,8 @@ def revoke(
 def _storage() -> Iterator[KeyStorage]:
     """The database. What cannot be done is said, and ends the program with 1."""
     try:
-        storage = KeyStorage(find_database(read_settings()))
-        try:
+        with closing(KeyStorage(find_database(read_settings()))) as storage:
             yield storage
-        finally:
-            storage.close()
     except (StorageError, SettingsError) as error:
         console.print(str(error), style="red")
         raise typer.Exit(1) from error

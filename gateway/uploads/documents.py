@@ -5,7 +5,7 @@ out results. Nothing here waits for the disk on the loop, or holds a file in mem
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -207,14 +207,11 @@ class Documents:
             ) from error
 
     def _write_file(self, stream: Stream, path: Path) -> None:
-        log = run(durable.AppendLog, path, mode=0o600)
         pieces = iter(lambda: stream.take(_READ_BYTES), b"")
-        try:
+        with closing(run(durable.AppendLog, path, mode=0o600)) as log:
             for piece in limit(pieces, self._most_bytes, self._too_large):
                 run(log.append, piece)
             run(log.sync)
-        finally:
-            log.close()
 
 
 @_explained()
