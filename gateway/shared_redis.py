@@ -16,10 +16,6 @@ _CONNECTIONS = 32
 Out = TypeVar("Out")
 
 
-class RedisGone(Exception):
-    """Redis does not answer, or has not answered a moment ago."""
-
-
 class SharedRedis:
     """A client that never waits for longer than its limit. Safe to share among greenlets."""
 
@@ -45,17 +41,18 @@ class SharedRedis:
         self.breaker = CircuitBreaker(_RETRY_S)
         self._error, self._use = redis.RedisError, use
 
-    def ask(self, question: Callable[[], Out]) -> Out:
-        """The answer to a question that uses the client. Raises RedisGone."""
+    def ask(self, question: Callable[[], Out]) -> Out | None:
+        """The answer to a question that uses the client, None where Redis does not answer, or
+        has not answered a moment ago."""
         if not self.breaker.let_in():
-            raise RedisGone
+            return None
         try:
             answer = question()
         except self._error as error:
             if self.breaker.open():
                 kind = type(error).__name__
                 log.warning("the Redis for %s is gone (%s)", self._use, kind)
-            raise RedisGone from error
+            return None
         if self.breaker.close():
             log.warning("the Redis for %s answers again", self._use)
         return answer

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gateway.access.keys import ApiKey, Grant
 from gateway.errors import KeysUnavailable, RateLimited
 from gateway.shared_memory import Lock, SharedTable
-from gateway.shared_redis import RedisGone, SharedRedis
+from gateway.shared_redis import SharedRedis
 
 _MINUTE_US, _SECOND_US = 60 * 10**6, 10**6
 #: The longest wait of a request for its token. DeepL's clients give an answer 10 s, and
@@ -101,8 +101,9 @@ class Limiter:
         if self._redis and (run := self._run):
             keys = [f"babelgate:bucket:{key.id}"]
             given = [bucket.interval_us, bucket.burst, tokens, _HELD_US]
-            with suppress(RedisGone):
-                return int(self._redis.ask(lambda: run(keys, given))) / _SECOND_US
+            wait_us = self._redis.ask(lambda: run(keys, given))
+            if wait_us is not None:
+                return int(wait_us) / _SECOND_US
         try:
             with self._lock.hold():
                 row, now_us = self._table.find(int(key.id, 16)), time.time_ns() // 1000

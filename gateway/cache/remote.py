@@ -3,13 +3,12 @@ it.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from gevent.pool import Pool
 
 from gateway.cache.table import CacheKey
-from gateway.shared_redis import RedisGone, SharedRedis
+from gateway.shared_redis import SharedRedis
 
 #: The longest wait for it.
 _REDIS_S = 0.1
@@ -28,12 +27,10 @@ class RemoteCache:
 
     def get(self, keys: Sequence[CacheKey]) -> list[bytes | None]:
         """The value of each key."""
-        found: Any = [None] * len(keys)
-        with suppress(RedisGone):
-            found = self._redis.ask(lambda: self._redis.client.mget(map(_name, keys)))
+        found: Any = self._redis.ask(lambda: self._redis.client.mget(map(_name, keys)))
         return [
             key.open(sealed) if sealed else None
-            for key, sealed in zip(keys, found, strict=True)
+            for key, sealed in zip(keys, found or [None] * len(keys), strict=True)
         ]
 
     def put(self, key: CacheKey, value: bytes) -> None:
@@ -42,10 +39,9 @@ class RemoteCache:
             self._writing.spawn(self._write, key, value)
 
     def _write(self, key: CacheKey, value: bytes) -> None:
-        with suppress(RedisGone):
-            self._redis.ask(
-                lambda: self._redis.client.set(_name(key), key.seal(value), ex=_KEPT_S)
-            )
+        self._redis.ask(
+            lambda: self._redis.client.set(_name(key), key.seal(value), ex=_KEPT_S)
+        )
 
 
 def _name(key: CacheKey) -> str:
