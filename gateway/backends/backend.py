@@ -96,7 +96,9 @@ class Backend(Protocol):
         """Return the state of each model; None for one that cannot be asked."""
 
     def capacity(self, model: Model) -> Capacity:
-        """Return the amount of work that a model can have in hand."""
+        """Return the amount of work that a model can have in hand: by itself, as the map has
+        it."""
+        return Capacity(model.workers)
 
 
 class KeptStates:

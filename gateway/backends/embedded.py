@@ -16,7 +16,7 @@ from gevent.event import Event
 from prometheus_client import CollectorRegistry, Gauge
 
 from catalog import Model, checkpoint, describe_handler
-from gateway.backends.backend import Capacity, ModelState, RowRequest
+from gateway.backends.backend import Backend, ModelState, RowRequest
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
 from handlers.base import Result, TaskError, TaskHandler, list_counters, start_handler
@@ -26,7 +26,7 @@ from handlers.microbatcher import MicroBatcher, QueueFull, Refused
 _CLOSE_S = 10.0
 
 
-class EmbeddedBackend:
+class EmbeddedBackend(Backend):
     """A `Backend` with the handlers of `models` in this process.
 
     Safe to share among greenlets, of any thread: only the one that asks waits.
@@ -74,10 +74,6 @@ class EmbeddedBackend:
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return {name: self._served[name].describe() for name in models}
-
-    def capacity(self, model: Model) -> Capacity:
-        """As the map has it."""
-        return Capacity(model.workers)
 
     def close(self, limit_s: float = _CLOSE_S) -> None:
         """Takes no further row and waits for those that it has taken."""

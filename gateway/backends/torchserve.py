@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog import Model
 from contract import rows
-from gateway.backends.backend import Capacity, KeptStates, ModelState, RowRequest
+from gateway.backends.backend import Backend, KeptStates, ModelState, RowRequest
 from gateway.backends.http_pool import (
     Channel,
     ConnectError,
@@ -43,7 +43,7 @@ class ModelUnloaded(WorkerDied):
     """The model was unloaded because nobody had used it, or is being loaded again."""
 
 
-class TorchServeBackend:
+class TorchServeBackend(Backend):
     """A `Backend` with one TorchServe."""
 
     def __init__(
@@ -84,10 +84,6 @@ class TorchServeBackend:
         """Return TorchServe's state of each model, at most a second old; None for one that
         is not registered or when TorchServe does not answer."""
         return self._states.find(models)
-
-    def capacity(self, model: Model) -> Capacity:
-        """As the map has it."""
-        return Capacity(model.workers)
 
     def unload(self, model: Model, is_unused: Callable[[], bool]) -> None:
         """Unload a model whose workers are ready, and load it again if it is used meanwhile:
