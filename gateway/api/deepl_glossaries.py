@@ -10,13 +10,7 @@ from contract.languages import normalize_variant
 from contract.times import write_time
 from gateway.api import Services
 from gateway.api.deepl import WORDING, write_code
-from gateway.api.glossaries import (
-    TSV,
-    describe,
-    read_upload,
-    write_nothing,
-    write_table,
-)
+from gateway.api.glossaries import TSV, describe, read_upload, write_table
 from gateway.errors import MalformedRequest, Problem, UnknownGlossary
 from gateway.glossaries.glossary import (
     Dictionary,
@@ -32,7 +26,7 @@ from gateway.glossaries.reading import (
     GlossaryFields,
     MultilingualFields,
 )
-from gateway.http.middleware import write_made
+from gateway.http.middleware import write_made, write_nothing
 from gateway.http.request import GatewayRequest, read_fields
 from gateway.openapi import BodySchema, choose
 from gateway.schemas import ForeignSchema, Text, parse_fields, refuse

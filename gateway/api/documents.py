@@ -16,7 +16,7 @@ from documents.storage import DocumentFolder, State, describe
 from gateway.api import Services
 from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
 from gateway.http.event_stream import EventStream
-from gateway.http.middleware import write_made
+from gateway.http.middleware import write_made, write_nothing
 from gateway.http.request import Fields, GatewayRequest
 from gateway.openapi import (
     FINDING,
@@ -165,7 +165,7 @@ def _make_rest(services: Services) -> Blueprint:
     @Operation("Deletes a document", TRANSLATION, refusals=FINDING, status=204)
     def delete(request: GatewayRequest, document_id: str) -> Response:
         documents.delete(find(request, document_id))
-        return Response(status=204)
+        return write_nothing()
 
     return blueprint
 

@@ -16,7 +16,7 @@ from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLan
 from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryContent
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import GlossaryFault, GlossaryUpload, OurGlossary
-from gateway.http.middleware import write_made
+from gateway.http.middleware import write_made, write_nothing
 from gateway.http.request import GatewayRequest
 from gateway.openapi import JSON, STORING_GLOSSARIES, BodySchema, Operation, choose
 from gateway.schemas import Schema, parse_parameters
@@ -131,13 +131,6 @@ def read_upload(
 def write_table(entries: bytes) -> Response:
     """Entries as TSV."""
     return Response(entries, content_type=f"{TSV}; charset=utf-8")
-
-
-def write_nothing() -> Response:
-    """An answer without a body."""
-    response = Response(status=204)
-    del response.content_type
-    return response
 
 
 def _describe_body(service: TranslationService) -> BodySchema:

@@ -87,6 +87,13 @@ def write_made(content: Content, path: str, status: int = 201) -> Content:
     return cast(Content, response)
 
 
+def write_nothing() -> Response:
+    """An answer without a body."""
+    response = Response(status=204)
+    del response.content_type
+    return response
+
+
 def clean_path(path: str) -> str:
     """The path that a client means. Several slashes are one, and one at the end of a path for
     texts is none: clients put their URLs together from parts. Flask would redirect them, and
@@ -140,8 +147,7 @@ class Origins:
         is_asked = request.method == "OPTIONS" and (origin or _is_foreign(path))
         if not is_asked or not _is_open(path) or not self._find_allowed(path):
             return None
-        response = Response(status=204)
-        del response.content_type
+        response = write_nothing()
         response.allow = HeaderSet(_list_methods(path))
         return response
 

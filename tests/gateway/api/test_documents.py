@@ -177,7 +177,8 @@ def test_the_result_is_handed_out(client, storage):
 
 def test_a_deleted_document_never_was(client, folder):
     where = f"/documents/{upload(client, **OURS).json['id']}"
-    assert client.delete(where).status_code == 204
+    deleted = client.delete(where)
+    assert (deleted.status_code, deleted.content_type) == (204, None)
     assert list_files(folder) == []
     for path in (where, f"{where}/result", "/documents/%2e%2e%2f", "/documents/x"):
         assert client.get(path).status_code == 404
