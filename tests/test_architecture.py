@@ -109,22 +109,22 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 49_050,
-    "lines of tests": 45_850,
+    "lines of source": 47_450,
+    "lines of tests": 44_700,
     "modules": 294,
-    "words of documentation": 37_850,
+    "words of documentation": 37_830,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:6500 catalog:1896 clients:3063 contract:1546 deploy:2704 documents:6489
-    gateway:14225 handlers:3567 models:2427 ray_backend:2509 tests/*.py:3125
-    tests/benchmarks:1651 tests/catalog:1422 tests/chaos:975 tests/clients:2201
-    tests/cluster:452 tests/contract:850 tests/deploy:2424 tests/documents:3652
-    tests/durability:1031 tests/e2e:5085 tests/fuzz:417 tests/gateway:11135
-    tests/handlers:3627 tests/models:800 tests/page:1514 tests/ray_backend:2636
-    tests/text:1787 tests/torchserve_backend:739 tests/upgrade:300 text:3480
-    torchserve_backend:634
+    benchmarks:5633 catalog:1870 clients:3028 contract:1518 deploy:2631 documents:6419
+    gateway:13971 handlers:3509 models:2322 ray_backend:2502 tests/*.py:3058
+    tests/benchmarks:1572 tests/catalog:1413 tests/chaos:967 tests/clients:2170
+    tests/cluster:532 tests/contract:780 tests/deploy:2292 tests/documents:3587
+    tests/durability:1009 tests/e2e:4929 tests/fuzz:352 tests/gateway:10772
+    tests/handlers:3565 tests/models:782 tests/page:1490 tests/ray_backend:2618
+    tests/text:1763 tests/torchserve_backend:738 tests/upgrade:296 text:3427
+    torchserve_backend:612
 """
 #: Class names that stand in several files. Each API's routes have schemas by its own words,
 #: which OpenAPI names with the API; a `Translation` is an engine's as well.
