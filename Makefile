@@ -109,7 +109,7 @@ bench: .venv/ready-dev up  ## measure what docs/performance.md reports, less tha
 	$(BENCHMARK) compare --against placement --model 418M --tokens 20-20 --clients 64 --rounds 1 --seconds 20 --out $(FIGURES)/placement-418M.json $(GO_ON)
 	@! test -e $(FAILED) || { echo 'Not all could be measured; the errors are above.'; exit 1; }
 
-PIP_INSTALL = $(BIN)/pip install -qq --disable-pip-version-check --no-compile --constraint constraints.txt
+PIP_INSTALL = $(BIN)/pip install -qq --no-user --disable-pip-version-check --no-compile --constraint constraints.txt
 # pip would compile one file after another, with every test and model architecture. What is
 # written for a newer Python does not compile.
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/(tests?|transformers/models)/' .venv/lib || true
