@@ -15,7 +15,7 @@ from benchmarks import driver, report
 from benchmarks.compare.baseline import launch
 from benchmarks.compare.peers.launch import PEERS, prepare_peer, start_peer
 from benchmarks.driver import say
-from benchmarks.instruments import load, passes, running
+from benchmarks.instruments import load, running
 from benchmarks.instruments.generator import ask_once
 from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import REQUESTS, draw, write_request
@@ -184,7 +184,7 @@ def answer(
     contenders = choose(names)
     workload = Workload(
         folder=ROOT / "run/compare",
-        model=passes.find_model(model),
+        model=running.find_model(model),
         sentences=draw(REQUESTS, served, tokens=driver.read_range(tokens)),
         clients=tuple(driver.read_numbers(clients)),
         seconds=seconds,

@@ -20,6 +20,7 @@ import requests
 import catalog
 from benchmarks.instruments.generator import Leaders, Request, Target, ask_once
 from benchmarks.instruments.load import find_leaders
+from catalog import checkpoint
 from catalog.devices import count_gpus
 from contract import variables
 from contract.rows import prediction_path
@@ -287,6 +288,17 @@ def start_gunicorn(
         ask = partial(requests.get, url + page, timeout=5)
         wait_until(lambda: ask().ok, "the gateway answers", START_S, {log: process})
         yield Running(url, {"gateway": process})
+
+
+def find_model(name: str) -> Path:
+    """The directory of a path, a hub name, or `random_model.SIZE`. Raises ModelError."""
+    cache = checkpoint.default_cache()
+    if "/" not in name and not Path(name).exists():
+        from benchmarks.instruments import random_model
+
+        if name == random_model.SIZE:
+            return random_model.find(cache / "benchmarks")
+    return checkpoint.fetch(name, cache)
 
 
 def read_map(path: Path, model: Path | None = None) -> catalog.Catalog:

@@ -1,20 +1,25 @@
 """`python -m benchmarks study`: the cost of a batch, batch size by batch size, of a task's
-handler as TorchServe loads it, without HTTP and queues.
+handler as TorchServe loads it, without HTTP and queues, in a process of its own so that its
+memory is measured.
 """
 
 import math
+import multiprocessing
+import signal
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import catalog
 from benchmarks import driver, report
-from benchmarks.instruments import passes, running, workload
-from catalog import describe_handler
+from benchmarks.instruments import running, workload
+from catalog import checkpoint, describe_handler
 from handlers import base
 
 #: Items in a pass of the study; a larger batch is a pass by itself.
@@ -22,6 +27,145 @@ _PASS_ITEMS = 64
 #: The knee is the smallest batch that has so much of the best throughput.
 _KNEE_SHARE = 0.9
 _NO_MEMORY = "out-of-memory"
+
+
+class MemoryEnds(RuntimeError):
+    """A batch did not fit into memory as a whole."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over some batches."""
+
+    seconds: float
+    #: In the items, without padding; 0 where they have none.
+    tokens: int
+
+
+#: A subject that is loaded: it does one batch after the other. Raises MemoryEnds.
+Runner = Callable[[Sequence[Sequence[Any]]], Pass]
+#: The subject that the measuring process has loaded.
+_runners: list[Runner] = []
+
+
+@dataclass(frozen=True)
+class PassPlan:
+    """The plan of measuring one subject, which is sent to the process that measures it."""
+
+    model: catalog.Model
+    load: Callable[[catalog.Model, Path], Runner]
+    batches: tuple[int, ...]
+    #: At least as many as the largest batch has.
+    items: tuple[Any, ...]
+    #: A pass takes this many of them, or one batch if that is larger.
+    pass_items: int
+    #: Passes that count; one before them warms up.
+    repetitions: int
+    #: No further pass of a batch size begins after so long.
+    limit_s: float
+
+    def divide(self, batch: int) -> list[tuple[Any, ...]]:
+        """The batches of a pass, all full."""
+        count = max(1, self.pass_items // batch)
+        return [self.items[i * batch : (i + 1) * batch] for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One subject with one batch size."""
+
+    device: str
+    batch: int
+    items_per_s: report.Spread
+    #: In the texts, without padding.
+    tokens_per_s: float
+    ms_per_batch: report.Spread
+    ms_per_item: float
+    #: The most that the process held while it ran this batch size, model included.
+    memory_mb: float = 0.0
+    #: Memory of the whole device.
+    gpu_memory_mb: float | None = None
+
+
+def measure_apart(plan: PassPlan) -> Iterator[Measurement]:
+    """A measurement per batch size, from a process that ends afterwards; another process
+    converts the model. Raises OSError, RuntimeError or ValueError for what fails: MemoryEnds
+    for memory, and another one for a process that dies."""
+    cache = checkpoint.default_cache()
+    with _spawn() as pool:
+        directory = pool.submit(checkpoint.prepare, plan.model, cache).result()
+    with _spawn() as pool:
+        pool.submit(_load, plan, directory).result()
+        for batch in plan.batches:
+            yield pool.submit(measure, plan, batch).result()
+
+
+@contextmanager
+def _spawn() -> Iterator[ProcessPoolExecutor]:
+    """One process that leaves Ctrl-C to this one, which then kills it."""
+    context = multiprocessing.get_context("spawn")
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(1, context, initializer=signal.signal, initargs=ignore)
+    try:
+        yield pool
+    finally:
+        for process in multiprocessing.active_children():
+            process.kill()
+        pool.shutdown()
+
+
+def _load(plan: PassPlan, directory: Path) -> None:
+    _runners[:] = [plan.load(plan.model, directory)]
+
+
+def measure(plan: PassPlan, batch: int) -> Measurement:
+    """One batch size with the subject that this process has loaded. Raises MemoryEnds."""
+    with suppress(OSError):
+        # Resets the peak. Where that is forbidden, it covers all batch sizes so far.
+        Path("/proc/self/clear_refs").write_text("5")
+    try:
+        done = _repeat(_runners[0], plan, batch)
+    except MemoryEnds as error:
+        raise MemoryEnds(f"memory ends before batches of {batch}: {error}") from error
+    peak_kib = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
+    gpu_memory_mb = None
+    if plan.model.is_on_gpu:
+        import torch
+
+        free, total = torch.cuda.mem_get_info()
+        gpu_memory_mb = (total - free) / 1e6
+    found = summarize(plan.model.device, plan.divide(batch), done)
+    memory_mb = int(peak_kib) * 1024 / 1e6
+    return replace(found, memory_mb=memory_mb, gpu_memory_mb=gpu_memory_mb)
+
+
+def summarize(
+    device: str, batches: list[tuple[Any, ...]], done: Sequence[Pass]
+) -> Measurement:
+    """The figures of passes over `batches`, without memory."""
+    items = sum(map(len, batches))
+    rates = report.spread(items / one.seconds for one in done)
+    return Measurement(
+        device=device,
+        batch=len(batches[0]),
+        items_per_s=rates,
+        tokens_per_s=rates.median * done[-1].tokens / items,
+        ms_per_batch=report.spread(one.seconds * 1000 / len(batches) for one in done),
+        ms_per_item=1000 / rates.median,
+    )
+
+
+def _repeat(runner: Runner, plan: PassPlan, batch: int) -> list[Pass]:
+    """The passes that count, at least one. A pass that outlasts the limit warms itself up."""
+    batches = plan.divide(batch)
+    give_up_at = time.monotonic() + plan.limit_s
+    warm_up = runner(batches[:1])
+    if len(batches) == 1 and warm_up.seconds > plan.limit_s:
+        return [warm_up]
+    done = [runner(batches)]
+    while len(done) < plan.repetitions and time.monotonic() < give_up_at:
+        done.append(runner(batches))
+    return done
 
 
 def study(
@@ -51,34 +195,27 @@ def study(
     items = tuple(request.body for request in requests)
     settings = driver.read_settings(setting)
     if model:
-        settings["model"] = str(passes.find_model(model))
-    measured: list[passes.Measurement] = []
+        settings["model"] = str(running.find_model(model))
+    measured: list[Measurement] = []
     skipped: list[str] = []
     for device in driver.read_words(devices):
         driver.say(device)
         try:
-            found = _find(settings, device, task, language)
-            plan = passes.PassPlan(
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "map.json"
+                running.write_map(path, settings, (language,), device=device, task=task)
+                found = running.read_map(path).models[0]
+            plan = PassPlan(
                 found, load_handler, sizes, items, _PASS_ITEMS, repetitions, limit_s
             )
-            measured += passes.measure_apart(plan)
+            measured += measure_apart(plan)
         except (OSError, RuntimeError, ValueError) as error:
             skipped.append(f"{device}: {error}")
     return describe(measured, skipped)
 
 
-def _find(
-    settings: Mapping[str, Any], device: str, task: str, language: str
-) -> catalog.Model:
-    """A model of a map with these settings. Raises ValueError if they make no map."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "map.json"
-        running.write_map(path, settings, (language,), device=device, task=task)
-        return running.read_map(path).models[0]
-
-
 def describe(
-    measured: Sequence[passes.Measurement], skipped: Sequence[str] = ()
+    measured: Sequence[Measurement], skipped: Sequence[str] = ()
 ) -> report.Findings:
     """A row and a point per device and batch size; the knee of each device is marked."""
     found = report.group(measured, lambda m: m.device)
@@ -104,7 +241,7 @@ def describe(
     )
 
 
-def load_handler(model: catalog.Model, directory: Path) -> passes.Runner:
+def load_handler(model: catalog.Model, directory: Path) -> Runner:
     """Load a model of the map on its first device; its items are bodies of requests."""
     gpu = int(model.devices[0]) if model.is_on_gpu else None
     options = describe_handler(model, directory)
@@ -113,7 +250,7 @@ def load_handler(model: catalog.Model, directory: Path) -> passes.Runner:
 
 def run_handler(
     handler: base.TaskHandler[Any], batches: Sequence[Sequence[bytes]]
-) -> passes.Pass:
+) -> Pass:
     """Time `infer` alone. Raises MemoryEnds for a halved batch, else RuntimeError."""
     items = [[handler.preprocess(base.Row(body)) for body in one] for one in batches]
     tokens = 0
@@ -123,8 +260,8 @@ def run_handler(
         errors = [one for one in outcome.results if isinstance(one, base.TaskError)]
         is_halved = outcome.counts["BabelgateHalvedPacks"] > 0
         if is_halved or any(error.slug == _NO_MEMORY for error in errors):
-            raise passes.MemoryEnds("they are run in halves")
+            raise MemoryEnds("they are run in halves")
         if errors:
             raise RuntimeError(f"a row was answered {errors[0].slug}: {errors[0]}")
         tokens += outcome.counts.get("BabelgateTokens", 0)
-    return passes.Pass(time.perf_counter() - began, tokens)
+    return Pass(time.perf_counter() - began, tokens)

@@ -17,7 +17,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from benchmarks import report
 from benchmarks.driver import read_numbers, read_words, take_turns
-from benchmarks.instruments import load, passes, running
+from benchmarks.instruments import load, running
 from benchmarks.instruments.generator import Target
 from benchmarks.instruments.load import LoadFigures
 from benchmarks.instruments.workload import write_request
@@ -98,7 +98,7 @@ def _measure(
     targets: Sequence[str],
     measure_loads: Callable[[Target], Mapping[str, LoadFigures]],
 ) -> ModelFigures:
-    path = passes.find_model(name)
+    path = running.find_model(name)
     known = find_languages(path).targets
     asked = {
         target: [Sentence(line[source], source, target) for line in lines]

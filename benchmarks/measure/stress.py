@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import driver, report
 from benchmarks.compare.peers.launch import PEERS, start_peer
-from benchmarks.instruments import generator, load, passes, running
+from benchmarks.instruments import generator, load, running
 from benchmarks.instruments.load import CLIENT, CLOSED, OPEN, LoadFigures
 from benchmarks.instruments.workload import (
     REQUESTS,
@@ -90,7 +90,7 @@ def overload(
     servers: dict[str, running.Start] = {OURS: running.start}
     for name in driver.read_words(against, PEERS):
         servers[name] = partial(start_peer, name)
-    directory = passes.find_model(model)
+    directory = running.find_model(model)
     map_path = running.write_map(_FOLDER / "map.json", {}, (TARGET,))
     # One sentence each, so that a request is one row.
     sentences = (s for s in draw(REQUESTS, (TARGET,)) if not _INNER_END.search(s.text))
@@ -338,7 +338,9 @@ def soak(*, minutes: float) -> report.Findings:
     pieces, looks = draw_medley(_PIECES), list[Look]()
     surprises: Counter[str] = Counter()
     map_path = running.write_map(_RUN.with_name("map.json"), {})
-    with running.start(_RUN, map_path, passes.find_model("models/phrasebook")) as stack:
+    with running.start(
+        _RUN, map_path, running.find_model("models/phrasebook")
+    ) as stack:
         target = stack.aim([piece.request for piece in pieces])
         ask = partial(load.measure, target, manner=_MANNER)
         peak, _ = ask(CLOSED, _MANY, seconds=_PEAK_S)

@@ -10,42 +10,42 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
-from benchmarks.instruments import passes, running
+from benchmarks.instruments import running
 from benchmarks.instruments.cluster import write_model
-from benchmarks.measure.batches import describe, run_handler
+from benchmarks.measure import batches
 from handlers.base import Outcome, TaskError
 
 pytestmark = pytest.mark.slow
 
 
-def load(*_: object) -> passes.Runner:
+def load(*_: object) -> batches.Runner:
     return run_small
 
 
-def run_small(batches: Any) -> passes.Pass:
+def run_small(given: Any) -> batches.Pass:
     """Run batches of at most four, a second each."""
-    if any(len(batch) > 4 for batch in batches):
-        raise passes.MemoryEnds("they are run in halves")
-    return passes.Pass(1.0, 40)
+    if any(len(batch) > 4 for batch in given):
+        raise batches.MemoryEnds("they are run in halves")
+    return batches.Pass(1.0, 40)
 
 
 def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
     sizes, items = (1, 4, 8, 16), tuple(range(16))
     path = running.write_map(tmp_path / "map.json", {"engine": "echo"}, device="cpu")
     (model, *_) = running.read_map(path).models
-    plan = passes.PassPlan(model, load, sizes, items, 4, 1, limit_s=60)
-    measuring = passes.measure_apart(plan)
+    plan = batches.PassPlan(model, load, sizes, items, 4, 1, limit_s=60)
+    measuring = batches.measure_apart(plan)
     assert [next(measuring).batch, next(measuring).batch] == [1, 4]
     said = "memory ends before batches of 8: they are run in halves"
-    with pytest.raises(passes.MemoryEnds, match=said):
+    with pytest.raises(batches.MemoryEnds, match=said):
         next(measuring)
 
 
 def test_the_knee_is_the_smallest_batch_with_nine_tenths_of_the_best():
     rates = {"cpu": {1: 10, 8: 85, 16: 91, 64: 100}, "0": {1: 5, 2: 9}}
-    found = describe(
+    found = batches.describe(
         [
-            passes.summarize(device, [(0,) * batch], [passes.Pass(batch / rate, 1)])
+            batches.summarize(device, [(0,) * batch], [batches.Pass(batch / rate, 1)])
             for device, known in rates.items()
             for batch, rate in known.items()
         ]
@@ -89,12 +89,12 @@ class Handler:
 @pytest.mark.parametrize(
     ("handler", "error"),
     [
-        (Handler({}, halved=1), passes.MemoryEnds),
-        (Handler(TaskError(HTTPStatus.OK, "out-of-memory", "")), passes.MemoryEnds),
+        (Handler({}, halved=1), batches.MemoryEnds),
+        (Handler(TaskError(HTTPStatus.OK, "out-of-memory", "")), batches.MemoryEnds),
         (Handler(TaskError(HTTPStatus.OK, "internal", "")), RuntimeError),
     ],
     ids=["halved", "a row alone", "another error"],
 )
 def test_a_batch_that_is_not_done_is_no_measurement(handler, error):
     with pytest.raises(error):
-        run_handler(cast(Any, handler), [[b"{}"]])
+        batches.run_handler(cast(Any, handler), [[b"{}"]])
