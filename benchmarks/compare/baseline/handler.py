@@ -24,22 +24,14 @@ class BaselineHandler:
 
     def handle(self, rows: list[dict[str, Any]], context: Any) -> list[dict[str, str]]:
         encoded = [self._tokenize(row["body"]) for row in rows]
-        longest = max(map(len, encoded))
-        padding = self.tokenizer.pad_token_id
-        ids = [row + [padding] * (longest - len(row)) for row in encoded]
-        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in encoded]
+        padded = self.tokenizer.pad(encoded, return_tensors="pt").to(self.device)
         with torch.no_grad():
             output = self.model.generate(
-                input_ids=torch.tensor(ids, device=self.device),
-                attention_mask=torch.tensor(mask, device=self.device),
-                num_beams=_BEAMS,
-                forced_bos_token_id=self.target,
+                **padded, num_beams=_BEAMS, forced_bos_token_id=self.target
             )
-        return [
-            {"translated": self.tokenizer.decode(row, skip_special_tokens=True)}
-            for row in output
-        ]
+        texts = self.tokenizer.batch_decode(output, skip_special_tokens=True)
+        return [{"translated": text} for text in texts]
 
-    def _tokenize(self, body: dict[str, str]) -> list[int]:
+    def _tokenize(self, body: dict[str, str]) -> Any:
         self.tokenizer.src_lang = body["src_lang"]
-        return list(self.tokenizer(body["src_text"], truncation=True)["input_ids"])
+        return self.tokenizer(body["src_text"], truncation=True)
