@@ -96,18 +96,10 @@ def ask_within(limit_ms: int, *, addresses: int = 1) -> Manner:
     return Manner(limit_ms, addresses, limit_ms / 1000 + GRACE_S)
 
 
-def ask_at(
-    target: Target, arrivals: Iterable[float], manner: Manner
-) -> list[LoadReply]:
-    """An open loop: one request at each of the `arrivals`, seconds from now."""
-    replies: list[LoadReply] = []
-    Generator(target, manner).run(arrivals, replies.append)
-    return replies
-
-
 def ask_once(target: Target) -> LoadReply:
     """The reply to the target's first request alone."""
-    (reply,) = ask_at(replace(target, requests=target.requests[:1]), [0.0], Manner())
+    first = replace(target, requests=target.requests[:1])
+    (reply,) = Generator(first, Manner()).run([0.0])
     return reply
 
 
@@ -115,15 +107,12 @@ def ask_again(
     target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float = 0
 ) -> list[LoadReply]:
     """A closed loop: each client asks again after its answer, with a pause if not 200."""
-    replies: list[LoadReply] = []
 
-    def keep(reply: LoadReply) -> float | None:
-        replies.append(reply)
+    def find_next(reply: LoadReply) -> float | None:
         again_s = reply.ended_s + (0.0 if reply.is_good else pause_s)
         return again_s if again_s < seconds else None
 
-    Generator(target, manner).run([0.0] * clients, keep)
-    return replies
+    return Generator(target, manner).run([0.0] * clients, find_next)
 
 
 #: Linux's SO_TIMESTAMPNS, for which Python has no name. It gives what is read the time of its
@@ -188,19 +177,22 @@ class Generator:
         self._idle: list[_Connection] = []
         #: By file descriptor, the one that has waited longest first.
         self._waiting: OrderedDict[int, _Connection] = OrderedDict()
-        self._due: list[float] = []
         self._buffer = memoryview(bytearray(_READ_BYTES))
         self._number = 0
+        #: The replies so far, while it runs.
+        self.replies: list[LoadReply] = []
 
     def run(
-        self, arrivals: Iterable[float], keep: Callable[[LoadReply], object]
-    ) -> None:
-        """Sends a request at each of the arrivals, in seconds from now, and whenever
-        `keep` says so. Returns when the last reply has been kept."""
+        self,
+        arrivals: Iterable[float],
+        find_next: Callable[[LoadReply], float | None] = lambda _: None,
+    ) -> list[LoadReply]:
+        """The replies to a request at each of the arrivals, in seconds from now, and to
+        those that `find_next` wants after a reply, also then: without it an open loop."""
         # Each connection is a file.
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        self._keep = keep
+        self._find_next = find_next
         self._due = sorted(arrivals)
         self._began = time.monotonic()
         # To look through a model's libraries for garbage holds the loop for 0.1 s.
@@ -212,6 +204,7 @@ class Generator:
             for connection in list(self._open.values()):
                 self._close(connection)
             self._epoll.close()
+        return self.replies
 
     def _work(self) -> None:
         looked_s = 0.0
@@ -322,8 +315,9 @@ class Generator:
             self._tell_reply(LoadReply(number, status, ended_s, late_s, lag_s))
 
     def _tell_reply(self, reply: LoadReply) -> None:
-        again_s = self._keep(reply)
-        if isinstance(again_s, float):
+        self.replies.append(reply)
+        again_s = self._find_next(reply)
+        if again_s is not None:
             heapq.heappush(self._due, again_s)
 
     def _end_overdue(self) -> None:
@@ -356,18 +350,16 @@ def keep_asking(
 ) -> Iterator[list[LoadReply]]:
     """`clients` of them ask during the block, each with a pause after its answer. The list is
     complete once they have stopped."""
-    replies: list[LoadReply] = []
-    stop = threading.Event()
+    generator, stop = Generator(target, manner), threading.Event()
 
-    def keep(reply: LoadReply) -> float | None:
-        replies.append(reply)
+    def find_next(reply: LoadReply) -> float | None:
         return None if stop.is_set() else reply.ended_s + _PAUSE_S
 
-    run, arguments = Generator(target, manner).run, ([0.0] * clients, keep)
-    thread = threading.Thread(target=run, args=arguments, daemon=True)
+    arguments = ([0.0] * clients, find_next)
+    thread = threading.Thread(target=generator.run, args=arguments, daemon=True)
     thread.start()
     try:
-        yield replies
+        yield generator.replies
     finally:
         stop.set()
         thread.join(_JOIN_S)

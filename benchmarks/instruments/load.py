@@ -96,7 +96,7 @@ def measure(
     manner = manner or Manner()
     if loop == OPEN:
         arrivals = generator.draw_arrivals(level, seconds, 0)
-        ask = partial(generator.ask_at, target, arrivals, manner)
+        ask = partial(generator.Generator(target, manner).run, arrivals)
     else:
         ask = partial(generator.ask_again, target, manner, pause_s=pause_s)
         ask = partial(ask, clients=int(level), seconds=seconds)

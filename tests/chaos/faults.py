@@ -16,10 +16,10 @@ import psutil
 import requests
 
 from benchmarks.instruments.generator import (
+    Generator,
     Manner,
     Request,
     Target,
-    ask_at,
     draw_arrivals,
     name_address,
 )
@@ -198,7 +198,7 @@ def _ask_at(
 ) -> None:
     """Ask without waiting for answers, and write down what comes."""
     began = time.monotonic()
-    replies = ask_at(Target(scene.stack.url, asked), arrivals, _FLOOD)
+    replies = Generator(Target(scene.stack.url, asked), _FLOOD).run(arrivals)
     outcomes = {"200": RIGHT, "timeout": HUNG, "reset": BROKEN, "refused": BROKEN}
     scene.exchanges += [
         Exchange(

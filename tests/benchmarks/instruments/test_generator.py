@@ -33,7 +33,8 @@ def aim(listening: socket.socket) -> generator.Target:
 
 
 def test_an_open_loop_does_not_wait_for_answers(listening: socket.socket):
-    replies = generator.ask_at(aim(listening), [0.0] * 50, generator.ask_within(1))
+    client = generator.Generator(aim(listening), generator.ask_within(1))
+    replies = client.run([0.0] * 50)
     assert Counter(reply.status for reply in replies) == {"timeout": 50}
     spread_s = max(r.ended_s for r in replies) - min(r.ended_s for r in replies)
     assert spread_s < 1, "each waited for the one before it"
