@@ -10,11 +10,10 @@ import resource
 import select
 import socket
 import struct
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, count, takewhile
 from typing import NamedTuple
@@ -336,33 +335,6 @@ class Generator:
             self._idle.remove(connection)
         if self._open.pop(connection.socket.fileno(), None):
             connection.socket.close()
-
-
-#: The time before a client's next request. Without it the clients alone would fill the cores,
-#: and what fails would fail for that.
-_PAUSE_S = 0.05
-_JOIN_S = 60.0
-
-
-@contextmanager
-def keep_asking(
-    target: Target, manner: Manner, *, clients: int = 16
-) -> Iterator[list[LoadReply]]:
-    """`clients` of them ask during the block, each with a pause after its answer. The list is
-    complete once they have stopped."""
-    generator, stop = Generator(target, manner), threading.Event()
-
-    def find_next(reply: LoadReply) -> float | None:
-        return None if stop.is_set() else reply.ended_s + _PAUSE_S
-
-    arguments = ([0.0] * clients, find_next)
-    thread = threading.Thread(target=generator.run, args=arguments, daemon=True)
-    thread.start()
-    try:
-        yield generator.replies
-    finally:
-        stop.set()
-        thread.join(_JOIN_S)
 
 
 def draw_arrivals(rate: float, seconds: float, seed: int) -> list[float]:

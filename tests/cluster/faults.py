@@ -9,8 +9,9 @@ import psutil
 
 from benchmarks.instruments import running
 from benchmarks.instruments.cluster import NamespaceCluster, wait_until
-from benchmarks.instruments.generator import Target, ask_within, keep_asking
+from benchmarks.instruments.generator import Target, ask_within
 from benchmarks.instruments.namespaces import Host
+from tests.e2e.real_stack import keep_asking
 
 #: The time limit of each request.
 LIMIT_MS = 10_000

@@ -18,12 +18,12 @@ from benchmarks.instruments.cluster import (
     write_map,
     write_model,
 )
-from benchmarks.instruments.generator import ask_within, keep_asking
+from benchmarks.instruments.generator import ask_within
 from benchmarks.instruments.namespaces import Host
 from ray_backend.bulk.executor import STOPPED
 from tests.cluster.conftest import serve
 from tests.cluster.faults import LIMIT_MS
-from tests.e2e.real_stack import write_command
+from tests.e2e.real_stack import keep_asking, write_command
 from tests.e2e.test_bulk_on_ray import COMMAND, TEXTS, WORKER, Place, end, wait_for
 
 #: A machine that is gone is missed after five looks.

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ import psutil
 import requests
 from urllib3 import BaseHTTPResponse, PoolManager
 
+from benchmarks.instruments.generator import Generator, LoadReply, Manner, Target
 from benchmarks.instruments.running import claim_port_offset, undo_after
 from contract import variables
 from deploy import launch
@@ -25,6 +27,10 @@ from deploy.stack import ROOT, Stack
 from ray_backend.nodes import LOOPBACK
 
 START_S = 300
+#: The time before a client's next request. Without it the clients alone would fill the cores,
+#: and what fails would fail for that.
+_PAUSE_S = 0.05
+_JOIN_S = 60.0
 
 
 def run_deploy(
@@ -86,6 +92,27 @@ def wait_until(
     while not condition():
         assert time.monotonic() < give_up_at, f"not within {limit_s} s"
         time.sleep(every_s)
+
+
+@contextmanager
+def keep_asking(
+    target: Target, manner: Manner, *, clients: int = 16
+) -> Iterator[list[LoadReply]]:
+    """`clients` of them ask during the block, each with a pause after its answer. The list is
+    complete once they have stopped."""
+    generator, stop = Generator(target, manner), threading.Event()
+
+    def find_next(reply: LoadReply) -> float | None:
+        return None if stop.is_set() else reply.ended_s + _PAUSE_S
+
+    arguments = ([0.0] * clients, find_next)
+    thread = threading.Thread(target=generator.run, args=arguments, daemon=True)
+    thread.start()
+    try:
+        yield generator.replies
+    finally:
+        stop.set()
+        thread.join(_JOIN_S)
 
 
 def use_after_unloading(url: str) -> None:

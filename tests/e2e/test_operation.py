@@ -8,10 +8,11 @@ from collections.abc import Callable
 import pytest
 import requests
 
-from benchmarks.instruments.generator import Request, Target, ask_within, keep_asking
+from benchmarks.instruments.generator import Request, Target, ask_within
 from deploy.stack import MANAGEMENT, ROOT, Stack
 from tests.e2e.real_stack import (
     is_ready,
+    keep_asking,
     list_listening,
     operate,
     processes,
