@@ -153,7 +153,7 @@ def draw_lines(languages: Sequence[str]) -> Iterator[Line]:
         )
     corpus, rng = Corpus(phrasebook.load()), random.Random(0)
     for _ in range(_DRAWN):
-        item, _ = corpus.draw_item("phrases", rng, held_out=True)
+        item = corpus.draw_item("phrases", rng, held_out=True)
         yield {language: item.text(language) for language in languages}
 
 

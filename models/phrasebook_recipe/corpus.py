@@ -3,7 +3,7 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from models.phrasebook_recipe import items, phrasebook
 from models.phrasebook_recipe.items import LANGUAGES, Item
@@ -59,8 +59,8 @@ class Corpus:
     def draw(self, rng: random.Random, *, held_out: bool = False) -> TextPair:
         """A random pair; training pairs vary the source's capital and final mark."""
         kind = _choose(rng, MIX)
-        item, ambiguous_in = self.draw_item(kind, rng, held_out)
-        sources = [lang for lang in self.sources if lang not in ambiguous_in]
+        item = self.draw_item(kind, rng, held_out)
+        sources = [lang for lang in self.sources if lang not in item.ambiguous_in]
         if not sources:
             return self.draw(rng, held_out=held_out)
         given = rng.choice(sources)
@@ -78,41 +78,35 @@ class Corpus:
 
     def finite(self) -> list[TextPair]:
         """Every phrase without slots and every name, in all 182 directions."""
-        finite = [(p.fill({}), p.ambiguous_in) for p in self.phrases if not p.slots]
-        for group in self.names.values():
-            finite += [(item, frozenset()) for item in group]
+        phrases = (phrase.fill({}) for phrase in self.phrases if not phrase.slots)
         return [
             TextPair(
                 item.category, source, target, item.text(source), item.text(target)
             )
-            for item, ambiguous_in in finite
+            for item in chain(phrases, *self.names.values())
             for source in LANGUAGES
-            if source not in ambiguous_in
+            if source not in item.ambiguous_in
             for target in LANGUAGES
             if target != source
         ]
 
-    def draw_item(
-        self, kind: str, rng: random.Random, held_out: bool
-    ) -> tuple[Item, frozenset[str]]:
-        """A random item of a kind of `MIX`, and the languages in which it is ambiguous."""
+    def draw_item(self, kind: str, rng: random.Random, held_out: bool) -> Item:
+        """A random item of a kind of `MIX`."""
         if kind == "names" and held_out:
             kind = "values"
         while True:
-            ambiguous_in: frozenset[str] = frozenset()
             match kind:
                 case "phrases":
                     (phrase,) = rng.choices(self.phrases, cum_weights=self._weights)
-                    item, ambiguous_in = phrase.draw(rng), phrase.ambiguous_in
+                    item = phrase.draw(rng)
                 case "masks":
-                    phrase = rng.choice(self._slotted)
-                    item, ambiguous_in = phrase.draw_masked(rng), phrase.ambiguous_in
+                    item = rng.choice(self._slotted).draw_masked(rng)
                 case "names":
                     item = rng.choice(self.names[_choose(rng, _NAME_WEIGHTS)])
                 case _:
                     item = items.draw(_choose(rng, _VALUE_WEIGHTS), rng)
             if item.is_held_out == held_out:
-                return item, ambiguous_in
+                return item
 
 
 def _choose(rng: random.Random, weights: Mapping[str, float]) -> str:

@@ -38,6 +38,8 @@ class Item:
     category: str
     key: str | None
     wordings: Callable[[str], tuple[str, ...]]
+    #: The languages in which its text has another meaning, too.
+    ambiguous_in: frozenset[str] = frozenset()
 
     def text(self, language: str) -> str:
         return self.wordings(language)[0]

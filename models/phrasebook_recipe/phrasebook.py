@@ -50,7 +50,8 @@ class Phrase:
             chosen = {slot: value[language] for slot, value in values.items()}
             return tuple(_fill(text, chosen) for text in self.wordings[language])
 
-        return Item(f"phrases/{self.domain}", key if self.slots else None, wordings)
+        given = key if self.slots else None
+        return Item(f"phrases/{self.domain}", given, wordings, self.ambiguous_in)
 
     def draw(self, rng: random.Random) -> Item:
         return self.fill({slot: self._draw_value(slot, rng) for slot in self.slots})
