@@ -190,8 +190,8 @@ def find_video(cache: Path, frames: int, *, width: int, height: int) -> Path:
         with av.open(part, "w") as container:
             stream = container.add_stream("libx264", _FRAMES_PER_S, options=_ENCODING)
             stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-            for _, picture in draw_clip(_SEED, frames, width=width, height=height):
-                container.mux(stream.encode(VideoFrame.from_ndarray(picture)))
+            for one in draw_clip(_SEED, frames, width=width, height=height):
+                container.mux(stream.encode(VideoFrame.from_ndarray(one.picture)))
             container.mux(stream.encode())
 
     return keep(cache / f"shapes-{frames}-{width}x{height}.mp4", make)

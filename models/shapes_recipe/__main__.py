@@ -61,9 +61,8 @@ def evaluate(
         for task, learner in learners.items()
     }
     right = {task: statistics.mean(each.values()) for task, each in measured.items()}
-    clip = samples.draw_clip(_CLIP_SEED, _CLIP_FRAMES, width=480, height=270)
-    frames = [samples.Sample(scene, frame) for scene, frame in clip]
-    clear = [sample for sample in frames if is_clear(sample.scene)]
+    clip = list(samples.draw_clip(_CLIP_SEED, _CLIP_FRAMES, width=480, height=270))
+    clear = [sample for sample in clip if is_clear(sample.scene)]
     captioner = learners[ShapesTask.CAPTIONING]
 
     def judge_all(task: ShapesTask) -> Iterator[float]:
@@ -81,7 +80,7 @@ def evaluate(
         "items": items,
         "frame_sizes": _FRAME_SIZES,
         "scores": {task.value: [*judge_all(task)] for task in ShapesTask},
-        "clip_all": captioner.judge(frames),
+        "clip_all": captioner.judge(clip),
         "clip_clear": captioner.judge(clear),
         "by_label": measured[ShapesTask.DETECTION],
     }
@@ -102,13 +101,11 @@ def draw(
 ) -> None:
     """Write held-out images, or the frames of a film, as PNG files."""
     out.mkdir(parents=True, exist_ok=True)
-    frames = (
-        (frame for _, frame in samples.draw_clip(0, count, width=480, height=270))
-        if clip
-        else (sample.picture for sample in samples.held_out(task, count))
-    )
-    for number, frame in enumerate(frames):
-        Image.fromarray(frame).save(out / f"{number:04}.png")
+    drawn = samples.held_out(task, count)
+    if clip:
+        drawn = samples.draw_clip(0, count, width=480, height=270)
+    for number, sample in enumerate(drawn):
+        Image.fromarray(sample.picture).save(out / f"{number:04}.png")
 
 
 if __name__ == "__main__":

@@ -102,11 +102,9 @@ _WOBBLE = 0.9 * scenes.CLEAR_ANGLE
 _Motion = Callable[[float], tuple[Figure, ...]]
 
 
-def draw_clip(
-    seed: int, frames: int, *, width: int, height: int
-) -> Iterator[tuple[Scene, Frame]]:
-    """The first frames, each with its caption; every size shows the same scenes."""
-    return ((scene, render(scene, width, height)) for scene in plan_clip(seed, frames))
+def draw_clip(seed: int, frames: int, *, width: int, height: int) -> Iterator[Sample]:
+    """The first frames; every size shows the same scenes."""
+    return (Sample(one, render(one, width, height)) for one in plan_clip(seed, frames))
 
 
 def plan_clip(seed: int, frames: int) -> Iterator[Scene]:
