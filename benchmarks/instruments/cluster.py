@@ -168,13 +168,6 @@ class NamespaceCluster:
             if each.is_running and each.pid is not None and psutil.pid_exists(each.pid)
         ]
 
-    def list_pids(self) -> dict[str, set[int]]:
-        """The processes of each model. Raises DashboardError."""
-        return {
-            name: {each.pid for each in self.list_replicas(name) if each.pid}
-            for name in self.models
-        }
-
     def wait_until_whole(self) -> None:
         """Until every host is there, every model has all its replicas, and every ingress
         leads to it. Raises StackError."""

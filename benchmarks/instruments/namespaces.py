@@ -49,14 +49,6 @@ class Host:
         while (left := self.processes()) and time.monotonic() < give_up_at:
             running.kill(left)
 
-    def cut(self) -> None:
-        """Pulls its cable out: what is sent to it, or by it, vanishes without a word."""
-        _run_ip("ip", "link", "set", self.name, "nomaster")
-
-    def mend(self) -> None:
-        """Plugs the cable in again."""
-        _run_ip("ip", "link", "set", self.name, "master", self.bridge)
-
 
 def find_obstacle() -> str | None:
     """Find the reason why no network can be made here; None if it can."""

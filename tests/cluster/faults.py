@@ -19,6 +19,7 @@ LIMIT_MS = 10_000
 _BEFORE_S, _AFTER_S = 1.0, 2.0
 #: Each of its replicas first gives away what it has taken.
 _REDEPLOY_S = 240.0
+_PLUG_S = 20
 #: Something that happens to a cluster, until it can heal.
 ClusterFault = Callable[[NamespaceCluster], None]
 
@@ -52,9 +53,11 @@ def kill_node(cluster: NamespaceCluster) -> None:
 def cut_link(cluster: NamespaceCluster, seconds: float) -> None:
     """A host is alive but cannot be reached for a while."""
     host = _find_victim(cluster)
-    host.cut()
+    plug = ("ip", "link", "set", host.name)
+    # Packets to it and from it vanish without a word.
+    running.run_command((*plug, "nomaster"), _PLUG_S)
     time.sleep(seconds)
-    host.mend()
+    running.run_command((*plug, "master", host.bridge), _PLUG_S)
 
 
 def lose_head(cluster: NamespaceCluster, seconds: float) -> None:
@@ -67,15 +70,23 @@ def lose_head(cluster: NamespaceCluster, seconds: float) -> None:
 def redeploy(cluster: NamespaceCluster) -> None:
     """A model's settings change, so all its replicas are replaced, one after the other."""
     model = next(iter(cluster.models))
-    old = cluster.list_pids()[model]
+    old = list_pids(cluster)[model]
     config = copy.deepcopy(cluster.config)
     config["applications"][0]["args"]["settings"]["max_batch_delay"] += 1
     cluster.put(config)
     wait_until(
-        lambda: old.isdisjoint(cluster.list_pids()[model]),
+        lambda: old.isdisjoint(list_pids(cluster)[model]),
         "all replicas are new",
         limit_s=_REDEPLOY_S,
     )
+
+
+def list_pids(cluster: NamespaceCluster) -> dict[str, set[int]]:
+    """The processes of each model. Raises DashboardError."""
+    return {
+        name: {each.pid for each in cluster.list_replicas(name) if each.pid}
+        for name in cluster.models
+    }
 
 
 def _find_victim(cluster: NamespaceCluster) -> Host:

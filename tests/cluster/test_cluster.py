@@ -24,7 +24,7 @@ from deploy.stack import GATEWAY
 from ray_backend.deployment import explain_unplaced
 from ray_backend.nodes import PORTS, WORKERS
 from tests.cluster import faults
-from tests.cluster.faults import suffer
+from tests.cluster.faults import list_pids, suffer
 
 #: Shorter than what the docs promise, but longer than until others notice.
 _ABSENT_S = 10
@@ -109,9 +109,9 @@ def test_no_request_outlives_its_deadline_because_a_link_is_cut(cluster, target)
 
 
 def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(cluster, target):
-    before = cluster.list_pids()
+    before = list_pids(cluster)
     statuses = suffer(cluster, target, faults.redeploy)
-    after = cluster.list_pids()
+    after = list_pids(cluster)
     assert statuses.keys() == {"200"}
     assert before.pop("fr").isdisjoint(after.pop("fr"))
     assert before == after
@@ -158,7 +158,7 @@ def ask(
 def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_replaced(
     more, target
 ):
-    before = more.list_pids()
+    before = list_pids(more)
     with ThreadPoolExecutor(6) as pool:
         asked = [
             pool.submit(ask, target, "it", f"{number}: {_ENDLESS}", limit_ms=2000)
@@ -170,10 +170,10 @@ def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_repl
     assert "1 rows wait already" in {each.json()["detail"] for each in refused}
     assert all(int(each.headers["Retry-After"]) > 0 for each in refused)
     wait_until(
-        lambda: more.list_pids()["it"] - before["it"], "the stuck replica is replaced"
+        lambda: list_pids(more)["it"] - before["it"], "the stuck replica is replaced"
     )
     assert ask(target, "fr").status_code == 200
-    after = more.list_pids()
+    after = list_pids(more)
     assert after.pop("it").isdisjoint(before.pop("it"))
     assert after == before
 
