@@ -73,38 +73,27 @@ def answer(
     """
     targets = read_words(languages)
     wanted = (source, *targets)
-    measure = partial(
-        _measure,
-        lines=tuple(read_lines(pairs, wanted) if pairs else draw_lines(wanted)),
-        source=source,
-        targets=targets,
-        measure_loads=partial(
-            load.measure_levels,
-            levels=read_numbers(clients),
-            seconds=seconds,
-            warm_s=warm_s,
-        ),
-    )
-    ways = {name: partial(measure, name) for name in models}
+    lines = list(read_lines(pairs, wanted) if pairs else draw_lines(wanted))
+    asked = {
+        target: [Sentence(line[source], source, target) for line in lines]
+        for target in targets
+    }
+    levels = read_numbers(clients)
+    ask = partial(load.measure_levels, levels=levels, seconds=seconds, warm_s=warm_s)
+    ways = {name: partial(_measure, name, lines, asked, ask) for name in models}
     turns = take_turns(ways, rounds)
     return replace(report.compare_turns({"": turns}), charts=[_plot(turns)])
 
 
 def _measure(
     name: str,
-    *,
     lines: Sequence[Line],
-    source: str,
-    targets: Sequence[str],
+    asked: Mapping[str, Sequence[Sentence]],
     measure_loads: Callable[[Target], Mapping[str, LoadFigures]],
 ) -> ModelFigures:
     path = running.find_model(name)
     known = find_languages(path).targets
-    asked = {
-        target: [Sentence(line[source], source, target) for line in lines]
-        for target in targets
-        if target in known
-    }
+    asked = {target: some for target, some in asked.items() if target in known}
     with TemporaryDirectory() as folder:
         map_path = running.write_map(Path(folder) / "map.json", {}, asked)
         with running.start(Path(folder) / "run", map_path, path) as stack:
