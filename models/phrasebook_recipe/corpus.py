@@ -17,15 +17,7 @@ _NAME_WEIGHTS = {
     "languages": 4,
     "currencies": 4,
 }
-_VALUE_WEIGHTS = {
-    "dates": 5,
-    "times": 2,
-    "relative times": 3,
-    "units": 3,
-    "prices": 3,
-    "numbers": 2,
-    "percents": 1,
-}
+_VALUE_WEIGHTS = {category: weight for category, (_, weight) in items.DRAWS.items()}
 _FINAL_MARKS = ".!?。！？।؟"
 _OPENING_MARKS = "¿¡"
 

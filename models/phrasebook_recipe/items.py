@@ -4,6 +4,7 @@ dates, times, units, prices, numbers and names, read through Babel.
 
 import datetime as dt
 import hashlib
+import math
 import random
 import re
 import unicodedata
@@ -82,16 +83,11 @@ def _draw_time(rng: random.Random) -> _Value:
 def _draw_relative_time(rng: random.Random) -> _Value:
     """ "in 3 days", "2 hours ago"."""
     unit, count = rng.choice(_CODES["spans"]), rng.randrange(1, 100)
-    sign = rng.choice((1, -1))
-
-    def render(language: str) -> str:
-        locale = Locale.parse(language)
-        fields = locale._data["date_fields"][unit]
-        patterns = fields["future" if sign > 0 else "past"]
-        pattern = patterns.get(locale.plural_form(count)) or patterns["other"]
-        return str(pattern).replace("{0}", str(count))
-
-    return f"{unit} {sign * count}", render
+    count *= rng.choice((1, -1))
+    seconds = count * dict(dates.TIMEDELTA_UNITS)[unit]
+    return f"{unit} {count}", lambda lang: dates.format_timedelta(
+        seconds, unit, threshold=math.inf, add_direction=True, locale=lang
+    )
 
 
 def _draw_unit(rng: random.Random) -> _Value:
@@ -156,16 +152,18 @@ def _draw_label(rng: random.Random) -> _Value:
     return label, lambda _: label
 
 
-DRAWS: Mapping[str, Callable[[random.Random], _Value]] = {
-    "dates": _draw_date,
-    "times": _draw_time,
-    "relative times": _draw_relative_time,
-    "units": _draw_unit,
-    "prices": _draw_price,
-    "numbers": _draw_number,
-    "percents": _draw_percent,
+_Draw = Callable[[random.Random], _Value]
+#: Functions that draw a value of each category, and how often they do.
+DRAWS: Mapping[str, tuple[_Draw, int]] = {
+    "dates": (_draw_date, 5),
+    "times": (_draw_time, 2),
+    "relative times": (_draw_relative_time, 3),
+    "units": (_draw_unit, 3),
+    "prices": (_draw_price, 3),
+    "numbers": (_draw_number, 2),
+    "percents": (_draw_percent, 1),
 }
-SLOTS: Mapping[str, Callable[[random.Random], _Value]] = {
+SLOTS: Mapping[str, _Draw] = {
     "date": _draw_long_date,
     "time": _draw_clock,
     "price": _draw_price,
@@ -175,7 +173,8 @@ SLOTS: Mapping[str, Callable[[random.Random], _Value]] = {
 
 def draw(category: str, rng: random.Random) -> Item:
     """A random value of a category of `DRAWS`."""
-    return _make_item(category, *DRAWS[category](rng))
+    draw_value, _ = DRAWS[category]
+    return _make_item(category, *draw_value(rng))
 
 
 def fill_slot(slot: str, rng: random.Random) -> Mapping[str, str]:
