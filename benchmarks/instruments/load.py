@@ -4,11 +4,9 @@ metrics page of TorchServe or Ray. Model workers are not counted with Java.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TypeVar
 
 import psutil
 import requests
@@ -94,13 +92,13 @@ def measure(
     closed loop, a client pauses after a refusal.
     """
     manner = manner or Manner()
-    if loop == OPEN:
-        arrivals = generator.draw_arrivals(level, seconds, 0)
-        ask = partial(generator.Generator(target, manner).run, arrivals)
-    else:
-        ask = partial(generator.ask_again, target, manner, pause_s=pause_s)
-        ask = partial(ask, clients=int(level), seconds=seconds)
-    replies, spent = measure_cpu(target.leaders, ask)
+    with measure_cpu(target.leaders) as spent:
+        if loop == OPEN:
+            arrivals = generator.draw_arrivals(level, seconds, 0)
+            replies = generator.Generator(target, manner).run(arrivals)
+        else:
+            times = {"seconds": seconds, "pause_s": pause_s}
+            replies = generator.ask_again(target, manner, clients=int(level), **times)
     lasted_s = max((reply.ended_s for reply in replies), default=0.0)
     figures = replace(
         summarize(loop, level, max(seconds, lasted_s), replies),
@@ -137,7 +135,6 @@ def summarize(
 #: The usual columns of a table of loads.
 LOAD_COLUMNS = ("requests/s", "p50 ms", "p95 ms", "p99 ms", "errors")
 
-Result = TypeVar("Result")
 _TORCHSERVE, _WORKERS = "torchserve", "workers"
 #: This process, which makes the load.
 CLIENT = "client"
@@ -148,21 +145,16 @@ def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
     return {program: stack.find_leader(program) for program in stack.programs}
 
 
-def measure_cpu(
-    leaders: Leaders, work: Callable[[], Result]
-) -> tuple[Result, dict[str, float]]:
-    """Return the result of `work`, and the CPU seconds that each program and the client
-    spent."""
+@contextmanager
+def measure_cpu(leaders: Leaders) -> Iterator[dict[str, float]]:
+    """The CPU seconds that each program and the client have spent when the block ends."""
+    spent: dict[str, float] = {}
     before = _read_clock(leaders)
-    result = work()
+    yield spent
     # A new process began at 0; what an ended one used is unknown.
-    return result, {
-        program: sum(
-            seconds - before.get(program, {}).get(pid, 0.0)
-            for pid, seconds in processes.items()
-        )
-        for program, processes in _read_clock(leaders).items()
-    }
+    for program, processes in _read_clock(leaders).items():
+        known = before.get(program, {})
+        spent[program] = sum(s - known.get(pid, 0.0) for pid, s in processes.items())
 
 
 def measure_memory(leaders: Leaders) -> dict[str, float]:

@@ -163,9 +163,8 @@ def _caption_all(
         reading = VideoOptions() if mode in _FULL_SIZE else scaled
         sending = Sending(mode=mode, memory_limit_bytes=_MEMORY_LIMIT_BYTES)
         began = time.perf_counter()
-        captions, cpu_s = load.measure_cpu(
-            running.leaders, lambda: caption_video(path, server, reading, sending)
-        )
+        with load.measure_cpu(running.leaders) as cpu_s:
+            captions = caption_video(path, server, reading, sending)
         cpu_ms = load.divide(cpu_s, len(captions))
         return {
             "frames/s": len(captions) / (time.perf_counter() - began),
