@@ -186,7 +186,7 @@ def draw_charts(charts: Sequence[Chart], path: Path) -> None:
             axis.xaxis.set_major_formatter("{x:g}")
             axis.yaxis.set_major_formatter("{x:g}")
         axis.grid(visible=True, alpha=0.3)
-        if chart.lines:
+        if chart.lines or chart.dots:
             axis.legend(fontsize="small", framealpha=0.5)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
