@@ -270,12 +270,10 @@ def parse_identification(
     return given.src_text, _read_candidates(given.languages, limits.sources)
 
 
-def parse_parameters(schema: type[Schema], given: Mapping[str, str]) -> dict[str, str]:
-    """A URL's parameters for the handler, with the defaults of those that are missing.
-
-    Raises InvalidRequest.
-    """
-    return {name: str(value) for name, value in _validate(schema, dict(given.items()))}
+def parse_parameters(schema: type[Model], given: Mapping[str, Any]) -> Model:
+    """A URL's parameters, with the defaults of those that are missing. Raises
+    InvalidRequest."""
+    return _validate(schema, dict(given.items()))
 
 
 def _limit_texts(most: int) -> Any:

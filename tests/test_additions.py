@@ -54,7 +54,7 @@ def make_blueprints(services):
     @blueprint.post(PATHS["brightness"])
     @Operation("How bright an image is", "brightness", takes="image")
     def measure(request):
-        (answer,) = services.images.answer(request, "brightness", is_single=True)
+        (answer,) = services.images.answer(request)
         return answer.content
 
     return [blueprint]

@@ -138,8 +138,8 @@ def _make_rest(services: Services) -> Blueprint:
         if not access.is_required:
             raise NotFound("Without keys, documents are found by their ids only.")
         given = parse_parameters(PageParameters, request.args)
-        page = given["after"], int(given["limit"])
-        found, rest = documents.list_page(access.find_owner(request, {}), *page)
+        page = access.find_owner(request, {}), given.after, given.limit
+        found, rest = documents.list_page(*page)
         return {"documents": [_describe_status(*each) for each in found], "next": rest}
 
     @blueprint.get("/documents/<document_id>")

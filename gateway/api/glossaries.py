@@ -1,6 +1,6 @@
 """`/glossaries`: clients' own terms. What reads them is shared with DeepL's routes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import NotRequired
 
@@ -158,13 +158,13 @@ def _check_languages(draft: DictionaryDraft, service: TranslationService) -> Non
         raise InvalidRequest({"tgt_lang": expected})
 
 
-def _choose_pair(glossary: Glossary, given: Mapping[str, str]) -> tuple[str, str]:
+def _choose_pair(glossary: Glossary, given: PairParameters) -> tuple[str, str]:
     """The pair of languages that a request names, or the only one."""
-    source, target = given["src_lang"], given["tgt_lang"]
+    source, target = given.src_lang, given.tgt_lang
     if not (source or target) and len(glossary.dictionaries) == 1:
         only = glossary.dictionaries[0]
         return only.source, only.target
-    for field, tag in given.items():
+    for field, tag in given:
         if not tag:
             expected = "missing: the glossary has several dictionaries"
             raise InvalidRequest({field: expected})

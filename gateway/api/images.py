@@ -74,15 +74,15 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         Blueprint(task, __name__) for task in (CAPTIONING, CLASSIFICATION, DETECTION)
     ]
 
-    def answer_one(request: GatewayRequest, task: str, parameters: type[Schema]) -> Any:
-        (row,) = answer(request, task, parameters, is_single=True)
-        return note_unknown(row.content, parameters, request.args)
+    def answer_one(request: GatewayRequest) -> Any:
+        (row,) = answer(request)
+        return note_unknown(row.content, request.operation.query, request.args)
 
     @captioning.post(PATHS[CAPTIONING])
     @_describe("A sentence about each image or frame", CAPTIONING, takes="images")
     def caption(request: GatewayRequest) -> Captions:
         captions: list[str] = []
-        for row in answer(request, CAPTIONING):
+        for row in answer(request):
             found = row.content["captions"]
             if len(found) != row.frames:
                 raise ValueError(f"{len(found)} captions of {row.frames} frames")
@@ -97,9 +97,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         takes="image",
     )
     def classify(request: GatewayRequest) -> Labels:
-        return cast(
-            Labels, answer_one(request, CLASSIFICATION, ClassificationParameters)
-        )
+        return cast(Labels, answer_one(request))
 
     @detection.post(PATHS[DETECTION])
     @_describe(
@@ -109,6 +107,6 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         takes="image",
     )
     def detect_objects(request: GatewayRequest) -> Objects:
-        return cast(Objects, answer_one(request, DETECTION, DetectionParameters))
+        return cast(Objects, answer_one(request))
 
     return [*blueprints]

@@ -282,9 +282,9 @@ class _Page:
         wanted = (normalize_variant(tag) for tag, _ in request.accept_languages)
         target = next((found for found in wanted if found in self._languages), first)
         return Shown(
-            given["source"] or AUTO,
-            given["target"] or target,
-            given["q"].replace("\r\n", "\n"),  # as forms send it
+            given.source or AUTO,
+            given.target or target,
+            given.q.replace("\r\n", "\n"),  # as forms send it
             needs_key=self._is_key_required and request.method != "POST",
         )
 

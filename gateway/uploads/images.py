@@ -85,31 +85,27 @@ class ImageService:
         self.settings = settings
         self.buffer = Buffer(settings.upload_buffer_bytes, settings.upload_bytes)
 
-    def answer(
-        self,
-        request: GatewayRequest,
-        task: str,
-        parameters: type[Schema] = Schema,
-        *,
-        is_single: bool = False,
-    ) -> list[FrameAnswer]:
-        """One answer per row of a request; the handler gets the URL's `parameters`. Raises the
-        Problem of the first row that has one, also where an upload that `is_single` has two
-        images, and Overloaded at once if not even the first row could be answered in time."""
+    def answer(self, request: GatewayRequest) -> list[FrameAnswer]:
+        """One answer per row of a request, whose route's `Operation` names the task and the
+        parameters that the handler gets from the URL. Raises the Problem of the first row that
+        has one, also where an upload of one image has two, and Overloaded at once if not even
+        the first row could be answered in time."""
+        task, parameters = request.operation.task, request.operation.query or Schema
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
             raise UnsupportedEncoding("Expected images as they are.", "identity")
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)
         model = self.catalog.tasks[task]
         call = request.open_call(limit_s=self.settings.upload_timeout_s)
-        given = parse_parameters(parameters, request.args)
+        found = parse_parameters(parameters, request.args)
+        given = {name: str(value) for name, value in found}
         most, length = self.settings.max_upload_bytes, request.content_length
         if length is not None and length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
         is_bulk, costs = length is None or length > ROW_BYTES, [_ROW_COST]
         ticket = self.admission.admit(model.name, call, costs, is_bulk=is_bulk)
         with closing(ticket), self.buffer.share(call.deadline) as share:
-            job = _Job(request, call, given, is_single, ticket, self.settings, share)
+            job = _Job(request, call, given, ticket, self.settings, share)
             answers = job.run()
         frames = sum(answer.frames for answer in answers)
         self.telemetry.count(self.telemetry.frames, task, amount=frames)
@@ -125,7 +121,6 @@ class _Job:
     request: GatewayRequest
     call: Call
     parameters: Mapping[str, str]
-    is_single: bool
     ticket: Ticket
     limits: Settings
     share: UploadShare
@@ -143,7 +138,7 @@ class _Job:
             self._read_chunks(),
             self.request.content_type or "",
             self.limits,
-            is_single=self.is_single,
+            is_single=self.request.operation.takes == "image",
             grow=self.share.grow,
         )
         try:

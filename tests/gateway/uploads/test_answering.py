@@ -16,6 +16,7 @@ from gateway.backends.backend import RowRequest
 from gateway.errors import InvalidImage, Overloaded, RowProblem, UnsupportedImage
 from gateway.http.request import GatewayRequest
 from gateway.metrics import Telemetry
+from gateway.openapi import Operation
 from gateway.schemas import Schema
 from gateway.settings import Settings
 from gateway.uploads.images import ROWS_AT_ONCE, FrameAnswer, ImageService
@@ -86,7 +87,9 @@ def make_service(backend: FakeBackend, **given: Any) -> ImageService:
 def ask(service: ImageService, body: Body) -> list[FrameAnswer]:
     environ = {"wsgi.input": body, "wsgi.input_terminated": True}
     environ["HTTP_TRANSFER_ENCODING"] = "chunked"
-    return service.answer(GatewayRequest(environ), "captioning", Parameters)
+    request = GatewayRequest(environ)
+    request.operation = Operation("", "captioning", query=Parameters, takes="images")
+    return service.answer(request)
 
 
 def test_the_answers_come_in_the_order_of_the_frames():
