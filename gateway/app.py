@@ -183,7 +183,7 @@ def create_app(
             glossaries=Glossaries(settings),
         ),
         ImageService(models, admission, telemetry, settings),
-        Documents(settings),
+        Documents(settings, access),
         Figures(models, admission, telemetry, settings.metrics_url),
     )
     arrival = Arrival(telemetry, settings.timeout_s)

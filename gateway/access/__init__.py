@@ -26,9 +26,8 @@ class Access:
         """Return the usage of a request's key this month, and its limit."""
         return Usage(0, None)
 
-    def find_owner(self, request: GatewayRequest, fields: Fields) -> str:
-        """The owner of what a request makes or asks for; a form's fields may have the key."""
-        return request.owner
+    def admit_form(self, request: GatewayRequest, fields: Fields) -> None:
+        """Lets a request in whose form may have the key among its fields."""
 
     def close(self) -> None:
         """Writes what was used."""

@@ -56,7 +56,7 @@ class Guard(Access):
     def check(self, request: GatewayRequest) -> None:
         """Every route needs a key, except those that are open. Without one in a header or in
         the query, as much of the body is read as may hold one; of an upload, nothing. Routes
-        that take documents call `find_owner` once they know the fields."""
+        that take documents call `admit_form` once they know the fields."""
         operation = request.operation
         if operation is None or request.method == "OPTIONS":
             return
@@ -101,11 +101,10 @@ class Guard(Access):
         _note_key(request, key, partial(self.ledger.charge, key))
         return True
 
-    def find_owner(self, request: GatewayRequest, fields: Fields) -> str:
-        """The key's id. Raises what `admit` raises."""
+    def admit_form(self, request: GatewayRequest, fields: Fields) -> None:
+        """Raises what `admit` raises."""
         if request.charge is None:
             self.admit(request, pick_token(fields))
-        return request.owner
 
     def read_usage(self, request: GatewayRequest) -> Usage:
         """Return the usage of a request's key this month, and its limit."""

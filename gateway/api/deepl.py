@@ -287,27 +287,23 @@ def _make_upload(services: Services) -> Blueprint:
         takes="document",
     )
     def take(request: GatewayRequest) -> Handle:
-        document = services.documents.receive(
-            request,
-            services.access.find_owner,
-            lambda fields, owner: service.check_document(
-                _read_form(fields, service), owner
-            ),
-        )
-        order = document.order
+        def check(fields: Fields) -> DocumentRequest:
+            return service.check_document(_read_form(fields, service), request.owner)
+
+        order = services.documents.receive(request, check).order
         return {"document_id": order.id, "document_key": order.password}
 
     return blueprint
 
 
 def _make_documents(services: Services) -> Blueprint:
-    documents, access = services.documents, services.access
+    documents = services.documents
     blueprint = Blueprint("deepl_documents", __name__, url_prefix="/v2")
     key = BodySchema(KeyFields, FIELDS)
 
     def find(request: GatewayRequest, document_id: str) -> DocumentFolder:
         given = parse_fields(KeyFields, read_fields(request), WORDING)
-        document = documents.find(access.find_owner(request, {}), document_id)
+        document = documents.find(request.owner, document_id)
         expected = document.order.password.encode()
         if not hmac.compare_digest(given.document_key.encode(), expected):
             raise NoDocument

@@ -105,13 +105,12 @@ def _make_upload(services: Services) -> Blueprint:
         targets = service.limits.targets
         warnings: list[str] = []
 
-        def check(fields: Fields, owner: str) -> DocumentRequest:
+        def check(fields: Fields) -> DocumentRequest:
             warnings.extend(warn_of_unknown(DocumentForm, fields))
-            wanted = parse_document(fields, targets, services.documents.webhooks)
-            return service.check_document(wanted, owner)
+            wanted = parse_document(fields, targets, service.settings.webhooks)
+            return service.check_document(wanted, request.owner)
 
-        find_owner = services.access.find_owner
-        document = services.documents.receive(request, find_owner, check)
+        document = services.documents.receive(request, check)
         status = _describe_status(document, State())
         if warnings:
             status["warnings"] = warnings
@@ -121,11 +120,8 @@ def _make_upload(services: Services) -> Blueprint:
 
 
 def _make_rest(services: Services) -> Blueprint:
-    documents, access = services.documents, services.access
+    documents = services.documents
     blueprint = Blueprint("documents", __name__)
-
-    def find(request: GatewayRequest, document_id: str) -> DocumentFolder:
-        return documents.find(access.find_owner(request, {}), document_id)
 
     @blueprint.get("/documents")
     @Operation(
@@ -135,17 +131,16 @@ def _make_rest(services: Services) -> Blueprint:
         refusals=(*FINDING, InvalidRequest),
     )
     def list_all(request: GatewayRequest) -> DocumentList:
-        if not access.is_required:
+        if not services.access.is_required:
             raise NotFound("Without keys, documents are found by their ids only.")
         given = parse_parameters(PageParameters, request.args)
-        page = access.find_owner(request, {}), given.after, given.limit
-        found, rest = documents.list_page(*page)
+        found, rest = documents.list_page(request.owner, given.after, given.limit)
         return {"documents": [_describe_status(*each) for each in found], "next": rest}
 
     @blueprint.get("/documents/<document_id>")
     @Operation("How far a document is", TRANSLATION, refusals=FINDING, streams=True)
     def status(request: GatewayRequest, document_id: str) -> DocumentStatus:
-        document = find(request, document_id)
+        document = documents.find(request.owner, document_id)
         if request.wants_events:
             follow = partial(_follow, document, documents)
             return cast(DocumentStatus, EventStream(follow, request.id).respond())
@@ -159,12 +154,12 @@ def _make_rest(services: Services) -> Blueprint:
         is_file=True,
     )
     def result(request: GatewayRequest, document_id: str) -> Response:
-        return send(find(request, document_id), documents)
+        return send(documents.find(request.owner, document_id), documents)
 
     @blueprint.delete("/documents/<document_id>")
     @Operation("Deletes a document", TRANSLATION, refusals=FINDING, status=204)
     def delete(request: GatewayRequest, document_id: str) -> Response:
-        documents.delete(find(request, document_id))
+        documents.delete(documents.find(request.owner, document_id))
         return write_nothing()
 
     return blueprint

@@ -5,6 +5,7 @@
 """
 
 import hmac
+from functools import partial
 from typing import Any, Literal, NoReturn, NotRequired
 from urllib.parse import quote
 
@@ -232,11 +233,7 @@ def _make_upload(services: Services) -> Blueprint:
     )
     def translate_file(request: GatewayRequest) -> TranslatedFile:
         call = request.open_call(limit_s=service.settings.upload_timeout_s)
-        document = documents.receive(
-            request,
-            services.access.find_owner,
-            lambda fields, _: _read_form(fields, service),
-        )
+        document = documents.receive(request, partial(_read_form, service))
         try:
             _wait(document, documents, call)
         except BaseException:
@@ -360,7 +357,7 @@ def _describe_frontend(services: Services) -> Frontend:
     }
 
 
-def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
+def _read_form(service: TranslationService, fields: Fields) -> DocumentRequest:
     given = parse_fields(FileForm, fields, _WORDING)
     return DocumentRequest(
         source=service.read_source(given.source, "source", _WORDING),

@@ -33,6 +33,7 @@ from documents.storage import (
     disguise,
     read_page,
 )
+from gateway.access import Access
 from gateway.errors import (
     BodyTooLarge,
     DiskFull,
@@ -43,7 +44,7 @@ from gateway.errors import (
     UnsupportedDocument,
     UnsupportedEncoding,
 )
-from gateway.http.bodies import Incoming, limit
+from gateway.http.bodies import READ_BYTES, Incoming, limit
 from gateway.http.request import Call, Fields, GatewayRequest
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
@@ -53,7 +54,6 @@ from gateway.uploads.forms import Form, FormPart, Stream, find_boundary
 #: The bytes that a form may have beside its file.
 _MOST_FIELD_BYTES, _MOST_FIELDS = 8 << 10, 50
 _FORM_BYTES = 256 << 10
-_READ_BYTES = 256 << 10
 _FILE = "file"
 
 Given = ParamSpec("Given")
@@ -85,7 +85,8 @@ def _explained() -> Iterator[None]:
 class Documents:
     """The documents of this stack. Safe to share among greenlets."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, access: Access) -> None:
+        self._settings, self._access = settings, access
         self._storage = DocumentStorage(find_documents(settings.documents))
         self._limits = DocumentLimits(
             settings.documents_waiting,
@@ -94,27 +95,20 @@ class Documents:
             settings.documents_kept_bytes_of_one,
             settings.disk_reserve_bytes,
         )
-        #: The addresses that webhooks may have.
-        self.webhooks = settings.webhooks
         self._most_bytes = settings.document_bytes
         self._too_large = f"A document may have {self._most_bytes} bytes."
-        self._limit_s = settings.upload_timeout_s
-        self._grace_s = settings.body_grace_s
 
     @_explained()
     def receive(
-        self,
-        request: GatewayRequest,
-        find_owner: Callable[[GatewayRequest, Fields], str],
-        read: Callable[[Fields, str], DocumentRequest],
+        self, request: GatewayRequest, read: Callable[[Fields], DocumentRequest]
     ) -> DocumentFolder:
-        """The document in a request's form, which from now on will be translated.
-        `find_owner` gets the fields before the file, `read` all of them with the name, and
-        the owner. Both may raise a Problem, and so does this; whatever is raised, nothing is
-        left."""
+        """The document in a request's form, which from now on will be translated. The fields
+        before the file may have the request's key, so that it has an owner once `read` gets
+        all of them with the name. That may raise a Problem, and so does this; whatever is
+        raised, nothing is left."""
         from documents.formats import find_format  # loads all their libraries
 
-        call = request.open_call(limit_s=self._limit_s)
+        call = request.open_call(limit_s=self._settings.upload_timeout_s)
         fields: dict[str, str] = {}
         place, name = None, ""
         with ExitStack() as undo:
@@ -124,18 +118,19 @@ class Documents:
                     continue
                 if place:
                     raise _refuse_file("found a second one, expected one file")
-                owner, name = find_owner(request, fields), part.filename
-                place = self._reserve(owner, call.address, request.content_length)
+                self._access.admit_form(request, fields)
+                name = part.filename
+                place = self._reserve(request, call.address)
                 undo.callback(run, place.drop)
                 self._write_file(part.stream, place.path)
             if place is None:
-                find_owner(request, fields)
+                self._access.admit_form(request, fields)
                 raise _refuse_file("missing, expected the document")
             # DeepL's clients may give the name in a field.
             name = clean_name(fields.get("filename") or name)
             if not name:
                 raise _refuse_file("has no name, expected one such as report.docx")
-            wanted = read({**fields, "filename": name}, place.job.owner)
+            wanted = read({**fields, "filename": name})
             find_format(name)
             order = Order(
                 id=place.job.id,
@@ -184,16 +179,17 @@ class Documents:
         if (request.content_length or 0) > most:
             raise BodyTooLarge(self._too_large)
         incoming = Incoming(request.stream, request.content_length, call.client)
-        pieces = incoming.read(call.deadline, self._grace_s)
+        pieces = incoming.read(call.deadline, self._settings.body_grace_s)
         stream = Stream(limit(pieces, most, self._too_large))
         for number, part in enumerate(Form(stream, find_boundary(content_type))):
             if number >= _MOST_FIELDS:
                 raise BodyTooLarge(f"The form has over {_MOST_FIELDS} parts.")
             yield part
 
-    def _reserve(self, owner: str, address: str, length: int | None) -> Reservation:
+    def _reserve(self, request: GatewayRequest, address: str) -> Reservation:
+        owner = request.owner
         caller = disguise(address) if owner == NOBODY else owner
-        size = min(length or self._most_bytes, self._most_bytes)
+        size = min(request.content_length or self._most_bytes, self._most_bytes)
         try:
             return run(self._storage.reserve, owner, caller, self._limits, size)
         except TooManyWaiting as error:
@@ -207,9 +203,8 @@ class Documents:
             ) from error
 
     def _write_file(self, stream: Stream, path: Path) -> None:
-        pieces = iter(lambda: stream.take(_READ_BYTES), b"")
         with closing(run(durable.AppendLog, path, mode=0o600)) as log:
-            for piece in limit(pieces, self._most_bytes, self._too_large):
+            for piece in limit(stream, self._most_bytes, self._too_large):
                 run(log.append, piece)
             run(log.sync)
 
@@ -218,17 +213,13 @@ class Documents:
 def read_file(path: Path) -> Iterable[bytes]:
     """A file's content in pieces, as the body of an answer, with which it is closed. Raises
     NoDocument."""
-    return FileWrapper(FileObjectThread(run(FileIO, path), "rb", 0), _READ_BYTES)
+    return FileWrapper(FileObjectThread(run(FileIO, path), "rb", 0), READ_BYTES)
 
 
 def _read_field(part: FormPart) -> str:
-    value = b""
-    while piece := part.stream.take(_MOST_FIELD_BYTES):
-        value += piece
-        if len(value) > _MOST_FIELD_BYTES:
-            raise BodyTooLarge(f"{part.name[:40]}: over {_MOST_FIELD_BYTES} bytes.")
+    too_large = f"{part.name[:40]}: over {_MOST_FIELD_BYTES} bytes."
     try:
-        return value.decode()
+        return b"".join(limit(part.stream, _MOST_FIELD_BYTES, too_large)).decode()
     except UnicodeDecodeError as error:
         raise MalformedRequest(f"{part.name[:40]}: not UTF-8.") from error
 

@@ -50,6 +50,10 @@ class Stream:
         self._at += len(taken)
         return taken
 
+    def __iter__(self) -> Iterator[bytes]:
+        """The rest, piece by piece."""
+        return iter(lambda: self.take(READ_BYTES), b"")
+
     def take_all(self, count: int) -> bytes:
         """The next `count` bytes, fewer only at the end."""
         taken = self.peek(count)
