@@ -4,7 +4,8 @@ field and what was expected.
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import islice
@@ -223,15 +224,24 @@ class DocumentRequest:
     webhook: Webhook | None = None
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Languages that are not served as problems."""
+    try:
+        yield
+    except LanguageNotServed as error:
+        raise UnknownLanguage(error) from error
+
+
+@_explained()
 def parse_translation(
     content: Mapping[str, Any], limits: TranslationLimits
 ) -> TranslationRequest:
     """The request in a body's JSON object. Raises InvalidRequest or UnknownLanguage."""
     given = _validate(limits.schema, content)
-    source, target = _read_languages(given, limits.targets, limits.sources)
     return TranslationRequest(
-        source=source,
-        target=target,
+        source=read_source(given.src_lang, limits.targets, limits.sources),
+        target=read_target(given.tgt_lang, limits.targets),
         texts=list_texts(given.src_text),
         is_list=isinstance(given.src_text, list),
         tags=TAGS[given.format],
@@ -240,20 +250,22 @@ def parse_translation(
         beam_size=given.beam_size,
         alternatives=given.alternatives,
         glossaries=(given.glossary,) if given.glossary else (),
-        languages=_read_candidates(given.languages, limits.sources),
+        languages=read_candidates(given.languages or (), limits.sources),
         written=limits.written,
         is_rated=given.quality,
         min_quality=given.min_quality,
     )
 
 
+@_explained()
 def parse_document(
     fields: Mapping[str, Any], targets: Sequence[str], webhooks: str
 ) -> DocumentRequest:
     """Parse the fields of a form. Its webhook may be at the addresses of a setting. Raises
     InvalidRequest or UnknownLanguage."""
     given = _validate(DocumentForm, dict(fields))
-    source, target = _read_languages(given, targets)
+    source = read_source(given.src_lang, targets)
+    target = read_target(given.tgt_lang, targets)
     try:
         webhook = make_webhook(given.webhook, given.webhook_secret, webhooks)
     except ValueError as error:
@@ -261,13 +273,14 @@ def parse_document(
     return DocumentRequest(source, target, given.glossary or None, webhook)
 
 
+@_explained()
 def parse_identification(
     content: Mapping[str, Any], limits: TranslationLimits
 ) -> tuple[str | list[str], tuple[str, ...]]:
     """The text in a body's JSON object, or the list of texts, and the languages that it may be
     in. Raises InvalidRequest or UnknownLanguage."""
     given = _validate(limits.identification, content)
-    return given.src_text, _read_candidates(given.languages, limits.sources)
+    return given.src_text, read_candidates(given.languages or (), limits.sources)
 
 
 def parse_parameters(schema: type[Model], given: Mapping[str, Any]) -> Model:
@@ -445,25 +458,3 @@ def read_object(body: bytes, hook: PairsHook | None = None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise MalformedRequest(f"Expected a JSON object, found {kind(content)}.")
     return content
-
-
-def _read_languages(
-    given: TranslationBody | DocumentForm,
-    served: Sequence[str],
-    known: Sequence[str] = (),
-) -> tuple[str | None, str]:
-    """Read the source, None if it is to be identified, and the target."""
-    try:
-        source = read_source(given.src_lang, served, known)
-        return source, read_target(given.tgt_lang, served)
-    except LanguageNotServed as error:
-        raise UnknownLanguage(error) from error
-
-
-def _read_candidates(
-    given: Sequence[str] | None, known: Sequence[str]
-) -> tuple[str, ...]:
-    try:
-        return read_candidates(given or (), known)
-    except LanguageNotServed as error:
-        raise UnknownLanguage(error) from error
