@@ -3,13 +3,13 @@ with a dictionary for each pair.
 """
 
 from flask import Blueprint, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from contract.languages import normalize_variant
 from contract.times import write_time
 from gateway.api import Services
-from gateway.api.deepl import WORDING, write_code
+from gateway.api.deepl import WORDING, Pair, write_code
 from gateway.api.glossaries import TSV, describe, read_upload, write_table
 from gateway.errors import MalformedRequest, Problem, UnknownGlossary
 from gateway.glossaries.glossary import (
@@ -25,22 +25,16 @@ from gateway.glossaries.reading import (
     GlossaryFault,
     GlossaryFields,
     MultilingualFields,
+    PairFields,
 )
 from gateway.http.middleware import write_made, write_nothing
 from gateway.http.request import GatewayRequest, read_fields
 from gateway.openapi import BodySchema, choose
-from gateway.schemas import ForeignSchema, Text, parse_fields, refuse
+from gateway.schemas import parse_fields, refuse
 from gateway.services.translation import TranslationService
 
 #: The content types of a body: JSON, and the forms of `deepl-node`.
 _MEDIA = ("application/json", "application/x-www-form-urlencoded")
-
-
-class PairFields(ForeignSchema):
-    """A pair of languages in the URL."""
-
-    source_lang: Text = Field(description="The language of the terms.")
-    target_lang: Text = Field(description="The language of their translations.")
 
 
 class MonolingualInfo(TypedDict):
@@ -61,11 +55,9 @@ class MonolingualList(TypedDict):
     glossaries: list[MonolingualInfo]
 
 
-class DictionaryInfo(TypedDict):
+class DictionaryInfo(Pair):
     """A dictionary without its entries."""
 
-    source_lang: str
-    target_lang: str
     entry_count: int
 
 
@@ -84,11 +76,9 @@ class MultilingualList(TypedDict):
     glossaries: list[MultilingualInfo]
 
 
-class DictionaryEntries(TypedDict):
+class DictionaryEntries(Pair):
     """A dictionary with its entries."""
 
-    source_lang: str
-    target_lang: str
     entries: str
     entries_format: str
 

@@ -28,21 +28,20 @@ _RELIABLE = 0.9
 _CODES = {"zh-Hant": "zh-TW"}
 
 
-class TranslateFields(ForeignSchema):
-    """The fields of `/language/translate/v2`."""
+class DetectFields(ForeignSchema):
+    """The fields of `/language/translate/v2/detect`."""
 
     q: Texts = Field(description="A text, or several.", examples=["Hello"])
+
+
+class TranslateFields(DetectFields):
+    """The fields of `/language/translate/v2`."""
+
     target: Text = Field(description="The language to translate into.", examples=["fr"])
     source: Text = Field("", description="The language of the texts.")
     format: Annotated[Literal["html", "text"], Lower] = Field(
         "html", description="Whether tags are markup."
     )
-
-
-class DetectFields(ForeignSchema):
-    """The fields of `/language/translate/v2/detect`."""
-
-    q: Texts = Field(description="A text, or several.", examples=["Hello"])
 
 
 class LanguagesFields(ForeignSchema):

@@ -50,11 +50,9 @@ class Box(TypedDict):
     bottom: float
 
 
-class Found(TypedDict):
+class Found(Label):
     """An object in the image."""
 
-    label: str
-    score: float
     box: Box
 
 

@@ -80,10 +80,15 @@ _METHODS = {
 }
 
 
-class TranslateFields(ForeignSchema):
-    """The fields of `POST /translate`."""
+class DetectFields(ForeignSchema):
+    """The fields of `POST /detect`."""
 
     q: Texts = Field(description="A text, or a list of them.", examples=["Hello"])
+
+
+class TranslateFields(DetectFields):
+    """The fields of `POST /translate`."""
+
     source: Text = Field(
         description='The language of the text, or "auto".', examples=["en"]
     )
@@ -92,12 +97,6 @@ class TranslateFields(ForeignSchema):
         "text", description="Whether tags are markup."
     )
     alternatives: int = Field(0, ge=0, description="How many further translations.")
-
-
-class DetectFields(ForeignSchema):
-    """The fields of `POST /detect`."""
-
-    q: Texts = Field(description="A text, or a list of them.", examples=["Hello"])
 
 
 class Detection(TypedDict):

@@ -71,11 +71,16 @@ class OurGlossary(BaseModel, frozen=True):
     entries_format: _Format = Field("tsv", description="How a text of entries is read.")
 
 
-class DictionaryFields(BaseModel, frozen=True):
-    """DeepL's dictionary: the terms of a pair of languages."""
+class PairFields(BaseModel, frozen=True):
+    """A pair of languages in the URL."""
 
     source_lang: Text = Field(description="The language of the terms.")
     target_lang: Text = Field(description="The language of their translations.")
+
+
+class DictionaryFields(PairFields):
+    """DeepL's dictionary: the terms of a pair of languages."""
+
     entries: Text = Field(description="Terms and their translations, as TSV or CSV.")
     entries_format: _Format = Field(description="How the entries are read.")
 
