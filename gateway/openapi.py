@@ -15,7 +15,6 @@ from typing import (
     Literal,
     NoReturn,
     NotRequired,
-    TypeVar,
     get_type_hints,
 )
 
@@ -40,9 +39,6 @@ MULTIPART = "multipart/form-data"
 BINARY: Json = {"type": "string", "format": "binary"}
 #: The content types in which fields of other APIs may come.
 FIELDS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
-
-View = TypeVar("View", bound=Callable[Concatenate[GatewayRequest, ...], Any])
-
 
 #: On every path: bodies are read before a route is asked. Two are from nginx, and from the
 #: gateway's connections.
@@ -136,8 +132,9 @@ class Operation:
     #: Makes the answer that says what is wrong, if the route is for people.
     show_problem: Callable[[Problem, GatewayRequest], Response] | None = None
 
-    def __call__(self, view: View) -> View:
-        """Note it at its function, whose calls cost nothing more."""
+    def __call__(self, view: Callable[Concatenate[GatewayRequest, ...], Any]) -> Any:
+        """Note it at its function, whose calls cost nothing more. Flask's types know only
+        views that write their answers themselves."""
         view.__dict__["operation"] = self
         return view
 

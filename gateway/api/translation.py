@@ -103,8 +103,6 @@ def _make_translation(services: Services) -> Blueprint:
         streams=True,
     )
 
-    @blueprint.post("/")
-    @operation
     def translate(request: GatewayRequest) -> Translated:
         limits = service.limits
         fields = read_json(request)
@@ -124,6 +122,8 @@ def _make_translation(services: Services) -> Blueprint:
         if request.wants_events:
             return cast(Translated, _stream(request, translate_all, finish))
         return finish(translate_all())
+
+    blueprint.post("/")(operation(translate))
 
     @blueprint.post(PATHS[TRANSLATION])
     @replace(
