@@ -31,7 +31,7 @@ from gateway.http.middleware import (
     check_url,
     clean_path,
     read_rest,
-    write_json,
+    write_answer,
 )
 from gateway.http.request import GatewayRequest
 from gateway.load_shedding import LoadShedder
@@ -119,8 +119,7 @@ class GatewayApp(Flask):
 
     def _answer(self, request: GatewayRequest) -> Response:
         try:
-            answer = self._ask(request)
-            return answer if isinstance(answer, Response) else write_json(answer)
+            return write_answer(self._ask(request), request)
         except Exception as error:
             if not isinstance(error, Problem | HTTPException):
                 self.logger.error("request %s failed: %s", request.id, describe(error))

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from importlib.metadata import version
+from types import NoneType
 from typing import (
     Annotated,
     Any,
@@ -117,6 +117,8 @@ class Operation:
     dialects: tuple[Dialect, ...] = ()
     #: The status when it succeeds.
     status: int = 200
+    #: The field of its answer that ends the path of what it has made, if it makes anything.
+    made: str = ""
     #: Whether it answers with a document, of whatever format.
     is_file: bool = False
     #: Whether it may answer with events.
@@ -259,7 +261,7 @@ class Route:
     rule: Rule
     method: str
     operation: Operation
-    #: The type of what it answers: None without a body, NoReturn if it never succeeds.
+    #: The type of what it answers: NoneType without a body, NoReturn if it never succeeds.
     answer: Any
     needs_key: bool
 
@@ -313,8 +315,7 @@ def _list_routes(
         if operation.task not in (None, *served):
             continue
         answer = get_type_hints(view)["return"]
-        if answer is Response:
-            answer = None if operation.status == HTTPStatus.NO_CONTENT else str
+        answer = str if answer in (Response, bytes) else answer
         for method in sorted(_METHODS & (rule.methods or set())):
             is_asked = needs_key and not operation.is_open
             yield Route(rule, method.lower(), operation, answer, is_asked)
@@ -326,7 +327,7 @@ class _Schemas:
     def __init__(self, routes: Iterable[Route]) -> None:
         bodies = [body for route in routes for body in route.operation.bodies]
         queries = [route.operation.query for route in routes if route.operation.query]
-        answers = [r.answer for r in routes if r.answer not in (None, NoReturn)]
+        answers = [r.answer for r in routes if r.answer not in (NoneType, NoReturn)]
         models: dict[tuple[Any, JsonSchemaMode], None] = {
             **{(body.model, "validation"): None for body in bodies},
             **{(query, "validation"): None for query in queries},
@@ -486,7 +487,7 @@ def _list_statuses(
 def _list_answers(route: Route, schemas: _Schemas) -> Json:
     """List the answers of success, by content type."""
     operation = route.operation
-    if route.answer is None:
+    if route.answer is NoneType:
         return {}
     if operation.is_file:
         from documents.formats import FORMATS  # only this needs all their libraries

@@ -2,7 +2,9 @@
 with a dictionary for each pair.
 """
 
-from flask import Blueprint, Response
+from functools import partial
+
+from flask import Blueprint
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -10,7 +12,7 @@ from contract.languages import normalize_variant
 from contract.times import write_time
 from gateway.api import Services
 from gateway.api.deepl import WORDING, Pair, write_code
-from gateway.api.glossaries import TSV, describe, read_upload, write_table
+from gateway.api.glossaries import TSV, describe, read_upload
 from gateway.errors import MalformedRequest, Problem, UnknownGlossary
 from gateway.glossaries.glossary import (
     Dictionary,
@@ -27,7 +29,6 @@ from gateway.glossaries.reading import (
     MultilingualFields,
     PairFields,
 )
-from gateway.http.middleware import write_made, write_nothing
 from gateway.http.request import GatewayRequest, read_fields
 from gateway.openapi import BodySchema, choose
 from gateway.schemas import parse_fields, refuse
@@ -35,6 +36,7 @@ from gateway.services.translation import TranslationService
 
 #: The content types of a body: JSON, and the forms of `deepl-node`.
 _MEDIA = ("application/json", "application/x-www-form-urlencoded")
+_describe_new = partial(describe, status=201, made="glossary_id")
 
 
 class MonolingualInfo(TypedDict):
@@ -103,11 +105,10 @@ def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
     glossaries = service.glossaries
 
     @blueprint.post("/v2/glossaries")
-    @describe("Makes a glossary", bodies=(_describe_body(service),), status=201)
+    @_describe_new("Makes a glossary", bodies=(_describe_body(service),))
     def create_2(request: GatewayRequest) -> MonolingualInfo:
         content = _read_glossary(request, service, GlossaryFields)
-        made = glossaries.create(request.owner, content)
-        return write_made(_show_2(made), f"/v2/glossaries/{made.id}")
+        return _show_2(glossaries.create(request.owner, content))
 
     @blueprint.get("/v2/glossaries")
     @describe("The glossaries of one pair of languages")
@@ -122,30 +123,26 @@ def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
 
     @blueprint.get("/v2/glossaries/<glossary_id>/entries")
     @describe("Its entries", media=(TSV,))
-    def entries_2(request: GatewayRequest, glossary_id: str) -> Response:
+    def entries_2(request: GatewayRequest, glossary_id: str) -> bytes:
         found = _find_2(request, glossaries, glossary_id)
         (only,) = found.dictionaries
-        return write_table(glossaries.read_entries(found, (only.source, only.target)))
+        return glossaries.read_entries(found, (only.source, only.target))
 
     @blueprint.delete("/v2/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
-    def delete_2(request: GatewayRequest, glossary_id: str) -> Response:
+    def delete_2(request: GatewayRequest, glossary_id: str) -> None:
         found = _find_2(request, glossaries, glossary_id)
         glossaries.delete(request.owner, found.id)
-        return write_nothing()
 
 
 def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     glossaries = service.glossaries
 
     @blueprint.post("/v3/glossaries")
-    @describe(
-        "Makes a glossary", bodies=(BodySchema(MultilingualFields, _MEDIA),), status=201
-    )
+    @_describe_new("Makes a glossary", bodies=(BodySchema(MultilingualFields, _MEDIA),))
     def create_3(request: GatewayRequest) -> MultilingualInfo:
         content = _read_glossary(request, service, MultilingualFields)
-        made = glossaries.create(request.owner, content)
-        return write_made(_show_3(made), f"/v3/glossaries/{made.id}")
+        return _show_3(glossaries.create(request.owner, content))
 
     @blueprint.get("/v3/glossaries")
     @describe("All glossaries")
@@ -159,9 +156,8 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
 
     @blueprint.delete("/v3/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
-    def delete_3(request: GatewayRequest, glossary_id: str) -> Response:
+    def delete_3(request: GatewayRequest, glossary_id: str) -> None:
         glossaries.delete(request.owner, glossary_id)
-        return write_nothing()
 
     @blueprint.patch("/v3/glossaries/<glossary_id>")
     @describe("Renames it, adds entries", bodies=(BodySchema(ChangeFields, _MEDIA),))
@@ -198,9 +194,8 @@ def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None
 
     @blueprint.delete("/v3/glossaries/<glossary_id>/dictionaries")
     @describe("Deletes a dictionary", bodies=(BodySchema(PairFields),), status=204)
-    def delete_dictionary_3(request: GatewayRequest, glossary_id: str) -> Response:
+    def delete_dictionary_3(request: GatewayRequest, glossary_id: str) -> None:
         glossaries.delete_dictionary(request.owner, glossary_id, _read_pair(request))
-        return write_nothing()
 
 
 def _read_glossary(

@@ -16,7 +16,6 @@ from documents.storage import DocumentFolder, State, describe
 from gateway.api import Services
 from gateway.errors import InvalidRequest, NotDone, NotFound, UnknownLanguage
 from gateway.http.event_stream import EventStream
-from gateway.http.middleware import write_made, write_nothing
 from gateway.http.request import Fields, GatewayRequest
 from gateway.openapi import (
     FINDING,
@@ -100,6 +99,7 @@ def _make_upload(services: Services) -> Blueprint:
         refusals=(*RECEIVING, UnknownLanguage, *USING_GLOSSARIES),
         takes="document",
         status=202,
+        made="id",
     )
     def take(request: GatewayRequest) -> DocumentStatus:
         targets = service.limits.targets
@@ -114,7 +114,7 @@ def _make_upload(services: Services) -> Blueprint:
         status = _describe_status(document, State())
         if warnings:
             status["warnings"] = warnings
-        return write_made(status, f"/documents/{document.order.id}", 202)
+        return status
 
     return blueprint
 
@@ -158,9 +158,8 @@ def _make_rest(services: Services) -> Blueprint:
 
     @blueprint.delete("/documents/<document_id>")
     @Operation("Deletes a document", TRANSLATION, refusals=FINDING, status=204)
-    def delete(request: GatewayRequest, document_id: str) -> Response:
+    def delete(request: GatewayRequest, document_id: str) -> None:
         documents.delete(documents.find(request.owner, document_id))
-        return write_nothing()
 
     return blueprint
 

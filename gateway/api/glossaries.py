@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NotRequired
 
-from flask import Blueprint, Response
+from flask import Blueprint
 from pydantic import Field, RootModel
 from typing_extensions import TypedDict
 
@@ -16,7 +16,6 @@ from gateway.errors import InvalidRequest, MalformedRequest, Problem, UnknownLan
 from gateway.glossaries.glossary import DictionaryDraft, Glossary, GlossaryContent
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import GlossaryFault, GlossaryUpload, OurGlossary
-from gateway.http.middleware import write_made, write_nothing
 from gateway.http.request import GatewayRequest
 from gateway.openapi import JSON, STORING_GLOSSARIES, BodySchema, Operation, choose
 from gateway.schemas import Schema, parse_parameters
@@ -75,6 +74,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         "Makes a glossary",
         bodies=(_describe_body(service), BodySchema(Table, (TSV, _CSV))),
         status=201,
+        made="id",
     )
     def create(request: GatewayRequest) -> GlossaryInfo:
         reading = read_upload(request, glossaries, OurGlossary.__name__, _translate)
@@ -83,7 +83,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         shown = _show(glossaries.create(request.owner, reading))
         if reading.warnings:
             shown["warnings"] = [*reading.warnings]
-        return write_made(shown, f"/glossaries/{shown['id']}")
+        return shown
 
     @blueprint.get("/glossaries")
     @describe("All glossaries")
@@ -97,17 +97,16 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
     @blueprint.get("/glossaries/<glossary_id>/entries")
     @describe("Its entries", query=PairParameters, media=(TSV,))
-    def read_entries(request: GatewayRequest, glossary_id: str) -> Response:
+    def read_entries(request: GatewayRequest, glossary_id: str) -> bytes:
         found = glossaries.find(request.owner, glossary_id)
         given = parse_parameters(PairParameters, request.args)
-        return write_table(glossaries.read_entries(found, _choose_pair(found, given)))
+        return glossaries.read_entries(found, _choose_pair(found, given))
 
     @blueprint.delete("/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
-    def delete(request: GatewayRequest, glossary_id: str) -> Response:
+    def delete(request: GatewayRequest, glossary_id: str) -> None:
         found = glossaries.find(request.owner, glossary_id)
         glossaries.delete(request.owner, found.id)
-        return write_nothing()
 
     return [blueprint]
 
@@ -126,11 +125,6 @@ def read_upload(
         return glossaries.read(upload)
     except GlossaryFault as fault:
         raise translate(fault) from fault
-
-
-def write_table(entries: bytes) -> Response:
-    """Entries as TSV."""
-    return Response(entries, content_type=f"{TSV}; charset=utf-8")
 
 
 def _describe_body(service: TranslationService) -> BodySchema:

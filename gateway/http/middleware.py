@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from flask import Response
 from pydantic_core import to_json
@@ -51,8 +51,6 @@ _EXPOSED = (
 #: Seconds for which a browser remembers what it may do.
 _MOST_AGE_S = 86_400
 
-#: The content of an answer.
-Content = TypeVar("Content")
 #: Prepares a request, refuses it with a Problem, or answers it itself.
 Before = Callable[[GatewayRequest], Response | None]
 #: Completes an answer, whatever it is.
@@ -71,7 +69,7 @@ class PlainResponse(Response):
         return self.response
 
 
-def write_json(content: object, status: int = HTTPStatus.OK) -> Response:
+def write_json(content: object, status: int) -> Response:
     """The answer with this content, whose fields keep their order."""
     written = to_json(content) + b"\n"
     length = "Content-Length", str(len(written))
@@ -79,12 +77,20 @@ def write_json(content: object, status: int = HTTPStatus.OK) -> Response:
     return PlainResponse([written], status, headers)
 
 
-def write_made(content: Content, path: str, status: int = 201) -> Content:
-    """The answer to a request that has made what is at a path from now on. The type of a
-    route's function says what is in it."""
-    response = write_json(content, status)
-    response.headers["Location"] = path
-    return cast(Content, response)
+def write_answer(content: Any, request: GatewayRequest) -> Response:
+    """The answer with what a route has returned, as its `Operation` describes it; what is an
+    answer already stays."""
+    if isinstance(content, Response):
+        return content
+    if content is None:
+        return write_nothing()
+    operation = request.operation
+    if isinstance(content, bytes):
+        return Response(content, content_type=f"{operation.media[0]}; charset=utf-8")
+    response = write_json(content, operation.status)
+    if operation.made:
+        response.headers["Location"] = f"{request.path}/{content[operation.made]}"
+    return response
 
 
 def write_nothing() -> Response:
