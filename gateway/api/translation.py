@@ -5,7 +5,6 @@ language. `/translate` is LibreTranslate's path as well: the fields say whose re
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NotRequired, cast
 
 from flask import Blueprint, Response
@@ -32,7 +31,7 @@ from gateway.schemas import (
     parse_translation,
     warn_of_unknown,
 )
-from gateway.services.translation import TranslationService
+from gateway.services.translation import Tell, TranslationService
 from text import markup_runs
 from text.composition import TranslatedText
 from text.errors import NotWellFormed
@@ -112,16 +111,15 @@ def _make_translation(services: Services) -> Blueprint:
         call = request.open_call(wanted.model_target)
         warnings = warn_of_unknown(TranslationBody, fields)
 
-        def finish(texts: Sequence[TranslatedText]) -> Translated:
-            answer = _join(wanted, texts, warnings)
+        def answer_all(tell: Tell | None = None) -> Translated:
+            answer = _join(wanted, service.translate(wanted, call, tell), warnings)
             if fields.get("explain"):
                 answer.update(cast(Translated, call.timing.explain()))
             return answer
 
-        translate_all = partial(service.translate, wanted, call)
         if request.wants_events:
-            return cast(Translated, _stream(request, translate_all, finish))
-        return finish(translate_all())
+            return cast(Translated, _stream(request, answer_all))
+        return answer_all()
 
     blueprint.post("/")(operation(translate))
 
@@ -152,32 +150,25 @@ def _make_translation(services: Services) -> Blueprint:
 
 
 def _stream(
-    request: GatewayRequest,
-    translate: Callable[..., list[TranslatedText]],
-    finish: Callable[[Sequence[TranslatedText]], Translated],
+    request: GatewayRequest, answer_all: Callable[[Tell], Translated]
 ) -> Response:
     """The answer as events: `text` with the beginning of a text, and in the end `done` with all
     that an answer has, or `error`. Raises the Problem of a request that fails before."""
 
-    def show(
-        index: int, read: Callable[[], TranslatedText | None]
-    ) -> dict[str, Any] | None:
-        text = read()
-        if text is None:
-            return None
-        return {
-            "index": index,
-            "translated": text.renderings[0].text,
-            "warnings": text.warnings,
-        }
-
     def work(stream: EventStream) -> Translated:
         def tell(index: int, read: Callable[[], TranslatedText | None]) -> None:
-            stream.tell(index, partial(show, index, read))
+            stream.tell(index, lambda: _show(index, read()))
 
-        return finish(translate(tell))
+        return answer_all(tell)
 
     return EventStream(work, request.id).respond()
+
+
+def _show(index: int, text: TranslatedText | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    translated = text.renderings[0].text
+    return {"index": index, "translated": translated, "warnings": text.warnings}
 
 
 def _make_identification(services: Services) -> Blueprint:

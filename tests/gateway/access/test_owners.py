@@ -100,9 +100,9 @@ def test_what_documents_ask_for_is_bulk(client, keys, monkeypatch):
     seen = []
     translate = TranslationService.translate
 
-    def note(self, wanted, call):
+    def note(self, wanted, call, tell):
         seen.append(call.is_bulk)
-        return translate(self, wanted, call)
+        return translate(self, wanted, call, tell)
 
     monkeypatch.setattr(TranslationService, "translate", note)
     token = add(keys)
