@@ -95,13 +95,6 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of both versions."""
     service = services.translation
     blueprint = Blueprint("deepl_glossaries", __name__)
-    _add_version_2(blueprint, service)
-    _add_version_3(blueprint, service)
-    _add_dictionaries(blueprint, service)
-    return [blueprint]
-
-
-def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
     glossaries = service.glossaries
 
     @blueprint.post("/v2/glossaries")
@@ -134,6 +127,9 @@ def _add_version_2(blueprint: Blueprint, service: TranslationService) -> None:
         found = _find_2(request, glossaries, glossary_id)
         glossaries.delete(request.owner, found.id)
 
+    _add_version_3(blueprint, service)
+    return [blueprint]
+
 
 def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     glossaries = service.glossaries
@@ -165,10 +161,6 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
         content = _read_glossary(request, service, ChangeFields)
         changed = glossaries.change(request.owner, glossary_id, content, is_merged=True)
         return _show_3(changed)
-
-
-def _add_dictionaries(blueprint: Blueprint, service: TranslationService) -> None:
-    glossaries = service.glossaries
 
     @blueprint.put("/v3/glossaries/<glossary_id>/dictionaries")
     @describe("Replaces a dictionary", bodies=(BodySchema(DictionaryFields, _MEDIA),))
