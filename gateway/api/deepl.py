@@ -215,7 +215,7 @@ class Progress(TypedDict):
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes of DeepL's API, but for those of glossaries."""
-    return [_make_texts(services), _make_upload(services), _make_documents(services)]
+    return [_make_texts(services), *_make_documents(services)]
 
 
 def _make_texts(services: Services) -> Blueprint:
@@ -274,11 +274,13 @@ def _make_texts(services: Services) -> Blueprint:
     return blueprint
 
 
-def _make_upload(services: Services) -> Blueprint:
-    service = services.translation
-    blueprint = Blueprint("deepl_upload", __name__, url_prefix="/v2")
+def _make_documents(services: Services) -> tuple[Blueprint, Blueprint]:
+    documents, service = services.documents, services.translation
+    upload = Blueprint("deepl_upload", __name__, url_prefix="/v2")
+    rest = Blueprint("deepl_documents", __name__, url_prefix="/v2")
+    key = BodySchema(KeyFields, FIELDS)
 
-    @blueprint.post("/document")
+    @upload.post("/document")
     @Operation(
         "Takes a document to translate",
         TRANSLATION,
@@ -290,16 +292,8 @@ def _make_upload(services: Services) -> Blueprint:
         def check(fields: Fields) -> DocumentRequest:
             return service.check_document(_read_form(fields, service), request.owner)
 
-        order = services.documents.receive(request, check).order
+        order = documents.receive(request, check).order
         return {"document_id": order.id, "document_key": order.password}
-
-    return blueprint
-
-
-def _make_documents(services: Services) -> Blueprint:
-    documents = services.documents
-    blueprint = Blueprint("deepl_documents", __name__, url_prefix="/v2")
-    key = BodySchema(KeyFields, FIELDS)
 
     def find(request: GatewayRequest, document_id: str) -> DocumentFolder:
         given = parse_fields(KeyFields, read_fields(request), WORDING)
@@ -309,13 +303,13 @@ def _make_documents(services: Services) -> Blueprint:
             raise NoDocument
         return document
 
-    @blueprint.route("/document/<document_id>", methods=["GET", "POST"])
+    @rest.route("/document/<document_id>", methods=["GET", "POST"])
     @Operation("How far a document is", TRANSLATION, (key,), refusals=FINDING)
     def status(request: GatewayRequest, document_id: str) -> Progress:
         document = find(request, document_id)
         return _describe_progress(document, documents.read_state(document))
 
-    @blueprint.route("/document/<document_id>/result", methods=["GET", "POST"])
+    @rest.route("/document/<document_id>/result", methods=["GET", "POST"])
     @Operation(
         "The translated document",
         TRANSLATION,
@@ -326,7 +320,7 @@ def _make_documents(services: Services) -> Blueprint:
     def result(request: GatewayRequest, document_id: str) -> Response:
         return send(find(request, document_id), documents)
 
-    return blueprint
+    return upload, rest
 
 
 def _describe_body(service: TranslationService) -> BodySchema:

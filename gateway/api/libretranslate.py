@@ -158,7 +158,7 @@ class TranslatedFile(TypedDict):
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes that only LibreTranslate has."""
-    return [_make_texts(services), _make_upload(services), _make_download(services)]
+    return [_make_texts(services), *_make_files(services)]
 
 
 def _make_texts(services: Services) -> Blueprint:
@@ -217,11 +217,12 @@ def _make_texts(services: Services) -> Blueprint:
     return blueprint
 
 
-def _make_upload(services: Services) -> Blueprint:
+def _make_files(services: Services) -> tuple[Blueprint, Blueprint]:
     documents, service = services.documents, services.translation
-    blueprint = Blueprint("libretranslate_upload", __name__)
+    upload = Blueprint("libretranslate_upload", __name__)
+    download = Blueprint("libretranslate_files", __name__)
 
-    @blueprint.post("/translate_file")
+    @upload.post("/translate_file")
     @Operation(
         "Translates a file, and waits for it",
         TRANSLATION,
@@ -242,15 +243,8 @@ def _make_upload(services: Services) -> Blueprint:
         name = quote(_write_name(document), safe=_UNQUOTED)
         return {"translatedFileUrl": where + name}
 
-    return blueprint
-
-
-def _make_download(services: Services) -> Blueprint:
-    """The route that has the translated files. It needs no key: nobody can guess a name."""
-    documents = services.documents
-    blueprint = Blueprint("libretranslate_files", __name__)
-
-    @blueprint.get("/download_file/<name>")
+    # It needs no key: nobody can guess a name.
+    @download.get("/download_file/<name>")
     @Operation(
         "A translated file", TRANSLATION, refusals=FINDING, is_file=True, is_open=True
     )
@@ -263,7 +257,7 @@ def _make_download(services: Services) -> Blueprint:
             raise NoDocument
         return send(document, documents)
 
-    return blueprint
+    return upload, download
 
 
 def describe_body(service: TranslationService) -> BodySchema:

@@ -94,19 +94,19 @@ class Status(TypedDict):
 
 def make_blueprints(services: Services) -> list[Blueprint]:
     """The routes for those who watch the service, and for clients that look what it has."""
-    return [_make_health(services), *_make_lists(services), _make_status(services)]
+    return [*_make_states(services), *_make_lists(services)]
 
 
-def _make_health(services: Services) -> Blueprint:
+def _make_states(services: Services) -> tuple[Blueprint, Blueprint]:
     catalog, backend = services.catalog, services.backend
-    blueprint = Blueprint("health", __name__)
+    of_health, of_work = Blueprint("health", __name__), Blueprint("status", __name__)
 
-    @blueprint.get("/healthz")
+    @of_health.get("/healthz")
     @Operation("Whether the gateway is alive", is_open=True)
     def healthz(_: GatewayRequest) -> Health:
         return {"status": "alive"}
 
-    @blueprint.get("/readyz")
+    @of_health.get("/readyz")
     @Operation("Whether everything in the map is ready", is_open=True)
     def readyz(_: GatewayRequest) -> Readiness:
         served = find_readiness(catalog, backend)
@@ -121,7 +121,23 @@ def _make_health(services: Services) -> Blueprint:
         languages = list(catalog.languages)
         return {"status": "ready", "languages": languages, "tasks": list(served.tasks)}
 
-    return blueprint
+    @of_work.get("/status")
+    @Operation("What each language and task is doing, as running totals")
+    def status(_: GatewayRequest) -> Status:
+        at_s, served = services.figures.read()
+        return {"at_s": round(at_s, 3), "bounds_s": list(BUCKETS), "served": served}
+
+    @of_work.get("/metrics")
+    @Operation(
+        "Prometheus metrics, from this machine only",
+        refusals=(LocalOnly,),
+        media=("text/plain",),
+        is_open=True,
+    )
+    def metrics(_: GatewayRequest) -> Response:
+        return Response(services.figures.render(), content_type=CONTENT_TYPE_LATEST)
+
+    return of_health, of_work
 
 
 def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
@@ -181,28 +197,6 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
         ]
 
     return of_tasks, of_languages
-
-
-def _make_status(services: Services) -> Blueprint:
-    blueprint = Blueprint("status", __name__)
-
-    @blueprint.get("/status")
-    @Operation("What each language and task is doing, as running totals")
-    def status(_: GatewayRequest) -> Status:
-        at_s, served = services.figures.read()
-        return {"at_s": round(at_s, 3), "bounds_s": list(BUCKETS), "served": served}
-
-    @blueprint.get("/metrics")
-    @Operation(
-        "Prometheus metrics, from this machine only",
-        refusals=(LocalOnly,),
-        media=("text/plain",),
-        is_open=True,
-    )
-    def metrics(_: GatewayRequest) -> Response:
-        return Response(services.figures.render(), content_type=CONTENT_TYPE_LATEST)
-
-    return blueprint
 
 
 def _describe_task(catalog: Catalog, task: str, *, is_ready: bool) -> Task:
