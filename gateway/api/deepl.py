@@ -2,7 +2,6 @@
 `/v2/glossary-language-pairs`, and `/v2/document`, its status and its result.
 """
 
-import hmac
 import time
 from itertools import permutations
 from typing import Annotated, Any, Literal, NotRequired
@@ -18,7 +17,7 @@ from documents.storage import DocumentFolder, State
 from gateway.api import Services
 from gateway.api.documents import send
 from gateway.api.status import name_language
-from gateway.errors import NoDocument, NotDone, NotFound
+from gateway.errors import NotDone, NotFound
 from gateway.http.request import Fields, GatewayRequest, read_fields
 from gateway.openapi import (
     FIELDS,
@@ -42,6 +41,7 @@ from gateway.schemas import (
     refuse,
 )
 from gateway.services.translation import TranslationService, name_source
+from gateway.uploads.documents import read_state
 from text import markup_runs
 from text.composition import TranslatedText
 from text.errors import NotWellFormed
@@ -297,17 +297,13 @@ def _make_documents(services: Services) -> tuple[Blueprint, Blueprint]:
 
     def find(request: GatewayRequest, document_id: str) -> DocumentFolder:
         given = parse_fields(KeyFields, read_fields(request), WORDING)
-        document = documents.find(request.owner, document_id)
-        expected = document.order.password.encode()
-        if not hmac.compare_digest(given.document_key.encode(), expected):
-            raise NoDocument
-        return document
+        return documents.find(request.owner, document_id, given.document_key)
 
     @rest.route("/document/<document_id>", methods=["GET", "POST"])
     @Operation("How far a document is", TRANSLATION, (key,), refusals=FINDING)
     def status(request: GatewayRequest, document_id: str) -> Progress:
         document = find(request, document_id)
-        return _describe_progress(document, documents.read_state(document))
+        return _describe_progress(document, read_state(document))
 
     @rest.route("/document/<document_id>/result", methods=["GET", "POST"])
     @Operation(
@@ -318,7 +314,7 @@ def _make_documents(services: Services) -> tuple[Blueprint, Blueprint]:
         is_file=True,
     )
     def result(request: GatewayRequest, document_id: str) -> Response:
-        return send(find(request, document_id), documents)
+        return send(find(request, document_id))
 
     return upload, rest
 

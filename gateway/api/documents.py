@@ -34,7 +34,7 @@ from gateway.schemas import (
     parse_parameters,
     warn_of_unknown,
 )
-from gateway.uploads.documents import Documents, read_file
+from gateway.uploads.documents import read_file, read_state
 
 #: Seconds between two looks at a document that is followed, and the most for which one is.
 _LOOK_S, _MOST_FOLLOWED_S = 0.5, 600.0
@@ -142,9 +142,9 @@ def _make_rest(services: Services) -> Blueprint:
     def status(request: GatewayRequest, document_id: str) -> DocumentStatus:
         document = documents.find(request.owner, document_id)
         if request.wants_events:
-            follow = partial(_follow, document, documents)
+            follow = partial(_follow, document)
             return cast(DocumentStatus, EventStream(follow, request.id).respond())
-        return _describe_status(document, documents.read_state(document))
+        return _describe_status(document, read_state(document))
 
     @blueprint.get("/documents/<document_id>/result")
     @Operation(
@@ -154,7 +154,7 @@ def _make_rest(services: Services) -> Blueprint:
         is_file=True,
     )
     def result(request: GatewayRequest, document_id: str) -> Response:
-        return send(documents.find(request.owner, document_id), documents)
+        return send(documents.find(request.owner, document_id))
 
     @blueprint.delete("/documents/<document_id>")
     @Operation("Deletes a document", TRANSLATION, refusals=FINDING, status=204)
@@ -164,14 +164,12 @@ def _make_rest(services: Services) -> Blueprint:
     return blueprint
 
 
-def _follow(
-    document: DocumentFolder, documents: Documents, stream: EventStream
-) -> DocumentStatus | None:
+def _follow(document: DocumentFolder, stream: EventStream) -> DocumentStatus | None:
     """Tell each change of a document's status, and return the last. None after a time; then
     clients of event streams ask again."""
     give_up_at, told = time.monotonic() + _MOST_FOLLOWED_S, None
     while time.monotonic() < give_up_at:
-        status = _describe_status(document, documents.read_state(document))
+        status = _describe_status(document, read_state(document))
         if status["status"] in ("done", "failed"):
             return status
         if status != told:
@@ -181,9 +179,9 @@ def _follow(
     return None
 
 
-def send(document: DocumentFolder, documents: Documents) -> Response:
+def send(document: DocumentFolder) -> Response:
     """The translated file. Raises NotDone, and NoDocument."""
-    state = documents.read_state(document)
+    state = read_state(document)
     if state.error:
         raise NotDone("The document could not be translated.", error=dict(state.error))
     if state.status != "done":

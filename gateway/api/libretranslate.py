@@ -4,7 +4,6 @@
 `/languages` is ours.
 """
 
-import hmac
 from functools import partial
 from typing import Any, Literal, NoReturn, NotRequired
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from documents.storage import DocumentFolder
 from gateway.api import Services
 from gateway.api.documents import name_result, send
 from gateway.api.status import name_language
-from gateway.errors import Forbidden, ForeignProblem, NoDocument
+from gateway.errors import Forbidden, ForeignProblem
 from gateway.http.request import Call, Fields, GatewayRequest, read_fields
 from gateway.openapi import (
     FIELDS,
@@ -41,7 +40,7 @@ from gateway.schemas import (
     refuse,
 )
 from gateway.services.translation import TranslationService, name_source
-from gateway.uploads.documents import Documents
+from gateway.uploads.documents import read_state
 from text.composition import TranslatedText
 from text.langid import Guess
 from text.options import AUTO, HTML_TAGS, TranslationRequest
@@ -235,13 +234,14 @@ def _make_files(services: Services) -> tuple[Blueprint, Blueprint]:
         call = request.open_call(limit_s=service.settings.upload_timeout_s)
         document = documents.receive(request, partial(_read_form, service))
         try:
-            _wait(document, documents, call)
+            _wait(document, call)
         except BaseException:
             documents.delete(document)
             raise
         where = f"{request.scheme}://{request.host.lower()}/download_file/"
-        name = quote(_write_name(document), safe=_UNQUOTED)
-        return {"translatedFileUrl": where + name}
+        order, name = document.order, name_result(document).replace("-", "_")
+        path = f"{order.owner}-{order.id}-{order.password}-{name}"
+        return {"translatedFileUrl": where + quote(path, safe=_UNQUOTED)}
 
     # It needs no key: nobody can guess a name.
     @download.get("/download_file/<name>")
@@ -249,13 +249,8 @@ def _make_files(services: Services) -> tuple[Blueprint, Blueprint]:
         "A translated file", TRANSLATION, refusals=FINDING, is_file=True, is_open=True
     )
     def download_file(_: GatewayRequest, name: str) -> Response:
-        owner, document_id = [*name.split("-", 3), "", ""][:2]
-        document = documents.find(owner, document_id)
-        expected = _write_name(document).rpartition("-")[0]
-        given = name[: len(expected)]
-        if not hmac.compare_digest(given.encode(), expected.encode()):
-            raise NoDocument
-        return send(document, documents)
+        owner, document_id, password = [*name.split("-", 3), "", "", ""][:3]
+        return send(documents.find(owner, document_id, password))
 
     return upload, download
 
@@ -358,16 +353,10 @@ def _read_form(service: TranslationService, fields: Fields) -> DocumentRequest:
     )
 
 
-def _wait(document: DocumentFolder, documents: Documents, call: Call) -> None:
+def _wait(document: DocumentFolder, call: Call) -> None:
     """Returns when the document is done. Raises why it is not."""
-    while not (state := documents.read_state(document)).is_over:
+    while not (state := read_state(document)).is_over:
         call.check("the file was translated; POST /documents waits for nobody")
         gevent.sleep(_LOOK_S)
     if state.error:
         raise ForeignProblem(state.error)
-
-
-def _write_name(document: DocumentFolder) -> str:
-    order = document.order
-    name = name_result(document).replace("-", "_")
-    return f"{order.owner}-{order.id}-{order.password}-{name}"

@@ -2,6 +2,7 @@
 out results. Nothing here waits for the disk on the loop, or holds a file in memory.
 """
 
+import hmac
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -149,14 +150,16 @@ class Documents:
             return accepted
 
     @_explained()
-    def find(self, owner: str, document_id: str) -> DocumentFolder:
-        """Raises NoDocument, also where it is another owner's."""
-        return run(self._storage.find, owner, document_id)
-
-    @_explained()
-    def read_state(self, document: DocumentFolder) -> State:
-        """Read the progress of a document. Raises NoDocument."""
-        return run(document.read_state)
+    def find(
+        self, owner: str, document_id: str, password: str | None = None
+    ) -> DocumentFolder:
+        """Raises NoDocument, also where it is another owner's, or has another `password`."""
+        found = run(self._storage.find, owner, document_id)
+        expected = found.order.password
+        given = expected if password is None else password
+        if not hmac.compare_digest(given.encode(), expected.encode()):
+            raise NoDocument
+        return found
 
     def list_page(
         self, owner: str, after: str, count: int
@@ -207,6 +210,12 @@ class Documents:
             for piece in limit(stream, self._most_bytes, self._too_large):
                 run(log.append, piece)
             run(log.sync)
+
+
+@_explained()
+def read_state(document: DocumentFolder) -> State:
+    """Read the progress of a document. Raises NoDocument."""
+    return run(document.read_state)
 
 
 @_explained()
