@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from gevent import sleep
+from gevent import get_hub, sleep
 from gevent.threadpool import ThreadPool
 
 Given = ParamSpec("Given")
@@ -28,6 +28,13 @@ def call_in_thread(
     finally:
         del error  # its traceback refers to this frame
     return result  # type: ignore[no-any-return]
+
+
+def run_beside(
+    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
+) -> Out:
+    """Return what `function` returns in a thread of the loop's own pool."""
+    return call_in_thread(get_hub().threadpool, function, *args, **kwargs)
 
 
 def _settle(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any, TypeVar
 
-from gevent import Timeout, get_hub
+from gevent import Timeout
 from gevent.lock import BoundedSemaphore
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 
@@ -30,7 +30,7 @@ from gateway.http.connection import Connection, Silence, TooSlow
 from gateway.http.message import WholeBody
 from gateway.http.request import Deadline, GatewayRequest
 from gateway.settings import Settings
-from gateway.threads import call_in_thread, let_others_run
+from gateway.threads import let_others_run, run_beside
 
 #: `x-gzip` is the old name.
 _GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
@@ -178,7 +178,7 @@ class Bodies:
         if not self._turn.acquire(timeout=self._settings.timeout_s):
             raise Overloaded("Too many large bodies wait to be parsed.")
         try:
-            return call_in_thread(get_hub().threadpool, function, *given)
+            return run_beside(function, *given)
         finally:
             self._turn.release()
 

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
-import gevent
 from gevent.fileobject import FileObjectThread
 from werkzeug.http import parse_options_header
 from werkzeug.wsgi import FileWrapper
@@ -49,23 +47,12 @@ from gateway.http.bodies import READ_BYTES, Incoming, limit
 from gateway.http.request import Call, Fields, GatewayRequest
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
-from gateway.threads import call_in_thread
+from gateway.threads import run_beside
 from gateway.uploads.forms import Form, FormPart, Stream, find_boundary
 
 #: The bytes that a form may have beside its file.
 _MOST_FIELD_BYTES, _MOST_FIELDS = 8 << 10, 50
 _FORM_BYTES = 256 << 10
-_FILE = "file"
-
-Given = ParamSpec("Given")
-Out = TypeVar("Out")
-
-
-def run(
-    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
-) -> Out:
-    """Calls what may wait for the disk in a thread beside the loop."""
-    return call_in_thread(gevent.get_hub().threadpool, function, *args, **kwargs)
 
 
 @contextmanager
@@ -122,7 +109,7 @@ class Documents:
                 self._access.admit_form(request, fields)
                 name = part.filename
                 place = self._reserve(request, call.address)
-                undo.callback(run, place.drop)
+                undo.callback(run_beside, place.drop)
                 self._write_file(part.stream, place.path)
             if place is None:
                 self._access.admit_form(request, fields)
@@ -145,7 +132,7 @@ class Documents:
                 password=secrets.token_hex(32),
                 created_at=time.time(),
             )
-            accepted = run(place.accept, order, wanted.webhook)
+            accepted = run_beside(place.accept, order, wanted.webhook)
             undo.pop_all()
             return accepted
 
@@ -154,7 +141,7 @@ class Documents:
         self, owner: str, document_id: str, password: str | None = None
     ) -> DocumentFolder:
         """Raises NoDocument, also where it is another owner's, or has another `password`."""
-        found = run(self._storage.find, owner, document_id)
+        found = run_beside(self._storage.find, owner, document_id)
         expected = found.order.password
         given = expected if password is None else password
         if not hmac.compare_digest(given.encode(), expected.encode()):
@@ -164,11 +151,11 @@ class Documents:
     def list_page(
         self, owner: str, after: str, count: int
     ) -> tuple[list[tuple[DocumentFolder, State]], str | None]:
-        return run(read_page, self._storage, owner, after, count)
+        return run_beside(read_page, self._storage, owner, after, count)
 
     def delete(self, document: DocumentFolder) -> None:
         """Deletes it, also while it is being translated."""
-        run(self._storage.delete, document)
+        run_beside(self._storage.delete, document)
 
     def _read_form(self, request: GatewayRequest, call: Call) -> Iterator[FormPart]:
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
@@ -194,7 +181,7 @@ class Documents:
         caller = disguise(address) if owner == NOBODY else owner
         size = min(request.content_length or self._most_bytes, self._most_bytes)
         try:
-            return run(self._storage.reserve, owner, caller, self._limits, size)
+            return run_beside(self._storage.reserve, owner, caller, self._limits, size)
         except TooManyWaiting as error:
             raise TooManyDocuments(error.limit, is_own=error.is_own) from error
         except NoRoom as error:
@@ -206,23 +193,23 @@ class Documents:
             ) from error
 
     def _write_file(self, stream: Stream, path: Path) -> None:
-        with closing(run(durable.AppendLog, path, mode=0o600)) as log:
+        with closing(run_beside(durable.AppendLog, path, mode=0o600)) as log:
             for piece in limit(stream, self._most_bytes, self._too_large):
-                run(log.append, piece)
-            run(log.sync)
+                run_beside(log.append, piece)
+            run_beside(log.sync)
 
 
 @_explained()
 def read_state(document: DocumentFolder) -> State:
     """Read the progress of a document. Raises NoDocument."""
-    return run(document.read_state)
+    return run_beside(document.read_state)
 
 
 @_explained()
 def read_file(path: Path) -> Iterable[bytes]:
     """A file's content in pieces, as the body of an answer, with which it is closed. Raises
     NoDocument."""
-    return FileWrapper(FileObjectThread(run(FileIO, path), "rb", 0), READ_BYTES)
+    return FileWrapper(FileObjectThread(run_beside(FileIO, path), "rb", 0), READ_BYTES)
 
 
 def _read_field(part: FormPart) -> str:
@@ -234,4 +221,4 @@ def _read_field(part: FormPart) -> str:
 
 
 def _refuse_file(expected: str) -> InvalidRequest:
-    return InvalidRequest({_FILE: expected})
+    return InvalidRequest({"file": expected})
