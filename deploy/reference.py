@@ -3,7 +3,7 @@
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from inspect import getdoc
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from pydantic.fields import FieldInfo
 
 from catalog import SECTIONS, VISION
 from catalog.map import Map
-from catalog.sections import ClusterSection, Section, Shape
-from catalog.sections.translation import TargetSection
+from catalog.sections import ClusterSection, Section, Shape, VisionSection
+from catalog.sections.translation import TargetSection, TranslationSection
 from contract import variables
 from contract.tasks import TRANSLATION
 from deploy.stack import ROOT
@@ -28,22 +28,21 @@ _NESTED: Mapping[str, type[Shape]] = {
 }
 #: The cells of a row: a name, its default and its meaning.
 Row = tuple[str, str, str]
-Sections = Mapping[str, type[Section]]
 
 
 def render() -> str:
     """The page with its generated tables as they should be. Raises KeyError for a table
     that is not known."""
     page = PAGE.read_text("utf-8")
-    shared = _find_shared(SECTIONS)
-    images = [name for name in _find_shared(VISION) if name not in shared]
+    images = [*VisionSection.model_fields]
+    shared = [name for name in TranslationSection.model_fields if name in images]
     tables = {
         "map": _list_map(),
         "sections": _list_keys(shared, SECTIONS),
-        "translation": _list_own(TRANSLATION, shared),
+        "translation": _list_own(TRANSLATION),
         "images": [
-            *_list_keys(images, VISION),
-            *(row for task in VISION for row in _list_own(task, [*shared, *images])),
+            *_list_keys((name for name in images if name not in shared), VISION),
+            *(row for task in VISION for row in _list_own(task)),
         ],
         **{
             where.partition(".")[0]: [
@@ -91,17 +90,9 @@ def _list_map() -> Iterator[Row]:
     yield "cluster", "`{}`", Map.model_fields["cluster"].description or ""
 
 
-def _find_shared(sections: Sections) -> list[str]:
-    """The keys that all these sections have."""
-    first, *others = sections.values()
-    return [
-        name
-        for name in first.model_fields
-        if all(name in section.model_fields for section in others)
-    ]
-
-
-def _list_keys(names: Iterable[str], sections: Sections) -> Iterator[Row]:
+def _list_keys(
+    names: Iterable[str], sections: Mapping[str, type[Section]]
+) -> Iterator[Row]:
     """Keys of all these sections, with the defaults of those that differ."""
     for name in names:
         defaults = {
@@ -110,24 +101,20 @@ def _list_keys(names: Iterable[str], sections: Sections) -> Iterator[Row]:
         }
         usual, *_ = defaults.values()
         differing = (f"{t} {each}" for t, each in defaults.items() if each != usual)
-        yield name, "; ".join([usual, *differing]), _find_meaning(name, sections)
+        yield name, "; ".join([usual, *differing]), _find_meaning(name)
 
 
-def _find_meaning(name: str, sections: Sections) -> str:
+def _find_meaning(name: str) -> str:
     """Return a key's meaning. A class that only has another default of it has none."""
-    parents = (parent for section in sections.values() for parent in section.mro())
-    fields = (
-        parent.model_fields[name]
-        for parent in parents
-        if issubclass(parent, Section) and name in parent.model_fields
-    )
+    shapes = (Section, VisionSection, TranslationSection)
+    fields = (each.model_fields[name] for each in shapes if name in each.model_fields)
     return next(field.description for field in fields if field.description)
 
 
-def _list_own(task: str, others: Collection[str]) -> Iterator[Row]:
-    """The keys of a section that are not among those of others."""
+def _list_own(task: str) -> Iterator[Row]:
+    """The keys of a section that those of other tasks do not have."""
     for name, field in SECTIONS[task].model_fields.items():
-        if name not in others:
+        if name not in VisionSection.model_fields:
             yield _describe_setting(f"{task}.{name}", field)
 
 
