@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -217,7 +217,7 @@ def load(
             f"{', '.join(sorted(served))}"
         )
     if is_cluster:
-        return replace(make_catalog(found, has_gpus=True), frozen=_freeze(content))
+        return make_catalog(found, content, has_gpus=True)
     if "gpus" in found.model_fields_set:
         gpus = found.gpus
     elif gpus is None:
@@ -229,8 +229,7 @@ def load(
                     f"{path}: {place}: GPU {device} does not exist, this host has "
                     f'{gpus} (0 to {gpus - 1}). Name one of them or "cpu".'
                 )
-    frozen = _freeze(content | {"gpus": gpus})
-    return replace(make_catalog(found, has_gpus=gpus > 0), frozen=frozen)
+    return make_catalog(found, content | {"gpus": gpus}, has_gpus=gpus > 0)
 
 
 def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
@@ -243,8 +242,8 @@ def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
     }
 
 
-def make_catalog(found: Map, *, has_gpus: bool) -> Catalog:
-    """The models of a map. Without GPUs all are on the CPU."""
+def make_catalog(found: Map, content: object, *, has_gpus: bool) -> Catalog:
+    """The models of a map, which was read from `content`. Without GPUs all are on the CPU."""
     placed = {
         language: devices if has_gpus else (CPU,)
         for language, devices in found.cuda_id.items()
@@ -264,11 +263,8 @@ def make_catalog(found: Map, *, has_gpus: bool) -> Catalog:
         MappingProxyType(fallbacks),
         found.translation.pivot or "",
         unchecked_gpus=() if has_gpus else tuple(sorted(asked, key=int)),
+        frozen=json.dumps(content, ensure_ascii=False, indent=2) + "\n",
     )
-
-
-def _freeze(content: object) -> str:
-    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
 def _place_languages(

@@ -123,32 +123,26 @@ class Map(Shape):
         """A line for each value of the translation section that others do not allow."""
         section, served = self.translation, [*self.cuda_id]
         models = {section.narrow(code).model: None for code in ("", *section.targets)}
-        known = f"a language of cuda_id, one of {', '.join(served)}"
-        rules: list[tuple[str, bool, str, object]] = [
-            ("pivot", section.pivot in (None, *served), known, section.pivot)
-        ]
+        known = f"expected a language of cuda_id, one of {', '.join(served)}"
+        if section.pivot not in (None, *served):
+            yield f"{TRANSLATION}.pivot: {known}, found {section.pivot!r}"
         for code, own in section.targets.items():
-            place, narrow = f"targets.{code}", section.narrow(code)
+            place, narrow = f"{TRANSLATION}.targets.{code}", section.narrow(code)
             others = [model for model in models if model != narrow.model]
             another = f"another model of this map: {', '.join(others) or 'it has none'}"
             doubt, fallback = own.fallback_quality, own.fallback
-            rules += [
-                (place, code in served, known, code),
-                (f"{place}.fallback", fallback in (None, *others), another, fallback),
-                (
-                    *(f"{place}.fallback_quality", bool(fallback or not doubt)),
-                    *("a fallback beside it", doubt),
-                ),
-            ]
+            if code not in served:
+                yield f"{place}: {known}, found {code!r}"
+            if fallback not in (None, *others):
+                yield f"{place}.fallback: expected {another}, found {fallback!r}"
+            if doubt and not fallback:
+                said = f"expected a fallback beside it, found {doubt!r}"
+                yield f"{place}.fallback_quality: {said}"
             try:
                 TranslationSection.model_validate(narrow.model_dump())
             except ValidationError as error:
                 for fault in error.errors():
-                    key, said = _describe_fault(TranslationSection, fault)
-                    yield f"{TRANSLATION}.{place}.{key}: {said}"
-        for key, is_allowed, expected, found in rules:
-            if not is_allowed:
-                yield f"{TRANSLATION}.{key}: expected {expected}, found {found!r}"
+                    yield f"{place}.{_describe_fault(TranslationSection, fault)}"
 
 
 #: The map with a section for each task that takes images.
@@ -165,27 +159,24 @@ def check(shape: type[_AnyShape], content: object, where: str = "") -> _AnyShape
     """The content as a value. Raises CatalogError with a line per fault, each after `where`."""
     try:
         found = shape.model_validate(content)
+        faults = [*found.list_contradictions()] if isinstance(found, Map) else []
     except ValidationError as error:
-        faults = (_describe_fault(shape, fault) for fault in error.errors())
-        raise CatalogError(
-            "\n".join(": ".join(filter(None, (where, *fault))) for fault in faults)
-        ) from error
-    if isinstance(found, Map) and (lines := [*found.list_contradictions()]):
-        raise CatalogError(
-            "\n".join(": ".join(filter(None, (where, x))) for x in lines)
-        )
+        faults = [_describe_fault(shape, fault) for fault in error.errors()]
+    if faults:
+        lines = (": ".join(filter(None, (where, fault))) for fault in faults)
+        raise CatalogError("\n".join(lines))
     return found
 
 
-def _describe_fault(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
-    """The place of a fault, and the sentence about it."""
+def _describe_fault(shape: type[BaseModel], fault: Any) -> str:
+    """The place of a fault, unless that is the whole, and the sentence about it."""
     place = [str(part) for part in fault["loc"] if part != "[key]"]
-    owner = _find_owner(shape, place)
+    owner, where = _find_owner(shape, place), ".".join(place)
     if fault["type"] == "extra_forbidden":
         expected = f"one of {', '.join(owner.model_fields)}"
         if issubclass(owner, Section) and place[-1] in ClusterSection.model_fields:
             expected = f'it in "cluster": {{"{place[-2]}": {{"{place[-1]}": …}}}}'
-        return ".".join(place), f"unknown key, expected {expected}"
+        return f"{where}: unknown key, expected {expected}"
     if fault["type"] == "value_error":
         expected = str(fault["ctx"]["error"])
     elif fault["type"] in _OBJECTS:
@@ -193,7 +184,8 @@ def _describe_fault(shape: type[BaseModel], fault: Any) -> tuple[str, str]:
         expected = _OBJECTS[kind]
     else:
         expected = expect(owner.model_json_schema()["properties"][place[-1]])
-    return ".".join(place), f"expected {expected}, found {fault['input']!r}"
+    said = f"expected {expected}, found {fault['input']!r}"
+    return f"{where}: {said}" if where else said
 
 
 def _find_owner(shape: type[BaseModel], place: list[str]) -> type[BaseModel]:
