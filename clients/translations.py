@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, BinaryIO, ClassVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from clients import bulk
 from clients.errors import InputError, ServerError
@@ -72,9 +72,7 @@ class TranslationOptions:
             return json.dumps(body).encode()
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Answer(BaseModel, strict=True):
     translated: list[str]
     warnings: list[str] = []
 

@@ -9,14 +9,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PositiveFloat,
-    PositiveInt,
-    ValidationError,
-)
+from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, ValidationError
 
 from contract import variables
 from contract.documents import find_documents, read_secret
@@ -32,10 +25,8 @@ _ID = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b")
 _LONGEST_TURN_S = 120.0
 
 
-class DocumentSettings(BaseModel):
+class DocumentSettings(BaseModel, frozen=True):
     """The variables of the environment that concern documents."""
-
-    model_config = ConfigDict(frozen=True)
 
     documents: Path | None = Field(alias=variables.DOCUMENTS.name)
     gateway: str = Field(alias=variables.GATEWAY_BIND.name, pattern=r"^[^/\s]+:\d+$")

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from catalog import CPU, SECTIONS, Catalog, Model
 from catalog.sections import PLACEMENT
@@ -29,10 +29,8 @@ _DRAIN_S = 35
 _SHARES = 10_000
 
 
-class Arguments(BaseModel):
+class Arguments(BaseModel, extra="forbid", frozen=True):
     """A model of the map without its placement, and who may ask it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     task: str

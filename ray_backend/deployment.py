@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import requests
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 from rich.console import Console
 
 from catalog import Catalog
@@ -38,14 +38,8 @@ class DashboardError(Exception):
     """Ray's dashboard does not answer, or refused a call; the message quotes it."""
 
 
-class _Found(BaseModel):
-    """The parts of Ray's answer that are of use here."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class ReplicaStatus(_Found):
-    """A copy of a model."""
+class ReplicaStatus(BaseModel, frozen=True):
+    """A copy of a model: the parts of Ray's answer that are of use here, as below."""
 
     state: str
     #: None until Ray has found a machine for it.
@@ -58,7 +52,7 @@ class ReplicaStatus(_Found):
         return self.state == _RUNNING
 
 
-class Deployment(_Found):
+class Deployment(BaseModel, frozen=True):
     """The replicas of an application."""
 
     message: str = ""
@@ -75,7 +69,7 @@ class Deployment(_Found):
         return sum(each.node_ip is None for each in self.replicas)
 
 
-class Application(_Found):
+class Application(BaseModel, frozen=True):
     """A model of the map, as Serve has it."""
 
     status: str
@@ -106,7 +100,7 @@ class Application(_Found):
         return said.strip().rpartition("\n")[2]
 
 
-class Machine(_Found):
+class Machine(BaseModel, frozen=True):
     """A node of the cluster."""
 
     node_ip: str

@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 CPU = "cpu"
 #: For a setting that follows from others.
@@ -81,10 +81,8 @@ PRECISION = (
 )
 
 
-class Shape(BaseModel):
+class Shape(BaseModel, extra="forbid", frozen=True, strict=True):
     """An object without unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Section(Shape):
