@@ -1,4 +1,4 @@
-"""The models of the map on a terminal, and the options and the console of our command lines."""
+"""The options, the console, the bars and the tables of our command lines."""
 
 import inspect
 from collections.abc import Callable
@@ -18,9 +18,6 @@ from rich.progress import (
 )
 from rich.table import Table
 from typer import Argument, Option, Typer
-
-import catalog
-from catalog import Catalog
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -71,19 +68,6 @@ def make_progress(console: Console, counted: ProgressColumn | None = None) -> Pr
     )
 
 
-def load_catalog(map_path: Path, model: str | None, console: Console) -> Catalog:
-    """The catalog for this host; tells if the CPU stands in for the map's GPUs.
-
-    Raises CatalogError if the map cannot be used.
-    """
-    models = catalog.load(map_path, gpus=None, model=model)
-    if models.unchecked_gpus:
-        named = ", ".join(f"GPU {number}" for number in models.unchecked_gpus)
-        told = "This host has no GPU: every model runs on the CPU"
-        console.print(f"{told}. Not checked: {named}.", style="yellow")
-    return models
-
-
 def make_table(*columns: str) -> Table:
     """A table without a frame, so that 80 columns are enough. Where they are not, only the
     columns that say which models break their lines."""
@@ -92,18 +76,3 @@ def make_table(*columns: str) -> Table:
         is_short = name not in ("serves", "model", "machines")
         table.add_column(name, no_wrap=is_short, overflow="fold")
     return table
-
-
-def show_models(models: Catalog, console: Console) -> None:
-    """Show each model of the map."""
-    table = make_table(
-        *("serves", "device", "engine", "precision"),
-        *("workers", "batch", "delay ms", "queue"),
-    )
-    for model in models.models:
-        s = model.settings
-        table.add_row(
-            *(" ".join(model.serves), model.device, s.engine, model.compute_type),
-            *map(str, (model.workers, s.batch_size, s.max_batch_delay, s.queue_size)),
-        )
-    console.print(table, soft_wrap=False)

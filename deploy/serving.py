@@ -15,7 +15,7 @@ from rich.console import Console
 
 import catalog
 from catalog import Catalog, checkpoint
-from catalog.display import load_catalog, make_progress, make_table, show_models
+from catalog.display import make_progress, make_table
 from contract import durable
 from deploy.stack import Backend, Stack, StackError
 from deploy.supervision import Supervision
@@ -51,17 +51,26 @@ class TorchServe:
 
     def load(self) -> Catalog:
         """The models that the map asks for."""
-        return load_catalog(self._stack.map, self._stack.model, self._console)
+        return self._load(self._stack.map)
 
     def show_map(self, models: Catalog) -> None:
         """Shows which model runs where. Raises ModelError if one that is here lacks a
         language."""
+        table = make_table(
+            *("serves", "device", "engine", "precision"),
+            *("workers", "batch", "delay ms", "queue"),
+        )
         for model in models.models:
-            cache = checkpoint.default_cache()
-            found = checkpoint.locate(model.settings.model, cache)
+            s = model.settings
+            found = checkpoint.locate(s.model, checkpoint.default_cache())
             if model.languages and found.exists():
                 checkpoint.check_languages(model, found)
-        show_models(models, self._console)
+            counts = (model.workers, s.batch_size, s.max_batch_delay, s.queue_size)
+            table.add_row(
+                *(" ".join(model.serves), model.device, s.engine, model.compute_type),
+                *map(str, counts),
+            )
+        self._console.print(table, soft_wrap=False)
 
     def prepare(self, models: Catalog) -> None:
         """Fetches and converts the weights, before anything is changed."""
@@ -92,8 +101,7 @@ class TorchServe:
 
     def show(self) -> bool:
         """Shows how the models are; whether all are ready."""
-        stack = self._stack
-        models = load_catalog(stack.frozen_map, stack.model, self._console).models
+        models = self._load(self._stack.frozen_map).models
         table = make_table(
             "serves", "model", "device", "READY", "queue", "batch", "delay ms"
         )
@@ -110,6 +118,15 @@ class TorchServe:
         self._console.print(table, soft_wrap=False)
         pairs = zip(models, states, strict=True)
         return all(found and found.serves(model) for model, found in pairs)
+
+    def _load(self, path: Path) -> Catalog:
+        """The catalog for this host; tells if the CPU stands in for the map's GPUs."""
+        models = catalog.load(path, gpus=None, model=self._stack.model)
+        if models.unchecked_gpus:
+            named = ", ".join(f"GPU {number}" for number in models.unchecked_gpus)
+            told = "This host has no GPU: every model runs on the CPU"
+            self._console.print(f"{told}. Not checked: {named}.", style="yellow")
+        return models
 
 
 def mend(desired: Sequence[Desired], management: Management, console: Console) -> None:
