@@ -63,7 +63,7 @@ def run(name: str) -> None:
     if prepared is None or nginx is None:
         raise StackError(f"{_find_run()} is not prepared: run `prepare` before {name}.")
     launch.confine(name)
-    environment = prepared.environment(programs.find_java_home())
+    environment = prepared.environment()
     command, folder, more = read_start(name, prepared.render_supervisor(nginx))
     if name == programs.NGINX.name:
         _make_output_openable()

@@ -20,7 +20,7 @@ from catalog import Catalog, bundle, checkpoint
 from contract import variables
 from contract.validation import suggest
 from deploy import programs, stack, tls
-from deploy.programs import NGINX, Program, find_java_home
+from deploy.programs import NGINX, Program
 from deploy.serving import attempts, choose_serving
 from deploy.stack import DOOR, ROOT, UNSAID, Stack, StackError
 from deploy.supervision import Supervision, end
@@ -254,7 +254,7 @@ def start(
         with wanted.writing():
             wanted.key_file.unlink(missing_ok=True)
             wanted.metrics.mkdir(mode=0o700, exist_ok=True)  # before another user
-        supervision.start(wanted.environment(find_java_home()), nginx)
+        supervision.start(wanted.environment(), nginx)
         console.print(f"Started {', '.join(wanted.programs)}.")
         return
     started = supervision.start_stopped()
@@ -336,9 +336,7 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
             "gateway.app:create_app()",
         ],
     }
-    environment = stack.environment(find_java_home()) | {
-        variables.MAP.name: str(map_path)
-    }
+    environment = stack.environment() | {variables.MAP.name: str(map_path)}
     for file, command in checks.items():
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=ROOT, env=environment

