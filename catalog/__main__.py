@@ -14,14 +14,13 @@ from rich.progress import DownloadColumn
 import catalog
 from catalog import CatalogError, bundle, inventory
 from catalog.checkpoint import default_cache
-from catalog.display import make_command, make_console, make_progress, make_table
+from catalog.display import console, make_command, make_progress, make_table
 from catalog.inventory import Checkpoint
 from handlers.engine.directories import Digests, ModelError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 models_app = typer.Typer(no_args_is_help=True, help=__doc__)
 app.add_typer(models_app, name="models")
-console = make_console()
 
 
 @contextmanager
@@ -134,7 +133,7 @@ def _find(
 
 def _pull(wanted: list[Checkpoint]) -> None:
     for each in wanted:
-        with make_progress(console, DownloadColumn()) as bars:
+        with make_progress(DownloadColumn()) as bars:
             each.pull(bars)
         console.print(f"{each.name}: {each.directory}")
         if stated := each.source.get("license"):

@@ -19,6 +19,10 @@ from rich.progress import (
 from rich.table import Table
 from typer import Argument, Option, Typer
 
+#: For paths, JSON and TorchServe's messages: it has no markup, and it does not wrap lines, so
+#: they can be copied.
+console = Console(markup=False, highlight=False, soft_wrap=True)
+
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -51,13 +55,7 @@ def make_command(
     return command
 
 
-def make_console() -> Console:
-    """A console for paths, JSON and TorchServe's messages: it has no markup, and it does not
-    wrap lines, so they can be copied."""
-    return Console(markup=False, highlight=False, soft_wrap=True)
-
-
-def make_progress(console: Console, counted: ProgressColumn | None = None) -> Progress:
+def make_progress(counted: ProgressColumn | None = None) -> Progress:
     """A bar with what it counts, how many of them there are, and the time so far."""
     return Progress(
         TextColumn("{task.description}"),

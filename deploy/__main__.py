@@ -9,7 +9,7 @@ import typer
 
 import catalog
 from catalog import CatalogError
-from catalog.display import make_command, make_console
+from catalog.display import console, make_command
 from contract import variables
 from deploy import (
     images,
@@ -33,7 +33,6 @@ from ray_backend.deployment import DashboardError, DeploymentError
 from torchserve_backend.management import ManagementError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-console = make_console()
 
 _LOG_LINES = 15
 
@@ -96,7 +95,7 @@ def up(
             *(run_dir, map_path or UNSAID, model or None, port_offset, pair, backend),
             address=nodes.read_address(address) if address else None,
         )
-        lifecycle.up(wanted, console, timeout_s=timeout_s, bundled=bundle)
+        lifecycle.up(wanted, timeout_s=timeout_s, bundled=bundle)
 
 
 @command()
@@ -123,7 +122,7 @@ def join(
             head=head,
             is_door=is_door,
         )
-        lifecycle.up(wanted, console, timeout_s=timeout_s)
+        lifecycle.up(wanted, timeout_s=timeout_s)
 
 
 @command()
@@ -137,7 +136,7 @@ def check(
     """Show which model runs where, and what `up` would change in a stack that runs; exit 1
     where the map is wrong."""
     wanted = Stack(run_dir, map_path or UNSAID, model or None, backend=backend)
-    lifecycle.check(wanted, console)
+    lifecycle.check(wanted)
 
 
 @command()
@@ -146,9 +145,9 @@ def prepare(*, for_tests: bool = False) -> None:
     needed = programs.FOR_TESTS if for_tests else (NGINX,)
     more = programs.FOR_SOME_TESTS if for_tests else ()
     try:
-        found = lifecycle.ensure(console, *needed, *more)
+        found = lifecycle.ensure(*needed, *more)
     except StackError as error:
-        found = lifecycle.ensure(console, *needed)
+        found = lifecycle.ensure(*needed)
         console.print(f"{error}\nTests that need it are skipped.", style="yellow")
     console.print(f"Installed: {', '.join(file.name for file in found)}")
 
@@ -197,7 +196,7 @@ def status(*, run_dir: Path = RUN) -> None:
         for name in running.programs
     )
     console.print("  ".join(shown))
-    is_ready = serving.choose_serving(running, console).show()
+    is_ready = serving.choose_serving(running).show()
     are_up = set(states.values()) <= {"RUNNING", "STARTING"}
     raise typer.Exit(0 if is_ready and are_up else 1)
 
@@ -206,7 +205,7 @@ def status(*, run_dir: Path = RUN) -> None:
 def reload(*, run_dir: Path = RUN) -> None:
     """Take over edited nginx and gateway configuration without dropping a request."""
     running = lifecycle.find(run_dir)
-    lifecycle.reload(running, *lifecycle.ensure(console, NGINX))
+    lifecycle.reload(running, *lifecycle.ensure(NGINX))
     console.print("Reloaded nginx and the gateway.")
 
 
@@ -223,7 +222,7 @@ def monitor(*, run_dir: Path = RUN, port: int = 9090) -> None:
     """Run Prometheus beside the stack, until Ctrl-C."""
     running = lifecycle.find(run_dir)
     port += running.port_offset
-    (program,) = lifecycle.ensure(console, PROMETHEUS)
+    (program,) = lifecycle.ensure(PROMETHEUS)
     command = monitoring.make_command(running, program, port)
     console.print(f"Prometheus is at http://127.0.0.1:{port}; Ctrl-C ends it.")
     # Prometheus takes this process over, so that no signal can leave it running.
@@ -233,8 +232,8 @@ def monitor(*, run_dir: Path = RUN, port: int = 9090) -> None:
 @command()
 def image(*, fresh: bool = False) -> None:
     """Build the container image with buildah."""
-    buildah, mmdebstrap = lifecycle.ensure(console, BUILDAH, MMDEBSTRAP)
-    name = images.build(buildah, mmdebstrap, console, is_fresh=fresh)
+    buildah, mmdebstrap = lifecycle.ensure(BUILDAH, MMDEBSTRAP)
+    name = images.build(buildah, mmdebstrap, is_fresh=fresh)
     console.print(f"{name}: {images.measure(buildah)}")
 
 

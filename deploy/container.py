@@ -14,14 +14,13 @@ import typer
 from supervisor.datatypes import dict_of_key_value_pairs
 
 import catalog
-from catalog.display import make_command, make_console
+from catalog.display import console, make_command
 from contract import variables
 from deploy import launch, programs, stack
 from deploy.serving import choose_serving
 from deploy.stack import ROOT, Stack, StackError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-console = make_console()
 command = make_command(app, Path(__file__).with_name("options.yaml"))
 
 #: The module through which supervisord starts a program: it ends the program's earlier
@@ -42,7 +41,7 @@ def prepare(
     )
     launch.confine("prepare")
     wanted.check_writable()
-    serving = choose_serving(wanted, console)
+    serving = choose_serving(wanted)
     models = serving.load()
     wanted.write(models.frozen)
     with wanted.writing(), suppress(FileExistsError):

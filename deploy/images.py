@@ -9,8 +9,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
+from catalog.display import console
 from deploy.stack import ROOT, StackError
 
 CONTAINERFILE = ROOT / "deploy" / "image" / "Containerfile"
@@ -29,9 +28,7 @@ _URL = "file://"
 _MOUNTED = "/mnt"
 
 
-def build(
-    buildah: Path, mmdebstrap: Path, console: Console, *, is_fresh: bool = False
-) -> str:
+def build(buildah: Path, mmdebstrap: Path, *, is_fresh: bool = False) -> str:
     """Builds the image, or what has changed of it, and returns its name. With `is_fresh`
     everything is made again, with what Debian has now. Raises StackError."""
     if is_fresh or not _list_sizes(buildah, _BASE):

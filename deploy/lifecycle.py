@@ -13,10 +13,10 @@ from pathlib import Path
 
 import gunicorn.config  # type: ignore[import-untyped]
 import urllib3
-from rich.console import Console
 
 import catalog
 from catalog import Catalog, bundle, checkpoint
+from catalog.display import console
 from contract import variables
 from contract.validation import suggest
 from deploy import programs, stack, tls
@@ -48,9 +48,7 @@ _OTHERS = {
 }
 
 
-def up(
-    wanted: Stack, console: Console, *, timeout_s: float, bundled: Path | None = None
-) -> None:
+def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
     """Starts what is not running yet, waits for every model, shows a translation. Models may
     come `bundled`, with the map where none is named. After a KeyboardInterrupt nothing that
     it started is left. Raises SettingsError, StackError, CatalogError, ModelError,
@@ -76,36 +74,36 @@ def up(
     wanted.check_writable()
     if wanted.address and wanted.server != "ray":
         raise StackError("--address is for a cluster: say --backend ray as well.")
-    nginx = ensure(console, NGINX)[0] if wanted.is_door else Path()
-    serving = choose_serving(wanted, console)
+    nginx = ensure(NGINX)[0] if wanted.is_door else Path()
+    serving = choose_serving(wanted)
     models = serving.load()
     with console.status("Preparing the models …"):
         serving.prepare(models)
     for line in describe_start(last, said, wanted):
         console.print(line)
-    is_new = make_way(wanted, running, console)
+    is_new = make_way(wanted, running)
     if not is_new and wanted.is_door:
         check_edited(wanted, nginx, wanted.map)
-    with _undone_by_interrupt(wanted, console) if is_new else nullcontext():
+    with _undone_by_interrupt(wanted) if is_new else nullcontext():
         wanted.write(models.frozen)
         with wanted.writing():
             serving.write()
-        start(wanted, supervision, nginx, console)
+        start(wanted, supervision, nginx)
         serving.bring_up(timeout_s=timeout_s)
         if wanted.is_door:
-            show_translation(wanted, models, console)
+            show_translation(wanted, models)
     if wanted.is_door and not models.tasks:
         console.print(_MORE_TASKS)
 
 
-def check(wanted: Stack, console: Console) -> None:
+def check(wanted: Stack) -> None:
     """Shows what the map means, and what `up` would change if the stack runs on the same
     backend. Raises what `up` does."""
     running = find_running(wanted, Supervision(wanted))
     said = replace(wanted, settings=find_settings(os.environ))
     wanted = complete(said, running or stack.read(wanted.run))
     apply_settings(wanted.settings or {})
-    serving = choose_serving(wanted, console)
+    serving = choose_serving(wanted)
     models = serving.load()
     serving.show_map(models)
     if running and running.server == wanted.server:
@@ -113,7 +111,7 @@ def check(wanted: Stack, console: Console) -> None:
         serving.show_changes()
 
 
-def ensure(console: Console, *wanted: Program) -> list[Path]:
+def ensure(*wanted: Program) -> list[Path]:
     """Return the programs' files; install what is missing. Raises StackError."""
     missing = [program for program in wanted if programs.find(program) is None]
     if missing:
@@ -233,7 +231,7 @@ def down(run: Path, *, is_forgotten: bool = False) -> bool:
     return was_running
 
 
-def make_way(wanted: Stack, running: Stack | None, console: Console) -> bool:
+def make_way(wanted: Stack, running: Stack | None) -> bool:
     """Ends another stack in the run directory; returns whether one is to be started.
     Raises StackError if it cannot be ended, or if another program has a port."""
     if running == wanted:
@@ -246,9 +244,7 @@ def make_way(wanted: Stack, running: Stack | None, console: Console) -> bool:
     return True
 
 
-def start(
-    wanted: Stack, supervision: Supervision, nginx: Path, console: Console
-) -> None:
+def start(wanted: Stack, supervision: Supervision, nginx: Path) -> None:
     """Starts supervisord, or the programs that have stopped. Running ones read the new map."""
     if not supervision.is_running():
         with wanted.writing():
@@ -266,7 +262,7 @@ def start(
         supervision.signal("gateway", "HUP")
 
 
-def show_translation(wanted: Stack, models: Catalog, console: Console) -> None:
+def show_translation(wanted: Stack, models: Catalog) -> None:
     """The curl command that a newcomer may repeat, with the answer it gets; and who may use
     the stack. Without languages there is no translation to show."""
     sample = choose_sample(replace(models, reads=checkpoint.find_reads(models)))
@@ -382,7 +378,7 @@ def apply_settings(settings: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _undone_by_interrupt(started: Stack, console: Console) -> Iterator[None]:
+def _undone_by_interrupt(started: Stack) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:

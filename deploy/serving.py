@@ -11,11 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 import catalog
 from catalog import Catalog, checkpoint
-from catalog.display import make_progress, make_table
+from catalog.display import console, make_progress, make_table
 from contract import durable
 from deploy.stack import Backend, Stack, StackError
 from deploy.supervision import Supervision
@@ -30,22 +28,21 @@ from torchserve_backend.management import Management, ManagementError
 _START_S = 90
 
 
-def choose_serving(stack: Stack, console: Console) -> TorchServe | Cluster:
+def choose_serving(stack: Stack) -> TorchServe | Cluster:
     """Return what the models of a stack run on. Each of its steps raises what `up` says. Raises
     StackError if it is missing."""
     if stack.server != "ray":
-        return TorchServe(stack, console)
+        return TorchServe(stack)
     if find_spec("ray") is None:
         raise StackError("Ray is missing: `make .venv/ready-cluster` installs it.")
-    return Cluster(stack, console)
+    return Cluster(stack)
 
 
 class TorchServe:
     """TorchServe's part of a stack, step by step."""
 
-    def __init__(self, stack: Stack, console: Console) -> None:
+    def __init__(self, stack: Stack) -> None:
         self._stack = stack
-        self._console = console
         self._management = Management(stack.management_url, stack.key_file)
         self._desired: list[Desired] = []
 
@@ -70,7 +67,7 @@ class TorchServe:
                 *(" ".join(model.serves), model.device, s.engine, model.compute_type),
                 *map(str, counts),
             )
-        self._console.print(table, soft_wrap=False)
+        console.print(table, soft_wrap=False)
 
     def prepare(self, models: Catalog) -> None:
         """Fetches and converts the weights, before anything is changed."""
@@ -85,14 +82,14 @@ class TorchServe:
         """Shows what `bring_up` would change."""
         actions = registrar.plan_change(self._desired, self._management)
         nothing = "nothing to change: TorchServe runs what the map says"
-        self._console.print("\n".join(map(str, actions)) or nothing)
+        console.print("\n".join(map(str, actions)) or nothing)
 
     def bring_up(self, *, timeout_s: float) -> None:
         """Has what has been started run what the map says, and waits until it does."""
-        with self._console.status("Waiting for TorchServe …"):
+        with console.status("Waiting for TorchServe …"):
             wait_for(Supervision(self._stack), "torchserve", self._management.names)
-        mend(self._desired, self._management, self._console)
-        with make_progress(self._console) as progress:
+        mend(self._desired, self._management)
+        with make_progress() as progress:
             bar = progress.add_task("ready", total=len(self._desired))
             for ready in registrar.poll_ready(
                 self._desired, self._management, timeout_s
@@ -115,7 +112,7 @@ class TorchServe:
                 )
             cells = (" ".join(model.serves), model.settings.model, model.device)
             table.add_row(*cells, *map(str, state))
-        self._console.print(table, soft_wrap=False)
+        console.print(table, soft_wrap=False)
         pairs = zip(models, states, strict=True)
         return all(found and found.serves(model) for model, found in pairs)
 
@@ -125,11 +122,11 @@ class TorchServe:
         if models.unchecked_gpus:
             named = ", ".join(f"GPU {number}" for number in models.unchecked_gpus)
             told = "This host has no GPU: every model runs on the CPU"
-            self._console.print(f"{told}. Not checked: {named}.", style="yellow")
+            console.print(f"{told}. Not checked: {named}.", style="yellow")
         return models
 
 
-def mend(desired: Sequence[Desired], management: Management, console: Console) -> None:
+def mend(desired: Sequence[Desired], management: Management) -> None:
     """Brings TorchServe to what the map says; names the models that go."""
     actions = registrar.plan_change(desired, management)
     gone = [action for action in actions if action.desired is None]
@@ -144,9 +141,8 @@ class Cluster:
     """Ray's part of a stack, with the steps of `TorchServe`: the head's, or that of a machine
     that joins it."""
 
-    def __init__(self, stack: Stack, console: Console) -> None:
+    def __init__(self, stack: Stack) -> None:
         self._stack = stack
-        self._console = console
         self._dashboard = Dashboard(stack.dashboard_url, stack.node.token_file)
 
     def load(self) -> Catalog:
@@ -155,7 +151,7 @@ class Cluster:
     def show_map(self, models: Catalog) -> None:
         """Shows what Ray is told where the cluster has the map's GPUs."""
         config = make_config(models, key="", has_gpus=True, ingress="")
-        deployment.show_models(config, models, self._console)
+        deployment.show_models(config, models)
 
     def prepare(self, models: Catalog) -> None:
         """A replica prepares what it needs on its own machine. Here it shows in time whether
@@ -179,22 +175,20 @@ class Cluster:
 
     def bring_up(self, *, timeout_s: float) -> None:
         node = self._stack.node
-        with self._console.status("Waiting for Ray …"):
+        with console.status("Waiting for Ray …"):
             wait_for(Supervision(self._stack), "ray", self.find_machine)
         if node.head:
             return
         config = self._plan()
         durable.write(self._stack.deployed, json.dumps(config))
         deployment.apply(self._dashboard, config)
-        deployment.show_progress(
-            self._dashboard, config, self._console, timeout_s=timeout_s
-        )
+        deployment.show_progress(self._dashboard, config, timeout_s=timeout_s)
 
     def show(self) -> bool:
         stack = self._stack
         # A machine that has joined without a gateway knows no map.
         models = self._load(stack.frozen_map) if stack.is_door else None
-        return deployment.show_states(models, self._dashboard, self._console)
+        return deployment.show_states(models, self._dashboard)
 
     def find_machine(self) -> None:
         """Raises DashboardError if this machine is no part of the cluster."""
@@ -205,7 +199,8 @@ class Cluster:
     def _plan(self) -> dict[str, Any]:
         """The configuration for the cluster as it is now, after showing what it changes."""
         return deployment.plan(
-            *(self._dashboard, self._models, self._console),
+            self._dashboard,
+            self._models,
             key=deployment.read_key(self._stack.ray_key_file),
             ingress=self._stack.ingress_urls.partition(",")[0],
         )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import catalog
-from catalog.display import make_console
+from catalog.display import console
 from contract import durable, variables
 from deploy import monitoring, stack
 from deploy.stack import Stack
@@ -53,7 +53,7 @@ def _heal_torchserve() -> None:
     key_file = Path(variables.KEY_FILE.read())
     management = Management(variables.MANAGEMENT_URL.read(), key_file)
     desired = archiver.list_desired(models)
-    registrar.heal_forever(desired, management, make_console().print)
+    registrar.heal_forever(desired, management, console.print)
 
 
 def _keep_cluster(running: Stack) -> None:
@@ -63,7 +63,7 @@ def _keep_cluster(running: Stack) -> None:
     deployment.keep_deployed(
         dashboard,
         lambda: {} if running.head else stack.read_object(running.deployed),
-        make_console().print,
+        console.print,
     )
 
 

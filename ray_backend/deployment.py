@@ -12,10 +12,9 @@ from typing import Any, NoReturn, TypeVar
 
 import requests
 from pydantic import BaseModel, Field, TypeAdapter
-from rich.console import Console
 
 from catalog import Catalog
-from catalog.display import make_progress, make_table
+from catalog.display import console, make_progress, make_table
 from ray_backend.config import make_config
 
 #: The time for which a replica may look for a machine before that is called hopeless.
@@ -311,18 +310,14 @@ def apply(dashboard: Dashboard, config: Mapping[str, Any]) -> None:
 
 
 def show_progress(
-    dashboard: Dashboard,
-    config: Mapping[str, Any],
-    console: Console,
-    *,
-    timeout_s: float,
+    dashboard: Dashboard, config: Mapping[str, Any], *, timeout_s: float
 ) -> None:
     """A bar of running models until they are all of the configuration.
 
     Raises DeploymentError if some fail, cannot be placed or are late; DashboardError.
     """
     start_s = placed_s = time.monotonic()
-    with make_progress(console) as progress:
+    with make_progress() as progress:
         bar = progress.add_task("running", total=len(config["applications"]))
         while True:
             found = dashboard.list_applications()
@@ -368,7 +363,7 @@ def keep_deployed(
         time.sleep(_EVERY_S)
 
 
-def show_models(config: Mapping[str, Any], models: Catalog, console: Console) -> None:
+def show_models(config: Mapping[str, Any], models: Catalog) -> None:
     """Show each model of the map as Ray gets it."""
     table = make_table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
     serves = {model.name: " ".join(model.serves) for model in models.models}
@@ -392,7 +387,7 @@ def _describe_replicas(told: Mapping[str, Any]) -> str:
     return f"{count}, {most} per machine" if most else count
 
 
-def show_states(models: Catalog | None, dashboard: Dashboard, console: Console) -> bool:
+def show_states(models: Catalog | None, dashboard: Dashboard) -> bool:
     """Show the state of each model, of the cluster and of the map if that is known here,
     and return whether all run. Raises DashboardError."""
     found, machines = dashboard.list_applications(), dashboard.list_machines()
@@ -421,7 +416,7 @@ def _describe_state(entry: Application) -> Sequence[str]:
 
 
 def plan(
-    dashboard: Dashboard, models: Catalog, console: Console, *, key: str, ingress: str
+    dashboard: Dashboard, models: Catalog, *, key: str, ingress: str
 ) -> dict[str, Any]:
     """The configuration for the cluster as it is now; shows what deploying it would change.
     Raises DashboardError."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import urllib3
-from rich.console import Console
 
 import catalog
 from benchmarks.instruments.running import claim_port_offset
@@ -23,7 +22,6 @@ from gateway.settings import SettingsError
 from tests.torchserve_backend.fakes import want
 
 NGINX = Path("/usr/sbin/nginx")
-CONSOLE = Console(markup=False, soft_wrap=True, color_system=None)
 
 
 class FakeSupervision(Supervision):
@@ -87,7 +85,7 @@ def test_a_setting_that_the_gateway_would_refuse_starts_nothing(tmp_path, monkey
     monkeypatch.setenv("BABELGATE_IDENTIFIER", "nonsense")
     run = tmp_path / "run"
     with pytest.raises(SettingsError, match="BABELGATE_IDENTIFIER: .*'nonsense'"):
-        lifecycle.up(Stack(run, Path()), Console(), timeout_s=1)
+        lifecycle.up(Stack(run, Path()), timeout_s=1)
     assert not run.exists()
 
 
@@ -95,7 +93,7 @@ def test_a_setting_that_the_gateway_would_refuse_starts_nothing(tmp_path, monkey
 def test_a_bundle_brings_the_map_unless_one_is_said(wanted, monkeypatch, said: Path):
     prepared: list[Path] = []
 
-    def choose(stack: Stack, console: Console) -> None:
+    def choose(stack: Stack) -> None:
         prepared.append(stack.map)
         raise StackError("far enough")
 
@@ -106,7 +104,7 @@ def test_a_bundle_brings_the_map_unless_one_is_said(wanted, monkeypatch, said: P
     monkeypatch.setattr(lifecycle, "choose_serving", choose)
     start = replace(wanted, map=said)
     with pytest.raises(StackError, match="far enough"):
-        lifecycle.up(start, CONSOLE, timeout_s=1, bundled=Path("models.tar"))
+        lifecycle.up(start, timeout_s=1, bundled=Path("models.tar"))
     assert prepared == [Path("bundled.json") if said == UNSAID else said]
 
 
@@ -201,10 +199,10 @@ def test_what_cannot_be_done_is_told_with_what_to_do(wanted, tmp_path, monkeypat
     with pytest.raises(StackError, match="`make up` takes it over"):
         lifecycle.reload(replace(wanted, version="another"), NGINX)
     with pytest.raises(StackError, match="say --backend ray as well"):
-        lifecycle.up(replace(wanted, address="10.0.0.1"), CONSOLE, timeout_s=1)
+        lifecycle.up(replace(wanted, address="10.0.0.1"), timeout_s=1)
     monkeypatch.setattr(serving, "find_spec", lambda name: None)
     with pytest.raises(StackError, match="`make .venv/ready-cluster` installs it"):
-        serving.choose_serving(replace(wanted, backend="ray"), CONSOLE)
+        serving.choose_serving(replace(wanted, backend="ray"))
 
 
 GUNICORN = (stacks.ROOT / "gateway/gunicorn.conf.py").read_text("utf-8")
@@ -236,7 +234,7 @@ def test_a_name_that_gunicorn_would_ignore_is_refused(text: str, said: str):
 )
 def test_way_is_made_for_another_stack(wanted, ended, change, is_new):
     running = None if change is None else replace(wanted, **change)
-    assert lifecycle.make_way(wanted, running, CONSOLE) is is_new
+    assert lifecycle.make_way(wanted, running) is is_new
     assert ended == ([wanted] if is_new else [])
 
 
@@ -251,7 +249,7 @@ def test_way_is_made_for_another_stack(wanted, ended, change, is_new):
 )
 def test_only_what_does_not_run_is_started(wanted, supervision, calls):
     wanted.key_file.write_text("of the last life")
-    lifecycle.start(wanted, supervision, NGINX, CONSOLE)
+    lifecycle.start(wanted, supervision, NGINX)
     assert supervision.calls == calls
     assert wanted.key_file.exists() is supervision.is_up
 
@@ -286,7 +284,7 @@ def test_a_translation_is_shown_and_who_may_use_the_stack(
 
     monkeypatch.setattr("deploy.tls.post", post)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    lifecycle.show_translation(wanted, make_catalog(*languages), CONSOLE)
+    lifecycle.show_translation(wanted, make_catalog(*languages))
     lines = capsys.readouterr().out.splitlines()
     assert len(bodies) == len(answers)
     assert len(lines) == len(shown)
@@ -304,7 +302,7 @@ def make_catalog(*languages: str) -> Catalog:
 def test_a_door_that_never_translates_is_told(wanted, monkeypatch):
     monkeypatch.setattr("deploy.serving._START_S", 0)
     with pytest.raises(StackError, match="does not translate"):
-        lifecycle.show_translation(wanted, make_catalog("fr"), CONSOLE)
+        lifecycle.show_translation(wanted, make_catalog("fr"))
 
 
 def test_the_sample_is_not_translated_into_its_own_language():

@@ -7,7 +7,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from rich.console import Console
 
 from deploy import node, serving
 from deploy.serving import Cluster, TorchServe
@@ -35,7 +34,7 @@ def make_stack(folder: Path, offset: int = 0, **more: Any) -> Stack:
 
 def make_cluster(stack: Stack) -> Cluster:
     stack.write("{}")
-    return Cluster(stack, Console(quiet=True))
+    return Cluster(stack)
 
 
 def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path):
@@ -169,7 +168,8 @@ def test_the_status_shows_every_language_and_whether_all_are_ready(
     monkeypatch.setattr(serving, "Management", lambda *_: management)
     stack = Stack(tmp_path, tmp_path / "map.json")
     stack.frozen_map.write_text('{"cuda_id": {"ko": "cpu", "fr": "cpu"}}')
-    assert TorchServe(stack, Console(width=200)).show() is is_ready
+    monkeypatch.setenv("COLUMNS", "200")
+    assert TorchServe(stack).show() is is_ready
     lines = capsys.readouterr().out.splitlines()
     (row,) = [line for line in lines if line[:3] == "ko "]
     assert said in row
@@ -179,7 +179,7 @@ def test_the_difference_is_mended_and_what_goes_is_named(capsys):
     version = "1.0-7f411872"
     desired = [want(name, version) for name in ("ko", "fr")]
     management = FakeManagement(runs("fr", version), runs("de", version))
-    serving.mend(desired, management, Console(markup=False, soft_wrap=True))
+    serving.mend(desired, management)
     assert capsys.readouterr().out.splitlines() == [
         "1 of 2 models already registered",
         "remove de: the map does not name it",

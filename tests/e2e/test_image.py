@@ -18,7 +18,6 @@ import requests
 import yaml
 
 from benchmarks.instruments.running import claim_port_offset
-from catalog.display import make_console
 from deploy import images
 from deploy.programs import BUILDAH, MMDEBSTRAP
 from deploy.stack import DOOR, ROOT, Stack, move_ports
@@ -87,7 +86,7 @@ def buildah() -> Path:
 
 @pytest.fixture(scope="module")
 def image(buildah: Path) -> str:
-    return images.build(buildah, find_or_skip(MMDEBSTRAP), make_console())
+    return images.build(buildah, find_or_skip(MMDEBSTRAP))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from ray.serve.schema import ServeDeploySchema
-from rich.console import Console
 
 import catalog
 from ray_backend import deployment
@@ -121,8 +120,7 @@ STARTS = {"fr": find(FR, "DEPLOYING")}
 
 
 def wait(dashboard: FakeDashboard) -> None:
-    console = Console(quiet=True)
-    deployment.show_progress(dashboard, CONFIG, console, timeout_s=90)
+    deployment.show_progress(dashboard, CONFIG, timeout_s=90)
 
 
 @pytest.mark.usefixtures("_hurried")
@@ -263,27 +261,28 @@ def models(tmp_path: Path) -> catalog.Catalog:
     return catalog.load(tmp_path / "map", is_cluster=True)
 
 
-CONSOLE = Console(width=160, color_system=None)
-
-
-def test_what_was_deployed_is_not_changed_again(dashboard, models, capsys, ray):
+def test_what_was_deployed_is_not_changed_again(
+    dashboard, models, monkeypatch, capsys, ray
+):
     place = {"key": "secret", "ingress": "http://127.0.0.1:7810"}
-    config = deployment.plan(dashboard, models, CONSOLE, **place)
+    config = deployment.plan(dashboard, models, **place)
     deployment.apply(dashboard, config)
-    deployment.show_progress(dashboard, config, Console(quiet=True), timeout_s=60)
+    with monkeypatch.context() as quiet:
+        quiet.setattr("catalog.display.console.quiet", True)
+        deployment.show_progress(dashboard, config, timeout_s=60)
     assert ray.deployed == [config]
-    assert deployment.plan(dashboard, models, CONSOLE, **place) == config
+    assert deployment.plan(dashboard, models, **place) == config
     no_gpu = "The cluster has no GPU: every model runs on the CPU."
     nothing = "nothing to change: the cluster has what the map says"
     said = capsys.readouterr().out.splitlines()
     assert said == [no_gpu, "new fr", "new ko", no_gpu, nothing]
-    assert deployment.show_states(models, dashboard, CONSOLE)
+    assert deployment.show_states(models, dashboard)
 
 
 def test_the_state_shows_replicas_and_machines(dashboard, models, capsys, ray):
     told = {"name": "fr", "args": {"task": "translation", "languages": ["fr"]}}
     ray.applications = {"fr": fake_ray.describe(told, "RUNNING", "10.0.0.1", None)}
-    assert not deployment.show_states(models, dashboard, CONSOLE)
+    assert not deployment.show_states(models, dashboard)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["fr", "fr", "RUNNING", "1/2", "10.0.0.1"] in rows
     assert ["ko", "-", "not", "deployed", "-", "-"] in rows
