@@ -3,8 +3,6 @@ machine without a network.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -21,21 +19,8 @@ from handlers.engine.directories import Digests, ModelError
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 models_app = typer.Typer(no_args_is_help=True, help=__doc__)
 app.add_typer(models_app, name="models")
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """Shows an error in red, and ends the command line with 1."""
-    try:
-        yield
-    except BrokenPipeError:  # of `… | head`, which click knows
-        raise
-    except (CatalogError, ModelError, OSError) as error:
-        console.print(str(error), style="red")
-        raise typer.Exit(1) from error
-
-
-command = make_command(models_app, Path(__file__).with_name("options.yaml"), _errors)
+OPTIONS = Path(__file__).with_name("options.yaml")
+command = make_command(models_app, OPTIONS, CatalogError, ModelError, OSError)
 
 
 @command("list")

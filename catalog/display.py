@@ -1,8 +1,8 @@
 """The options, the console, the bars and the tables of our command lines."""
 
 import inspect
-from collections.abc import Callable
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -17,7 +17,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
-from typer import Argument, Option, Typer
+from typer import Argument, Exit, Option, Typer
 
 #: For paths, JSON and TorchServe's messages: it has no markup, and it does not wrap lines, so
 #: they can be copied.
@@ -27,11 +27,11 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def make_command(
-    app: Typer, path: Path, show_errors: Callable[[], ContextDecorator] | None = None
+    app: Typer, path: Path, *errors: type[BaseException]
 ) -> Callable[..., Callable[[Command], Command]]:
     """A decorator that adds a command. Its parameters have their explanations in a file, as
-    `command.name` if that is there, those before a `*` are its arguments, and it runs
-    within `show_errors`."""
+    `command.name` if that is there, those before a `*` are its arguments, and errors of these
+    types end it without a traceback."""
     options = yaml.safe_load(path.read_text("utf-8"))
 
     def command(name: str | None = None) -> Callable[[Command], Command]:
@@ -47,12 +47,29 @@ def make_command(
                 explained.append(one.replace(annotation=kind))
             told = signature.replace(parameters=explained)
             run.__signature__ = told  # type: ignore[attr-defined]
-            app.command(name)(show_errors()(run) if show_errors else run)
+            app.command(name)(_show_errors(*errors)(run))
             return run
 
         return add
 
     return command
+
+
+@contextmanager
+def _show_errors(*errors: type[BaseException]) -> Iterator[None]:
+    """Shows an error in red, then its notes, and ends the command with 1; with 130 after
+    Ctrl-C."""
+    try:
+        yield
+    except BrokenPipeError:  # of `… | head`, which click knows
+        raise
+    except errors as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise Exit(130) from None
+        console.print(str(error), style="red")
+        for note in getattr(error, "__notes__", ()):
+            console.print(note)
+        raise Exit(1) from error
 
 
 def make_progress(counted: ProgressColumn | None = None) -> Progress:

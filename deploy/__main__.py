@@ -38,41 +38,26 @@ _LOG_LINES = 15
 
 RUN = ROOT / variables.RUN_DIR.default
 
+command = make_command(
+    *(app, Path(__file__).with_name("options.yaml")),
+    *(nodes.AddressError, CatalogError, ModelError, SettingsError, StackError),
+    *(ManagementError, DashboardError, DeploymentError, TimeoutError),
+    KeyboardInterrupt,
+)
+
 
 @contextmanager
-def _errors(show_log: Path | None = None) -> Iterator[None]:
-    """Shows what went wrong and, where the models' program did not start in the run directory
-    `show_log`, the last lines of its log."""
+def _note_log(run: Path) -> Iterator[None]:
+    """Notes the last lines of its log where the models' program did not start."""
     try:
         yield
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    except (
-        nodes.AddressError,
-        CatalogError,
-        ModelError,
-        ManagementError,
-        DashboardError,
-        DeploymentError,
-        SettingsError,
-        StackError,
-        TimeoutError,
-    ) as error:
-        console.print(str(error), style="red")
-        is_late = isinstance(error, ManagementError | DashboardError | TimeoutError)
-        started = stack.read(show_log) if show_log else None
-        if started and is_late:
-            _show_log(started.log(started.server))
-        raise typer.Exit(1) from error
-
-
-def _show_log(log: Path) -> None:
-    if log.exists():
-        lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
-        console.print(f"\nThe last lines of {log}:", *lines, sep="\n")
-
-
-command = make_command(app, Path(__file__).with_name("options.yaml"), _errors)
+    except (ManagementError, DashboardError, TimeoutError) as error:
+        started = stack.read(run)
+        log = started and started.log(started.server)
+        if log and log.exists():
+            lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
+            error.add_note("\n".join([f"\nThe last lines of {log}:", *lines]))
+        raise
 
 
 @command()
@@ -89,7 +74,7 @@ def up(
     timeout_s: float = 600,
 ) -> None:
     """Start what is not running yet, wait until every model is ready, show a translation."""
-    with _errors(show_log=run_dir):
+    with _note_log(run_dir):
         pair = tls.read_option(tls_files)
         wanted = Stack(
             *(run_dir, map_path or UNSAID, model or None, port_offset, pair, backend),
@@ -112,7 +97,7 @@ def join(
 ) -> None:
     """Add this machine to a cluster that `up --backend ray` has started on another one. A
     gateway needs the head's map and model."""
-    with _errors(show_log=run_dir):
+    with _note_log(run_dir):
         head = nodes.read_head(head)
         wanted = Stack(
             *(run_dir, map_path or UNSAID, model or None, port_offset, None, "ray"),
