@@ -9,14 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    ValidationError,
-    create_model,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, create_model
 
 from catalog.sections import (
     ClusterSection,
@@ -92,15 +85,6 @@ class Map(Shape):
         description="With Ray: how the models of each task are [placed](#on-a-cluster).",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _ask_for_languages(cls, content: Any) -> Any:
-        """A map that names only other tasks needs no languages."""
-        if not isinstance(content, dict):
-            return content
-        is_needed = TRANSLATION in content or VISION.keys().isdisjoint(content)
-        return {"cuda_id": None, **content} if is_needed else content
-
     @property
     def vision(self) -> dict[str, VisionSection]:
         """The sections that are there."""
@@ -120,7 +104,13 @@ class Map(Shape):
         }
 
     def list_contradictions(self) -> Iterator[str]:
-        """A line for each value of the translation section that others do not allow."""
+        """A line for each value that others do not allow, in the translation section or for
+        want of languages: a map that names only other tasks needs none."""
+        if not self.cuda_id and (
+            TRANSLATION in self.model_fields_set or not self.vision
+        ):
+            yield f"cuda_id: expected {_OBJECTS['dict_type']}, found None"
+            return
         section, served = self.translation, [*self.cuda_id]
         models = {section.narrow(code).model: None for code in ("", *section.targets)}
         known = f"expected a language of cuda_id, one of {', '.join(served)}"
