@@ -42,7 +42,7 @@ def prepare(
     launch.confine("prepare")
     wanted.check_writable()
     serving = choose_serving(wanted)
-    models = serving.load()
+    models = serving.load(wanted.map)
     wanted.write(models.frozen)
     with wanted.writing(), suppress(FileExistsError):
         wanted.log("nginx").symlink_to(_OUTPUT)

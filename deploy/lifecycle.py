@@ -76,7 +76,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
         raise StackError("--address is for a cluster: say --backend ray as well.")
     nginx = ensure(NGINX)[0] if wanted.is_door else Path()
     serving = choose_serving(wanted)
-    models = serving.load()
+    models = serving.load(wanted.map)
     with console.status("Preparing the models …"):
         serving.prepare(models)
     for line in describe_start(last, said, wanted):
@@ -104,7 +104,7 @@ def check(wanted: Stack) -> None:
     wanted = complete(said, running or stack.read(wanted.run))
     apply_settings(wanted.settings or {})
     serving = choose_serving(wanted)
-    models = serving.load()
+    models = serving.load(wanted.map)
     serving.show_map(models)
     if running and running.server == wanted.server:
         serving.prepare(models)

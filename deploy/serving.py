@@ -46,9 +46,14 @@ class TorchServe:
         self._management = Management(stack.management_url, stack.key_file)
         self._desired: list[Desired] = []
 
-    def load(self) -> Catalog:
-        """The models that the map asks for."""
-        return self._load(self._stack.map)
+    def load(self, path: Path) -> Catalog:
+        """The models that a map asks for; tells if the CPU stands in for its GPUs."""
+        models = catalog.load(path, gpus=None, model=self._stack.model)
+        if models.unchecked_gpus:
+            named = ", ".join(f"GPU {number}" for number in models.unchecked_gpus)
+            told = "This host has no GPU: every model runs on the CPU"
+            console.print(f"{told}. Not checked: {named}.", style="yellow")
+        return models
 
     def show_map(self, models: Catalog) -> None:
         """Shows which model runs where. Raises ModelError if one that is here lacks a
@@ -98,7 +103,7 @@ class TorchServe:
 
     def show(self) -> bool:
         """Shows how the models are; whether all are ready."""
-        models = self._load(self._stack.frozen_map).models
+        models = self.load(self._stack.frozen_map).models
         table = make_table(
             "serves", "model", "device", "READY", "queue", "batch", "delay ms"
         )
@@ -115,15 +120,6 @@ class TorchServe:
         console.print(table, soft_wrap=False)
         pairs = zip(models, states, strict=True)
         return all(found and found.serves(model) for model, found in pairs)
-
-    def _load(self, path: Path) -> Catalog:
-        """The catalog for this host; tells if the CPU stands in for the map's GPUs."""
-        models = catalog.load(path, gpus=None, model=self._stack.model)
-        if models.unchecked_gpus:
-            named = ", ".join(f"GPU {number}" for number in models.unchecked_gpus)
-            told = "This host has no GPU: every model runs on the CPU"
-            console.print(f"{told}. Not checked: {named}.", style="yellow")
-        return models
 
 
 def mend(desired: Sequence[Desired], management: Management) -> None:
@@ -145,8 +141,8 @@ class Cluster:
         self._stack = stack
         self._dashboard = Dashboard(stack.dashboard_url, stack.node.token_file)
 
-    def load(self) -> Catalog:
-        return self._load(self._stack.map)
+    def load(self, path: Path) -> Catalog:
+        return catalog.load(path, model=self._stack.model, is_cluster=True)
 
     def show_map(self, models: Catalog) -> None:
         """Shows what Ray is told where the cluster has the map's GPUs."""
@@ -187,7 +183,7 @@ class Cluster:
     def show(self) -> bool:
         stack = self._stack
         # A machine that has joined without a gateway knows no map.
-        models = self._load(stack.frozen_map) if stack.is_door else None
+        models = self.load(stack.frozen_map) if stack.is_door else None
         return deployment.show_states(models, self._dashboard)
 
     def find_machine(self) -> None:
@@ -204,9 +200,6 @@ class Cluster:
             key=deployment.read_key(self._stack.ray_key_file),
             ingress=self._stack.ingress_urls.partition(",")[0],
         )
-
-    def _load(self, path: Path) -> Catalog:
-        return catalog.load(path, model=self._stack.model, is_cluster=True)
 
     def _check_copied(self) -> None:
         """A machine that joins has the head's secrets, which nobody sends."""
