@@ -18,7 +18,6 @@ from contract import durable
 from deploy.stack import Backend, Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend import deployment, nodes
-from ray_backend.config import make_config
 from ray_backend.deployment import Dashboard, DashboardError
 from torchserve_backend import archiver, registrar
 from torchserve_backend.archiver import Desired
@@ -145,9 +144,7 @@ class Cluster:
         return catalog.load(path, model=self._stack.model, is_cluster=True)
 
     def show_map(self, models: Catalog) -> None:
-        """Shows what Ray is told where the cluster has the map's GPUs."""
-        config = make_config(models, key="", has_gpus=True, ingress="")
-        deployment.show_models(config, models)
+        deployment.show_models(models)
 
     def prepare(self, models: Catalog) -> None:
         """A replica prepares what it needs on its own machine. Here it shows in time whether

@@ -61,9 +61,7 @@ def _keep_cluster(running: Stack) -> None:
     leaves that to the head."""
     dashboard = Dashboard(running.dashboard_url, running.node.token_file)
     deployment.keep_deployed(
-        dashboard,
-        lambda: {} if running.head else stack.read_object(running.deployed),
-        console.print,
+        dashboard, lambda: {} if running.head else stack.read_object(running.deployed)
     )
 
 

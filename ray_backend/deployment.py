@@ -343,9 +343,7 @@ def show_progress(
 
 
 def keep_deployed(
-    dashboard: Dashboard,
-    read_config: Callable[[], Mapping[str, Any]],
-    say: Callable[[str], object],
+    dashboard: Dashboard, read_config: Callable[[], Mapping[str, Any]]
 ) -> NoReturn:
     """Deploys whenever the cluster has nothing of the configuration: after the head came back
     without its state. That counts from the second look, so that a head that is reading its
@@ -357,21 +355,21 @@ def keep_deployed(
         with suppress(DashboardError):  # the head is away; it shows in `status`
             is_lost = names.isdisjoint(dashboard.list_applications()) and bool(names)
             if is_lost and was_lost:
-                say("deployed anew: the cluster had lost all models")
+                console.print("deployed anew: the cluster had lost all models")
                 dashboard.deploy(config)
             was_lost = is_lost
         time.sleep(_EVERY_S)
 
 
-def show_models(config: Mapping[str, Any], models: Catalog) -> None:
-    """Show each model of the map as Ray gets it."""
+def show_models(models: Catalog) -> None:
+    """Show each model of the map as Ray gets it where the cluster has the map's GPUs."""
+    config = make_config(models, key="", has_gpus=True, ingress="")
     table = make_table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
-    serves = {model.name: " ".join(model.serves) for model in models.models}
-    for entry in config["applications"]:
+    for model, entry in zip(models.models, config["applications"], strict=True):
         (told,) = entry["deployments"]
         needs = told["ray_actor_options"]
         table.add_row(
-            *(entry["name"], serves[entry["name"]], _describe_replicas(told)),
+            *(model.name, " ".join(model.serves), _describe_replicas(told)),
             *(f"{needs['num_cpus']:g}", f"{needs['num_gpus']:g}"),
             needs.get("accelerator_type", "any" if needs["num_gpus"] else "-"),
         )

@@ -200,7 +200,7 @@ class Enough(Exception):
     ],
     ids=["another's", "a head that came back empty", "a head that reads", "no head"],
 )
-def test_what_gets_lost_is_deployed_again(monkeypatch, looks, times):
+def test_what_gets_lost_is_deployed_again(monkeypatch, capsys, looks, times):
     left = iter(looks)
 
     def sleep(_: float) -> None:
@@ -208,10 +208,11 @@ def test_what_gets_lost_is_deployed_again(monkeypatch, looks, times):
             raise Enough
 
     monkeypatch.setattr("time.sleep", sleep)
-    dashboard, said = FakeDashboard(*looks), list[str]()
+    dashboard = FakeDashboard(*looks)
     with pytest.raises(Enough):
-        deployment.keep_deployed(dashboard, lambda: CONFIG, said.append)
+        deployment.keep_deployed(dashboard, lambda: CONFIG)
     assert dashboard.deployed == [CONFIG] * times
+    said = capsys.readouterr().out.splitlines()
     assert said == ["deployed anew: the cluster had lost all models"] * times
 
 
