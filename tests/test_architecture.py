@@ -109,19 +109,19 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 47_450,
-    "lines of tests": 44_700,
-    "modules": 294,
+    "lines of source": 47_070,
+    "lines of tests": 44_740,
+    "modules": 293,
     "words of documentation": 37_830,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:5633 catalog:1870 clients:3028 contract:1518 deploy:2631 documents:6419
-    gateway:13971 handlers:3509 models:2322 ray_backend:2502 tests/*.py:3058
-    tests/benchmarks:1572 tests/catalog:1413 tests/chaos:967 tests/clients:2170
-    tests/cluster:532 tests/contract:780 tests/deploy:2292 tests/documents:3587
-    tests/durability:1009 tests/e2e:4929 tests/fuzz:352 tests/gateway:10772
+    benchmarks:5511 catalog:1814 clients:3026 contract:1518 deploy:2584 documents:6410
+    gateway:13867 handlers:3509 models:2305 ray_backend:2487 tests/*.py:3058
+    tests/benchmarks:1576 tests/catalog:1413 tests/chaos:967 tests/clients:2170
+    tests/cluster:544 tests/contract:780 tests/deploy:2290 tests/documents:3587
+    tests/durability:1009 tests/e2e:4958 tests/fuzz:352 tests/gateway:10776
     tests/handlers:3565 tests/models:782 tests/page:1490 tests/ray_backend:2618
     tests/text:1763 tests/torchserve_backend:738 tests/upgrade:296 text:3427
     torchserve_backend:612
