@@ -112,7 +112,7 @@ BOUNDS = {
     "lines of source": 47_070,
     "lines of tests": 44_740,
     "modules": 293,
-    "words of documentation": 37_830,
+    "words of documentation": 37_850,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
