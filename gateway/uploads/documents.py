@@ -142,10 +142,10 @@ class Documents:
     ) -> DocumentFolder:
         """Raises NoDocument, also where it is another owner's, or has another `password`."""
         found = run_beside(self._storage.find, owner, document_id)
-        expected = found.order.password
-        given = expected if password is None else password
-        if not hmac.compare_digest(given.encode(), expected.encode()):
-            raise NoDocument
+        if password is not None:
+            expected = found.order.password.encode()
+            if not hmac.compare_digest(password.encode(), expected):
+                raise NoDocument
         return found
 
     def list_page(
