@@ -104,7 +104,7 @@ def prepare_environment(requirements: Path, directory: Path) -> Path:
     ours = (sys.executable, "-m")
     venv = (*ours, "venv", "--clear", "--without-pip", str(directory))
     pip = (
-        *(*ours, "pip", "--python", str(python), "install", "--quiet"),
+        *(*ours, "pip", "--python", str(python), "install", "--quiet", "--no-user"),
         *("--disable-pip-version-check", "--constraint", str(_CONSTRAINTS)),
         *("--requirement", str(requirements)),
     )
