@@ -355,7 +355,7 @@ def keep_deployed(
         with suppress(DashboardError):  # the head is away; it shows in `status`
             is_lost = names.isdisjoint(dashboard.list_applications()) and bool(names)
             if is_lost and was_lost:
-                console.print("deployed anew: the cluster had lost all models")
+                console.print("The cluster lost all models; deploying them again.")
                 dashboard.deploy(config)
             was_lost = is_lost
         time.sleep(_EVERY_S)

@@ -213,7 +213,7 @@ def test_what_gets_lost_is_deployed_again(monkeypatch, capsys, looks, times):
         deployment.keep_deployed(dashboard, lambda: CONFIG)
     assert dashboard.deployed == [CONFIG] * times
     said = capsys.readouterr().out.splitlines()
-    assert said == ["deployed anew: the cluster had lost all models"] * times
+    assert said == ["The cluster lost all models; deploying them again."] * times
 
 
 @pytest.mark.parametrize(
