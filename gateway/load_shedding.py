@@ -16,7 +16,7 @@ from contract.tasks import TRANSLATION
 from gateway.admission.control import Admission
 from gateway.errors import Overloaded, Problem
 from gateway.http.message import Message
-from gateway.http.request import Call, find_client, read_request_id
+from gateway.http.request import read_call, read_request_id
 from gateway.metrics import Telemetry
 from gateway.services.translation import weigh
 from gateway.settings import Settings
@@ -62,7 +62,7 @@ class LoadShedder:
             )
             model = self.catalog.route(TRANSLATION, target).name
             costs = self._weigh(wanted, dialect)
-            caller = Call(*find_client(message.environ, self.settings.timeout_s))
+            caller = read_call(message.environ, self.settings.timeout_s)
         except _NO_REQUEST:
             return None
         try:

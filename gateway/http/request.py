@@ -169,19 +169,18 @@ class Call:
         return min(self.deadline.check(stage), _LOOK_S)
 
 
-def find_client(
-    environ: Mapping[str, Any], longest_s: float
-) -> tuple[str, float, Deadline, socket.socket | None]:
-    """The first fields of the call of a WSGI request that may take `longest_s`, or less with
-    `X-Timeout-Ms`. The time since its arrival at nginx counts. Raises MalformedRequest.
-    """
+def read_call(environ: Mapping[str, Any], longest_s: float, **known: Any) -> Call:
+    """The call of a WSGI request, with other fields that are `known`. It may take `longest_s`
+    since its arrival at nginx, or less with `X-Timeout-Ms`. Raises MalformedRequest."""
     limit_s = read_limit(environ, longest_s)
     waited_s = _read_age(environ.get(_ARRIVAL, ""))
-    return (
+    return Call(
         environ.get(_ADDRESS) or environ.get("REMOTE_ADDR", ""),
         limit_s,
         Deadline(time.monotonic() + limit_s - waited_s),
         environ.get("gunicorn.socket"),
+        is_bulk=WORKER in environ,
+        **known,
     )
 
 
@@ -260,10 +259,14 @@ class GatewayRequest(Request):
         now on. It may have a `limit_s` of its own. Raises MalformedRequest."""
         self.target = target or self.target
         self.timing = self.timing or Timing(self.started_at)
-        return Call(
-            *find_client(self.environ, limit_s or self.limit_s),
-            *(self.owner, self.charge or charge_nobody, WORKER in self.environ),
-            *(self.cache_space, self.trace, self.timing),
+        return read_call(
+            self.environ,
+            limit_s or self.limit_s,
+            owner=self.owner,
+            charge=self.charge or charge_nobody,
+            cache_space=self.cache_space,
+            trace=self.trace,
+            timing=self.timing,
         )
 
     @property

@@ -18,8 +18,8 @@ from gateway.http.request import (
     Call,
     GatewayRequest,
     Timing,
-    find_client,
     find_spoken,
+    read_call,
     read_fields,
 )
 
@@ -176,7 +176,7 @@ def read_client(given: dict[str, str], address: str = "198.51.100.7") -> Call:
     environment = EnvironBuilder(
         headers=Headers(given), environ_base={"REMOTE_ADDR": address}
     ).get_environ()
-    return Call(*find_client(environment, 30))
+    return read_call(environment, 30)
 
 
 def left_s(caller: Call) -> float:
