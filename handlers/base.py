@@ -209,9 +209,8 @@ class TaskHandler(ABC, Generic[Item]):
 
     def initialize(self, context: Context) -> None:
         """Called by TorchServe in a new worker; READY when it returns."""
-        if (
-            logging.lastResort
-        ):  # TorchServe drops what it reads from stdout, so to stderr
+        # TorchServe drops what it reads from stdout, so to stderr.
+        if logging.lastResort:
             logging.getLogger("handlers").addHandler(logging.lastResort)
         _silence_batches()
         options = context.model_yaml_config["handler"]

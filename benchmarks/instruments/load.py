@@ -188,9 +188,7 @@ def _measure_holding(family: Iterable[psutil.Process]) -> dict[str, float]:
 
 def divide(seconds: Mapping[str, float], answers: int) -> dict[str, float]:
     """Milliseconds per answer."""
-    return {
-        program: value * 1000 / max(1, answers) for program, value in seconds.items()
-    }
+    return {name: 1000 * spent / max(1, answers) for name, spent in seconds.items()}
 
 
 def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
