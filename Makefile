@@ -15,8 +15,9 @@ WITHOUT_STACKS := $(IN_PARALLEL) 3 --ignore tests/e2e --ignore tests/chaos --ign
 # .ci/run leaves hypothesis' tests to `make test-faults`, which draws more examples.
 ELSEWHERE := e2e or faults or kubectl$(if $(CI), or hypothesis)
 .DEFAULT_GOAL := help
-# Without bytecode every program that starts compiles our modules, and pytest its tests.
-unexport PYTHONDONTWRITEBYTECODE
+# Without bytecode every program that starts compiles our modules, and pytest its tests. Where
+# warnings are errors, setuptools and supervisord fail.
+unexport PYTHONDONTWRITEBYTECODE PYTHONWARNINGS
 
 .PHONY: help up join down status reload restart monitor service image quick test test-faults check programs bench
 help:     ## this list
