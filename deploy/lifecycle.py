@@ -53,8 +53,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
     come `bundled`, with the map where none is named. After a KeyboardInterrupt nothing that
     it started is left. Raises SettingsError, StackError, CatalogError, ModelError,
     ManagementError or TimeoutError."""
-    supervision = Supervision(wanted)
-    running = find_running(wanted, supervision)
+    running = find_running(wanted)
     last = running or stack.read(wanted.run)
     if last and not running:  # its ports may be others now
         offset = wanted.port_offset or last.port_offset
@@ -88,7 +87,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
         wanted.write(models.frozen)
         with wanted.writing():
             serving.write()
-        start(wanted, supervision, nginx)
+        start(wanted, nginx)
         serving.bring_up(timeout_s=timeout_s)
         if wanted.is_door:
             show_translation(wanted, models)
@@ -99,7 +98,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
 def check(wanted: Stack) -> None:
     """Shows what the map means, and what `up` would change if the stack runs on the same
     backend. Raises what `up` does."""
-    running = find_running(wanted, Supervision(wanted))
+    running = find_running(wanted)
     said = replace(wanted, settings=find_settings(os.environ))
     wanted = complete(said, running or stack.read(wanted.run))
     apply_settings(wanted.settings or {})
@@ -121,9 +120,10 @@ def ensure(*wanted: Program) -> list[Path]:
     return [file for program in wanted if (file := programs.find(program))]
 
 
-def find_running(wanted: Stack, supervision: Supervision) -> Stack | None:
+def find_running(wanted: Stack) -> Stack | None:
     """The stack in the same run directory; another one if its state cannot be read. Settings
     that are not in the state are supervisord's."""
+    supervision = Supervision(wanted)
     if not supervision.is_running():
         return None
     found = stack.read(wanted.run) or replace(wanted, map=UNSAID, settings=None)
@@ -139,7 +139,7 @@ def find(run: Path) -> Stack:
     """The stack that runs in a run directory; this process gets its settings. Raises StackError
     if there is none."""
     wanted = Stack(run, UNSAID)
-    running = find_running(wanted, Supervision(wanted))
+    running = find_running(wanted)
     if running is None:
         raise StackError("The stack is not running; `make up` starts it.")
     if running.map == UNSAID:
@@ -219,7 +219,7 @@ def down(run: Path, *, is_forgotten: bool = False) -> bool:
     with; if that `is_forgotten`, only with keys where they were required. Returns whether it
     was running. Raises StackError."""
     unknown = Stack(run, UNSAID)
-    last = find_running(unknown, Supervision(unknown)) or stack.read(run)
+    last = find_running(unknown) or stack.read(run)
     was_running = end(last or unknown)
     if last and is_forgotten:
         required = (name_variable("keys"), "required")
@@ -244,8 +244,9 @@ def make_way(wanted: Stack, running: Stack | None) -> bool:
     return True
 
 
-def start(wanted: Stack, supervision: Supervision, nginx: Path) -> None:
+def start(wanted: Stack, nginx: Path) -> None:
     """Starts supervisord, or the programs that have stopped. Running ones read the new map."""
+    supervision = Supervision(wanted)
     if not supervision.is_running():
         with wanted.writing():
             wanted.key_file.unlink(missing_ok=True)

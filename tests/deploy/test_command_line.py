@@ -111,12 +111,12 @@ def test_check_names_what_up_would_change_in_a_stack_that_runs(
     management = FakeManagement(runs("fr", "1.0-old"))
     monkeypatch.setattr(serving, "Management", lambda *_: management)
     monkeypatch.setattr(archiver, "list_desired", lambda *_, **__: [])
-    monkeypatch.setattr(lifecycle, "find_running", lambda wanted, _: wanted)
+    monkeypatch.setattr(lifecycle, "find_running", lambda wanted: wanted)
     path = write_map({"fr": "cpu"})
     assert "nothing to change: TorchServe runs what the map" in run(path).stdout
     management.found["de"] = runs("de", "1.0-7f411872")
     assert "remove de: the map does not name it" in run(path).stdout
     assert management.calls == []
     other = Stack(Path("elsewhere"), path, backend="ray")
-    monkeypatch.setattr(lifecycle, "find_running", lambda *_: other)
+    monkeypatch.setattr(lifecycle, "find_running", lambda _: other)
     assert "remove" not in run(path, "--backend", "torchserve").stdout

@@ -69,13 +69,15 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[Stack]:
     return stacks
 
 
-def test_what_runs_is_what_was_written(wanted: Stack):
-    assert lifecycle.find_running(wanted, FakeSupervision(is_up=False)) is None
-    supervision = FakeSupervision(is_up=True)
-    assert lifecycle.find_running(wanted, supervision) == wanted
+def test_what_runs_is_what_was_written(wanted, monkeypatch):
+    supervision = FakeSupervision(is_up=False)
+    monkeypatch.setattr(lifecycle, "Supervision", lambda _: supervision)
+    assert lifecycle.find_running(wanted) is None
+    supervision.is_up = True
+    assert lifecycle.find_running(wanted) == wanted
     (wanted.run / "stack.json").write_text("{")
     supervision.environment = {"BABELGATE_KEYS": "required"}
-    torn = lifecycle.find_running(wanted, supervision)
+    torn = lifecycle.find_running(wanted)
     assert torn is not None
     assert torn.settings == {"BABELGATE_KEYS": "required"}
     assert torn != lifecycle.complete(wanted, torn)
@@ -106,6 +108,25 @@ def test_a_bundle_brings_the_map_unless_one_is_said(wanted, monkeypatch, said: P
     with pytest.raises(StackError, match="far enough"):
         lifecycle.up(start, timeout_s=1, bundled=Path("models.tar"))
     assert prepared == [Path("bundled.json") if said == UNSAID else said]
+
+
+def test_supervisord_starts_the_programs_of_the_last_start(wanted, monkeypatch, ended):
+    replace(wanted, backend="ray").remember()
+    started: list[str] = []
+
+    def begin(self: Supervision, environment: object, nginx: Path) -> None:
+        started.append(self._stack.render_supervisor(nginx))
+        raise StackError("far enough")
+
+    monkeypatch.setattr(Supervision, "start", begin)
+    monkeypatch.setattr(lifecycle, "ensure", lambda *_: [NGINX])
+    monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
+    content = {"cuda_id": {"fr": "cpu"}, "translation": {"engine": "echo"}}
+    wanted.map.write_text(json.dumps(content))
+    with pytest.raises(StackError, match="far enough"):
+        lifecycle.up(replace(wanted, model="models/phrasebook"), timeout_s=1)
+    assert "[program:ray]" in started[0]
+    assert "[program:torchserve]" not in started[0]
 
 
 RUNS: dict[str, Any] = {
@@ -169,7 +190,7 @@ def test_what_changes_and_what_is_kept_is_named_without_secrets():
     assert lifecycle.describe_start(None, said, said) == []
 
 
-def test_a_stack_of_an_earlier_version_keeps_what_supervisord_has(wanted: Stack):
+def test_a_stack_of_an_earlier_version_keeps_what_supervisord_has(wanted, monkeypatch):
     replace(wanted, settings=None).remember()
     supervision = FakeSupervision(is_up=True)
     supervision.environment = {
@@ -178,7 +199,8 @@ def test_a_stack_of_an_earlier_version_keeps_what_supervisord_has(wanted: Stack)
         "BABELGATE_RUN_DIR": "elsewhere",
         "PATH": "/bin",
     }
-    running = lifecycle.find_running(wanted, supervision)
+    monkeypatch.setattr(lifecycle, "Supervision", lambda _: supervision)
+    running = lifecycle.find_running(wanted)
     assert running == replace(wanted, settings={"BABELGATE_KEYS": "required"})
 
 
@@ -247,9 +269,10 @@ def test_way_is_made_for_another_stack(wanted, ended, change, is_new):
     ],
     ids=["nothing runs", "all run", "some had stopped"],
 )
-def test_only_what_does_not_run_is_started(wanted, supervision, calls):
+def test_only_what_does_not_run_is_started(wanted, monkeypatch, supervision, calls):
+    monkeypatch.setattr(lifecycle, "Supervision", lambda _: supervision)
     wanted.key_file.write_text("of the last life")
-    lifecycle.start(wanted, supervision, NGINX)
+    lifecycle.start(wanted, NGINX)
     assert supervision.calls == calls
     assert wanted.key_file.exists() is supervision.is_up
 
