@@ -5,8 +5,7 @@ import os
 import subprocess
 import symtable
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -83,7 +82,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
     is_new = make_way(wanted, running)
     if not is_new and wanted.is_door:
         check_edited(wanted, nginx, wanted.map)
-    with _undone_by_interrupt(wanted) if is_new else nullcontext():
+    try:
         wanted.write(models.frozen)
         with wanted.writing():
             serving.write()
@@ -91,6 +90,11 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
         serving.bring_up(timeout_s=timeout_s)
         if wanted.is_door:
             show_translation(wanted, models)
+    except KeyboardInterrupt:
+        if is_new:
+            console.print("\nInterrupted: stopping what has been started …")
+            end(wanted)
+        raise
     if wanted.is_door and not models.tasks:
         console.print(_MORE_TASKS)
 
@@ -376,13 +380,3 @@ def apply_settings(settings: Mapping[str, str]) -> None:
         if find_settings({name: ""}):
             del os.environ[name]
     os.environ.update(settings)
-
-
-@contextmanager
-def _undone_by_interrupt(started: Stack) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        console.print("\nInterrupted: stopping what has been started …")
-        end(started)
-        raise
