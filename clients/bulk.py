@@ -275,9 +275,9 @@ class FileJob(ABC):
 def run_job(job: FileJob, report: Report) -> Remarks:
     """Does what is missing, writes all files. Returns a sentence for each file that is broken
     and for what a file has lost. Raises ClientError, keeps the journal."""
-    existing = job.plan.find_existing()
+    existing = next(filter(Path.exists, job.plan.files), None)
     if existing and not job.is_overwrite and not job.plan.journal.exists():
-        raise OutputError(f"{existing[0]} is there already: --overwrite replaces it")
+        raise OutputError(f"{existing} is there already: --overwrite replaces it")
     job.check()
     files = [
         [source.name, source.size_bytes, source.modified_ns] for source in job.sources

@@ -190,7 +190,7 @@ def plan_captions(
             "--format srt or vtt for a file per video"
         )
     if is_single or (len(videos) == 1 and not has_folder):
-        files = {output: tuple(range(len(videos)))}
+        files = [output] * len(videos)
     else:
         suffix = f".{kind}"
         if output.suffix == suffix and not has_folder:
@@ -241,14 +241,15 @@ class CaptionJob(bulk.FileJob):
         self.captioner.run(self.sources, report, journal.done)
 
     def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
-        for path, videos in self.plan.files.items():
-            if videos[-1] == ended:
-                pieces = chain.from_iterable(
-                    render(self.kind, self.sources[v].name, journal.read(v))
-                    for v in videos
-                )
-                with write_whole(path) as file:
-                    file.writelines(piece.encode() for piece in pieces)
+        path, *later = self.plan.files[ended:]
+        if path not in later:
+            pieces = chain.from_iterable(
+                render(self.kind, source.name, journal.read(number))
+                for number, source in enumerate(self.sources)
+                if self.plan.files[number] == path
+            )
+            with write_whole(path) as file:
+                file.writelines(piece.encode() for piece in pieces)
         return bulk.Remarks()
 
 

@@ -128,7 +128,7 @@ class DocumentJob(bulk.FileJob):
     def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
         """Deletes the document on the stack: it is here, and the journal knows."""
         self._remember(journal)
-        files = [] if ended in journal.errors else [self.plan.find_file(ended)]
+        files = [] if ended in journal.errors else [self.plan.files[ended]]
         name = self.sources[ended].name
         said = [f"{name}: {warning}" for warning in self.warnings.get(ended, ())]
         try:
@@ -159,7 +159,7 @@ class DocumentJob(bulk.FileJob):
             else:
                 self.warnings[number] = tuple(status.warnings)
                 path = f"{_PATH}/{status.id}/result"
-                with write_whole(self.plan.find_file(number)) as file:
+                with write_whole(self.plan.files[number]) as file:
                     self.server.download(ApiRequest("GET", path), file)
         except InputError as error:
             failure = str(error)

@@ -117,16 +117,9 @@ def _is_lock(file: PurePath) -> bool:
 class OutputPlan:
     """The plan of outputs: files, and the one that each goes into."""
 
-    #: Each file with the places of its sources in their list.
-    files: dict[Path, tuple[int, ...]]
+    #: The file of each source, in their order; several sources may go into one.
+    files: Sequence[Path]
     journal: Path
-
-    def find_existing(self) -> list[Path]:
-        return [path for path in self.files if path.exists()]
-
-    def find_file(self, source: int) -> Path:
-        """Find the output of a source."""
-        return next(path for path, places in self.files.items() if source in places)
 
 
 def plan_translations(
@@ -138,7 +131,7 @@ def plan_translations(
     for a contradiction."""
     if name and Path(name).suffix and not is_folder(name):
         output = _check_file(sources, Path(name))
-        return list(sources), OutputPlan({output: (0,)}, name_journal(output))
+        return list(sources), OutputPlan([output], name_journal(output))
     folder = Path(name) if name else None
     if folder and folder.exists() and not folder.is_dir():
         raise OutputError(f"{name}: translations need a folder, this is a file")
@@ -152,7 +145,7 @@ def plan_translations(
     if not wanted:
         raise OutputError(f"{sources[0].name}: each file is another one's translation")
     files = name_files(wanted, name_file)
-    return wanted, OutputPlan(files, name_journal(folder or next(iter(files))))
+    return wanted, OutputPlan(files, name_journal(folder or files[0]))
 
 
 @contextmanager
@@ -191,18 +184,15 @@ def _check_file(sources: Sequence[Source], output: Path) -> Path:
     return output
 
 
-def name_files(
-    sources: Sequence[Source], name: Callable[[Source], Path]
-) -> dict[Path, tuple[int, ...]]:
+def name_files(sources: Sequence[Source], name: Callable[[Source], Path]) -> list[Path]:
     """A file for each source. Raises OutputError where two would have the same."""
-    files: dict[Path, tuple[int, ...]] = {}
-    for number, source in enumerate(sources):
+    files: dict[Path, Source] = {}
+    for source in sources:
         path = name(source)
-        if path in files:
-            other = sources[files[path][0]]
+        if other := files.get(path):
             raise OutputError(
                 f"{other.name} and {source.name} would both be written to {path}: use two "
                 "runs"
             )
-        files[path] = (number,)
-    return files
+        files[path] = source
+    return list(files)

@@ -296,7 +296,7 @@ class TranslationJob(bulk.FileJob):
         return write_translations(
             self.tables[ended],
             list_answers,
-            partial(write_whole, self.plan.find_file(ended)),
+            partial(write_whole, self.plan.files[ended]),
             is_broken=ended in journal.errors,
         )
 

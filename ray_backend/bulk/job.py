@@ -440,9 +440,9 @@ def _name_results(job: BulkJob, sources: Sequence[Source]) -> dict[str, Source]:
     files = name_files(sources, job.name_output)
     results = {job.store.locate(path.as_posix()) for path in files}
     named = {
-        path.as_posix(): sources[place]
-        for path, (place,) in files.items()
-        if (sources[place].url or str(sources[place].path.resolve())) not in results
+        path.as_posix(): source
+        for path, source in zip(files, sources, strict=True)
+        if (source.url or str(source.path.resolve())) not in results
     }
     if not named:
         raise OutputError(f"{job.store.locate()}: nothing there is a source")

@@ -34,19 +34,19 @@ TWO = ("a.mp4", "s/b.mkv")
 @pytest.mark.parametrize(
     ("names", "output", "kind", "files"),
     [
-        (["a.mp4"], "c.jsonl", None, {"c.jsonl": (0,)}),
-        (TWO, "c.jsonl", None, {"c.jsonl": (0, 1)}),
-        (TWO, "new/c.out", SubtitleFormat.JSONL, {"new/c.out": (0, 1)}),
-        (["a.mp4"], "c.SRT", None, {"c.SRT": (0,)}),
-        (["a.mp4"], "c.txt", SubtitleFormat.VTT, {"c.txt": (0,)}),
-        (["a.mp4"], "there", SubtitleFormat.SRT, {"there/a.srt": (0,)}),
-        (["a.mp4"], "new/", SubtitleFormat.SRT, {"new/a.srt": (0,)}),
-        (TWO, "new", SubtitleFormat.SRT, {"new/a.srt": (0,), "new/s/b.srt": (1,)}),
+        (["a.mp4"], "c.jsonl", None, ["c.jsonl"]),
+        (TWO, "c.jsonl", None, ["c.jsonl", "c.jsonl"]),
+        (TWO, "new/c.out", SubtitleFormat.JSONL, ["new/c.out", "new/c.out"]),
+        (["a.mp4"], "c.SRT", None, ["c.SRT"]),
+        (["a.mp4"], "c.txt", SubtitleFormat.VTT, ["c.txt"]),
+        (["a.mp4"], "there", SubtitleFormat.SRT, ["there/a.srt"]),
+        (["a.mp4"], "new/", SubtitleFormat.SRT, ["new/a.srt"]),
+        (TWO, "new", SubtitleFormat.SRT, ["new/a.srt", "new/s/b.srt"]),
     ],
 )
 def test_files_are_planned(names, output, kind, files):
     plan, _ = plan_captions(make_videos(*names), output, kind)
-    assert plan.files == {Path(path): videos for path, videos in files.items()}
+    assert plan.files == [*map(Path, files)]
     assert plan.journal == Path(f"{output.rstrip('/')}.part")
 
 
@@ -90,8 +90,8 @@ def test_translations_are_planned(names, output, files):
     sources = [Source(Path("in", name), Path(name), 1, 1) for name in names]
     wanted, plan = plan_translations(sources, output, "fr")
     found = {
-        path.as_posix(): wanted[place].relative.as_posix()
-        for path, (place,) in plan.files.items()
+        path.as_posix(): source.relative.as_posix()
+        for path, source in zip(plan.files, wanted, strict=True)
     }
     assert found == files
     assert plan.journal == Path(f"{(output or next(iter(files))).rstrip('/')}.part")

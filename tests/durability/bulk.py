@@ -48,16 +48,14 @@ class SayJob(FileJob):
             report(End(number), 0)
 
     def publish(self, journal: Journal, ended: int) -> Remarks:
-        with write_whole(self.plan.find_file(ended)) as file:
+        with write_whole(self.plan.files[ended]) as file:
             for event in journal.read(ended):
                 file.write(event.text.encode() if isinstance(event, Said) else b".")
         return Remarks()
 
 
 def make_job(folder: Path, diary: Diary) -> SayJob:
-    files: dict[Path, tuple[int, ...]] = {
-        folder / f"out/{number}": (number,) for number in range(len(TEXTS))
-    }
+    files = [folder / f"out/{number}" for number in range(len(TEXTS))]
     sources = [Source(Path(f"{n}"), Path(f"{n}"), 1, 0) for n in range(len(TEXTS))]
     plan = OutputPlan(files, folder / "journal.part")
     return SayJob(sources=sources, plan=plan, diary=diary)
@@ -70,7 +68,7 @@ def act(folder: Path, diary: Diary) -> None:
 
 def check(folder: Path, diary: Diary) -> None:
     job = make_job(folder, diary)
-    if job.plan.journal.exists() or not job.plan.find_existing():
+    if job.plan.journal.exists() or not any(map(Path.exists, job.plan.files)):
         run_job(job, lambda *_: None)
     for file, texts in zip(job.plan.files, TEXTS, strict=True):
         assert file.read_text() == "".join(texts).upper() + "."
