@@ -58,7 +58,7 @@ class Done:
 
     #: Frames or texts by file.
     answered: Counter[int] = field(default_factory=Counter)
-    ended: set[int] = field(default_factory=set)
+    ended: dict[int, End] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,6 @@ class Journal:
         self.path = path
         #: The items that are answered so far.
         self.done = Done()
-        #: The faults of broken files.
-        self.errors: dict[int, str] = {}
         self._events = events
         self._starts: dict[int, int] = {}
         with explain_disk(path):
@@ -168,9 +166,7 @@ class Journal:
         self._starts.setdefault(event.source, start)
         self.done.answered[event.source] += event.size
         if isinstance(event, End):
-            self.done.ended.add(event.source)
-            if event.error:
-                self.errors[event.source] = event.error
+            self.done.ended[event.source] = event
 
 
 def pack(
@@ -268,8 +264,8 @@ class FileJob(ABC):
         """Does what the journal does not have. Raises ClientError."""
 
     @abstractmethod
-    def publish(self, journal: Journal, ended: int) -> Remarks:
-        """Writes the result whose last source this is; may be called again."""
+    def publish(self, journal: Journal, end: Any) -> Remarks:
+        """Writes the result whose last source has this end; may be called again."""
 
 
 def run_job(job: FileJob, report: Report) -> Remarks:
@@ -288,18 +284,19 @@ def run_job(job: FileJob, report: Report) -> Remarks:
         job.events,
         is_restart=job.is_overwrite,
     ) as journal:
-        remarks = {ended: job.publish(journal, ended) for ended in journal.done.ended}
+        ended = journal.done.ended
+        remarks = {number: job.publish(journal, end) for number, end in ended.items()}
 
         def write(event: Event, share: float) -> None:
             if not isinstance(event, Tick):
                 journal.append(event)
             if isinstance(event, End):
-                remarks[event.source] = job.publish(journal, event.source)
+                remarks[event.source] = job.publish(journal, event)
             report(event, share)
 
         job.run(write, journal)
         journal.remove()
-        broken = [error for _, error in sorted(journal.errors.items())]
+        broken = [end.error for _, end in sorted(ended.items()) if end.error]
         said = [each for _, each in sorted(remarks.items())]
         errors = [*broken, *(line for each in said for line in each.errors)]
         warnings = [line for each in said for line in each.warnings]

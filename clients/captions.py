@@ -240,8 +240,8 @@ class CaptionJob(bulk.FileJob):
     def run(self, report: bulk.Report, journal: bulk.Journal) -> None:
         self.captioner.run(self.sources, report, journal.done)
 
-    def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
-        path, *later = self.plan.files[ended:]
+    def publish(self, journal: bulk.Journal, end: VideoEnd) -> bulk.Remarks:
+        path, *later = self.plan.files[end.source :]
         if path not in later:
             pieces = chain.from_iterable(
                 render(self.kind, source.name, journal.read(number))

@@ -79,8 +79,6 @@ class DocumentJob(bulk.FileJob):
     documents_at_once: int = 4
     #: The stack's ids of them, from the journal or an upload.
     ids: dict[int, str] = field(default_factory=dict)
-    #: The warnings of finished translations.
-    warnings: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     unit: ClassVar[str] = "documents"
     events: ClassVar[TypeAdapter[Any]] = TypeAdapter(DocumentUpload | DocumentEnd)
@@ -125,15 +123,15 @@ class DocumentJob(bulk.FileJob):
                 if isinstance(item, tuple) and isinstance(item[0], DocumentUpload):
                     journal.append(item[0])
 
-    def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
+    def publish(self, journal: bulk.Journal, end: DocumentEnd) -> bulk.Remarks:
         """Deletes the document on the stack: it is here, and the journal knows."""
         self._remember(journal)
-        files = [] if ended in journal.errors else [self.plan.files[ended]]
-        name = self.sources[ended].name
-        said = [f"{name}: {warning}" for warning in self.warnings.get(ended, ())]
+        files = [] if end.error else [self.plan.files[end.source]]
+        name = self.sources[end.source].name
+        said = [f"{name}: {warning}" for warning in end.warnings]
         try:
-            if ended in self.ids:
-                path = f"{_PATH}/{self.ids[ended]}"
+            if end.source in self.ids:
+                path = f"{_PATH}/{self.ids[end.source]}"
                 self.server.ask(ApiRequest("DELETE", path, most_faults=1))
         except ServerError as error:
             if error.status != 404:
@@ -144,12 +142,10 @@ class DocumentJob(bulk.FileJob):
         for event in () if self.ids else journal.read_all():
             if isinstance(event, DocumentUpload):
                 self.ids[event.source] = event.id
-            elif isinstance(event, DocumentEnd):
-                self.warnings[event.source] = event.warnings
 
     def _translate(self, number: int, told: _Told) -> None:
         name = self.sources[number].name
-        failure: str | None = None
+        failure, warnings = None, list[str]()
         try:
             status = self._find_upload(number) or self._upload(number, told)
             status = self._await(number, status, told)
@@ -157,7 +153,7 @@ class DocumentJob(bulk.FileJob):
                 error = status.error or _Error()
                 failure = error.detail or error.title
             else:
-                self.warnings[number] = tuple(status.warnings)
+                warnings = status.warnings
                 path = f"{_PATH}/{status.id}/result"
                 with write_whole(self.plan.files[number]) as file:
                     self.server.download(ApiRequest("GET", path), file)
@@ -168,8 +164,8 @@ class DocumentJob(bulk.FileJob):
             if not is_lost and error.status not in _REFUSED:
                 raise
             failure = error.reason
-        said = self.warnings.get(number, ())
-        told.put((DocumentEnd(number, failure and f"{name}: {failure}", said), 1.0))
+        failure = failure and f"{name}: {failure}"
+        told.put((DocumentEnd(number, failure, tuple(warnings)), 1.0))
 
     def _find_upload(self, number: int) -> _Status | None:
         """Ask the stack about an earlier run's upload; None if it has none."""

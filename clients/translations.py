@@ -288,16 +288,16 @@ class TranslationJob(bulk.FileJob):
             in_flight=self.requests_in_flight,
         )
 
-    def publish(self, journal: bulk.Journal, ended: int) -> bulk.Remarks:
+    def publish(self, journal: bulk.Journal, end: bulk.End) -> bulk.Remarks:
         def list_answers() -> Iterator[TranslationAnswer]:
-            events = journal.read(ended)
+            events = journal.read(end.source)
             return (event for event in events if isinstance(event, TranslationAnswer))
 
         return write_translations(
-            self.tables[ended],
+            self.tables[end.source],
             list_answers,
-            partial(write_whole, self.plan.files[ended]),
-            is_broken=ended in journal.errors,
+            partial(write_whole, self.plan.files[end.source]),
+            is_broken=bool(end.error),
         )
 
     def _ask_texts(self, question: _Question) -> TranslationAnswer:

@@ -47,9 +47,9 @@ class SayJob(FileJob):
                 self.diary.tell("kept", text)
             report(End(number), 0)
 
-    def publish(self, journal: Journal, ended: int) -> Remarks:
-        with write_whole(self.plan.files[ended]) as file:
-            for event in journal.read(ended):
+    def publish(self, journal: Journal, end: End) -> Remarks:
+        with write_whole(self.plan.files[end.source]) as file:
+            for event in journal.read(end.source):
                 file.write(event.text.encode() if isinstance(event, Said) else b".")
         return Remarks()
 
