@@ -1,8 +1,6 @@
 """`python -m deploy`: start the stack, look at it, reload it, stop it."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -19,7 +17,6 @@ from deploy import (
     programs,
     reference,
     serving,
-    stack,
     systemd,
     tls,
 )
@@ -34,8 +31,6 @@ from torchserve_backend.management import ManagementError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
-_LOG_LINES = 15
-
 RUN = ROOT / variables.RUN_DIR.default
 
 command = make_command(
@@ -44,20 +39,6 @@ command = make_command(
     *(ManagementError, DashboardError, DeploymentError, TimeoutError),
     KeyboardInterrupt,
 )
-
-
-@contextmanager
-def _note_log(run: Path) -> Iterator[None]:
-    """Notes the last lines of its log where the models' program did not start."""
-    try:
-        yield
-    except (ManagementError, DashboardError, TimeoutError) as error:
-        started = stack.read(run)
-        log = started and started.log(started.server)
-        if log and log.exists():
-            lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
-            error.add_note("\n".join([f"\nThe last lines of {log}:", *lines]))
-        raise
 
 
 @command()
@@ -74,13 +55,12 @@ def up(
     timeout_s: float = 600,
 ) -> None:
     """Start what is not running yet, wait until every model is ready, show a translation."""
-    with _note_log(run_dir):
-        pair = tls.read_option(tls_files)
-        wanted = Stack(
-            *(run_dir, map_path or UNSAID, model or None, port_offset, pair, backend),
-            address=nodes.read_address(address) if address else None,
-        )
-        lifecycle.up(wanted, timeout_s=timeout_s, bundled=bundle)
+    wanted = Stack(
+        *(run_dir, map_path or UNSAID, model or None, port_offset),
+        *(tls.read_option(tls_files), backend),
+        address=nodes.read_address(address) if address else None,
+    )
+    lifecycle.up(wanted, timeout_s=timeout_s, bundled=bundle)
 
 
 @command()
@@ -97,17 +77,14 @@ def join(
 ) -> None:
     """Add this machine to a cluster that `up --backend ray` has started on another one. A
     gateway needs the head's map and model."""
-    with _note_log(run_dir):
-        head = nodes.read_head(head)
-        wanted = Stack(
-            *(run_dir, map_path or UNSAID, model or None, port_offset, None, "ray"),
-            address=nodes.read_address(address)
-            if address
-            else nodes.find_address(head),
-            head=head,
-            is_door=is_door,
-        )
-        lifecycle.up(wanted, timeout_s=timeout_s)
+    head = nodes.read_head(head)
+    wanted = Stack(
+        *(run_dir, map_path or UNSAID, model or None, port_offset, None, "ray"),
+        address=nodes.read_address(address) if address else nodes.find_address(head),
+        head=head,
+        is_door=is_door,
+    )
+    lifecycle.up(wanted, timeout_s=timeout_s)
 
 
 @command()

@@ -24,6 +24,8 @@ from deploy.serving import attempts, choose_serving
 from deploy.stack import DOOR, ROOT, UNSAID, Stack, StackError
 from deploy.supervision import Supervision, end
 from gateway.settings import name_variable, read_settings
+from ray_backend.deployment import DashboardError
+from torchserve_backend.management import ManagementError
 
 #: The other tasks would take nearly as much memory again as translation.
 _MORE_TASKS = (
@@ -37,6 +39,7 @@ _OPEN = (
 _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (docs/keys.md)"
 #: Texts to show, by their language.
 _GREETINGS = {"en": "Hello, how are you?", "fr": "Bonjour"}
+_LOG_LINES = 15
 _GUNICORN = "gateway/gunicorn.conf.py"
 _PREFIXES = ("BABELGATE_", "HF_", "OTEL_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY")
 #: `up` sets these itself, has an option for them, or they are the caller's own.
@@ -95,8 +98,18 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
             console.print("\nInterrupted: stopping what has been started …")
             end(wanted)
         raise
+    except (ManagementError, DashboardError, TimeoutError) as error:
+        _note_log(error, wanted.log(wanted.server))
+        raise
     if wanted.is_door and not models.tasks:
         console.print(_MORE_TASKS)
+
+
+def _note_log(error: Exception, log: Path) -> None:
+    """Notes the last lines of its log where the models' program did not start."""
+    if log.exists():
+        lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
+        error.add_note("\n".join([f"\nThe last lines of {log}:", *lines]))
 
 
 def check(wanted: Stack) -> None:

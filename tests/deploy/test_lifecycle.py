@@ -110,21 +110,23 @@ def test_a_bundle_brings_the_map_unless_one_is_said(wanted, monkeypatch, said: P
     assert prepared == [Path("bundled.json") if said == UNSAID else said]
 
 
-def test_supervisord_starts_the_programs_of_the_last_start(wanted, monkeypatch, ended):
+def test_a_start_goes_on_with_the_last_ones_backend(wanted, monkeypatch, ended):
     replace(wanted, backend="ray").remember()
+    wanted.log("ray").write_text("why\n")
     started: list[str] = []
 
     def begin(self: Supervision, environment: object, nginx: Path) -> None:
         started.append(self._stack.render_supervisor(nginx))
-        raise StackError("far enough")
+        raise TimeoutError("far enough")
 
     monkeypatch.setattr(Supervision, "start", begin)
     monkeypatch.setattr(lifecycle, "ensure", lambda *_: [NGINX])
     monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
     content = {"cuda_id": {"fr": "cpu"}, "translation": {"engine": "echo"}}
     wanted.map.write_text(json.dumps(content))
-    with pytest.raises(StackError, match="far enough"):
+    with pytest.raises(TimeoutError, match="far enough") as caught:
         lifecycle.up(replace(wanted, model="models/phrasebook"), timeout_s=1)
+    assert [note.splitlines()[-1] for note in caught.value.__notes__] == ["why"]
     assert "[program:ray]" in started[0]
     assert "[program:torchserve]" not in started[0]
 
