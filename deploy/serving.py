@@ -80,7 +80,6 @@ class TorchServe:
     def write(self) -> None:
         """Writes what the programs read."""
         archiver.write_archives(self._desired, self._stack.store)
-        archiver.remove_others(self._desired, self._stack.store)
 
     def show_changes(self) -> None:
         """Shows what `bring_up` would change."""

@@ -61,8 +61,10 @@ def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
 
 
 def write_archives(desired: Iterable[Desired], store: Path) -> None:
-    """Writes `<name>.mar` for every model."""
+    """Writes `<name>.mar` for every model, then removes the archives of models that the map
+    no longer names. Those that somebody else has put there stay."""
     store.mkdir(parents=True, exist_ok=True)
+    written = set[Path]()
     for entry in desired:
         manifest = {
             "createdOn": "01/01/2026 00:00:00",
@@ -80,13 +82,8 @@ def write_archives(desired: Iterable[Desired], store: Path) -> None:
         with durable.create(path) as target, zipfile.ZipFile(target, "w") as file:
             file.writestr(_MANIFEST, json.dumps(manifest, indent=2))
             file.writestr("model-config.yaml", config)
-
-
-def remove_others(desired: Iterable[Desired], store: Path) -> None:
-    """Removes the archives of models that the map no longer names. Those that somebody else
-    has put there stay."""
-    others = {*store.glob("*.mar")} - {store / entry.archive for entry in desired}
-    for path in others:
+        written.add(path)
+    for path in {*store.glob("*.mar")} - written:
         with suppress(OSError, ValueError, LookupError, zipfile.BadZipFile):
             manifest = json.loads(zipfile.Path(path, _MANIFEST).read_bytes())
             if is_ours(manifest["model"]["modelVersion"]):

@@ -32,7 +32,6 @@ def archived(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The models that archives are written of, without a conversion."""
     written: list[object] = []
     monkeypatch.setattr(archiver, "list_desired", lambda *_, **__: ["fr"])
-    monkeypatch.setattr(archiver, "remove_others", lambda *_: None)
     monkeypatch.setattr(
         archiver, "write_archives", lambda *given: written.append(given)
     )
