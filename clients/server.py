@@ -30,6 +30,8 @@ _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUE
 Body = Sequence[bytes | memoryview]
 Answer = urllib3.BaseHTTPResponse
 Read = TypeVar("Read")
+#: Reads an answer until a time of the monotonic clock.
+Reader = Callable[[Answer, float], Read]
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,8 @@ class ApiRequest:
 class Attempt:
     """A failed attempt of a request. Status 0: there was no answer."""
 
-    #: Its place among the attempts, from 1.
-    number: int
     status: int
     text: str
-    #: Until the next one.
-    delay_s: float
     #: The seconds that the server asks us to wait.
     retry_after_s: float = 0.0
     #: The problem document.
@@ -89,8 +87,9 @@ class Attempt:
         return self.status in (0, 429) or self.status >= 500
 
 
-#: Says whether a request is sent again after an attempt.
-MayRetry = Callable[[Attempt], bool]
+#: Says whether a request is sent again after an attempt, by its number from 1, and the seconds
+#: before the next one.
+MayRetry = Callable[[Attempt, int, float], bool]
 
 
 class RunStopped(Exception):
@@ -218,10 +217,7 @@ class ApiClient:
             raise RunStopped
 
     def _try(
-        self,
-        request: ApiRequest,
-        read: Callable[[Answer, float], Read],
-        may_retry: MayRetry | None = None,
+        self, request: ApiRequest, read: Reader[Read], may_retry: MayRetry | None = None
     ) -> Read:
         """Return the result of `read` for the first answer that is 2xx."""
         number = faults = 0
@@ -230,15 +226,12 @@ class ApiClient:
             # Others would take the place for which the refused one waits.
             self._wait(max(0.0, self._full_until - time.monotonic()))
             try:
-                found = self._send(request, number, read)
+                found = self._send(request, read)
             except HTTPError as error:
                 if fault := _explain_tls(error):
                     raise ServerError(f"{self.url}: {fault}", fault) from error
-                delay_s = self._patience.choose_delay(number)
-                found = Attempt(
-                    *(number, 0, _explain(error), delay_s),
-                    is_timeout=isinstance(error, ReadTimeoutError),
-                )
+                is_timeout = isinstance(error, ReadTimeoutError)
+                found = Attempt(0, _explain(error), is_timeout=is_timeout)
             if not isinstance(found, Attempt):
                 return found
             if found.status == 429:
@@ -246,16 +239,16 @@ class ApiClient:
             faults += found.status >= 500
             may_pass = found.may_pass and found.status not in request.final
             is_last = number == self._patience.attempts or faults == request.most_faults
-            if not (may_retry(found) if may_retry else may_pass and not is_last):
+            delay_s = max(found.retry_after_s, self._patience.choose_delay(number))
+            is_again = may_pass and not is_last
+            if not (may_retry(found, number, delay_s) if may_retry else is_again):
                 ending = f" (attempts: {number})" if may_pass else ""
                 message = f"{self.url}{request.path}: {found.text}{ending}"
                 raise ServerError(message, found.text, found.status)
-            self._wait(found.delay_s)
+            self._wait(delay_s)
 
-    def _send(
-        self, request: ApiRequest, number: int, read: Callable[[Answer, float], Read]
-    ) -> Read | Attempt:
-        patience, timeout_s = self._patience, self._patience.timeout_s
+    def _send(self, request: ApiRequest, read: Reader[Read]) -> Read | Attempt:
+        timeout_s = self._patience.timeout_s
         deadline = time.monotonic() + timeout_s
         answer = self._pool.urlopen(
             request.method,
@@ -272,16 +265,15 @@ class ApiClient:
             redirect=False,
             preload_content=False,
             timeout=urllib3.Timeout(
-                connect=min(patience.connect_timeout_s, timeout_s), read=timeout_s
+                connect=min(self._patience.connect_timeout_s, timeout_s), read=timeout_s
             ),
         )
         try:
             if 200 <= answer.status < 300:
                 return read(answer, deadline)
-            return self._read_problem(answer, number, deadline)
+            return self._read_problem(answer, deadline)
         except json.JSONDecodeError:
-            delay_s = patience.choose_delay(number)
-            return Attempt(number, answer.status, "the answer is not JSON", delay_s)
+            return Attempt(answer.status, "the answer is not JSON")
         except BaseException:
             answer.close()
             raise
@@ -301,7 +293,7 @@ class ApiClient:
                 )
         return bytes(content)
 
-    def _read_problem(self, answer: Answer, number: int, deadline: float) -> Attempt:
+    def _read_problem(self, answer: Answer, deadline: float) -> Attempt:
         """Return the server's reason for its refusal, or just the status."""
         content = self._read_content(answer, deadline)
         try:
@@ -316,8 +308,7 @@ class ApiClient:
         except InvalidHeader:
             retry_after_s = 0.0
         text = f"{answer.status} {detail or answer.reason or ''}".strip()
-        delay_s = max(retry_after_s, self._patience.choose_delay(number))
-        return Attempt(number, answer.status, text, delay_s, retry_after_s, problem)
+        return Attempt(answer.status, text, retry_after_s, problem)
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, Any]]:

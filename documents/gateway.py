@@ -101,8 +101,8 @@ class _Retries:
         #: Whether fewer texts, or shorter ones, may have a better chance.
         self.is_too_much = False
 
-    def count(self, attempt: Attempt) -> bool:
-        """Notes a failed attempt. Whether the request may be sent again."""
+    def count(self, attempt: Attempt, number: int, delay_s: float) -> bool:
+        """Notes a failed attempt. Whether the request may be sent again, after the delay."""
         said = _SILENT if attempt.is_timeout else attempt.problem
         self.problem = said if "type" in said else _GONE
         status, type = int(self.problem["status"]), self.problem["type"]
@@ -110,7 +110,7 @@ class _Retries:
         needs_too_much = is_late or type == _OUT_OF_MEMORY
         is_refused = needs_too_much or status in _OVERLOADED
         self.is_too_much = status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or (
-            is_refused and attempt.number > _REFUSALS
+            is_refused and number > _REFUSALS
         )
         if status in _OVERLOADED:
             self._pace.slow()
@@ -119,11 +119,11 @@ class _Retries:
             self._successes = self._pace.successes
             return self._failures < _MOST_FAILURES
         if status not in _BUSY:
-            return status >= 500 and attempt.number < _FAULTS
+            return status >= 500 and number < _FAULTS
         is_busy = status == HTTPStatus.TOO_MANY_REQUESTS
         longest_s = _LONGEST_BUSY_S if is_busy else _LONGEST_GONE_S
         waited_s = self._waited_s[status]
-        self._waited_s[status] += attempt.delay_s
+        self._waited_s[status] += delay_s
         return waited_s < longest_s
 
     def refuse(self, texts: int) -> TranslationRefused:
@@ -171,8 +171,8 @@ class DocumentTranslator:
         def may_divide() -> bool:
             return retries.is_too_much and len(_divide(texts, options)) > 1
 
-        def may_retry(attempt: Attempt) -> bool:
-            return retries.count(attempt) and not may_divide()
+        def may_retry(attempt: Attempt, number: int, delay_s: float) -> bool:
+            return retries.count(attempt, number, delay_s) and not may_divide()
 
         try:
             body = options.write_body(texts)
