@@ -86,7 +86,7 @@ class Translator:
 
     def check(self) -> None:
         """Raises ServerError if the server does not do what is wanted."""
-        self._ask_texts([""])
+        self._ask(self._make_request([""]), 1)
 
     def translate(self, texts: Sequence[str]) -> list[TextReply]:
         """A reply for each text. Raises ServerError where it is not the texts' fault."""
@@ -125,8 +125,10 @@ class Translator:
         self, texts: Sequence[str], most_faults: int | None = None
     ) -> list[TextReply]:
         final = _DIVIDED if len(texts) > 1 else frozenset()
+        request = self._make_request(texts)
+        request = replace(request, final=final, most_faults=most_faults)
         try:
-            return self._ask_texts(texts, final, most_faults)
+            return self._ask(request, len(texts))
         except ServerError as error:
             is_refused = error.status in _REFUSED | final
             if not (is_refused or (error.status in _DOUBTFUL and self._is_ready())):
@@ -151,21 +153,14 @@ class Translator:
         body = self.wanted.write_body(texts)
         return ApiRequest("POST", PATHS[TRANSLATION], [body], "application/json")
 
-    def _ask_texts(
-        self,
-        texts: Sequence[str],
-        final: frozenset[int] = frozenset(),
-        most_faults: int | None = None,
-    ) -> list[TextReply]:
-        request = self._make_request(texts)
-        request = replace(request, final=final, most_faults=most_faults)
+    def _ask(self, request: ApiRequest, texts: int) -> list[TextReply]:
         url = f"{self.server.url}{request.path}"
         try:
             answer = _Answer.model_validate(self.server.ask(request))
         except ValidationError as error:
             raise ServerError(f"{url}: no translations") from error
-        if len(answer.translated) != len(texts):
-            raise ServerError(f"{url}: expected {len(texts)} translations")
+        if len(answer.translated) != texts:
+            raise ServerError(f"{url}: expected {texts} translations")
         replies = [TextReply(text) for text in answer.translated]
         for warning in answer.warnings:
             if found := _PLACE.fullmatch(warning):
