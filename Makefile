@@ -4,26 +4,26 @@ BIN := .venv/bin
 BENCHMARK := $(BIN)/python -m benchmarks
 FIGURES := run/figures
 FAILED := $(FIGURES)/failed
-# The other measurements go on after one that fails.
+# Continue with the other measurements after a failure.
 GO_ON := || touch $(FAILED)
 PYTEST := $(BIN)/python -m pytest
-# Workers of pytest-xdist take turns with whole files; each has its own stacks. Tests without a
-# stack wait for a quarter of their time, so they have one worker more than two cores.
+# pytest-xdist workers run whole files, each with its own stacks. Tests without a stack spend a
+# quarter of their time waiting, so they get one worker more than the two cores.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder --numprocesses
-# Folders whose tests are all deselected; to import them takes seconds in each worker.
+# Folders whose tests are all deselected; importing them takes seconds in each worker.
 WITHOUT_STACKS := $(IN_PARALLEL) 3 --ignore tests/e2e --ignore tests/chaos --ignore tests/cluster
-# .ci/run leaves hypothesis' tests to `make test-faults`, which draws more examples.
+# .ci/run leaves the Hypothesis tests to `make test-faults`, which draws more examples.
 ELSEWHERE := e2e or faults or kubectl$(if $(CI), or hypothesis)
 .DEFAULT_GOAL := help
-# Without bytecode every program that starts compiles our modules, and pytest its tests. Where
+# Without bytecode, every program would compile our modules at startup, and pytest its tests. If
 # warnings are errors, setuptools and supervisord fail.
 unexport PYTHONDONTWRITEBYTECODE PYTHONWARNINGS
 
 .PHONY: help up join down status reload restart monitor service image quick test test-faults check programs bench
-help:     ## this list
+help:     ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-# Add their own packages: a cluster, and what the gateway's environment asks for.
+# Extras for a cluster and for features enabled in the gateway's environment.
 EXTRAS = $(if $(HEAD)$(filter ray,$(BACKEND)),cluster) $(filter lingua,$(BABELGATE_IDENTIFIER)) $(if $(BABELGATE_LIMITS_URL)$(BABELGATE_CACHE_URL),redis) $(if $(OTEL_EXPORTER_OTLP_ENDPOINT),otel)
 READY = .venv/ready $(patsubst %,.venv/ready-%,$(EXTRAS))
 ON_RAY = $(if $(BACKEND),--backend "$(BACKEND)") $(if $(ADDRESS),--address "$(ADDRESS)")
@@ -34,19 +34,19 @@ up: $(READY)  ## start the stack and show a translation  [MODEL=dir or hub name]
 join: $(READY)  ## add this machine to a Ray cluster  HEAD=ip [ADDRESS=ip] [GATEWAY=yes, with MODEL= and CONFIG= of the head]
 	@$(BIN)/python -m deploy join --head "$(HEAD)" $(if $(ADDRESS),--address "$(ADDRESS)") $(if $(GATEWAY),--gateway) $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
 
-down: .venv/ready  ## stop the stack  [FORGET=yes: the next start has the defaults again]
+down: .venv/ready  ## stop the stack  [FORGET=yes: the next start uses the defaults]
 	@$(BIN)/python -m deploy down $(if $(FORGET),--forget)
 
 status: .venv/ready  ## show processes and languages
 	@$(BIN)/python -m deploy status
 
-reload: .venv/ready  ## take over edited nginx and gateway configuration, dropping nothing
+reload: .venv/ready  ## apply edited nginx and gateway configuration without dropping a request
 	@$(BIN)/python -m deploy reload
 
 restart: .venv/ready  ## restart TorchServe with its edited configuration, or this machine's Ray
 	@$(BIN)/python -m deploy restart
 
-monitor: .venv/ready  ## run Prometheus beside the running stack, until Ctrl-C  [PORT=9090]
+monitor: .venv/ready  ## run Prometheus next to the running stack until Ctrl-C  [PORT=9090]
 	@$(BIN)/python -m deploy monitor $(if $(PORT),--port "$(PORT)")
 
 service: $(READY)  ## print a systemd unit for this clone  [options of up or join]
@@ -59,14 +59,14 @@ image: .venv/ready-dev  ## build the container image with buildah and get a tran
 quick: .venv/ready-dev  ## run the tests that need no stack, in a minute
 	@OMP_NUM_THREADS=1 $(PYTEST) -q -m 'not (e2e or faults or slow or kubectl)' $(WITHOUT_STACKS)
 
-test: .venv/ready-dev programs  ## run the tests, each feature on the real stack included, in 12 minutes on two cores
+test: .venv/ready-dev programs  ## run the tests, including each feature on the real stack, in 12 minutes on two cores
 	@OMP_NUM_THREADS=1 $(PYTEST) -m 'not ($(ELSEWHERE))' $(WITHOUT_STACKS) --ignore tests/test_architecture.py
 	@$(PYTEST) -m 'e2e and not faults' $(IN_PARALLEL) 2 tests/e2e
 
-test-faults: .venv/ready-dev programs  ## run the tests of chaos, kills, hostile documents, three machines of Ray, bulk work on Ray and the image
+test-faults: .venv/ready-dev programs  ## run the tests of chaos, kills, hostile documents, a Ray cluster of three machines, bulk work on Ray and the image
 	@$(PYTEST) -m 'faults or (hypothesis and not kubectl)' --hypothesis-profile=thorough $(IN_PARALLEL) 2
 
-# What the tests need from the distribution.
+# Install the Debian packages that the tests need.
 programs: .venv/ready
 	@$(BIN)/python -m deploy prepare --for-tests
 
@@ -74,7 +74,7 @@ check: .venv/ready-dev  ## ruff format, ruff, mypy, architecture
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 	@$(PYTEST) -q tests/test_architecture.py
 
-bench: .venv/ready-dev up  ## measure what docs/performance.md reports, less than 90 minutes; stops the running stack
+bench: .venv/ready-dev up  ## measure the figures of docs/performance.md in less than 90 minutes; stops the running stack
 	@mkdir -p $(FIGURES) && rm -f $(FAILED)
 	$(BENCHMARK) stack --rates 20,50,100 --clients 1,64,128 --seconds 8 --out $(FIGURES)/stack.json --plot $(FIGURES)/stack.svg $(GO_ON)
 	$(BENCHMARK) fairness --rounds 1 --seconds 20 --out $(FIGURES)/fairness.json $(GO_ON)
@@ -111,8 +111,8 @@ bench: .venv/ready-dev up  ## measure what docs/performance.md reports, less tha
 	@! test -e $(FAILED) || { echo 'Not all could be measured; the errors are above.'; exit 1; }
 
 PIP_INSTALL = $(BIN)/pip install -qq --no-user --disable-pip-version-check --no-compile --constraint constraints.txt
-# pip would compile one file after another, with every test and model architecture. What is
-# written for a newer Python does not compile.
+# pip would compile files one by one, including every test and model architecture. Files for a
+# newer Python fail to compile.
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/(tests?|transformers/models)/' .venv/lib || true
 install = $(PIP_INSTALL) --no-build-isolation --editable '.$(1)' && { $(COMPILE); }
 
@@ -123,7 +123,7 @@ install = $(PIP_INSTALL) --no-build-isolation --editable '.$(1)' && { $(COMPILE)
 	@$(call install,[stack])
 	@touch $@
 
-# A further extra of pyproject.toml.
+# Another extra of pyproject.toml.
 .venv/ready-%: .venv/ready
 	@echo 'Adding the Python packages for "$*" to .venv …'
 	@$(call install,[$*])
