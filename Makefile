@@ -88,7 +88,6 @@ bench: .venv/ready-dev up  ## measure the figures of docs/performance.md in less
 	$(BENCHMARK) study --limit-s 5 --out $(FIGURES)/study.json --plot $(FIGURES)/study.svg $(GO_ON)
 	$(BENCHMARK) tune benchmarks/plans/phrasebook.yaml --out $(FIGURES)/tune --fresh $(GO_ON)
 	$(BENCHMARK) tune benchmarks/plans/detection.yaml --out $(FIGURES)/tune-detection --fresh $(GO_ON)
-	$(BENCHMARK) microbatching --clients 64,128 --rounds 2 --seconds 8 --out $(FIGURES)/microbatching.json $(GO_ON)
 	$(BENCHMARK) ingress --seconds 8 --out $(FIGURES)/ingress.json $(GO_ON)
 	@$(BIN)/python -m deploy up --map torchserve_backend/all_tasks.json $(GO_ON)
 	$(BENCHMARK) captioning --sizes 480x270,1920x1080 --rounds 1 --out $(FIGURES)/captioning.json $(GO_ON)

@@ -3,7 +3,7 @@
 import inspect
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
@@ -38,7 +38,7 @@ _REFUSALS = (
 Turn = TypeVar("Turn")
 Number = TypeVar("Number", int, float)
 #: Measures something. Its parameters are the command's options, but for `--out` and `--plot`.
-Answer = Callable[..., Findings | Iterator[Findings] | None]
+Answer = Callable[..., Findings | None]
 
 Plan = TypeVar("Plan", bound=Shape)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
@@ -107,12 +107,10 @@ def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:
     asked = {key: value for key, value in options.items() if key in own}
     try:
         found = answer(**asked)
-        for findings in [found] if isinstance(found, Findings) else found or ():
-            _publish(name, out, asked, findings)
+        if found:
+            _publish(name, out, asked, found)
             if options.get("plot"):
-                report.draw_charts(findings.charts, options["plot"])
-            if findings.has_failed:
-                raise typer.Exit(1)
+                report.draw_charts(found.charts, options["plot"])
     except _REFUSALS as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(1) from error
@@ -120,7 +118,6 @@ def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:
 
 def _publish(name: str, out: Path, options: dict[str, Any], found: Findings) -> None:
     """Show the table and write it as Markdown next to the figures."""
-    out = out.with_stem(f"{out.stem}-{found.part}") if found.part else out
     table = report.to_markdown(found.table)
     for text in (*found.remarks, table):
         console.print(text, markup=False, soft_wrap=True)
@@ -153,14 +150,11 @@ def compare(
     rounds: int,
     figures: Sequence[str] = (),
     *,
-    case: str = "",
     is_added: bool = False,
 ) -> Findings:
-    """Let the ways take turns, and compare the first one with the others: in each of the cases
-    that a turn has, if `case` says what they are."""
+    """Let the ways take turns, and compare the first one with the others."""
     turns = take_turns(ways, rounds)
-    cases = report.split(turns) if case else {"": turns}
-    return report.compare_turns(cases, figures, case=case, is_added=is_added)
+    return report.compare_turns({"": turns}, figures, is_added=is_added)
 
 
 def read_numbers(text: str, kind: Callable[[str], Number] = int) -> list[Number]:

@@ -119,9 +119,6 @@ class Findings:
     #: Lines for the terminal.
     remarks: Sequence[str] = ()
     charts: Sequence[Chart] = ()
-    #: The end of the files' names, where a benchmark writes several.
-    part: str = ""
-    has_failed: bool = False
 
 
 def flatten(item: Any) -> dict[str, Any]:

@@ -9,15 +9,14 @@ language and their part of the traffic, and the autoscaling is calculated.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import random
 from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pydantic
@@ -25,7 +24,6 @@ import simpy
 
 from benchmarks import driver, report
 from benchmarks.driver import Positive
-from benchmarks.instruments.load import OPEN, ClusterLoad
 from catalog.sections import Shape
 
 HOUR_S = 3600.0
@@ -40,8 +38,6 @@ _EPSILON_S = 1e-6
 _LOOKS = 8
 #: Halvings until the rate of a replica is known well enough.
 _STEPS = 8
-#: The tolerance between simulated and measured requests/s and mean batches.
-TOLERANCE = 0.15
 
 Natural = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False, strict=False)]
 Count = Annotated[int, pydantic.Field(ge=1)]
@@ -509,80 +505,12 @@ def summarize(
     return [describe(name, own) for name, own in named.items()]
 
 
-_LOADS = pydantic.TypeAdapter(
-    Annotated[list[ClusterLoad], pydantic.Field(min_length=1)]
-)
-#: The figures that `--check` compares; the first two must agree.
-_COMPARED = ("requests/s", "batch fill", "p50 ms", "p99 ms")
-
-
-def answer(
-    scenario: Path, *, setting: list[str] | None, check: str, seed: int
-) -> report.Findings:
+def answer(scenario: Path, *, setting: list[str] | None, seed: int) -> report.Findings:
     """Latencies, batches, refusals, replicas and cost of a scenario, without any GPU.
 
     A scenario with `day` is represented by moments of the day with a part of the replicas;
-    any other is simulated as it is. With --check the command fails if requests/s or the
-    mean batch differ by more than 15 %.
+    any other is simulated as it is.
     """
     plan = change(driver.load_plan(scenario, Scenario), setting or ())
-    if not check:
-        outcomes = run(plan, seed)
-        return report.Findings(report.tabulate(outcomes), outcomes)
-    if plan.day:
-        raise ValueError("--check: expected a scenario without `day`")
-    loads = read_measured(Path(check))
-    return compare([(load, run(repeat(load, plan), seed)[0]) for load in loads])
-
-
-def read_measured(path: Path) -> list[ClusterLoad]:
-    """Read the loads of a benchmark's file. Raises ValueError."""
-    try:
-        found = json.loads(path.read_bytes())["results"]
-        loads = [one if "load" in one else {"name": "", "load": one} for one in found]
-        return _LOADS.validate_python(loads)
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ValueError(
-            f"{path}: expected what `benchmarks stack` or `ingress` writes: {error}"
-        ) from error
-
-
-def repeat(measured: ClusterLoad, scenario: Scenario) -> Scenario:
-    """Return the scenario with the traffic and the replicas of a measured load."""
-    level, is_open = measured.load.level, measured.load.loop == OPEN
-    update = {
-        "requests_per_s": level if is_open else None,
-        "clients": None if is_open else int(level),
-    }
-    traffic = scenario.traffic.model_copy(update=update)
-    replicas = measured.machines or scenario.replicas
-    return scenario.model_copy(update={"traffic": traffic, "replicas": replicas})
-
-
-def describe_load(measured: ClusterLoad) -> str:
-    """Such as `40 clients, 2 machines`."""
-    unit = "requests/s" if measured.load.loop == OPEN else "clients"
-    among = f", {measured.machines} machines" if measured.machines else ""
-    return f"{measured.load.level:g} {unit}{among}"
-
-
-def compare(pairs: Sequence[tuple[ClusterLoad, LanguageOutcome]]) -> report.Findings:
-    """Compare each load as it is simulated with what was measured, and name what is far
-    apart."""
-    cases: dict[str, dict[str, list[Any]]] = {
-        name: {
-            "simulated": [one for _, one in some],
-            "measured": [one for one, _ in some],
-        }
-        for name, some in report.group(pairs, lambda p: describe_load(p[0])).items()
-    }
-    found = report.compare_turns(cases, _COMPARED, case="load")
-    misses = [
-        f"{relation['case']}: {name}, simulated / measured: {ratio}"
-        for relation in found.results["relations"]
-        for name in _COMPARED[:2]
-        if (ratio := relation["figures"][name])
-        and max(1 - ratio.low, ratio.high - 1) > TOLERANCE
-    ]
-    remarks = misses or ["within 15 %"]
-    return replace(found, results=pairs, remarks=remarks, has_failed=bool(misses))
+    outcomes = run(plan, seed)
+    return report.Findings(report.tabulate(outcomes), outcomes)

@@ -49,17 +49,6 @@ class LoadFigures:
     cold_start_s: float | None = None
 
 
-@dataclass(frozen=True)
-class ClusterLoad:
-    """A load on one way to a model, or on a number of machines with a replica each."""
-
-    name: str
-    load: LoadFigures
-    #: Rows of a batch.
-    batch_fill: float | None = None
-    machines: int | None = None
-
-
 def measure_closed(target: Target, *, clients: int, seconds: float) -> LoadFigures:
     """Asks with `clients` for `seconds`. Requests that are then under way still count."""
     return measure(target, CLOSED, clients, seconds=seconds)[0]

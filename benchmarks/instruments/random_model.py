@@ -43,19 +43,6 @@ def find(cache: Path) -> Path:
     return keep(cache / f"{SIZE}-random-{_ANSWER_TOKENS}", make)
 
 
-def find_classifier(cache: Path, side: int) -> Path:
-    """An image classifier of ViT-B/16's size, for images of `side` pixels, built once."""
-
-    def make(part: Path) -> None:
-        torch.manual_seed(0)
-        config = transformers.ViTConfig(image_size=side, num_labels=1000)
-        transformers.ViTForImageClassification(config).save_pretrained(part)
-        size = {"height": side, "width": side}
-        transformers.ViTImageProcessorPil(size=size).save_pretrained(part)
-
-    return keep(cache / f"vit-b16-{side}-random", make)
-
-
 def build(directory: Path, config: transformers.PreTrainedConfig) -> Path:
     """Writes a checkpoint with random weights: M2M100's size takes 1 GB on disk and 2 GB of
     memory. Biases and norms are neutral."""

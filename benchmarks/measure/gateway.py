@@ -1,7 +1,6 @@
 """The cost of a request in one gateway's processes: `python -m benchmarks dialects` with the
 fields of other APIs and `keys` where keys are required, before a TorchServe that answers at
 once; `profile` with the packages that it goes to; `cache` with kept sentences and without them.
-`microbatching` has a classifier in the gateway, batched or not.
 """
 
 import itertools
@@ -18,14 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks import report
-from benchmarks.driver import compare, read_numbers
+from benchmarks.driver import compare
 from benchmarks.instruments import load, running
 from benchmarks.instruments.generator import Request
 from benchmarks.instruments.running import Running
-from benchmarks.instruments.workload import draw, draw_requests, write_request
-from catalog import checkpoint
+from benchmarks.instruments.workload import draw, write_request
 from contract.dialects import DEEPL, FOREIGN, GOOGLE, OURS, Dialect
-from contract.tasks import CLASSIFICATION
 from deploy.stack import INFERENCE, ROOT, StackError
 
 CPU_MS = "gateway cpu ms"
@@ -37,9 +34,7 @@ _CPU_COLUMNS = (CPU_MS, "requests/s", "errors")
 _SAMPLES_PER_S = 200
 #: The time that py-spy may take beyond its recording, and that a new key may take.
 _WRITE_S = 60
-_SIZES = {"in batches": 64, "alone": 1}
-_IMAGES, _SIDE_PIXELS, _WARM_S = 200, 32, 2.0
-_BATCH_COLUMNS = (*_CPU_COLUMNS, "mean ms", "p99 ms", "gateway memory mb")
+_WARM_S = 2.0
 
 
 def compare_dialects(*, clients: int, seconds: float, rounds: int) -> report.Findings:
@@ -178,30 +173,6 @@ def start(run: Path, more: Mapping[str, str]) -> Iterator[Running]:
         running.start_gunicorn(run, settings) as stack,
     ):
         yield replace(stack, headers=headers)
-
-
-def compare_batching(*, clients: str, rounds: int, seconds: float) -> report.Findings:
-    """A classifier of ViT-B/16's size in the gateway's process, with batches and without."""
-    # PyTorch takes seconds to import, and no other command needs it here.
-    from benchmarks.instruments import random_model
-
-    cache = checkpoint.default_cache() / "benchmarks"
-    model = random_model.find_classifier(cache, _SIDE_PIXELS)
-    levels = read_numbers(clients)
-
-    def measure(size: int) -> dict[str, load.LoadFigures]:
-        settings = {"model": str(model), "batch_size": size, "queue_size": 4096}
-        with TemporaryDirectory() as name:
-            path, run = Path(name) / "map.json", Path(name) / "run"
-            running.write_map(path, settings, device="cpu", task=CLASSIFICATION)
-            with running.start_embedded(run, path) as stack:
-                target = stack.aim(draw_requests(CLASSIFICATION, _IMAGES))
-                return load.measure_levels(
-                    target, levels, seconds=seconds, warm_s=_WARM_S
-                )
-
-    ways = {way: partial(measure, size) for way, size in _SIZES.items()}
-    return compare(ways, rounds, _BATCH_COLUMNS, case="clients")
 
 
 #: Requests that no load gets through.

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -66,17 +65,6 @@ def test_an_option_has_the_default_and_the_bounds_of_its_question(tmp_path: Path
     for options in ((), ("--language", "fr", "--rounds", "0")):
         _, refused = run(answer, tmp_path, *options, **defaults)
         assert refused.exit_code == 2
-
-
-def test_parts_have_files_of_their_own_and_a_failed_one_fails_all(tmp_path: Path):
-    def answer() -> Iterator[Findings]:
-        yield Findings(TABLE, 1, part="ways")
-        yield Findings(TABLE, 2, part="faults", has_failed=True)
-
-    out, done = run(answer, tmp_path)
-    assert done.exit_code == 1
-    written = sorted(path.name for path in out.parent.glob("*.json"))
-    assert written == ["figures-faults.json", "figures-ways.json"]
 
 
 def test_every_command_explains_itself_and_every_option_is_used():

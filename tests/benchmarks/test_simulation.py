@@ -1,21 +1,14 @@
 """The simulation agrees with what queueing theory knows, and loses nothing; a day is made of
-moments, each with a part of the replicas. The command compares it with what was measured.
-Scenarios are checked.
+moments, each with a part of the replicas. Scenarios are checked.
 """
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from benchmarks import simulation
-from benchmarks.__main__ import app
 from benchmarks.driver import load_plan
-from benchmarks.instruments.load import LoadFigures
-from benchmarks.report import Latencies
 from benchmarks.simulation import HOUR_S, Scenario, TrafficEntry, change
 from deploy.stack import ROOT
 
@@ -172,41 +165,6 @@ def test_a_requests_weight_is_what_it_stands_for():
     # A GPU costs 0.01 in 10 s, the gateway 0.001.
     assert whole.cost_per_million == pytest.approx(1e6 * (2 * 0.01 + 0.001) / 10)
     assert french.cost_per_million == pytest.approx(1e6 * (0.01 / 2 + 0.001 / 10))
-
-
-SCENARIO = """\
-traffic: {requests_per_s: 50}
-replica:
-  ms: {1: 10}
-  batch_size: 4
-  max_batch_delay: 1000
-stretch: {seconds: 40, settle_s: 0.5}
-"""
-#: Four clients fill a batch as soon as it is answered.
-FULL = asdict(
-    LoadFigures("closed", 4, 40, 16_000, 400.0, 0, Latencies(1.0, 1.0, 2.0), {})
-)
-
-
-@pytest.mark.parametrize(
-    ("rate", "batch", "exit_code"),
-    [(400.0, 4.0, 0), (300.0, 4.0, 1), (400.0, 3.0, 1)],
-    ids=["agrees", "rate", "batch"],
-)
-def test_figures_are_compared_with_measured_ones(tmp_path, rate, batch, exit_code):
-    # The first is written by `stack`, the others by `ingress`.
-    one = FULL | {"requests_per_s": rate}
-    double = FULL | {"requests_per_s": 800.0, "level": 8}
-    two = {"name": "", "load": double, "machines": 2}
-    three = {"name": "", "load": FULL, "batch_fill": batch}
-    scenario, measured = tmp_path / "scenario.yaml", tmp_path / "measured.json"
-    scenario.write_text(SCENARIO, "utf-8")
-    measured.write_text(json.dumps({"results": [one, two, three]}), "utf-8")
-    out = tmp_path / "out.json"
-    options = ["--out", str(out), "--check", str(measured)]
-    result = CliRunner().invoke(app, ["simulate", str(scenario), *options])
-    assert result.exit_code == exit_code, result.output
-    assert json.loads(out.read_text("utf-8"))["results"][1][1]["replicas"] == 2
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/scenarios/*.yaml")))
