@@ -15,12 +15,11 @@ import typer
 import yaml
 from pydantic import Field, ValidationError
 from requests import RequestException
-from rich.console import Console
 from yaml.constructor import ConstructorError
 
 from benchmarks import report
 from benchmarks.report import Findings
-from catalog.display import make_command
+from catalog.display import console, make_command
 from catalog.sections import Shape
 from clients.errors import ClientError
 from deploy.stack import ROOT, StackError
@@ -28,7 +27,6 @@ from ray_backend.deployment import DashboardError
 
 QUESTIONS = Path(__file__).with_name("questions.yaml")
 OPTIONS = Path(__file__).with_name("options.yaml")
-console = Console(highlight=False)
 #: The reasons why something cannot be measured, which need no traceback.
 _REFUSALS = (
     *(StackError, ClientError, DashboardError, RequestException),
@@ -92,44 +90,34 @@ def register(
         parameters.append(one.replace(default=default))
 
     def command(**options: Any) -> None:
-        _ask_question(name, answer, options)
+        asked = {key: options[key] for key in own}
+        if found := answer(**asked):
+            _publish(name, options, asked, found)
 
     command.__name__, command.__doc__ = name, answer.__doc__
     signature = inspect.Signature(parameters)
     command.__signature__ = signature  # type: ignore[attr-defined]
-    make_command(app, OPTIONS)(name)(command)
+    make_command(app, OPTIONS, *_REFUSALS)(name)(command)
 
 
-def _ask_question(name: str, answer: Answer, options: dict[str, Any]) -> None:
-    """Run a benchmark and publish its findings, or show without a traceback why it cannot."""
-    own = inspect.signature(answer).parameters
-    out = options["out"]
-    asked = {key: value for key, value in options.items() if key in own}
-    try:
-        found = answer(**asked)
-        if found:
-            _publish(name, out, asked, found)
-            if options.get("plot"):
-                report.draw_charts(found.charts, options["plot"])
-    except _REFUSALS as error:
-        console.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from error
-
-
-def _publish(name: str, out: Path, options: dict[str, Any], found: Findings) -> None:
-    """Show the table and write it as Markdown next to the figures."""
-    table = report.to_markdown(found.table)
+def _publish(
+    name: str, options: Mapping[str, Any], asked: Mapping[str, Any], found: Findings
+) -> None:
+    """Show the table and write it as Markdown next to the figures, and draw them."""
+    out, table = options["out"], report.to_markdown(found.table)
     for text in (*found.remarks, table):
-        console.print(text, markup=False, soft_wrap=True)
-    report.save(out, name, options, found.results)
+        console.print(text)
+    report.save(out, name, asked, found.results)
     out.with_suffix(".md").write_text(table, "utf-8")
     say(f"written: {out}")
+    if options.get("plot"):
+        report.draw_charts(found.charts, options["plot"])
 
 
 def say(doing: str) -> None:
     """Show what is being done, and after how long."""
     elapsed_s = time.time() - psutil.Process().create_time()
-    console.print(f"{elapsed_s:6.0f} s  {doing}", markup=False, soft_wrap=True)
+    console.print(f"{elapsed_s:6.0f} s  {doing}")
 
 
 def take_turns(

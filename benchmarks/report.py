@@ -189,17 +189,6 @@ def draw_charts(charts: Sequence[Chart], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def split(
-    turns: Mapping[str, Sequence[Mapping[str, Value]]],
-) -> dict[str, dict[str, list[Value]]]:
-    """The turns of each way in each case that a turn has."""
-    cases = next(iter(turns.values()))[0]
-    return {
-        case: {way: [turn[case] for turn in some] for way, some in turns.items()}
-        for case in cases
-    }
-
-
 def compare_turns(
     cases: Mapping[str, Mapping[str, Sequence[Any]]],
     figures: Sequence[str] = (),

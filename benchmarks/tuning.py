@@ -31,6 +31,7 @@ from benchmarks.instruments.load import (
     read_counters,
 )
 from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_requests
+from catalog.display import console
 from catalog.map import SECTIONS, check
 from catalog.sections import Shape
 from contract.tasks import TRANSLATION
@@ -262,11 +263,11 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
     try:
         run.search()
     except KeyboardInterrupt:
-        driver.console.print("Stopped; the same command goes on from here.")
+        console.print("Stopped; the same command goes on from here.")
         raise typer.Exit(_INTERRUPTED) from None
     finally:
         write_results(run)
-    driver.console.print(summarize(run))
+    console.print(summarize(run))
     driver.say(f"written: {out}/results.csv, report.md, setup_config.json")
 
 

@@ -212,8 +212,8 @@ def describe(
     """Compare the first contender with the others at each number of clients. At the end,
     ours over the best peer."""
     loads = {
-        level: {way: list(map(_add_up, some)) for way, some in ways.items()}
-        for level, ways in report.split(turns).items()
+        level: {way: [_add_up(t[level]) for t in some] for way, some in turns.items()}
+        for level in next(iter(turns.values()))[0]
     }
     found = report.compare_turns(loads, FIGURES, case="clients")
     leads = [
