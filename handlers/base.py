@@ -339,17 +339,11 @@ def list_counters() -> list[str]:
     return [counter["name"] for counter in declared["model_metrics"]["counter"]]
 
 
-def find_handler(task: str) -> type[TaskHandler[Any]]:
-    """The one class that a task's module defines, as TorchServe finds it."""
-    found: type[TaskHandler[Any]] = find_class("handlers", task)
-    return found
-
-
 def start_handler(
     task: str, directory: Path, gpu: int | None, options: Mapping[str, Any]
 ) -> TaskHandler[Any]:
     """A task's handler with the model of a directory, on a GPU or, without one, the CPU."""
-    handler = find_handler(task)()
+    handler: TaskHandler[Any] = find_class("handlers", task)()
     handler.start(ModelConfig(directory, gpu, options))
     return handler
 

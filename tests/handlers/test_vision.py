@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handlers.base import Row, TaskError, TaskHandler, find_handler
+from contract.tasks import find_class
+from handlers.base import Row, TaskError, TaskHandler
 from handlers.captioning import CaptioningHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.vision.decoding import Frame
@@ -42,7 +43,7 @@ BODIES = [
 def start(
     task: str, directory: Path, options: Mapping[str, Any] | None = None
 ) -> TaskHandler[Any]:
-    handler = find_handler(task)()
+    handler: TaskHandler[Any] = find_class("handlers", task)()
     config = make_options(
         task, directory, **{"max_pixels": 10_000} | dict(options or {})
     )

@@ -422,7 +422,7 @@ def test_why_a_model_cannot_be_loaded_is_said_and_logged(tmp_path, caplog):
 
 
 def test_a_model_is_loaded_onto_the_gpu_that_ray_gives(tmp_path, monkeypatch):
-    monkeypatch.setattr("handlers.base.find_handler", lambda task: Held)
+    monkeypatch.setattr("handlers.base.find_class", lambda *_: Held)
     arguments = make_arguments().model_copy(update={"devices": ("3", "4")})
     handler = load_handler(arguments.model, tmp_path)
     assert isinstance(handler, Held)

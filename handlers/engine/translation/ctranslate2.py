@@ -9,10 +9,8 @@ import ctranslate2
 from handlers.engine.directories import ModelError, find_damage, read_settings
 from handlers.engine.errors import device_errors
 from handlers.engine.translation.engine import (
-    Decoding,
     Sentence,
     Translation,
-    common_decoding,
     longest_answer,
     read_beams,
 )
@@ -56,7 +54,6 @@ class CTranslate2Engine:
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
         """One translation per sentence, in order, as Transformers' beam search finds them."""
-        decoding = common_decoding(sentences)
         sentences = self.tokenizer.tokenize(sentences)
         groups: dict[bool, list[int]] = {}
         for row, sentence in enumerate(sentences):
@@ -64,7 +61,7 @@ class CTranslate2Engine:
         answers: dict[int, Translation] = {}
         for is_listed, rows in groups.items():
             chosen = [sentences[row] for row in rows]
-            found = self._search(chosen, decoding, is_listed=is_listed)
+            found = self._search(chosen, is_listed=is_listed)
             answers.update(zip(rows, found, strict=True))
         return [answers[row] for row in range(len(sentences))]
 
@@ -81,8 +78,9 @@ class CTranslate2Engine:
         )
 
     def _search(
-        self, sentences: Sequence[Sentence], decoding: Decoding, *, is_listed: bool
+        self, sentences: Sequence[Sentence], *, is_listed: bool
     ) -> list[Translation]:
+        decoding = sentences[0].decoding
         patience = _PATIENCE if decoding.beams > 1 else 1
         # All prefixes of a family are equally long.
         prefixes = [list(self.tokenizer.list_prefix(s)) for s in sentences]

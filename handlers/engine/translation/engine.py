@@ -123,12 +123,6 @@ def read_beams(
     return answers
 
 
-def common_decoding(sentences: Sequence[Sentence]) -> Decoding:
-    """The decoding that all sentences share. Raises ValueError if they differ."""
-    (decoding,) = {sentence.decoding for sentence in sentences}
-    return decoding
-
-
 def longest_answer(tokens: int, limit: int) -> int:
     """The most tokens of an answer to `tokens` tokens, for a model with `limit` positions."""
     return min(limit, _LENGTH_RATIO * tokens + _LENGTH_MARGIN)

@@ -15,10 +15,8 @@ from transformers import (
 from handlers.engine.directories import read_settings
 from handlers.engine.inference import choose_device, infer
 from handlers.engine.translation.engine import (
-    Decoding,
     Sentence,
     Translation,
-    common_decoding,
     longest_answer,
     read_beams,
 )
@@ -63,12 +61,10 @@ class TransformersEngine:
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
         """One translation per sentence, in order."""
-        decoding = common_decoding(sentences)
-        return infer(lambda: self._translate(sentences, decoding))
+        return infer(lambda: self._translate(sentences))
 
-    def _translate(
-        self, sentences: Sequence[Sentence], decoding: Decoding
-    ) -> list[Translation]:
+    def _translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
+        decoding = sentences[0].decoding
         rows = [
             self._find_ids(sentence.tokens)
             for sentence in self.tokenizer.tokenize(sentences)

@@ -88,7 +88,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
 
     Made.may_load.set()
     Made.may_run.set()
-    monkeypatch.setattr(base, "find_handler", lambda task: Made)
+    monkeypatch.setattr(base, "find_class", lambda *_: Made)
     monkeypatch.setattr(
         checkpoint, "prepare", lambda model, cache: cache / model.settings.model
     )
