@@ -1,13 +1,13 @@
 """The interface of a family of models: files, languages, tokenizer and limits."""
 
 import re
-from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from contract.languages import find_tag
 from handlers.engine.directories import ModelError, read_object
-from handlers.engine.translation.tokenizer import Tokenizer
+from handlers.engine.translation.tokenizer import TOKENIZER_FILE, Tokenizer
 
 
 class Languages(NamedTuple):
@@ -17,18 +17,20 @@ class Languages(NamedTuple):
     targets: tuple[str, ...]
 
 
-class Family(ABC):
+class Family:
     """Models with one convention for languages. It has no state and needs no model library
     before it loads a tokenizer."""
 
     name: str
     #: `model_type` in `config.json`.
     model_type: str
-    #: The files beside weights and configuration: a directory must hold one of each group.
-    files: tuple[tuple[str, ...], ...]
     #: The file that lists the languages, and one of them as it stands there.
-    codes_file: str
+    codes_file = TOKENIZER_FILE
     code: re.Pattern[str]
+    #: The files beside weights and configuration: a directory must hold one of each group.
+    files: tuple[tuple[str, ...], ...] = ((TOKENIZER_FILE,),)
+    #: Makes the tokenizer of a directory, with the codes of its languages by our tag.
+    tokenizer: Callable[[Path, Mapping[str, str]], Tokenizer]
 
     def suits(self, directory: Path) -> bool:
         """Whether a directory of this `model_type` holds one of the family."""
@@ -46,9 +48,9 @@ class Family(ABC):
             raise ModelError(f"{directory / self.codes_file} lists no language")
         return Languages(tags, tags)
 
-    @abstractmethod
     def load_tokenizer(self, directory: Path) -> Tokenizer:
-        """The tokenizer of a directory, converted or not."""
+        """The tokenizer of a directory, converted or not. Raises ModelError."""
+        return self.tokenizer(directory, self.read_codes(directory))
 
     def read_max_tokens(self, directory: Path) -> int:
         """The most tokens of a text, as `config.json` says."""

@@ -19,6 +19,7 @@ from handlers.engine.translation.guard import UNSPACED
 EOS = "</s>"
 UNKNOWN = "<unk>"
 WORD_START = "▁"
+TOKENIZER_FILE = "tokenizer.json"
 #: The pieces that translations into a language may consist of: fewer cost less. CTranslate2
 #: reads them from the model's directory. The first line, behind a tab, is the list for all
 #: texts. Lists by source piece would follow, but CTranslate2 4.8 goes wrong when the allowed
@@ -126,9 +127,10 @@ class JsonTokenizer(Tokenizer):
     """The pieces of a `tokenizer.json`. Transformers 5 takes no others for these models: it
     does not read the vocabulary of their SentencePiece files."""
 
-    def __init__(self, file: Path, control: regex.Pattern[str]) -> None:
+    def __init__(self, directory: Path, control: regex.Pattern[str]) -> None:
         import tokenizers
 
+        file = directory / TOKENIZER_FILE
         try:
             self._library = tokenizers.Tokenizer.from_file(str(file))
         except Exception as error:  # the library has no class of its own

@@ -1,8 +1,7 @@
 """MADLAD-400: a T5 with more than 400 languages, `<2fr>` in front of the text."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import regex
@@ -20,34 +19,11 @@ _MAX_TOKENS = 512
 _MOST_TOKENS = 100_000
 
 
-class Madlad(Family):
-    """The target stands before the text; the source's language is not told."""
-
-    name = "madlad"
-    model_type = "t5"
-    codes_file = "tokenizer.json"
-    files = ((codes_file,),)
-    code = re.compile(r'"<2(\w+)>"')
-
-    def load_tokenizer(self, directory: Path) -> MadladTokenizer:
-        file = directory / self.codes_file
-        return MadladTokenizer(file, self.read_codes(directory))
-
-    def read_max_tokens(self, directory: Path) -> int:
-        """The tokenizer's limit, else the configuration's, else 512."""
-        told = read_object(directory / "tokenizer_config.json")
-        config = self.read_config(directory)
-        for limit in (told.get("model_max_length"), config.get("n_positions")):
-            if isinstance(limit, int) and 0 < limit <= _MOST_TOKENS:
-                return limit
-        return _MAX_TOKENS
-
-
 class MadladTokenizer(JsonTokenizer):
     """`<2fr> ▁piece … </s>`."""
 
-    def __init__(self, file: Path, codes: dict[str, str]) -> None:
-        super().__init__(file, _CONTROL)
+    def __init__(self, directory: Path, codes: Mapping[str, str]) -> None:
+        super().__init__(directory, _CONTROL)
         #: As the tokenizer splits it: some put a piece for the space before.
         self._first = {
             tag: self._library.encode(f"<2{code}>", add_special_tokens=False).tokens
@@ -57,3 +33,21 @@ class MadladTokenizer(JsonTokenizer):
 
     def list_first(self, sentence: Sentence) -> list[str]:
         return self._first[sentence.target]
+
+
+class Madlad(Family):
+    """The target stands before the text; the source's language is not told."""
+
+    name = "madlad"
+    model_type = "t5"
+    code = re.compile(r'"<2(\w+)>"')
+    tokenizer = MadladTokenizer
+
+    def read_max_tokens(self, directory: Path) -> int:
+        """The tokenizer's limit, else the configuration's, else 512."""
+        told = read_object(directory / "tokenizer_config.json")
+        config = self.read_config(directory)
+        for limit in (told.get("model_max_length"), config.get("n_positions")):
+            if isinstance(limit, int) and 0 < limit <= _MOST_TOKENS:
+                return limit
+        return _MAX_TOKENS

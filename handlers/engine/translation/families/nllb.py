@@ -2,9 +2,8 @@
 front of both texts.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import regex
@@ -18,33 +17,11 @@ _CODE = "[a-z]{3}_[A-Z][a-z]{3}"
 _CONTROL = regex.compile(rf"<(?:s|pad|/s|unk|mask)>|{_CODE}")
 
 
-class Nllb(Family):
-    """The tokenizer's class tells it apart from M2M100. Its oldest configurations put the
-    source's code behind the text; the models expect it in front."""
-
-    name = "nllb"
-    model_type = "m2m_100"
-    codes_file = "tokenizer.json"
-    files = ((codes_file,),)
-    code = re.compile(f'"({_CODE})"')
-
-    def suits(self, directory: Path) -> bool:
-        config = read_object(directory / "tokenizer_config.json")
-        kind = str(config.get("tokenizer_class"))
-        is_json = (directory / self.codes_file).exists()
-        is_m2m100 = "M2M100" in kind or (directory / "vocab.json").exists()
-        return "Nllb" in kind or (is_json and not is_m2m100)
-
-    def load_tokenizer(self, directory: Path) -> NllbTokenizer:
-        file = directory / self.codes_file
-        return NllbTokenizer(file, self.read_codes(directory))
-
-
 class NllbTokenizer(JsonTokenizer):
     """`eng_Latn ▁piece … </s>`, and the target's code in front of the answer."""
 
-    def __init__(self, file: Path, codes: dict[str, str]) -> None:
-        super().__init__(file, _CONTROL)
+    def __init__(self, directory: Path, codes: Mapping[str, str]) -> None:
+        super().__init__(directory, _CONTROL)
         self._library.encode_special_tokens = True
         self._codes = codes
 
@@ -53,3 +30,20 @@ class NllbTokenizer(JsonTokenizer):
 
     def list_prefix(self, sentence: Sentence) -> list[str]:
         return [self._codes[sentence.target]]
+
+
+class Nllb(Family):
+    """The tokenizer's class tells it apart from M2M100. Its oldest configurations put the
+    source's code behind the text; the models expect it in front."""
+
+    name = "nllb"
+    model_type = "m2m_100"
+    code = re.compile(f'"({_CODE})"')
+    tokenizer = NllbTokenizer
+
+    def suits(self, directory: Path) -> bool:
+        config = read_object(directory / "tokenizer_config.json")
+        kind = str(config.get("tokenizer_class"))
+        is_json = (directory / self.codes_file).exists()
+        is_m2m100 = "M2M100" in kind or (directory / "vocab.json").exists()
+        return "Nllb" in kind or (is_json and not is_m2m100)
