@@ -10,7 +10,6 @@ import torch
 import transformers
 import yaml
 
-from benchmarks.instruments.keeping import keep
 from handlers.engine.directories import SETTINGS_FILE
 from handlers.engine.translation.families.m2m100 import CODES
 from models.phrasebook_recipe import phrasebook
@@ -23,24 +22,21 @@ _SPREAD = 0.035
 _ANSWER_TOKENS = 32
 _PIECE_LETTERS = 4
 _ALPHABETS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
-#: Its name for commands.
+#: The name of M2M100-418M's size for commands, and that of its directory.
 SIZE = "418M"
+FOLDER = f"{SIZE}-random-{_ANSWER_TOKENS}"
 
 
-def find(cache: Path) -> Path:
-    """M2M100-418M's size in `cache`, built if it is missing. Its answers end after 32 tokens,
-    it takes texts of as many, and no guard judges them."""
-
-    def make(part: Path) -> None:
-        config = transformers.M2M100Config()
-        build(part, config)
-        settings = {"max_tokens": _ANSWER_TOKENS, "guard": False}
-        (part / SETTINGS_FILE).write_text(json.dumps(settings) + "\n")
-        generation = transformers.GenerationConfig.from_model_config(config)
-        generation.update(max_length=_ANSWER_TOKENS)
-        generation.save_pretrained(part)
-
-    return keep(cache / f"{SIZE}-random-{_ANSWER_TOKENS}", make)
+def build_size(directory: Path) -> None:
+    """Writes M2M100-418M's size. Its answers end after 32 tokens, it takes texts of as many,
+    and no guard judges them."""
+    config = transformers.M2M100Config()
+    build(directory, config)
+    settings = {"max_tokens": _ANSWER_TOKENS, "guard": False}
+    (directory / SETTINGS_FILE).write_text(json.dumps(settings) + "\n")
+    generation = transformers.GenerationConfig.from_model_config(config)
+    generation.update(max_length=_ANSWER_TOKENS)
+    generation.save_pretrained(directory)
 
 
 def build(directory: Path, config: transformers.PreTrainedConfig) -> Path:

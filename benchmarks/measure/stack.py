@@ -17,9 +17,8 @@ from urllib3.filepost import encode_multipart_formdata
 
 from benchmarks import driver, report
 from benchmarks.instruments import load
-from benchmarks.instruments.keeping import keep
 from benchmarks.instruments.load import CLOSED, LOAD_COLUMNS, OPEN, LoadFigures
-from benchmarks.instruments.running import Running, find_running, wait_until
+from benchmarks.instruments.running import Running, find_running, keep, wait_until
 from benchmarks.instruments.workload import (
     REQUESTS,
     MeasuredTask,
