@@ -37,9 +37,15 @@ class Family:
         return True
 
     def read_codes(self, directory: Path) -> dict[str, str]:
-        """The model's code of each language that it has a token for, by our tag."""
+        """The model's code of each language that it has a token for, by our tag. Where several
+        mean one, simplified Chinese wins, then the earlier code."""
         text = (directory / self.codes_file).read_text("utf-8")
-        return map_codes(self.code.findall(text))
+        found: dict[str, str] = {}
+        for code in self.code.findall(text):
+            tag = find_tag(code)
+            if tag and (tag not in found or "Hans" in code):
+                found[tag] = code
+        return found
 
     def list_languages(self, directory: Path) -> Languages:
         """The languages that the model's files name. Raises ModelError if they do not."""
@@ -59,14 +65,3 @@ class Family:
 
     def read_config(self, directory: Path) -> dict[str, Any]:
         return read_object(directory / "config.json")
-
-
-def map_codes(codes: list[str]) -> dict[str, str]:
-    """The codes that are languages, by tag. Where several mean one, simplified Chinese wins,
-    then the earlier code."""
-    found: dict[str, str] = {}
-    for code in codes:
-        tag = find_tag(code)
-        if tag and (tag not in found or "Hans" in code):
-            found[tag] = code
-    return found
