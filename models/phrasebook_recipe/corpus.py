@@ -4,20 +4,15 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
+from pathlib import Path
+
+import yaml
 
 from models.phrasebook_recipe import items, phrasebook
 from models.phrasebook_recipe.items import LANGUAGES, Item
 
-#: Share of each kind in the training mix.
-MIX = {"phrases": 0.7, "masks": 0.06, "names": 0.17, "values": 0.07}
-_NAME_WEIGHTS = {
-    "weekdays": 1,
-    "months": 1,
-    "countries": 9,
-    "languages": 4,
-    "currencies": 4,
-}
-_VALUE_WEIGHTS = {category: weight for category, (_, weight) in items.DRAWS.items()}
+#: How often what is drawn: kinds of items, names and values.
+MIX = yaml.safe_load(Path(__file__).with_name("mix.yaml").read_text("utf-8"))
 _FINAL_MARKS = ".!?。！？।؟"
 _OPENING_MARKS = "¿¡"
 
@@ -50,7 +45,7 @@ class Corpus:
 
     def draw(self, rng: random.Random, *, held_out: bool = False) -> TextPair:
         """A random pair; training pairs vary the source's capital and final mark."""
-        kind = _choose(rng, MIX)
+        kind = _choose(rng, "kinds")
         item = self.draw_item(kind, rng, held_out)
         sources = [lang for lang in self.sources if lang not in item.ambiguous_in]
         if not sources:
@@ -83,7 +78,7 @@ class Corpus:
         ]
 
     def draw_item(self, kind: str, rng: random.Random, held_out: bool) -> Item:
-        """A random item of a kind of `MIX`."""
+        """A random item of a kind of `MIX["kinds"]`."""
         if kind == "names" and held_out:
             kind = "values"
         while True:
@@ -94,14 +89,15 @@ class Corpus:
                 case "masks":
                     item = rng.choice(self._slotted).draw_masked(rng)
                 case "names":
-                    item = rng.choice(self.names[_choose(rng, _NAME_WEIGHTS)])
+                    item = rng.choice(self.names[_choose(rng, "names")])
                 case _:
-                    item = items.draw(_choose(rng, _VALUE_WEIGHTS), rng)
+                    item = items.draw(_choose(rng, "values"), rng)
             if item.is_held_out == held_out:
                 return item
 
 
-def _choose(rng: random.Random, weights: Mapping[str, float]) -> str:
+def _choose(rng: random.Random, among: str) -> str:
+    weights: Mapping[str, float] = MIX[among]
     return rng.choices(list(weights), list(weights.values()))[0]
 
 

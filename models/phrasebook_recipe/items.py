@@ -153,15 +153,15 @@ def _draw_label(rng: random.Random) -> _Value:
 
 
 _Draw = Callable[[random.Random], _Value]
-#: Functions that draw a value of each category, and how often they do.
-DRAWS: Mapping[str, tuple[_Draw, int]] = {
-    "dates": (_draw_date, 5),
-    "times": (_draw_time, 2),
-    "relative times": (_draw_relative_time, 3),
-    "units": (_draw_unit, 3),
-    "prices": (_draw_price, 3),
-    "numbers": (_draw_number, 2),
-    "percents": (_draw_percent, 1),
+#: Functions that draw a value of each category.
+DRAWS: Mapping[str, _Draw] = {
+    "dates": _draw_date,
+    "times": _draw_time,
+    "relative times": _draw_relative_time,
+    "units": _draw_unit,
+    "prices": _draw_price,
+    "numbers": _draw_number,
+    "percents": _draw_percent,
 }
 SLOTS: Mapping[str, _Draw] = {
     "date": _draw_long_date,
@@ -173,8 +173,7 @@ SLOTS: Mapping[str, _Draw] = {
 
 def draw(category: str, rng: random.Random) -> Item:
     """A random value of a category of `DRAWS`."""
-    draw_value, _ = DRAWS[category]
-    return _make_item(category, *draw_value(rng))
+    return _make_item(category, *DRAWS[category](rng))
 
 
 def fill_slot(slot: str, rng: random.Random) -> Mapping[str, str]:
