@@ -28,7 +28,7 @@ class CaptioningHandler(ImageHandler[list[Image]]):
             config.directory, local_files_only=True
         )
         model = self.engine.model
-        self._prompt = _make_prompt(model.config).to(model.device)
+        _complete(model.config)
         self._generation = _make_generation(model, config.options["max_tokens"])
         self.compute([self.engine.preprocess(BLACK)])
 
@@ -53,15 +53,10 @@ class CaptioningHandler(ImageHandler[list[Image]]):
 
     def _generate(self, places: list[int], pixels: torch.Tensor) -> list[str]:
         model = self.engine.model
-        prompts = self._prompt.expand(len(places), -1)
-        tokens = model.generate(
-            pixel_values=pixels,
-            input_ids=prompts,
-            attention_mask=torch.ones_like(prompts),
-            generation_config=self._generation,
-        )
+        tokens = model.generate(pixels, generation_config=self._generation)
         if model.config.use_decoder_only_language_model:
-            tokens = tokens[:, prompts.shape[1] :]
+            # The places of the image come back, and the token that begins a text.
+            tokens = tokens[:, model.config.num_query_tokens + 1 :]
         captions = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
         return [caption.strip() for caption in captions]
 
@@ -72,16 +67,15 @@ def _write_captions(captions: list[str | OutOfMemory]) -> Result:
     return {"captions": captions}
 
 
-def _make_prompt(config: Any) -> torch.Tensor:
-    """The processor's tokens for an empty text: the places of the image, then the token that
-    begins a text. T5 has none and reads its end token there."""
+def _complete(config: Any) -> None:
+    """Adds what Transformers makes the prompt of: the tokens that hold the image's places and
+    begin a text. T5 has none of the latter and reads its end token there."""
     text = config.text_config
     if config.image_token_index is None:
         # An older Transformers wrote the checkpoint. Any token that is not text will do.
         config.image_token_index = text.vocab_size - 1
-    begin = text.eos_token_id if text.bos_token_id is None else text.bos_token_id
-    places = [config.image_token_index] * config.num_query_tokens
-    return torch.tensor([[*places, begin]])
+    if text.bos_token_id is None:
+        text.bos_token_id = text.eos_token_id
 
 
 def _make_generation(model: Any, max_tokens: int) -> GenerationConfig:
