@@ -6,20 +6,18 @@ import json
 import re
 from pathlib import Path
 
-from contract.languages import find_tag
 from handlers.engine.directories import ModelError, read_object
 from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.family import Family
 from handlers.engine.translation.tokenizer import SentencePieceTokenizer
 
-#: The languages in the order of their ids, which follow those of the pieces.
+#: The languages, by our own tags, in the order of their ids, which follow those of the pieces.
 CODES = """
     af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga
     gd gl gu ha he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt
     lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr
     ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu
 """.split()
-_CODES = {find_tag(code) or code: code for code in CODES}
 PIECES_FILE, IDS_FILE = "sentencepiece.bpe.model", "vocab.json"
 #: The files in which a tokenizer lists its languages.
 _TOKEN_FILES = ("tokenizer_config.json", "special_tokens_map.json")
@@ -39,7 +37,8 @@ class M2M100(Family):
         _check_order(directory / _TOKEN_FILES[0])
         files = [file for name in _TOKEN_FILES if (file := directory / name).is_file()]
         tokens = {c for f in files for c in self.code.findall(f.read_text("utf-8"))}
-        return {t: c for t, c in _CODES.items() if c in tokens} or _CODES
+        known = [code for code in CODES if code in tokens] or CODES
+        return dict(zip(known, known, strict=True))
 
     def load_tokenizer(self, directory: Path) -> M2M100Tokenizer:
         _check_order(directory / _TOKEN_FILES[0])
@@ -57,15 +56,10 @@ class M2M100Tokenizer(SentencePieceTokenizer):
         super().__init__(ids, control, directory / PIECES_FILE)
 
     def list_first(self, sentence: Sentence) -> list[str]:
-        return [language_token(sentence.source)]
+        return [f"__{sentence.source}__"]
 
     def list_prefix(self, sentence: Sentence) -> list[str]:
-        return [language_token(sentence.target)]
-
-
-def language_token(tag: str) -> str:
-    """The token by which M2M100 names a language."""
-    return f"__{_CODES.get(tag, tag)}__"
+        return [f"__{sentence.target}__"]
 
 
 def _check_order(file: Path) -> None:
