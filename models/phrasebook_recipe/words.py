@@ -1,5 +1,5 @@
 """Makes `text/words.txt`, the words by which the gateway identifies short texts, and keeps one
-meaning in six out of it, to measure on.
+meaning in six out of it, on which a test measures that.
 """
 
 import hashlib
@@ -15,38 +15,19 @@ from models.phrasebook_recipe.items import LANGUAGES
 WORDS = Path(__file__).parents[2] / "text/words.txt"
 EVERYDAY = Path(__file__).with_name("everyday.yaml")
 _HELD_OUT_SHARE = 6
-_MOST_WORDS = 3
-#: Chinese and Japanese have no spaces between words.
-_MOST_CHARACTERS = {"zh": 10, "ja": 10}
-_SLOT = regex.compile(r"\{\w+\}")
+SLOT = regex.compile(r"\{\w+\}")
 #: A vowel sign of Hindi is a mark.
-_WORD = regex.compile(r"[\p{L}\p{M}]+")
+WORD = regex.compile(r"[\p{L}\p{M}]+")
 
 
 def write_words() -> str:
     """A line for each language: its code, and its words in order."""
     everyday: dict[str, str] = yaml.safe_load(EVERYDAY.read_text("utf-8"))
     words = {language: set(text.split()) for language, text in everyday.items()}
-    for language, text in _list_texts(is_held_out=False):
-        words[language].update(_WORD.findall(_SLOT.sub(" ", _fold(text))))
+    for language, text in list_texts(is_held_out=False):
+        words[language].update(WORD.findall(SLOT.sub(" ", fold(text))))
     return "".join(
         f"{language} {' '.join(sorted(found))}\n" for language, found in words.items()
-    )
-
-
-def list_held_out() -> list[tuple[str, str]]:
-    """Texts of at most three words and their languages: meanings that no other text of
-    `write_words` has, and that only one language writes like that."""
-    known = {_fold(text) for _, text in _list_texts(is_held_out=False)}
-    languages: dict[str, set[str]] = {}
-    texts = {}
-    for language, text in _list_texts(is_held_out=True):
-        languages.setdefault(_fold(text), set()).add(language)
-        texts[_fold(text)] = language, text
-    return sorted(
-        texts[folded]
-        for folded, found in languages.items()
-        if len(found) == 1 and folded not in known and _is_short(*texts[folded])
     )
 
 
@@ -59,21 +40,15 @@ def _list_meanings() -> Iterator[Mapping[str, tuple[str, ...]]]:
             yield {language: name.wordings(language) for language in LANGUAGES}
 
 
-def _list_texts(*, is_held_out: bool) -> Iterator[tuple[str, str]]:
+def list_texts(*, is_held_out: bool) -> Iterator[tuple[str, str]]:
     """The wordings of the meanings that are held out, or of the others."""
     for wordings in _list_meanings():
-        digest = hashlib.sha256(_fold(wordings["en"][0]).encode()).digest()
+        digest = hashlib.sha256(fold(wordings["en"][0]).encode()).digest()
         if (digest[0] % _HELD_OUT_SHARE == 0) is is_held_out:
             for language, texts in wordings.items():
                 yield from ((language, text) for text in texts)
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
     """The text as it is compared: no capitals, and no marks around it."""
     return items.clean(text).lower().strip(" .!?¡¿,。！？।؟،…")
-
-
-def _is_short(language: str, text: str) -> bool:
-    is_text = _WORD.search(text) and not _SLOT.search(text)
-    is_few = len(text.split()) <= _MOST_WORDS
-    return bool(is_text) and is_few and len(text) <= _MOST_CHARACTERS.get(language, 100)
