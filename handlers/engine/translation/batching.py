@@ -74,13 +74,13 @@ class Batcher:
             by_decoding.setdefault(sentence.decoding, []).append(sentence)
         packs: list[list[Sentence]] = []
         for decoding, group in by_decoding.items():
+            # Equally long rows stay in their order.
+            lengths, most = [1] * len(group), len(group)
             if self._max_tokens:
                 beams = max(_USUAL_BEAMS, decoding.beams)
                 most = max(1, self._max_tokens * _USUAL_BEAMS // beams)
                 lengths = [len(sentence.tokens) for sentence in group]
-                found = spread(lengths, max_tokens=most, translators=translators)
-            else:
-                found = split(len(group), translators=translators)
+            found = spread(lengths, max_tokens=most, translators=translators)
             packs += [[group[row] for row in rows] for rows in found]
         return packs
 
@@ -177,11 +177,3 @@ def spread(
         key=lambda tokens: -len(pack(lengths, max_tokens=tokens)),
     )
     return pack(lengths, max_tokens=budget)
-
-
-def split(rows: int, *, translators: int) -> list[list[int]]:
-    """Rows in their order, in one part per translator."""
-    size = max(1, -(-rows // translators))
-    return [
-        list(range(start, min(start + size, rows))) for start in range(0, rows, size)
-    ]
