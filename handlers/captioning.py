@@ -49,9 +49,9 @@ class CaptioningHandler(ImageHandler[list[Image]]):
         )
 
     def compute(self, items: Sequence[Image]) -> list[str]:
-        return self.engine.infer(items, self._generate)
+        return self.engine.infer([(image, None) for image in items], self._generate)
 
-    def _generate(self, places: list[int], pixels: torch.Tensor) -> list[str]:
+    def _generate(self, items: object, pixels: torch.Tensor) -> list[str]:
         model = self.engine.model
         tokens = model.generate(pixels, generation_config=self._generation)
         if model.config.use_decoder_only_language_model:

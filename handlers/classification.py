@@ -1,7 +1,6 @@
 """The classification task: the likeliest labels of an image, at most `top_k`."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from transformers import AutoModelForImageClassification
@@ -29,24 +28,21 @@ class ClassificationHandler(ImageHandler[_Item]):
         return self.read_image(row), top_k
 
     def compute(self, items: Sequence[_Item]) -> list[Result]:
-        model = self.engine.model
-        names = model.config.id2label
+        return self.engine.infer(items, self._rank)
 
-        def rank(places: list[int], pixels: torch.Tensor) -> list[list[dict[str, Any]]]:
-            logits = model(pixels).logits.float()
-            best = logits.softmax(dim=1).topk(min(most, logits.shape[1]))
-            found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            return [
-                [
-                    {"label": names[i], "score": round(score, 4)}
-                    for i, score in zip(*each, strict=True)
-                ]
-                for each in found
-            ]
-
-        most = max(top_k for _, top_k in items)
-        labels = self.engine.infer([image for image, _ in items], rank)
+    def _rank(self, items: Sequence[_Item], pixels: torch.Tensor) -> list[Result]:
+        logits = self.engine.model(pixels).logits.float()
+        names = self.engine.model.config.id2label
+        most = min(max(top_k for _, top_k in items), logits.shape[1])
+        best = logits.softmax(dim=1).topk(most)
         return [
-            {"labels": found[:top_k]}
-            for found, (_, top_k) in zip(labels, items, strict=True)
+            {
+                "labels": [
+                    {"label": names[i], "score": round(score, 4)}
+                    for i, score in zip(indices[:top_k], scores[:top_k], strict=True)
+                ]
+            }
+            for (_, top_k), indices, scores in zip(
+                items, best.indices.tolist(), best.values.tolist(), strict=True
+            )
         ]

@@ -31,10 +31,7 @@ class DetectionHandler(ImageHandler[_Item]):
         return self.read_image(row), threshold
 
     def compute(self, items: Sequence[_Item]) -> list[Result]:
-        def find(places: list[int], pixels: torch.Tensor) -> list[Result]:
-            return self._find_objects([items[place] for place in places], pixels)
-
-        return self.engine.infer([image for image, _ in items], find)
+        return self.engine.infer(items, self._find_objects)
 
     def _find_objects(
         self, items: Sequence[_Item], pixels: torch.Tensor

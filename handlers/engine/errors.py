@@ -76,3 +76,18 @@ def run_in_halves(
     first, halved_first = run_in_halves(run, items[:half], kind)
     second, halved_second = run_in_halves(run, items[half:], kind)
     return first + second, 1 + halved_first + halved_second
+
+
+def run_in_groups(
+    run: Callable[[Sequence[Item]], Sequence[Answer]],
+    items: Sequence[Item],
+    find_key: Callable[[Item], object],
+) -> list[Answer]:
+    """Run the items of each key as a batch, and return the answers in the items' order."""
+    groups: dict[object, list[int]] = {}
+    for place, item in enumerate(items):
+        groups.setdefault(find_key(item), []).append(place)
+    answers: dict[int, Answer] = {}
+    for places in groups.values():
+        answers |= zip(places, run([items[place] for place in places]), strict=True)
+    return [answers[place] for place in range(len(items))]

@@ -7,7 +7,7 @@ from pathlib import Path
 import ctranslate2
 
 from handlers.engine.directories import ModelError, find_damage, read_settings
-from handlers.engine.errors import device_errors
+from handlers.engine.errors import device_errors, run_in_groups
 from handlers.engine.translation.engine import (
     Sentence,
     Translation,
@@ -54,16 +54,8 @@ class CTranslate2Engine:
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
         """One translation per sentence, in order, as Transformers' beam search finds them."""
-        sentences = self.tokenizer.tokenize(sentences)
-        groups: dict[bool, list[int]] = {}
-        for row, sentence in enumerate(sentences):
-            groups.setdefault(self._is_listed(sentence), []).append(row)
-        answers: dict[int, Translation] = {}
-        for is_listed, rows in groups.items():
-            chosen = [sentences[row] for row in rows]
-            found = self._search(chosen, is_listed=is_listed)
-            answers.update(zip(rows, found, strict=True))
-        return [answers[row] for row in range(len(sentences))]
+        tokenized = self.tokenizer.tokenize(sentences)
+        return run_in_groups(self._search, tokenized, self._is_listed)
 
     def _is_listed(self, sentence: Sentence) -> bool:
         """Whether the output vocabulary's list suits. A second attempt has all pieces."""
@@ -77,9 +69,8 @@ class CTranslate2Engine:
             )
         )
 
-    def _search(
-        self, sentences: Sequence[Sentence], *, is_listed: bool
-    ) -> list[Translation]:
+    def _search(self, sentences: Sequence[Sentence]) -> list[Translation]:
+        """Translates sentences that the list suits, or that it does not."""
         decoding = sentences[0].decoding
         patience = _PATIENCE if decoding.beams > 1 else 1
         # All prefixes of a family are equally long.
@@ -88,7 +79,7 @@ class CTranslate2Engine:
             results = self._model.translate_batch(
                 [s.tokens for s in sentences],
                 target_prefix=prefixes if prefixes[0] else None,
-                use_vmap=is_listed,
+                use_vmap=self._is_listed(sentences[0]),
                 beam_size=decoding.beams,
                 patience=patience,
                 num_hypotheses=decoding.beams * patience,

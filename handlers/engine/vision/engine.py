@@ -12,10 +12,12 @@ from transformers import AutoImageProcessor
 from transformers.image_processing_backends import PilBackend
 
 from handlers.engine.directories import read_input_size
+from handlers.engine.errors import run_in_groups
 from handlers.engine.inference import choose_device, infer
 from handlers.engine.vision.decoding import Frame
 
 Answer = TypeVar("Answer")
+Option = TypeVar("Option")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,30 +79,23 @@ class VisionEngine:
 
     def infer(
         self,
-        images: Sequence[Image],
-        compute: Callable[[list[int], torch.Tensor], Sequence[Answer]],
+        items: Sequence[tuple[Image, Option]],
+        compute: Callable[
+            [Sequence[tuple[Image, Option]], torch.Tensor], Sequence[Answer]
+        ],
     ) -> list[Answer]:
-        """One answer per image, in order. `compute` gets the places of images of one size and
-        their pixels on the device, and answers each. Raises OutOfMemory or DeviceFault.
+        """One answer per item, in order. `compute` gets those whose images have one size, and
+        their pixels on the device. Raises OutOfMemory or DeviceFault.
 
         A model that keeps the proportions of images gets a batch for each size, because
         padding would change the answers.
         """
-        sizes: dict[tuple[int, ...], list[int]] = {}
-        for place, image in enumerate(images):
-            sizes.setdefault(image.pixels.shape, []).append(place)
 
-        def run() -> dict[int, Answer]:
-            answers: dict[int, Answer] = {}
-            for places in sizes.values():
-                pixels = self._read_pixels(
-                    np.stack([images[place].pixels for place in places])
-                )
-                answers |= zip(places, compute(places, pixels), strict=True)
-            return answers
+        def run(some: Sequence[tuple[Image, Option]]) -> Sequence[Answer]:
+            pixels = np.stack([image.pixels for image, _ in some])
+            return compute(some, self._read_pixels(pixels))
 
-        answers = infer(run)
-        return [answers[place] for place in range(len(images))]
+        return infer(lambda: run_in_groups(run, items, lambda it: it[0].pixels.shape))
 
     def _read_pixels(self, pixels: NDArray[Any]) -> torch.Tensor:
         values = torch.from_numpy(pixels).to(self._device)

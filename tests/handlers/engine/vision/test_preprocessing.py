@@ -14,7 +14,7 @@ from transformers.models.efficientnet.image_processing_pil_efficientnet import (
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from handlers.engine.vision.decoding import Frame
-from handlers.engine.vision.engine import VisionEngine
+from handlers.engine.vision.engine import Image, VisionEngine
 from tests.handlers.conftest import FindModel
 from tests.random_vision import SIDE, draw_frames
 
@@ -44,7 +44,7 @@ def make(directory: Path, compute_type: str = "float32") -> VisionEngine:
 
 def read(engine: VisionEngine, frames: Sequence[Frame]) -> list[torch.Tensor]:
     """The pixels of each frame as the model gets them."""
-    images = [engine.preprocess(frame) for frame in frames]
+    images = [(engine.preprocess(frame), None) for frame in frames]
     return engine.infer(images, lambda _, pixels: list(pixels))
 
 
@@ -117,10 +117,11 @@ def test_images_of_one_size_go_to_the_model_together(find_model: FindModel):
     frames = [f for h, w in sizes for f in draw_frames(1, height=h, width=w)]
     batches: list[tuple[list[int], tuple[int, ...]]] = []
 
-    def compute(places: list[int], pixels: torch.Tensor) -> list[int]:
+    def compute(items: Sequence[tuple[Image, int]], pixels: torch.Tensor) -> list[int]:
+        places = [place for _, place in items]
         batches.append((places, tuple(pixels.shape)))
         return places
 
-    images = [*map(engine.preprocess, frames)]
+    images = [(engine.preprocess(frame), n) for n, frame in enumerate(frames)]
     assert engine.infer(images, compute) == [0, 1, 2]
     assert batches == [([0, 2], (2, 3, 48, 60)), ([1], (1, 3, 60, 48))]
