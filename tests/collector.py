@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry's spans, by OTLP over HTTP, that does what a test tells it."""
+"""A scripted collector of OpenTelemetry spans, by OTLP over HTTP."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Collector(ScriptedServer):
     payloads: list[bytes] = field(default_factory=list)
 
     def list_spans(self, name: str) -> list[Span]:
-        """The spans with a name that have come, the earliest first."""
+        """Return the received spans with a name, the earliest first."""
         found = (span for span in self._read() if span.name == name)
         return sorted(found, key=attrgetter("start_time_unix_nano"))
 

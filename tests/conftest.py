@@ -1,5 +1,5 @@
-"""Fixtures and rules of all tests: markers by folder, hypothesis' profiles, the order of the
-files, and what the run reports at its end.
+"""Fixtures and rules of all tests: markers by folder, Hypothesis profiles, the order of the
+files, and the report at the end of a run.
 """
 
 import gc
@@ -19,7 +19,7 @@ from tests.leaks import pytest_runtest_teardown, traces
 
 __all__ = ["pytest_runtest_teardown", "traces"]
 
-# A worker of pytest-xdist has them, and a console that is made on import keeps them.
+# These are set in a worker of pytest-xdist, and a console made on import would keep them.
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
 
@@ -27,13 +27,13 @@ for name in ("COLUMNS", "LINES"):
 FOLDERS = {"e2e": ("e2e",), "chaos": ("e2e", "faults"), "cluster": ("e2e", "faults")}
 #: Files whose tests share the stack with all tasks.
 ALL_TASKS = "e2e/test_admission e2e/test_readme e2e/test_vision".split()
-#: Files whose tests share what is made once in a process. One worker runs them all.
+#: Files that share a stack or the parsed source: one worker runs each group.
 TOGETHER = {
     **dict.fromkeys(ALL_TASKS, "the stack with all tasks"),
     **dict.fromkeys(("test_docs", "test_extras", "test_prose"), "the parsed source"),
 }
-#: The slowest files of a folder come first, and the folders with them, so that short files
-#: fill the end of a run. A worker leaves a folder once: what its tests share ends then.
+#: The slowest folders first, and in each its slowest files, so that short files fill the end of
+#: a run. A worker runs a folder in one go, because shared fixtures end with it.
 SLOW = [
     *ALL_TASKS,
     *"""e2e/test_openapi e2e/test_page e2e/test_bulk_on_ray e2e/test_image e2e/test_gateways
@@ -48,7 +48,7 @@ SLOW = [
 SLOWEST_FILES = 10
 _CPU_TIMES = pytest.StashKey[tuple[float, float]]()
 
-# A busy machine is no failure, and a failure comes back.
+# Examples have no deadline, since a machine may be busy, and failures must be reproducible.
 settings.register_profile(
     "quick",
     max_examples=20,
@@ -62,12 +62,12 @@ settings.load_profile("quick")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_CPU_TIMES] = _measure_cpu_times()
-    # Python would look for garbage after 700 new objects, which takes a fifth of the CPU.
+    # By default Python collects garbage after 700 new objects, which costs a fifth of the CPU.
     gc.set_threshold(50_000)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give whole files to the workers, and those of TOGETHER and all with a browser to one."""
+    """Give whole files to workers; each group of TOGETHER, and all browser tests, go to one."""
     if config.getvalue("dist") != "loadfile":
         return None
     scheduling = LoadFileScheduling(config, log)
@@ -85,7 +85,7 @@ def _name_file(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests by their folder, and puts the slow files first."""
+    """Mark tests by their folder, and put the slow files first."""
     places = {file: place for place, file in enumerate(SLOW)}
     folders = {file.partition("/")[0]: places[file] for file in reversed(SLOW)}
 
@@ -101,14 +101,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep modules and tests, which live as long as the run, from looks for garbage."""
+    """Exclude modules and tests from garbage collection: they live as long as the run."""
     gc.freeze()
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Shows where the time went."""
+    """Report the slowest files, the load of the cores and the number of stacks."""
     took_s: defaultdict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -129,22 +129,22 @@ def pytest_terminal_summary(
 
 
 def _count_stacks(config: pytest.Config) -> int:
-    """Count how often supervisord has started in the folders of all workers."""
+    """Count the starts of supervisord in the folders of all workers."""
     folder: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     logs = (path.read_text("utf-8") for path in folder.rglob("logs/supervisord.log"))
     return sum(log.count("supervisord started with pid") for log in logs)
 
 
 def _measure_cpu_times() -> tuple[float, float]:
-    """Return the seconds in which this machine's cores have worked, and all their seconds."""
+    """Return the seconds that this machine's cores were busy, and their total seconds."""
     times = psutil.cpu_times()
-    # Linux counts the time of guests as the user's as well.
+    # Linux counts guest time as user time too.
     all_s = sum(times) - times.guest - times.guest_nice
     return all_s - times.idle - times.iowait, all_s
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """With CI set, a skipped test fails the run."""
+    """Fail a run with skipped tests if `CI` is set."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("CI") and reporter and reporter.stats.get("skipped"):
         reporter.write_line("CI: no test may be skipped.", red=True)
@@ -153,5 +153,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def promtool() -> Path:
-    """Prometheus' own checker, installed where it is missing."""
+    """Prometheus' own checker, installed if it is missing."""
     return (find(PROMETHEUS) or install(PROMETHEUS)[0]).with_name("promtool")

@@ -15,7 +15,7 @@ FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 
 @dataclass(frozen=True)
 class Example:
-    """A request that the document shows."""
+    """An example request of the document."""
 
     method: str
     path: str
@@ -28,20 +28,20 @@ class Example:
 
 
 class Description:
-    """The document of a gateway."""
+    """The OpenAPI document of a gateway."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
         self._components = _close(document["components"])
 
     def list_operations(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Path, method and description of each."""
+        """Yield the path, method and description of each operation."""
         for path, methods in self.document["paths"].items():
             for method, operation in methods.items():
                 yield path, method, operation
 
     def list_examples(self) -> Iterator[Example]:
-        """Each example of each body, and those of parameters together."""
+        """Yield each example of a body, and per operation one of all its parameters."""
         for path, method, operation in self.list_operations():
             query = {
                 given["name"]: given["example"]
@@ -58,8 +58,8 @@ class Description:
     def check(
         self, method: str, path: str, status: int, headers: Mapping[str, str], body: str
     ) -> None:
-        """Fails if the document does not describe an answer. It describes no `OPTIONS`, and
-        neither a path nor a method that is not there."""
+        """Fail unless the document describes an answer. It has no `OPTIONS`, and an unknown
+        path or method must be answered with 404 or 405."""
         found = self.document["paths"].get(self.find_path(path), {})
         operation = found.get({"HEAD": "get"}.get(method, method.lower()))
         if operation is None or status == 405:
@@ -78,7 +78,7 @@ class Description:
             jsonschema_rs.Draft202012Validator(schema).validate(answer)
 
     def find_path(self, path: str) -> str:
-        """The template of a request's path, empty if it has none."""
+        """Return the template of a request's path, or an empty string."""
         for template in self.document["paths"]:
             if re.fullmatch(
                 re.sub(r"{\w+}", "[^/]+", template), path.partition("?")[0]
@@ -88,7 +88,7 @@ class Description:
 
 
 def _close(schema: Any) -> Any:
-    """A schema that takes nothing but what it names."""
+    """Forbid properties that an object's schema does not name."""
     if isinstance(schema, list):
         return [_close(inner) for inner in schema]
     if not isinstance(schema, dict):

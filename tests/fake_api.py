@@ -1,5 +1,5 @@
-"""Our API on loopback, which fails as a test tells it: it puts texts into brackets and
-documents after a mark, and captions frames with the numbers that they show.
+"""A scripted fake of our API on loopback: it puts texts into brackets and documents after a
+mark, and captions frames with the numbers drawn in them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TASKS = [
 
 @dataclass
 class Document:
-    """A document that was uploaded, and how often its status was asked for."""
+    """An uploaded document, and the number of requests for its status."""
 
     id: str
     name: str
@@ -62,7 +62,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class ApiCall:
-    """A request with texts, or an array that is to be captioned."""
+    """A request with texts, or with an array to be captioned."""
 
     path: str
     body: Any
@@ -71,46 +71,45 @@ class ApiCall:
 
 @dataclass
 class FakeApi(ScriptedServer):
-    """Translates "Yes" to "[Yes]". Behaviours are for translations and captions."""
+    """A server that translates "Yes" to "[Yes]". Behaviours apply to texts and captions."""
 
     translate: Callable[[str], str] = lambda text: f"[{text}]"
     warn: Callable[[str], str | None] = lambda text: None
     caption: Callable[[Any], str] = lambda pixels: f"number {read_number(pixels)}"
-    #: Instead of translations.
+    #: The content of the answer, instead of translations.
     answer: Any = None
-    #: The pieces of the answers to the next requests for events. The last of a whole one is
-    #: empty.
+    #: The chunks of the next event streams. The last chunk of a complete one is empty.
     streams: deque[list[bytes]] = field(default_factory=deque)
-    #: The answers to the next requests with texts.
+    #: The failures that answer the next requests with texts.
     failures: deque[Failure] = field(default_factory=deque)
-    #: Called with the texts of each other request; may refuse them.
+    #: Called with the texts of every other request, which it may refuse.
     judge: Callable[[list[str]], Failure | None] = lambda texts: None
-    #: Before each answer to texts.
+    #: Called before each answer to texts.
     pause: Callable[[], None] = lambda: None
-    #: Writes the content of such an answer.
+    #: Encodes the content of an answer to texts.
     encode: Callable[[Any], bytes] = lambda content: json.dumps(content).encode()
     is_ready: bool = True
     tasks: Any = field(default_factory=lambda: TASKS)
     tasks_status: int = 200
-    #: Every request with texts or an array, in the order of arrival, without those that ask
-    #: for a language with an empty text.
+    #: Every request with texts or an array, in the order of arrival, except checks of a
+    #: language, which have an empty text.
     asked: list[ApiCall] = field(default_factory=list)
-    #: Requests, and statuses that are not final, wait while it is not set.
+    #: While it is not set, requests wait and documents make no progress.
     is_open: threading.Event = field(default_factory=threading.Event)
-    #: Requests for translations that are answered, whether it is open or not.
+    #: The number of first requests that are answered even while `is_open` is not set.
     free_requests: int = 0
 
     documents: list[Document] = field(default_factory=list)
-    #: The warnings about documents with these names.
+    #: The warnings of documents, by name.
     warnings: dict[str, list[str]] = field(default_factory=dict)
-    #: How often a document is under way.
+    #: The number of statuses before a document is done.
     polls: int = 2
-    #: The stack's answer to documents with these names: a status, or why they fail.
+    #: By a document's name: the status that refuses its upload, and the detail of its failure.
     refused: dict[str, int] = field(default_factory=dict)
     failing: dict[str, str] = field(default_factory=dict)
-    #: Instead of deleting.
+    #: The status that refuses deletions, if any.
     deleting: int | None = None
-    #: The most documents that were under way.
+    #: The most documents under way at once.
     most_documents: int = 0
     requests: Counter[str] = field(default_factory=Counter)
 
@@ -137,16 +136,16 @@ class FakeApi(ScriptedServer):
 
     @property
     def texts(self) -> list[str]:
-        """Everything that was to be translated."""
+        """All texts sent for translation."""
         return [text for body in self.bodies for text in body["src_text"]]
 
     @property
     def keys(self) -> list[str | None]:
-        """The keys that came with requests."""
+        """The `Authorization` header of each request."""
         return [call.headers.get("Authorization") for call in self.asked]
 
     def wait_for_requests(self, count: int) -> None:
-        """Returns when this many arrays have arrived, answered or not."""
+        """Wait until this many arrays have arrived, answered or not."""
         self.wait_until(lambda: len(self.arrays) >= count)
 
     def list_under_way(self) -> list[Document]:
@@ -192,7 +191,7 @@ class _Handler(ScriptedHandler):
                 self._take_texts(json.loads(content))
 
     def _do(self, body: Any) -> None:
-        """Do with a request what the script says, once the fake is open."""
+        """Answer a request by the script, once the fake is open."""
         fake = self.fake
         call = ApiCall(self.path, body, dict(self.headers.items()))
         with fake.arrival:
@@ -205,7 +204,8 @@ class _Handler(ScriptedHandler):
             fake.leave()
 
     def answer(self, status: int, content: Any, retry_after: str = "0") -> None:
-        """JSON; a refusal may be repeated at once, or the client chooses when."""
+        """Reply in JSON. A refusal may be repeated at once, or without `retry_after` at
+        will."""
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.reply(status, body, {"Retry-After": retry_after} if retry_after else {})
 
@@ -264,7 +264,7 @@ class _Handler(ScriptedHandler):
 
     @contextmanager
     def _count(self) -> Iterator[Document | None]:
-        """The document that the path names, while its request is counted."""
+        """Count a request, and yield the document that its path names."""
         fake = self.fake
         _, _, name, *rest = self.path.split("/")
         with fake.arrival:
@@ -275,7 +275,7 @@ class _Handler(ScriptedHandler):
 
 
 def _answer(handler: _Handler, call: ApiCall) -> None:
-    """The language or translations of texts, or captions of an array."""
+    """Answer with the language or translations of texts, or with captions of an array."""
     fake, body = handler.fake, call.body
     if call.path == "/caption":
         assert (body.dtype, body.shape[-1]) == (np.uint8, 3)
@@ -306,7 +306,7 @@ def _answer(handler: _Handler, call: ApiCall) -> None:
 
 
 def _answer_last(handler: _Handler, call: ApiCall) -> None:
-    """Answers when nobody else waits for an answer and others have come after it."""
+    """Answer once a later request has arrived and all other requests are answered."""
     fake = handler.fake
     with fake.arrival:
         mine = len(fake.arrays)
@@ -320,13 +320,13 @@ def _answer_last(handler: _Handler, call: ApiCall) -> None:
 
 
 def blame(status: int) -> Failure:
-    """A refusal because of the first text, which may be repeated at once."""
+    """Return a refusal that blames the first text and may be repeated at once."""
     said = f"src_text[0]: because of {status}"
     return Failure(status, "any", said, {"Retry-After": "0"})
 
 
 def blame_text(text: str, status: int) -> Callable[[list[str]], Failure | None]:
-    """A judge that refuses all requests with a text."""
+    """Return a judge that refuses every request with this text."""
     return lambda texts: blame(status) if text in texts else None
 
 

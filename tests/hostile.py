@@ -1,4 +1,4 @@
-"""Texts that make a careless reader take quadratic time."""
+"""Texts that a careless parser reads in quadratic time."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import yaml
 
 @dataclass(frozen=True)
 class TextShape:
-    """A unit that is repeated, between a head and a tail."""
+    """A unit that is repeated between a head and a tail."""
 
     name: str
     unit: str
@@ -19,7 +19,7 @@ class TextShape:
     tail: str = ""
 
     def write(self, size_bytes: int) -> str:
-        """Write a text that takes about `size` bytes in a request's body."""
+        """Return a text of about `size_bytes` in a request's body."""
         times = (size_bytes - _measure(self.head + self.tail)) // _measure(self.unit)
         return self.head + self.unit * times + self.tail
 

@@ -17,28 +17,28 @@ import pytest
 
 from deploy.stack import ROOT, Stack
 
-#: A program that has been told to end may need this long.
+#: The time that a terminated program may need to end.
 PATIENCE_S = 10
-#: Caches that PyTorch and Matplotlib keep for the next process, and the file that a worker of
-#: Gunicorn unlinks as soon as it is open, unless SIGKILL comes between.
+#: Caches that PyTorch and Matplotlib keep for the next process, and the file that a Gunicorn
+#: worker unlinks right after opening it, unless SIGKILL comes first.
 _KEPT = ("torchinductor_", "matplotlib-", "wgunicorn-")
-#: Python's own, which ends with the process that it serves.
+#: Python's helper processes, which end with the process that they serve.
 _HELPERS = ("resource_tracker", "forkserver")
 
 
 @dataclass(frozen=True)
 class Traces:
-    """The places where the tests of one run leave their traces."""
+    """The places where the tests of one run may leave traces."""
 
-    #: pytest's own folder.
+    #: pytest's folder of temporary files.
     base: Path
     #: The machine's folder of temporary files.
     temporary: Path
-    #: The files in the repository's run directory before.
+    #: The files in the repository's run directory before the run.
     run: frozenset[Path]
     #: The ports on which pytest's plugins listen.
     ports: frozenset[int]
-    #: The traces that have been reported already.
+    #: The traces reported so far.
     told: set[str] = field(default_factory=set)
 
     @classmethod
@@ -49,7 +49,7 @@ class Traces:
         return cls(base, temporary, run, ports)
 
     def find(self) -> list[str]:
-        """Find the traces that should not be there."""
+        """List the traces that have not been reported yet."""
         ports = [f"port {port}" for port in _list_ports() if port not in self.ports]
         found = [*self._find_processes(), *ports, *self._find_files()]
         return [left for left in found if left not in self.told]
@@ -64,7 +64,7 @@ class Traces:
                     yield f"process {process.pid}: {command}"
 
     def is_ours(self, process: psutil.Process) -> bool:
-        """Whether tests have started it: nginx writes over its environment only."""
+        """Whether a test started it; by its folder too, as nginx overwrites its environment."""
         with suppress(psutil.Error, OSError):
             if process.pid != os.getpid():
                 is_marked = process.environ().get("TMPDIR") == str(self.temporary)
@@ -85,30 +85,29 @@ class Traces:
 
 
 def _list_ports() -> Iterator[int]:
-    """List the ports on which this process still listens; another one's end with it."""
+    """List the ports that this process listens on; those of other processes end with them."""
     for connection in psutil.Process().net_connections("inet"):
         if connection.status == psutil.CONN_LISTEN:
             yield connection.laddr.port
 
 
 def name_folder(item: pytest.Item) -> str:
-    """The folder below `tests/` that a test is in, or `tests` itself."""
+    """Return the folder of a test, such as `tests/e2e`, or `tests` itself."""
     folders = item.path.relative_to(item.config.rootpath).parent.parts
     return "/".join(folders[:2])
 
 
 _TRACES = pytest.StashKey[Traces]()
-#: The fixtures that all tests of a folder share. It ends before the look at what they
-#: have left behind.
+#: The fixtures that all tests of a folder share, closed before the check for traces.
 SHARED = pytest.StashKey[ExitStack]()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def traces(tmp_path_factory, pytestconfig) -> Iterator[Traces]:
-    """Set for the whole run, and for all that it starts."""
+    """Direct the temporary files of the run, and of all that it starts, to one folder."""
     found = Traces.begin(tmp_path_factory.getbasetemp())
     pytestconfig.stash[_TRACES] = found
-    # A run that is terminated ends what it has started, as one that is interrupted does.
+    # SIGTERM ends a run as Ctrl-C does, so that the programs it started end too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ExitStack() as shared, pytest.MonkeyPatch.context() as patch:
         pytestconfig.stash[SHARED] = shared
@@ -121,13 +120,13 @@ def traces(tmp_path_factory, pytestconfig) -> Iterator[Traces]:
 def pytest_runtest_teardown(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Iterator[None]:
-    """Fail the last test of a folder whose tests have left something."""
+    """Fail the last test of a folder if its tests have left anything behind."""
     yield
     traces = item.config.stash.get(_TRACES, None)
     folder = name_folder(item)
     if traces and (nextitem is None or name_folder(nextitem) != folder):
         item.config.stash[SHARED].close()
-        # An app that nobody has any more ends its processes when it is collected.
+        # An unreferenced app ends its processes when it is collected.
         gc.collect()
         give_up_at = time.monotonic() + PATIENCE_S
         while (left := traces.find()) and time.monotonic() < give_up_at:

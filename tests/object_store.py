@@ -1,4 +1,4 @@
-"""A server that speaks S3, which ends with its test."""
+"""An S3 server that ends with its test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from moto.server import ThreadedMotoServer
 
 @contextmanager
 def serve_objects(bucket: str) -> Iterator[dict[str, str]]:
-    """Serve an empty bucket. Returns the environment of its clients."""
+    """Serve an empty bucket, and yield the environment of its clients."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -1,4 +1,4 @@
-"""Programs that tests run, and programs that may be missing."""
+"""Runs programs for tests, and skips a test whose program is missing."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ def run(
     env: Mapping[str, str] | None = None,
     limit_s: float = 120,
 ) -> str:
-    """Run a program that must end well, and return its output."""
+    """Run a program that must succeed, and return its output."""
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
@@ -32,7 +32,7 @@ def run(
 
 
 def spawn(*command: object, cwd: Path = ROOT, **changed: str) -> subprocess.Popen[str]:
-    """Start a program that Ctrl-C ends, with changes of the environment."""
+    """Start a program that Ctrl-C ends, with changes to the environment."""
     return subprocess.Popen(
         list(map(str, command)),
         cwd=cwd,
@@ -40,14 +40,14 @@ def spawn(*command: object, cwd: Path = ROOT, **changed: str) -> subprocess.Pope
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A program that a shell has started in the background ignores Ctrl-C, and so do
-        # its children.
+        # Programs that a shell starts in the background ignore Ctrl-C, and so do their
+        # children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 
 def find_or_skip(program: Program) -> Path:
-    """The program's file. Where it is missing, the test is skipped by name."""
+    """Return the program's file, or skip the test with the program's name."""
     found = find(program)
     if found is None:
         pytest.skip(f"{program.name} is missing: apt-get install {program.package}")
@@ -55,8 +55,8 @@ def find_or_skip(program: Program) -> Path:
 
 
 def make_certificate(folder: Path, names: str = "DNS:localhost,IP:127.0.0.1") -> str:
-    """Files of a certificate for these names, which it signs itself, and its key, as `--tls`
-    takes them."""
+    """Write a self-signed certificate for these names and its key, and return both files as
+    `--tls` expects them."""
     folder.mkdir(exist_ok=True)
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

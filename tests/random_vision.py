@@ -1,4 +1,4 @@
-"""Vision models of any kind, tiny and with random weights, and frames that they tell apart."""
+"""Tiny vision models of every kind with random weights, and frames that they can tell apart."""
 
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ _NAMES: dict[str, Any] = {
 def draw_frames(
     count: int, *, height: int = SIDE, width: int = SIDE, seed: int = 0
 ) -> list[Frame]:
-    """Frames of four colours each, in blocks."""
+    """Draw frames of 2 x 2 blocks in random colours."""
     blocks = np.random.default_rng(seed).integers(0, 256, (count, 2, 2, 3), np.uint8)
     rows = np.arange(height) * 2 // height
     columns = np.arange(width) * 2 // width
@@ -56,7 +56,7 @@ def draw_frames(
 
 
 def build_blip2(directory: Path, language_model: str = "opt") -> Path:
-    """A BLIP-2 with a language model `opt` or `t5`."""
+    """Build a BLIP-2 with an `opt` or `t5` language model."""
     tokens = _save_tokenizer(directory)
     ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 2}
     text = {
@@ -91,7 +91,7 @@ def build_resnet(directory: Path) -> Path:
 
 
 def build_rt_detr(directory: Path) -> Path:
-    """A detector that brings every picture to one size."""
+    """Build a detector that scales every picture to one size."""
     backbone = RTDetrResNetConfig(
         embedding_size=8,
         hidden_sizes=[8, 16, 16, 16],
@@ -116,7 +116,7 @@ def build_rt_detr(directory: Path) -> Path:
 
 
 def build_detr(directory: Path) -> Path:
-    """A detector that keeps the proportions of a picture."""
+    """Build a detector that keeps the proportions of a picture."""
     config = DetrConfig(
         use_timm_backbone=False,
         backbone=None,
@@ -143,7 +143,7 @@ def _save(directory: Path, kind: Any, config: Any, processor: Any) -> Path:
 
 
 def _shake(kind: Any, config: Any) -> Any:
-    """A model whose weights are so large that its answers depend on what it sees."""
+    """Make a model with weights so large that its answers depend on its input."""
     torch.manual_seed(0)
     model = kind(config).eval()
     for weights in model.parameters():
@@ -152,7 +152,7 @@ def _shake(kind: Any, config: Any) -> Any:
             torch.nn.init.normal_(weights, std=1.5 / fan_in**0.5)
     norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
     for norm in norms:
-        # The mean of what it sees, as after a training: else the signal fades away.
+        # Average over the input, as in training, or the signal fades away.
         norm.momentum = None
         norm.train()
     if norms:
@@ -163,7 +163,7 @@ def _shake(kind: Any, config: Any) -> Any:
 
 
 def _save_tokenizer(directory: Path) -> int:
-    """A token per word, and the image's at the end; returns how many there are."""
+    """Save a tokenizer with a token per word, and the image's last; return their number."""
     tokens = [_PAD, _UNKNOWN, _END, *_WORDS, "<image>"]
     ids = {token: i for i, token in enumerate(tokens)}
     words = Tokenizer(models.WordLevel(ids, unk_token=_UNKNOWN))

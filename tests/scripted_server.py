@@ -1,5 +1,5 @@
-"""HTTP servers for tests: one that ends with all its connections, and on it one that fails as a
-test tells it.
+"""HTTP servers for tests: one that closes all its connections when it ends, and one based on it
+that follows a script.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from contract import npy
 
 T = TypeVar("T")
 
-#: No test waits longer for a server than this.
+#: The longest time that a test waits for a server.
 LIMIT_S = 120
 
 
 def read_frames(content: bytes) -> Any:
-    """The array in a `.npy` file of pixels. np.load evaluates a header as Python, which
+    """Return the array in a `.npy` file of pixels. np.load evaluates a header as Python, which
     CPython 3.11 cannot do in two threads at the same time."""
     begin = npy.measure(content[: npy.START_BYTES])
     shape = npy.read_shape(content[:begin])
@@ -34,7 +34,7 @@ def read_frames(content: bytes) -> Any:
 
 
 class ClosingServer(ThreadingHTTPServer):
-    """Knows its open connections, so that none outlives a test."""
+    """A server that closes its open connections, so that none outlives a test."""
 
     daemon_threads = False
     request_queue_size = 256
@@ -53,16 +53,16 @@ class ClosingServer(ThreadingHTTPServer):
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when all has ended."""
+        """Stop the server, and wait until all its threads have ended."""
         self._is_ending = True
-        with suppress(OSError):  # a full backlog wakes the server as well
+        with suppress(OSError):  # a full backlog wakes the server too
             socket.create_connection(("127.0.0.1", self.server_port), timeout=1).close()
         self._thread.join()
         self.close_connections()
         self.server_close()
 
     def _serve(self) -> None:
-        """Unlike `serve_forever`, wakes for a connection only: a test's end need not wait."""
+        """Serve without the polling of `serve_forever`, which would delay the end of a test."""
         while not self._is_ending:
             self.handle_request()
 
@@ -85,7 +85,7 @@ class ClosingServer(ThreadingHTTPServer):
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """Keeps connections open and logs nothing."""
+    """A handler that keeps connections open and logs nothing."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -96,7 +96,7 @@ class QuietHandler(BaseHTTPRequestHandler):
     def reply(
         self, status: int, body: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
-        """A whole answer; the headers may promise another length."""
+        """Send a whole answer; the headers may state another length."""
         self.send_response(status)
         length = {"Content-Length": str(len(body))}
         for name, value in (length | dict(headers or {})).items():
@@ -105,30 +105,30 @@ class QuietHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 class _PatientServer(ClosingServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed is no error of ours."""
+        """Ignore clients that were killed."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 @dataclass(kw_only=True)
 class ScriptedServer:
-    """Does with requests what `will` has told it, in turn, and then the first of its
-    behaviours. It runs while it is entered."""
+    """A server that answers each of the next requests by a behaviour set with `will`, and later
+    ones by the first of its behaviours. It runs as a context manager."""
 
     handler: ClassVar[type[ScriptedHandler]]
     behaviours: ClassVar[Mapping[str, Callable[..., None]]]
 
-    #: Requests that are being answered now, and the most so far.
+    #: The number of requests being answered now, and the most so far.
     at_once: int = 0
     most_at_once: int = 0
-    #: Connections of clients so far.
+    #: All client connections so far.
     connections: list[socket.socket] = field(default_factory=list)
-    #: Released when the server ends, or by a test; until then `hang` hangs.
+    #: Set when the server stops, or by a test; until then `hang` hangs.
     ending: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class ScriptedServer:
         self.stop()
 
     def stop(self) -> None:
-        """As a machine that is switched off in order: its connections are closed."""
+        """Stop like a machine that is shut down properly: connections are closed."""
         self.ending.set()
         with self.arrival:
             self.arrival.notify_all()
@@ -155,18 +155,18 @@ class ScriptedServer:
         return self.server.url
 
     def will(self, *behaviours: str) -> None:
-        """Answers the next requests so, one each; those after them get the usual."""
+        """Set the behaviours of the next requests, one each; later ones get the usual one."""
         unknown = set(behaviours) - set(self.behaviours)
         assert not unknown, f"{unknown} is none of {sorted(self.behaviours)}"
         self._script = list(behaviours)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Returns when it is true after a request."""
+        """Wait for a condition, which is checked after each request and answer."""
         with self.arrival:
             assert self.arrival.wait_for(condition, LIMIT_S)
 
     def take(self, call: T, calls: list[T]) -> Callable[..., None]:
-        """Writes a request down, and returns what it gets."""
+        """Record a request, and return the behaviour that answers it."""
         with self.arrival:
             calls.append(call)
             self.at_once += 1
@@ -176,14 +176,14 @@ class ScriptedServer:
             return self.behaviours[self._script.pop(0) if self._script else usual]
 
     def leave(self) -> None:
-        """A request has its answer."""
+        """Count a request as answered."""
         with self.arrival:
             self.at_once -= 1
             self.arrival.notify_all()
 
 
 class ScriptedHandler(QuietHandler):
-    """Answers for a ScriptedServer."""
+    """A handler for a ScriptedServer."""
 
     def __init__(self, fake: Any, *args: Any) -> None:
         self.fake = fake
@@ -196,14 +196,13 @@ class ScriptedHandler(QuietHandler):
 
 
 def reset_when_closed(handler: QuietHandler) -> None:
-    """The connection ends with a reset."""
+    """Make a connection end with a reset."""
     linger = struct.pack("ii", 1, 0)
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     handler.close_connection = True
 
 
 def _cut(handler: ScriptedHandler, *_: Any) -> None:
-    """Dies in the middle of its answer."""
     handler.reply(200, b'{"translated": "ha', {"Content-Length": "1000"})
     handler.close_connection = True
 
@@ -214,7 +213,7 @@ def _hang(handler: ScriptedHandler, *_: Any) -> None:
 
 
 def _drip(handler: ScriptedHandler, *_: Any) -> None:
-    """Sends a byte now and then, so that no single wait is long."""
+    """Send a byte at a time, so that no single read takes long."""
     handler.reply(200, b"", {"Content-Length": "100000"})
     handler.close_connection = True
     with suppress(OSError):
@@ -222,7 +221,7 @@ def _drip(handler: ScriptedHandler, *_: Any) -> None:
             handler.wfile.write(b" ")
 
 
-#: The faults that any server may have.
+#: The faults of any server.
 FAULTS: Mapping[str, Callable[..., None]] = {
     "close": lambda handler, *_: setattr(handler, "close_connection", True),
     "cut": _cut,

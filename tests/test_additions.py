@@ -1,5 +1,5 @@
-"""A new task is one file per package and one line in `contract/`, another API one file and one
-entry: a toy task and the API of CONTRIBUTING.md are added and asked.
+"""A new task takes one file per package and a line in `contract/`, another API one file and an
+entry: a toy task and the API of CONTRIBUTING.md are added and used.
 """
 
 import json

@@ -14,7 +14,7 @@ from deploy import reference
 ROOT = Path(__file__).parents[1]
 PACKAGES = sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"})
 
-#: The imports that each package may have of others; a longer name wins over a shorter one.
+#: The packages that each package may import; the longest matching name applies.
 ALLOWED = {
     "contract": set(),
     "text": set(),
@@ -86,16 +86,16 @@ GATEWAY = (
     "gateway.app",
     "gateway.gunicorn",
 )
-#: The only file that makes things durable, and the calls that no other one has.
+#: The only file that makes data durable, and the calls that no other file may have.
 DURABLE = "contract/durable.py"
 DURABLE_CALLS = (
     *(".fsync", ".fdatasync", "os.replace", "os.rename", "shutil.move"),
     *(".flock", ".lockf", ".commit"),
 )
-#: A group that is repeated and gives nothing back.
+#: A repeated group with a possessive quantifier.
 POSSESSIVE = re.compile(r"(?<!\\)\)(?:[*+?]|\{[\d,]*\})\+")
-#: The number of patterns with such a group by file. All versions of Python match them alike:
-#: a last try does not fail halfway, or the match then fails.
+#: The number of patterns with such a group, by file. All Python versions match these alike: a
+#: last repetition does not fail halfway, or the whole match then fails.
 ALIKE = dict.fromkeys(
     (
         *("contract/markup.py", "contract/npy.py", "gateway/http/message.py"),
@@ -105,7 +105,7 @@ ALIKE = dict.fromkeys(
     1,
 )
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
-#: Commands whose signatures are their many options.
+#: Commands with long signatures, because they have many options.
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
@@ -126,14 +126,14 @@ LINES = """
     tests/text:1763 tests/torchserve_backend:738 tests/upgrade:296 text:3427
     torchserve_backend:612
 """
-#: Class names that stand in several files. Each API's routes have schemas by its own words,
-#: which OpenAPI names with the API; a `Translation` is an engine's as well.
+#: Class names that several files use. An API's schemas are named in its own words, and OpenAPI
+#: adds the API's name; a `Translation` is also a class of an engine.
 REPEATED = """
     DetectFields Detection DictionaryInfo DocumentForm Language Languages LanguagesFields
     TranslateFields Translated Translation Translations
 """.split()
 MAX_REPEATED = 15
-#: Names that say nothing, and names of ours for things that have one in the field.
+#: Vague names, and our former names for things that the field has a name for.
 OLD_FILES = """
     common helper helpers manager misc util utils asking board crowd departures figures
     interpretation lane marks observation outline pace patience places posting presence
@@ -143,7 +143,7 @@ OLD_CLASSES = """
     Board Broken Crowd Doubt Interpreter Lane Listeners Machines Pace Patience Presence
     Reception Room Sight Silent Turn Unreachable Wanted
 """.split()
-#: Words of TorchServe's protocols, and the one file that knows each.
+#: Words of TorchServe's protocols, and the only file that may use each.
 TORCHSERVE = {
     "/predictions/": "contract/rows.py",
     "InvalidKeyException": "gateway/backends/torchserve.py",
@@ -172,7 +172,7 @@ class File:
 
     @property
     def module(self) -> str:
-        """The name to import; that of its package for an `__init__.py`."""
+        """The name to import; for an `__init__.py`, that of its package."""
         name = ".".join(self.path.relative_to(ROOT).with_suffix("").parts)
         return name.removesuffix(".__init__")
 
@@ -182,7 +182,7 @@ class File:
 
     @cached_property
     def statements(self) -> list[ast.AST]:
-        """All statements, those within others included."""
+        """All statements, including nested ones."""
         return list(walk(self.tree))
 
     @cached_property
@@ -192,17 +192,17 @@ class File:
 
     @cached_property
     def needs(self) -> list[str]:
-        """The modules that are imported with this one, not when a function runs."""
+        """The modules imported at module level, not when a function runs."""
         return list(list_imports(self.tree.body))
 
     @property
     def functions(self) -> Iterator[Function]:
-        """Every function, methods included."""
+        """Every function and method."""
         return (node for node in self.statements if isinstance(node, Function))
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below one, but for expressions, which hold no statement."""
+    """Yield the descendants of a node, except expressions, which contain no statements."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.expr):
             yield child
@@ -233,7 +233,7 @@ MODULES = {file.module: file for file in SOURCES}
 
 
 def find_package(module: str, packages: Iterable[str]) -> str | None:
-    """The most specific of the packages that a module is in."""
+    """Return the most specific of the packages that contains a module."""
     parts = module.split(".")
     candidates = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
     return next((candidate for candidate in candidates if candidate in packages), None)
@@ -241,12 +241,12 @@ def find_package(module: str, packages: Iterable[str]) -> str | None:
 
 @cache
 def find_owner(module: str) -> File | None:
-    """The file of ours that an import reads."""
+    """Return our file that an import reads, if any."""
     return MODULES.get(find_package(module, MODULES) or "")
 
 
 def count_lines(function: Function) -> int:
-    """Lines from the signature to the end, without the docstring."""
+    """Count the lines from the signature to the end, without the docstring."""
     docstring = function.body[0] if ast.get_docstring(function) else None
     count = (function.end_lineno or 0) - function.lineno + 1
     if docstring:
@@ -284,7 +284,7 @@ def test_no_part_of_the_gateway_calls_back():
 
 def test_the_lowest_package_needs_the_standard_library_only():
     files = [file for file in SOURCES if file.module.startswith("contract")]
-    files.remove(MODULES["contract.tracing"])  # imported where spans are wanted
+    files.remove(MODULES["contract.tracing"])  # imported only for tracing
     needed = {module.split(".")[0] for file in files for module in file.imports}
     assert needed - set(sys.stdlib_module_names) == {"contract"} & needed
 
@@ -301,7 +301,7 @@ def test_one_module_makes_things_durable():
 
 
 def is_durable(call: ast.Call) -> bool:
-    """Whether a call syncs, renames, locks or commits by itself."""
+    """Whether a call syncs, renames, locks or commits without `contract.durable`."""
     name = ast.unparse(call.func)
     if name.startswith("durable."):
         return False
@@ -310,8 +310,8 @@ def is_durable(call: ast.Call) -> bool:
 
 
 def test_patterns_match_alike_on_all_versions_of_python():
-    """Debian 12's Python 3.11.2 loses what such a group's last try has read before it fails
-    (python/cpython#106052): `1(?:\\.\\d++)*+` takes `1.` of `1.x`. `regex` does not."""
+    """Debian 12's Python 3.11.2 keeps the text read by such a group's last, failed repetition
+    (python/cpython#106052): `1(?:\\.\\d++)*+` reads `1.` of `1.x`. `regex` does not."""
     found = Counter(
         file.name
         for file in SOURCES
@@ -334,7 +334,7 @@ def test_a_package_does_not_need_libraries_of_others():
 
 
 def reach(file: File) -> set[str]:
-    """All modules that are imported with a file, directly or by another."""
+    """Return all modules that are imported with a file, directly or indirectly."""
     found: set[str] = set()
     waiting = list(file.needs)
     while waiting:

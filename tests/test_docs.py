@@ -1,4 +1,4 @@
-"""The docs have what the code has, what they name exists, and values in several files agree."""
+"""The docs cover the code, the things they name exist, and values in several files agree."""
 
 import ast
 import re
@@ -56,7 +56,7 @@ COMMAND_LINES = {
 
 
 def list_commands() -> list[tuple[str, str]]:
-    """Module and name of every command of our command lines, marked or registered."""
+    """List the module and name of every command, decorated or registered by a call."""
     pattern = r"(?m)^@?(?:\w+\.)?command\((?:'(\w+)')?\)(?:\n@.*)*(?:\ndef (\w+)|\()"
     return [
         (module, given or function)
@@ -72,14 +72,14 @@ def list_names(pattern: str, files: str) -> list[str]:
 
 
 def list_gateway_problems(base: type[Problem] = Problem) -> set[tuple[str, int]]:
-    """Slug and status of every problem of `gateway/errors.py`."""
+    """Return the slug and status of every problem of `gateway/errors.py`."""
     return {(base.slug, base.status)}.union(
         *(list_gateway_problems(child) for child in base.__subclasses__())
     )
 
 
 def list_handler_problems() -> set[tuple[str, int]]:
-    """Slug and status of every TaskError that a handler makes."""
+    """Return the slug and status of every TaskError that a handler makes."""
     calls = (
         node
         for path in ROOT.glob("handlers/**/*.py")
@@ -94,7 +94,7 @@ def list_handler_problems() -> set[tuple[str, int]]:
 
 
 def list_undocumented(text: str, names: list[str]) -> list[str]:
-    """Names without exactly one row of a table that begins with them."""
+    """List the names that do not begin exactly one row of a table."""
     rows = Counter(re.findall(r"(?m)^\| `([^`]+)` \|", text))
     return [name for name in names if rows[name] != 1]
 
@@ -223,7 +223,7 @@ def is_there(page: Path, link: str) -> bool:
 
 
 def list_anchors(page: Path) -> set[str]:
-    """The headings of a page as links name them."""
+    """Return the headings of a page in the form that links use."""
     headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
     return {
         re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -281,7 +281,7 @@ def test_a_plan_that_ships_is_a_plan(path):
 
 
 def test_a_paragraph_stands_once():
-    # A row of a table and an item of a list are paragraphs of their own.
+    # Table rows and list items are paragraphs too.
     uses = Counter(
         " ".join(paragraph.split())
         for page in PAGES

@@ -1,5 +1,5 @@
-"""Packages that only some programs need: each is declared where it is imported, verbs of
-make add it, by a dry run, and programs say so without it.
+"""Packages that only some programs need: each is declared where it is imported, make verbs add
+it (checked by a dry run), and a program without it prints the command that installs it.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from tests.test_architecture import ALL, File, find_package
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
     "project"
 ]["optional-dependencies"]
-#: Packages of ours, and the extras that a machine which runs them has.
+#: Our packages, and the extras of a machine that runs them.
 RUN_WITH = {
     "clients": "clients",
     "clients.decoding": "clients+captioner",
@@ -40,7 +40,7 @@ RUN_WITH = {
     "benchmarks": "dev",
     "tests": "dev",
 }
-#: Programs with an environment of their own.
+#: Programs with their own environments.
 APART = ("benchmarks/compare/peers/serve", "tests/e2e/foreign")
 
 URL = "BABELGATE_LIMITS_URL=redis://127.0.0.1:6379"
@@ -102,8 +102,8 @@ def test_every_import_is_declared_where_it_is_needed():
 
 
 def list_needs(file: File) -> Iterator[tuple[str, str]]:
-    """Each foreign module that a file imports, with extras that must have its package. A
-    function may import a package of which its program can do without."""
+    """Yield each foreign module that a file imports, with the extras that must have its
+    package. A function may import a package that its program can do without."""
     extras = RUN_WITH[find_package(file.module, RUN_WITH) or ""].split()
     known = {*sys.stdlib_module_names, *RUN_WITH}
     needed = {module.partition(".")[0] for module in file.needs} - known
@@ -114,7 +114,7 @@ def list_needs(file: File) -> Iterator[tuple[str, str]]:
 
 @cache
 def list_declared(extras: str) -> set[str]:
-    """The packages that extras name, those of extras within them included."""
+    """Return the packages of extras, including those of nested extras."""
     found: set[str] = set()
     for extra in extras.split("+"):
         for requirement in EXTRAS[extra]:

@@ -1,5 +1,5 @@
 """The limits of connections, queues, files and uploads agree in nginx, the gateway and
-TorchServe: nginx lets no more in than they can take, so that each refusal is our document.
+TorchServe: nginx admits no more than they can handle, so that each refusal is our document.
 """
 
 import os
@@ -22,19 +22,19 @@ from tests.test_docs import (
     read_nginx,
 )
 
-#: Logs, listening sockets, event queues, shared memory: what a program opens besides.
+#: A program's other files: logs, listening sockets, event queues, shared memory.
 OTHER_FILES = 64
 OF_ADDRESS = int(read_nginx("limit_conn address"))
 OF_ALL = int(read_nginx("limit_conn all"))
 KEYLESS = int(read_nginx("limit_conn keyless"))
 NGINX_CONNECTIONS = int(read_nginx("worker_connections"))
-#: Connections to the gateway that each of nginx's workers keeps.
+#: Idle connections to the gateway that each nginx worker keeps.
 IDLE = int(read_nginx("keepalive", UPSTREAM))
 TO_TORCHSERVE = int(default_of("connections"))
-#: Where nginx takes uploads.
+#: nginx's locations for uploads.
 UPLOADS = "~ ^/(caption|classify|detect-objects)$"
 DOCUMENTS = "~ ^/(documents|v2/document|translate_file)/?$"
-#: By the reason why the first number is at most the second.
+#: Pairs in which the first number must be at most the second, by the reason.
 BOUNDS: dict[str, tuple[float, float]] = {
     "limit_conn address in nginx.conf: a client with all the connections that one may have "
     "must leave most of limit_conn all to others": (4 * OF_ADDRESS, OF_ALL),

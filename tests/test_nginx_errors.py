@@ -1,4 +1,4 @@
-"""nginx's own errors are what the gateway would write, in each API."""
+"""nginx's own errors equal those that the gateway would write, in each API."""
 
 import json
 import re
@@ -13,13 +13,13 @@ from tests.test_docs import NGINX, default_of, read_location, read_nginx
 
 MAP = re.compile(r"^ *map \$(\w+) \$(\w+) \{\n(.*?)^ *\}$", re.DOTALL | re.MULTILINE)
 ENTRY = re.compile(r"^\s*(?:\"(~.+?)\"|(\S+))\s+(?:\"(.*)\"|'(.*)'|(\S+));$", re.M)
-#: By the variable that it sets: what it looks at, and its patterns with their values.
+#: nginx's maps by the variable they set: the source variable, and the patterns with values.
 MAPS = {
     name: (source, [(a or b, c or d or e) for a, b, c, d, e in ENTRY.findall(entries)])
     for source, name, entries in MAP.findall(NGINX + render_errors())
 }
 APIS = {dialect.name: dialect for dialect in (OURS, EITHER, *FOREIGN)}
-#: Paths of each API, paths below them, and paths that only begin alike.
+#: Paths of each API, paths below them, and paths that only have a prefix in common.
 PATHS = (
     *("/", "/languages", "/detect-objects", "/healthz", "/v20", "/x"),
     *(f"{path}{end}" for api in FOREIGN for path in api.paths for end in ("", "/x")),
@@ -28,7 +28,7 @@ PATHS = (
 
 
 def expand(text: str, **known: str) -> str:
-    """The text as nginx would write it, with what is known of the request."""
+    """Expand nginx's variables in a text; `known` has those of the request."""
 
     def look_up(match: re.Match[str]) -> str:
         name = match[1]
@@ -45,7 +45,7 @@ def expand(text: str, **known: str) -> str:
 
 
 def find_timeout_s(limit: str) -> float:
-    """Find the time that nginx waits for the gateway's answer, by X-Timeout-Ms."""
+    """Return nginx's timeout for the gateway's answer to a request with this X-Timeout-Ms."""
     location = read_location(expand("$within", http_x_timeout_ms=limit))
     return float(read_nginx("proxy_read_timeout", location).removesuffix("ms")) / 1000
 

@@ -1,5 +1,5 @@
-"""The modules of ours that answer one request to translate, in the gateway and in a worker of
-TorchServe: a reader who knows them knows the whole path.
+"""Our modules that answer one request to translate, in the gateway and in a TorchServe worker:
+a reader who knows them knows the whole path.
 """
 
 import json
@@ -24,13 +24,13 @@ from tests.handlers.fakes import ask, make_options
 ROOT = Path(__file__).parents[1]
 MOST = 38
 WANTED = {"src_lang": "en", "src_text": "Where is the station?", "tgt_lang": "ko"}
-#: Gunicorn's worker passes requests on; there is none in this process.
+#: The modules of Gunicorn's worker, which does not run in this process.
 OUTSIDE = {"gateway/http/message.py", "gateway/http/worker.py"}
 
 
 def trace(prepare: Callable[[], Callable[[], object]]) -> set[str]:
-    """The modules of ours whose code runs in the work that is prepared, and in the threads that
-    the preparation starts."""
+    """Return our modules whose code runs in the prepared work, and in the threads that the
+    preparation starts."""
     found: set[str] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -53,7 +53,7 @@ def trace(prepare: Callable[[], Callable[[], object]]) -> set[str]:
 
 @pytest.mark.slow
 def test_a_request_to_translate_passes_few_modules(tmp_path: Path):
-    """Fails with their list when the path grows: merge two, or take one out of the way."""
+    """Fail with the list of modules if the path grows: merge two, or take one off the path."""
     path = write_map(tmp_path / "map.json", LANGUAGES, ())
     answers: list[Any] = []
     with (
@@ -61,7 +61,7 @@ def test_a_request_to_translate_passes_few_modules(tmp_path: Path):
         make_clients(torchserve, path, tmp_path) as make,
     ):
         client = make()
-        client.post("/", json=WANTED)  # what happens once
+        client.post("/", json=WANTED)  # work that is done once
         ask_gateway = partial(client.post, "/", json=WANTED)
         gateway = trace(lambda: lambda: answers.append(ask_gateway()))
     (answer,) = answers
@@ -73,7 +73,7 @@ def test_a_request_to_translate_passes_few_modules(tmp_path: Path):
 
 
 def start_worker(folder: Path) -> Callable[[], object]:
-    """A handler with the model that ships, and what asks it for a row."""
+    """Start a handler with the model that ships, and return a function that sends it a row."""
     options = make_options("translation", PHRASEBOOK, languages=["ko"])
     handler = TranslationHandler()
     model = conversion.convert(PHRASEBOOK, folder, "int8", languages=["ko"])

@@ -24,7 +24,7 @@ CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 #: `text/html` and `text/plain` are types of media.
 FOLDERS = "|".join((*PACKAGES, "docs", "nginx", "tests"))
 FILE = re.compile(rf"`((?!text/(?:html|plain)`)(?:{FOLDERS})/[\w./-]+)`")
-#: Files whose comments stand on lines of their own or behind the code.
+#: Configuration files, with comments on separate lines or after the code.
 CONFIGURATION = (
     *("Makefile", "pyproject.toml", "constraints.txt", "nginx/*.conf"),
     *("deploy/**/*.conf", "deploy/**/*.y*ml", "deploy/image/*"),
@@ -33,7 +33,7 @@ CONFIGURATION = (
 
 
 def list_docstrings() -> Iterator[tuple[str, str]]:
-    """Each with its file."""
+    """Yield every docstring with its file."""
     for file in ALL:
         for node in (file.tree, *file.statements):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -41,14 +41,14 @@ def list_docstrings() -> Iterator[tuple[str, str]]:
 
 
 def list_comments() -> Iterator[tuple[str, str]]:
-    """Each with its file; lines of their own that follow each other are one comment."""
+    """Yield every comment with its file; adjacent comment lines are one comment."""
     for file in ALL:
         for found in re.findall(r"(?m)(?:^ *#.*\n)+|  # .*$", file.text):
             yield file.name, re.sub(r"(?m)^ *#:? ?", "", found)
 
 
 def list_texts() -> Iterator[tuple[str, str]]:
-    """Every page, docstring and comment without its code, each with its file."""
+    """Yield every page, docstring and comment with its file, without the code in it."""
     for page in PAGES:
         yield page.name, CODE.sub("", page.read_text("utf-8"))
     for name, text in (*list_docstrings(), *list_comments()):

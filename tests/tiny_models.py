@@ -1,5 +1,5 @@
-"""Tiny checkpoints of every family of translation models, with random weights and the files of
-the hub's, made by the libraries that made those.
+"""Tiny checkpoints of every family of translation models: random weights, and the same files as
+on the hub, made by the same libraries.
 """
 
 import io
@@ -21,7 +21,7 @@ from models.phrasebook_recipe.corpus import Corpus, TextPair
 #: The languages whose texts the pieces are learnt from.
 LANGUAGES = ("en", "fr", "de", "ru", "zh")
 _NLLB_CODES = ["deu_Latn", "eng_Latn", "fra_Latn", "rus_Cyrl", "zho_Hans", "zho_Hant"]
-#: The most tokens of a text, and of a translation, which no random model ends before.
+#: The most tokens of a text, and the tokens of any translation: random models end no earlier.
 POSITIONS = 32
 _SIZES = {"d_model": 32, "max_position_embeddings": POSITIONS} | {
     f"{side}_{name}": size
@@ -31,7 +31,7 @@ _SIZES = {"d_model": 32, "max_position_embeddings": POSITIONS} | {
 
 
 def build_m2m100(directory: Path, positions: int = POSITIONS) -> Path:
-    """As facebook/m2m100_418M, with the phrasebook's vocabulary and eight unused rows."""
+    """Build a facebook/m2m100_418M with the phrasebook's vocabulary and eight unused rows."""
     rows = len(M2M100Tokenizer(phrasebook.MODEL).ids) + 8
     sizes = {**_SIZES, "max_position_embeddings": positions}
     config = transformers.M2M100Config(vocab_size=rows, **sizes)
@@ -39,7 +39,7 @@ def build_m2m100(directory: Path, positions: int = POSITIONS) -> Path:
 
 
 def build_nllb(directory: Path, codes: Sequence[str] = _NLLB_CODES) -> Path:
-    """As facebook/nllb-200-distilled-600M: fairseq's ids, then the languages, then a mask and
+    """Build a facebook/nllb-200-distilled-600M: fairseq's ids, then the languages, a mask and
     unused rows."""
     model = train_pieces(LANGUAGES, kind="bpe")
     pieces = list_pieces(model)[3:]
@@ -65,7 +65,7 @@ def build_marian(
     codes: Sequence[str] = (),
     weights: str = "pytorch_model.bin",
 ) -> Path:
-    """As Helsinki-NLP/opus-mt-en-fr, or with `codes` as its opus-mt-en-ROMANCE."""
+    """Build a Helsinki-NLP/opus-mt-en-fr, or with `codes` an opus-mt-en-ROMANCE."""
     directory.mkdir(parents=True, exist_ok=True)
     learnt = [train_pieces((language,)) for language in ("en", "fr")]
     for side, model in zip(("source", "target"), learnt, strict=True):
@@ -98,8 +98,8 @@ def build_marian(
 def build_madlad(
     directory: Path, codes: Sequence[str] = (*LANGUAGES, "zh_Hant")
 ) -> Path:
-    """As google/madlad400-3b-mt, whose output layer is its own, and whose decoder starts with
-    another token than padding."""
+    """Build a google/madlad400-3b-mt, whose output layer is not tied to the embeddings, and
+    whose decoder starts with another token than padding."""
     tokens = [f"<2{code}>" for code in codes]
     model = train_pieces(LANGUAGES, symbols=tuple(tokens))
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -143,7 +143,7 @@ def list_pairs() -> list[TextPair]:
 def train_pieces(
     languages: tuple[str, ...], *, kind: str = "unigram", symbols: tuple[str, ...] = ()
 ) -> bytes:
-    """A SentencePiece model of the phrasebook's texts."""
+    """Train a SentencePiece model on the phrasebook's texts."""
     model = io.BytesIO()
     texts = [p.source for p in list_pairs() if p.source_language in languages][:3000]
     texts += ["{0} {1}"] * 9  # or no piece has them

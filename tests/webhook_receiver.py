@@ -1,4 +1,4 @@
-"""A server with HTTPS that is told of documents, and answers as a test has told it."""
+"""A scripted HTTPS server that receives webhooks."""
 
 import base64
 import hmac
@@ -24,7 +24,7 @@ class Notice:
     body: bytes
 
     def read(self) -> Any:
-        """The JSON, if the signature is right."""
+        """Check the signature, and return the JSON."""
         name, sent_at = self.headers["webhook-id"], self.headers["webhook-timestamp"]
         signed = f"{name}.{sent_at}.".encode() + self.body
         digest = base64.b64encode(hmac.digest(KEY, signed, "sha256")).decode()
@@ -34,7 +34,7 @@ class Notice:
 
 @dataclass(kw_only=True)
 class WebhookReceiver(ScriptedServer):
-    """Shows a certificate: `pair` is the files that `make_certificate` makes."""
+    """A receiver with the certificate `pair`, as `make_certificate` returns it."""
 
     pair: str
     notices: list[Notice] = field(default_factory=list)
@@ -59,7 +59,7 @@ class _Handler(ScriptedHandler):
 
 
 def _repeat(start: bytes, more: bytes, pause_s: float = 0.01) -> Callable[..., None]:
-    """Answers without end."""
+    """Return a behaviour that answers without end."""
 
     def repeat(handler: ScriptedHandler) -> None:
         handler.close_connection = True
