@@ -1,4 +1,4 @@
-"""Installs the clients of other APIs, once, in environments of their own."""
+"""Installs clients of other APIs, once, in separate environments."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ _LIMIT_S = 300
 
 
 def ask(topic: str, *arguments: str) -> dict[str, Any]:
-    """The answers to the packages of both languages about a topic, by package."""
+    """Return the answers to the Python and npm packages on a topic, by package."""
     with _installing():
         python = launch.prepare_environment(FOREIGN / "requirements.txt", _PYTHON)
     by_python = run(python, FOREIGN / "ask.py", topic, *arguments, limit_s=_LIMIT_S)
@@ -31,14 +31,13 @@ def ask(topic: str, *arguments: str) -> dict[str, Any]:
 
 @contextmanager
 def _installing() -> Iterator[None]:
-    """Let one process at a time install."""
     with _PYTHON.with_name("clients.lock").open("w") as lock:
         flock(lock, LOCK_EX)
         yield
 
 
 def prepare_node() -> Path:
-    """Install the npm packages beside copies of the programs, where modules look for them."""
+    """Install the npm packages next to copies of the programs, where Node.js finds them."""
     for program in (programs.NODE, programs.NPM):
         assert programs.find(program), f"{program.name} is missing: {program.package}"
     _NODE.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from tests.e2e.real_stack import (
 from tests.leaks import SHARED
 
 ALL_TASKS = ROOT / "torchserve_backend/all_tasks.json"
-#: The shared stacks of this worker that run.
+#: The running shared stacks of this worker.
 _shared: list[Stack] = []
 
 
@@ -29,14 +29,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory, cache, pytestconfig) -> Stack:
-    """All 14 languages of the repository's own map and model."""
+    """A stack with the repository's own map and model: all 14 languages."""
     run = tmp_path_factory.mktemp("50% of a run")
     return _share(pytestconfig, start_stack(run, cache))
 
 
 @pytest.fixture(scope="session")
 def vision(tmp_path_factory, cache, pytestconfig) -> Stack:
-    """Every task, as the map of all of them has it."""
+    """A stack with every task, by the map of all tasks."""
     run = tmp_path_factory.mktemp("vision")
     return _share(pytestconfig, start_stack(run, cache, "--map", str(ALL_TASKS)))
 
@@ -51,7 +51,7 @@ def _share(config: pytest.Config, starting: AbstractContextManager[Stack]) -> St
 
 @pytest.fixture(scope="module", autouse=True)
 def clean_stacks() -> Iterator[None]:
-    """The tests of a file leave the shared stacks ready, and nothing of theirs in them."""
+    """Check that the tests of a file leave the shared stacks ready and without their data."""
     yield
     for stack in _shared:
         wait_until(lambda stack=stack: is_ready(stack.url))  # type: ignore[misc]
@@ -67,5 +67,5 @@ def url(stack: Stack) -> str:
 
 @pytest.fixture
 def deploy(stack: Stack, cache: Path) -> Callable[..., str]:
-    """Runs one of the operator's commands on the stack and returns what it said."""
+    """A function that runs an operator's command on the stack and returns its output."""
     return partial(operate, stack.run, cache)

@@ -1,4 +1,4 @@
-"""Starts, watches, asks and stops a real stack on ports and in a directory of its own."""
+"""Starts, watches, queries and stops a real stack on its own ports and in its own directory."""
 
 import json
 import os
@@ -27,8 +27,8 @@ from deploy.stack import ROOT, Stack
 from ray_backend.nodes import LOOPBACK
 
 START_S = 300
-#: The time before a client's next request. Without it the clients alone would fill the cores,
-#: and what fails would fail for that.
+#: The time before a client's next request. Without it the clients alone would saturate the
+#: cores, and requests would fail for that reason.
 _PAUSE_S = 0.05
 _JOIN_S = 60.0
 
@@ -36,7 +36,7 @@ _JOIN_S = 60.0
 def run_deploy(
     *arguments: str, cache: Path, root: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python -m deploy …` in a clone, as its Makefile does, for somebody who has another
+    """Run `python -m deploy …` in a clone, as its Makefile does, for a user who has another
     TorchServe."""
     given = {"BABELGATE_CACHE": str(cache), "TS_CONFIG_FILE": "/their/properties"}
     return subprocess.run(
@@ -52,7 +52,7 @@ def run_deploy(
 def operate(
     run: Path, cache: Path, command: str, *options: str, expect: int = 0, **given: Path
 ) -> str:
-    """Return what an operator's command on a run directory says before it ends as expected."""
+    """Run an operator's command, which must exit as expected, and return its output."""
     arguments = (command, "--run-dir", str(run), *options)
     done = run_deploy(*arguments, cache=cache, **given)
     said = done.stdout + done.stderr
@@ -62,7 +62,7 @@ def operate(
 
 
 def ask_from(address: str, method: str, url: str, **given: Any) -> BaseHTTPResponse:
-    """The answer to a client of one of this machine's addresses, on its own connection."""
+    """Send a request from one of this machine's addresses, on a new connection."""
     with PoolManager(
         source_address=(address, 0), timeout=START_S, retries=False
     ) as pool:
@@ -70,14 +70,14 @@ def ask_from(address: str, method: str, url: str, **given: Any) -> BaseHTTPRespo
 
 
 def read_metric(url: str, name: str, label: str = "") -> float:
-    """The sum of a metric's samples that have a label such as `model="ko"`."""
+    """Sum a metric's samples that have a label such as `model="ko"`."""
     page = requests.get(url, timeout=START_S).text
     found = re.findall(rf"(?m)^{name}{{[^}}]*{label}[^}}]*}} (\S+)", page)
     return sum(map(float, found))
 
 
 def list_listening(connections: Iterable[Any]) -> set[tuple[str, int]]:
-    """The addresses and ports of those connections of psutil that listen."""
+    """Return the addresses and ports of psutil's connections that listen."""
     return {
         (connection.laddr.ip.removeprefix("::ffff:"), connection.laddr.port)
         for connection in connections
@@ -98,8 +98,8 @@ def wait_until(
 def keep_asking(
     target: Target, manner: Manner, *, clients: int = 16
 ) -> Iterator[list[LoadReply]]:
-    """`clients` of them ask during the block, each with a pause after its answer. The list is
-    complete once they have stopped."""
+    """Let `clients` clients ask during the block, each with a pause after an answer. The
+    yielded list is complete once they have stopped."""
     generator, stop = Generator(target, manner), threading.Event()
 
     def find_next(reply: LoadReply) -> float | None:
@@ -116,8 +116,8 @@ def keep_asking(
 
 
 def use_after_unloading(url: str) -> None:
-    """Have many clients use the model for French until they find it unloaded."""
-    numbers = count()  # answers to equal texts are kept
+    """Send requests into French from many clients until they find the model unloaded."""
+    numbers = count()  # answers to equal texts are cached
 
     def ask(number: int) -> requests.Response:
         row = {"src_lang": "en", "src_text": f"It is {number}.", "tgt_lang": "fr"}
@@ -134,7 +134,7 @@ def use_after_unloading(url: str) -> None:
 
 
 def is_ready(url: str) -> bool:
-    """Whether every language can be translated into."""
+    """Whether all languages are ready."""
     try:
         return requests.get(f"{url}/readyz", timeout=5).ok
     except requests.RequestException:
@@ -153,14 +153,14 @@ def delete_glossaries(url: str) -> None:
 
 
 def processes(stack: Stack) -> list[psutil.Process]:
-    """Supervisord and all below it, without those that ended a moment ago."""
+    """Return supervisord and its descendants, without those that have just ended."""
     supervisord = psutil.Process(int((stack.run / "supervisord.pid").read_text()))
     family = [supervisord, *supervisord.children(recursive=True)]
     return [process for process in family if write_command(process)]
 
 
 def write_command(process: psutil.Process) -> str:
-    """Its command line; empty once it has ended."""
+    """Return the command line of a process, or an empty string once it has ended."""
     with suppress(psutil.NoSuchProcess):  # a zombie, too
         return " ".join(process.cmdline())
     return ""
@@ -175,8 +175,8 @@ def start_stack(
     command: str = "up",
     address: str = LOOPBACK,
 ) -> Iterator[Stack]:
-    """Bring a stack up, and take it down, also where pytest is killed; no process or socket
-    may be left. Its map has the content."""
+    """Start a stack with a map of this content; stop it after the block, or when pytest is
+    killed. No process or socket may be left."""
     if content:
         map_path = run.with_name(f"{run.name}-map.json")
         map_path.write_text(json.dumps(content))
@@ -201,7 +201,8 @@ def start_stack(
 
 
 def list_ours(run: Path) -> list[psutil.Process]:
-    """The processes of the stack in a run directory, supervisord and its own commands too."""
+    """Return the processes of the stack in a run directory, including supervisord and the
+    stack's own commands."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -223,7 +224,7 @@ def _find_child(program: str) -> Callable[[Stack], psutil.Process]:
     return lambda stack: stack.find_leader(program).children()[-1]
 
 
-#: Functions that find each process that a test may kill or stop.
+#: Functions that find the processes that a test may kill or stop.
 VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
     "nginx master": _find_leader("nginx"),
     "nginx worker": _find_child("nginx"),
@@ -238,8 +239,7 @@ VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
 
 
 def kill(stack: Stack, name: str, *, limit_s: float = 90) -> None:
-    """Kill one of VICTIMS. Return when another one has its place and every language is
-    ready."""
+    """Kill one of VICTIMS. Returns once it is replaced and every language is ready."""
     victim = VICTIMS[name](stack)
     victim.kill()
     victim.wait(limit_s)

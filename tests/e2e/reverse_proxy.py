@@ -1,4 +1,4 @@
-"""A real nginx and Gunicorn, with a TorchServe behind that does what a test tells it."""
+"""A real nginx and Gunicorn before a scripted TorchServe."""
 
 import random
 import re
@@ -23,7 +23,7 @@ from tests.scripted_server import LIMIT_S
 
 @dataclass(frozen=True)
 class ReverseProxy:
-    """The address to which clients send their requests, and the server behind it."""
+    """nginx's address, and the processes and the fake TorchServe behind it."""
 
     url: str
     nginx: psutil.Process
@@ -31,7 +31,7 @@ class ReverseProxy:
     #: nginx's run directory.
     run: Path
     torchserve: FakeTorchServe
-    #: Gunicorn's, without nginx.
+    #: Gunicorn's address, without nginx.
     gateway_url: str
 
     def read_log(self, name: str) -> str:
@@ -39,7 +39,7 @@ class ReverseProxy:
 
 
 def find_port() -> int:
-    """A free one on every address, and none that connections get as theirs."""
+    """Return a port that is free on every address and not in the range of client ports."""
     for port in random.sample(range(20_000, 32_000), 100):
         with suppress(OSError), socket.create_server(("", port)):
             return port
@@ -50,8 +50,8 @@ def find_port() -> int:
 def start_nginx(
     run: Path, gateway: str, edits: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, psutil.Process]]:
-    """nginx with our configuration, one worker, a port of its own, and edits, before the
-    address of a gateway: its URL and its process."""
+    """Start nginx before a gateway's address, with our configuration, one worker, a free port
+    and edits; yield its URL and its process."""
     for folder in ("temp", "logs"):
         (run / folder).mkdir(parents=True)
     text, port = (ROOT / "nginx/nginx.conf").read_text("utf-8"), find_port()
@@ -73,7 +73,7 @@ def start_nginx(
 
 @contextmanager
 def run_nginx(folder: Path, port: int) -> Iterator[psutil.Process]:
-    """nginx with the configuration in a folder, once it listens at a port."""
+    """Run nginx with the configuration in a folder; yield it once it listens on a port."""
     program = programs.find(programs.NGINX)
     assert program
     nginx = psutil.Popen(
@@ -92,7 +92,7 @@ def run_nginx(folder: Path, port: int) -> Iterator[psutil.Process]:
 def start_proxy_before(
     running: Running, folder: Path, edits: Mapping[str, str] | None = None
 ) -> Iterator[ReverseProxy]:
-    """nginx, with edits of its configuration, before a Gunicorn that runs."""
+    """Start nginx, with edits to its configuration, before a running Gunicorn."""
     gateway, master, fake = running
     run = folder / "nginx"
     with start_nginx(run, urlsplit(gateway).netloc, edits) as (url, nginx):
@@ -105,7 +105,7 @@ def start_proxy_before(
 def start_proxy(
     folder: Path, edits: Mapping[str, str] | None = None, **variables: str
 ) -> Iterator[ReverseProxy]:
-    """nginx before a Gunicorn of its own, which gets the `variables`."""
+    """Start nginx before a new Gunicorn, which gets the `variables`."""
     with (
         serve_before_fake(folder, **variables) as running,
         start_proxy_before(running, folder, edits) as proxy,
@@ -122,6 +122,6 @@ def reset(torchserve: FakeTorchServe) -> None:
 
 @pytest.fixture
 def proxy(started: ReverseProxy) -> ReverseProxy:
-    """A module's own, with a TorchServe that has nothing to do yet."""
+    """The module's proxy, with its fake TorchServe reset."""
     reset(started.torchserve)
     return started

@@ -28,17 +28,17 @@ BULK, MODEST = "127.0.0.2", "127.0.0.3"
 TIMEOUT_S = 60
 AT_ONCE = Settings.model_fields["sentences_at_once"].default
 REFUSALS = {"urn:babelgate:queue-full", "urn:babelgate:too-many-connections"}
-#: More than a model does within SHORT_MS, on any machine.
+#: More than a model translates within SHORT_MS, on any machine.
 SENTENCES, SHORT_MS = 1000, 200
-#: Each is 8 MiB.
+#: Each upload has 8 MiB.
 UPLOADS, SHAPE = 40, (1024, 2731, 3)
 
-#: In a batch equal sentences would be one.
+#: Equal sentences in a batch would be one row.
 _numbers = count(1)
 
 
 def is_refusal(reply: BaseHTTPResponse) -> bool:
-    """Whether it is one of those that help the client."""
+    """Whether a client got a 429 of ours with a `Retry-After`."""
     if reply.status != 429 or reply.json()["type"] not in REFUSALS:
         return False
     return int(reply.headers.get("Retry-After", "0")) >= 1
@@ -114,7 +114,7 @@ def test_rows_of_a_client_that_hangs_up_are_not_computed(stack: Stack):
         body = EN_FR | {"src_text": write_sentences(3 * AT_ONCE)}
         client.request("POST", "/", json.dumps(body))
         wait_until(lambda: count_waiting(stack, "fr") == 2 * AT_ONCE)
-        # Rows that are still on their way there end with the client.
+        # Rows still on their way to TorchServe would end with the client.
         wait_until(lambda: count_sent(stack, "fr") == sent + AT_ONCE)
         client.close()
         wait_until(lambda: count_waiting(stack, "fr") == 0)
@@ -133,8 +133,8 @@ def test_a_client_with_many_texts_leaves_others_their_share(stack: Stack):
         return statuses
 
     def count_overtaken() -> float:
-        """Rows that the model takes before it answers a modest client, who comes again if a
-        busy machine refuses."""
+        """Count the rows that the model gets before it answers a modest client, which retries
+        if a busy machine refuses."""
         status = 429
         while status == 429:
             before = count_sent(stack, "fr")
@@ -154,22 +154,22 @@ def test_a_client_with_many_texts_leaves_others_their_share(stack: Stack):
 
 
 def test_what_cannot_be_done_in_time_is_refused_before_it_is_begun(stack: Stack):
-    ask_all(stack.url, 2 * AT_ONCE)  # now all of Gunicorn's processes know the pace
-    with ThreadPoolExecutor(AT_ONCE) as threads:  # and have their readers
+    ask_all(stack.url, 2 * AT_ONCE)  # now all gateway processes have an estimate
+    with ThreadPoolExecutor(AT_ONCE) as threads:  # and their reader processes
         long = "One sentence.\n" * SENTENCES
         list(threads.map(lambda _: ask(stack.url, long), range(AT_ONCE)))
     wait_until(lambda: count_waiting(stack, "fr") == 0)
     sent = count_sent(stack, "fr")
     text = write_sentences(SENTENCES)
     replies = [ask(stack.url, text, limit_ms=SHORT_MS) for _ in range(10)]
-    # On a busy machine the time is over before all of a text is read.
+    # On a busy machine the deadline may pass before all of a text is read.
     assert all(is_refusal(reply) or reply.status == 504 for reply in replies), [
         reply.data for reply in replies
     ]
     assert count_sent(stack, "fr") == sent
 
     def is_translated() -> bool:
-        """Whether it is, in the time that requests usually have."""
+        """Whether the text is translated within the usual time limit."""
         translated = ask(stack.url, text).json().get("translated", "")
         return bool(translated.count("\n") == SENTENCES - 1)
 

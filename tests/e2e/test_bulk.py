@@ -19,7 +19,7 @@ TO_FRENCH = ("--column", "text", "--from", "en", "--to", "fr")
 
 @pytest.fixture(scope="module")
 def french(url: str) -> dict[str, str]:
-    """The stack's answers to each text alone."""
+    """The stack's translation of each text alone."""
     return {text: translate(url, text, "en", "fr") for text in NEWCOMERS}
 
 

@@ -1,5 +1,5 @@
-"""Bulk work on a real Ray of this machine, whose processes are killed: every id is there
-exactly once.
+"""Bulk work on a real Ray on this machine, whose processes are killed: the results have every
+id exactly once.
 """
 
 import json
@@ -40,7 +40,7 @@ SMALL = 50
 
 @dataclass(frozen=True)
 class Place:
-    """Sources, results, and a model that copies, each row in a millisecond or at once."""
+    """A place for sources, results, and a model that copies each row in `row_ms`."""
 
     folder: Path
     temporary: Path
@@ -50,7 +50,7 @@ class Place:
         return self.folder / "dst"
 
     def write_sources(self, large: int) -> list[int]:
-        """A large file and small ones. The ids of all rows."""
+        """Write a large file and ten small ones, and return the ids of all rows."""
         counts = [large, *[SMALL] * 10]
         first = 0
         for number, count in enumerate(counts):
@@ -72,8 +72,8 @@ class Place:
         (self.folder / "map.json").write_text(json.dumps(content))
 
     def run(self, command: Sequence[str], **changed: str) -> subprocess.Popen[str]:
-        """A command with the map, which Ctrl-C interrupts."""
-        # A killed program leaves a folder in the temporary one.
+        """Start a command with the map, which Ctrl-C interrupts."""
+        # A killed program leaves a folder of temporary files.
         changed |= {
             "BABELGATE_MAP": str(self.folder / "map.json"),
             "TMPDIR": str(self.temporary),
@@ -84,7 +84,7 @@ class Place:
     def start(
         self, source: str = "", results: str = "", options: Sequence[str] = TEXTS
     ) -> Iterator[subprocess.Popen[str]]:
-        """The command. None of its processes is left afterwards."""
+        """Run the bulk command during the block, and kill it; all its processes must end."""
         places = [source or self.folder / "src", results or self.results]
         options = [*options, "--workers", "2", "--cpus", "1"]
         process = self.run([*COMMAND, *options, *map(str, places)])
@@ -103,11 +103,11 @@ class Place:
         return sorted(line["id"] for line in lines)
 
     def count_parts(self) -> int:
-        """The parts of the large file that are answered."""
+        """Count the parts of the large file that are done."""
         return len([*self.results.glob(f"{KEPT}/*-??????")])
 
     def check(self, ids: list[int]) -> None:
-        """Every id is there exactly once, and nothing is left."""
+        """Check that the results have every id exactly once and that no other file is left."""
         assert self.read_ids() == ids
         files = [path for path in self.results.rglob("*") if path.is_file()]
         assert len(files) == 11
@@ -116,13 +116,13 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    # Ray's sockets have short names.
+    # The paths of Ray's sockets must be short.
     with tempfile.TemporaryDirectory(prefix="b", dir="/tmp") as temporary:
         yield Place(tmp_path, Path(temporary))
 
 
 def list_processes(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The run's own, and all that it has started."""
+    """Return the run's process and its descendants."""
     try:
         own = psutil.Process(process.pid)
         return [own, *own.children(recursive=True)]
@@ -131,7 +131,7 @@ def list_processes(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kills the run alone; nobody else ends what it has started."""
+    """Kill the run alone; its descendants must end without help."""
     started = list_processes(process)
     process.kill()
     process.communicate()
@@ -139,7 +139,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def find_workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The processes with the model."""
+    """Return the processes with the model."""
     return [p for p in list_processes(process) if WORKER in write_command(p)]
 
 
@@ -152,7 +152,7 @@ def wait_for(process: subprocess.Popen[str], condition: Callable[[], bool]) -> N
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """The exit code, and what was said."""
+    """Wait for the end, and return the exit code and the standard error."""
     out, said = process.communicate(timeout=LIMIT_S)
     assert out == ""
     return process.returncode, said
@@ -173,7 +173,7 @@ def test_whatever_ends_a_run_nothing_is_lost_or_doubled(place: Place):
         listening = list_listening(connections)
         assert {ip for ip, _ in listening} == {"127.0.0.1"}
         process.send_signal(signal.SIGINT)
-        # Ray itself tells of the killed worker, on the other stream.
+        # Ray reports the killed worker itself, on standard output.
         said = process.communicate(timeout=LIMIT_S)[1]
         assert (process.returncode, said) == (130, f"{STOPPED}\n")
         assert psutil.wait_procs(started, LIMIT_S)[1] == []

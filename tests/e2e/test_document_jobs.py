@@ -26,7 +26,7 @@ from tests.programs import make_certificate, run
 from tests.webhook_receiver import SECRET, WebhookReceiver
 
 LIMIT_S = 240
-#: The engine returns every text as it was, so that nothing can be missed or doubled unseen.
+#: An engine that returns every text unchanged, so that missing or doubled texts show.
 ECHO = {"cuda_id": {"de": "cpu"}, "translation": {"engine": "echo"}}
 DOCUMENTS, LINES = 20, 1000
 GOODBYE = "Bis morgen\n"
@@ -63,7 +63,7 @@ def test_the_commands_of_the_page_work(url: str, tmp_path: Path):
 def upload(
     url: str, content: str | bytes, fields: Mapping[str, str] = {}, /, **headers: str
 ) -> str:
-    """Return the place of a document."""
+    """Upload a document, and return its URL."""
     answer = requests.post(
         f"{url}/documents",
         data={"src_lang": "en", "tgt_lang": "de", **fields},
@@ -76,7 +76,7 @@ def upload(
 
 
 def ask_state(where: str, **headers: str) -> dict[str, Any]:
-    """Ask for the state of a document; nobody may answer for a moment."""
+    """Return the state of a document, or an empty one while no gateway answers."""
     try:
         answer = requests.get(where, headers=headers, timeout=LIMIT_S)
     except requests.ConnectionError:
@@ -111,7 +111,7 @@ def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookReceiv
 def echo(
     tmp_path_factory: pytest.TempPathFactory, cache: Path, receiver: WebhookReceiver
 ) -> Iterator[Stack]:
-    """A stack that translates every text into itself, and tells webhooks of this machine."""
+    """A stack that returns every text unchanged and sends webhooks to this machine."""
     folder = tmp_path_factory.mktemp("echo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", receiver.pair.split(",")[0])
@@ -121,11 +121,11 @@ def echo(
 
 
 def kill_all(stack: Stack) -> None:
-    """Everything dies at once, as when the machine does."""
+    """Kill all processes at once, as a power loss does."""
     victims = processes(stack)
     for end in (psutil.Process.suspend, psutil.Process.kill):
         for victim in victims:
-            with suppress(psutil.NoSuchProcess):  # some end by themselves
+            with suppress(psutil.NoSuchProcess):  # some have ended already
                 end(victim)
     psutil.wait_procs(victims, timeout=LIMIT_S)
 
@@ -157,7 +157,7 @@ def test_twenty_documents_survive_the_death_of_every_process(echo: Stack, cache:
     unfinished: list[str] = []
 
     def upload_until(count: int) -> None:
-        """Uploads until `count` documents are unfinished, however fast the machine is."""
+        """Upload until `count` documents are unfinished, however fast the machine is."""
         unfinished[:] = [where for where in unfinished if not is_done(where)]
         while len(unfinished) < count:
             content = "".join(
@@ -186,7 +186,7 @@ def test_twenty_documents_survive_the_death_of_every_process(echo: Stack, cache:
         assert requests.get(f"{where}/result", timeout=LIMIT_S).text == content
     kept = echo.run / "documents" / "kept" / "open"
     assert len(list(kept.iterdir())) == len(contents)
-    # Its name goes after a document has ended: later, if a program was killed in between.
+    # A document's name is removed after its end: later, if a program was killed in between.
     left = echo.run / "documents" / "unfinished"
     wait_until(lambda: not list(left.iterdir()), limit_s=LIMIT_S)
     for where in contents:

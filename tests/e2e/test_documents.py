@@ -23,7 +23,7 @@ KEPT = (
     *("👩‍👩‍👧", "🇩🇪"),
     *("ACME-42", "v2.10.3", "2.10.3", "ISO-9001", "A4", "RTX4090"),
 )
-#: The order in which each language gets a target of its own.
+#: The order of the languages, in which each gets a different target.
 ORDER = "en de fr es it pt id vi ru ar hi zh ja ko".split()
 MARKUP = (
     "<p>{}</p>",
@@ -34,12 +34,12 @@ MARKUP = (
     '<p>{} <span translate="no">Foo <b>Bar</b></span></p>',
     "<pre>keep  {{this}}</pre><p>{}</p><!-- and this -->",
 )
-#: A tag with its attributes, as it is written.
+#: A tag with its attributes.
 TAG = re.compile(r'<(?:"[^"]*"|[^">])+>')
 
 
 def find_frames(wording: str) -> dict[str, str]:
-    """A sentence of the phrasebook in each language; `{}` is where something is put in."""
+    """Return a sentence of the phrasebook in each language, with `{}` for its slot."""
     (phrase,) = (p for p in phrasebook.load() if p.wordings["en"][0] == wording)
     return {
         language: re.sub(r"{\w+}", "{}", phrase.wordings[language][0])
@@ -99,7 +99,7 @@ def test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents(url
 
 
 def compare(url: str, known: list[tuple[TextPair, str]]) -> list[str]:
-    """Items that become something else in a list or in a document's lines."""
+    """List the items that are translated differently in a list or in a document's lines."""
     first = known[0][0]
     texts = [pair.source for pair, _ in known]
     options = {"src_lang": first.source_language}

@@ -33,11 +33,11 @@ from tests.gateway.test_gunicorn import find_url, is_alive
 from tests.handlers.encoding import write_image
 
 LIMIT_S = 120
-#: A batch that waits so long for others fails its test.
+#: A batch that waits this long for more rows fails its test.
 FOR_EVER_MS = 10 * LIMIT_S * 1000
 BATCH = 64
 GREETING = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "fr"}
-#: One sentence that takes the model long, in as many wordings as a batch has rows.
+#: A sentence that is slow to translate, in as many wordings as a batch has rows.
 LONG = [
     f"where is station number {n} please and how much is a ticket to stop {n} " * 3
     for n in range(BATCH)
@@ -66,7 +66,7 @@ class Gateway:
 def start(
     folder: Path, cache: Path, **sections: Mapping[str, Any]
 ) -> Iterator[Gateway]:
-    """Gunicorn by the page's command, once the models are loaded."""
+    """Start Gunicorn by the page's command; yield once the models are loaded."""
     content = json.loads(catalog.MAP.read_text("utf-8")) | sections
     map_path = folder / "map.json"
     map_path.write_text(json.dumps(content))
@@ -102,7 +102,7 @@ def start(
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
-    """Nobody is answered until a batch is full."""
+    """A gateway that answers only when a batch is full."""
     section = {"batch_size": BATCH, "max_batch_delay": FOR_EVER_MS}
     folder = tmp_path_factory.mktemp("patient")
     with start(folder, cache, translation=section) as running:
@@ -111,7 +111,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[G
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Gateway]:
-    """With models of random weights for each task that takes images."""
+    """A gateway with random models for each task on images."""
     builders = {
         CAPTIONING: random_vision.build_blip2,
         CLASSIFICATION: random_vision.build_resnet,
@@ -182,7 +182,7 @@ def test_a_text_passes_two_models_of_one_process(tmp_path, cache):
 
 
 def test_while_a_batch_runs_the_gateway_answers_others(gateway, clients):
-    """There is not enough time for all answers before the batch begins."""
+    """The time before the batch begins is too short for all of these checks."""
     answer = clients.submit(gateway.ask, src_text=LONG, beam_size=8)
     alive = 0
     while not answer.done():
@@ -203,7 +203,7 @@ def test_a_reload_drops_no_request(gateway: Gateway):
 
 
 def test_clients_are_one_batch_and_wait_without_keeping_others(patient, clients):
-    """Only all together are they answered."""
+    """The requests are answered only when the batch is full."""
     texts = [f"It is {n} o'clock" for n in range(BATCH - 1)]
     answers = [clients.submit(patient.ask, src_text=text) for text in texts]
     wait_until(lambda: patient.count("babelgate_queued_rows") == BATCH - 1)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.faults
 
 EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
 SMALL = {"cuda_id": {"de": "cpu"}}
-#: Their lines of log are more than a pipe has room for.
+#: Enough requests that their log lines overflow a pipe.
 REQUESTS = 1000
 CLIENTS = 8
 #: The size of the file system that is filled, in megabytes.
@@ -38,7 +38,7 @@ DISK_MB = 16
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A file system that can be filled and made read-only; without root a folder."""
+    """A file system that can be filled and made read-only; without root, a plain folder."""
     path = tmp_path_factory.mktemp("disk")
     if os.geteuid() == 0:
         options = ["-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=755", "none"]
@@ -50,14 +50,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def small(folder: Path, cache: Path) -> Iterator[Stack]:
-    """One language, and a map that tests may break."""
+    """A stack of one language, with a map that tests may break."""
     with start_stack(folder / "run", cache, content=SMALL) as started:
         yield started
 
 
 @pytest.fixture
 def up(small: Stack, cache: Path) -> Callable[..., str]:
-    """Runs `make up` again, and returns what it said."""
+    """A function that runs `make up` again and returns its output."""
     options = ("--map", str(small.map), "--port-offset", str(small.port_offset))
     return partial(operate, small.run, cache, "up", *options)
 
@@ -67,7 +67,7 @@ def translate(stack: Stack) -> int:
 
 
 def replace_gateway_worker(stack: Stack) -> None:
-    """Kills a worker, and waits until another has been forked and answers."""
+    """Kill a worker, and wait until another has been forked and answers."""
     master = stack.find_leader("gateway")
     before = master.children()
     before[0].kill()
@@ -144,7 +144,7 @@ def test_a_full_disk_does_not_stop_nginx(small: Stack, folder: Path):
     finally:
         filler.unlink()
     before = count_lines(small)
-    # For a second after a failure nginx does not try.
+    # nginx does not log for a second after a failed write.
     wait_until(lambda: translate(small) == 200 and count_lines(small) > before)
 
 

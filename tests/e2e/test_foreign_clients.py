@@ -1,5 +1,5 @@
 """Unmodified clients of LibreTranslate, DeepL and Google on the real stack: texts, documents,
-glossaries, and keys of several kinds. `foreign/answers.yaml` says what each is answered.
+glossaries, and keys of several kinds. `foreign/answers.yaml` has the expected answers.
 """
 
 import json
@@ -25,19 +25,19 @@ ANSWERS = yaml.safe_load((FOREIGN / "answers.yaml").read_text("utf-8"))
 
 
 def add_key(run: Path, name: str, *options: str) -> str:
-    """As an operator does."""
+    """Add a key as an operator does, and return it."""
     command = [sys.executable, "-m", "gateway", "keys", "add", "--name", name, *options]
     environment = os.environ | {variables.RUN_DIR.name: str(run)}
     return programs.run(*command, env=environment).strip()
 
 
 def ask_with_keys(folder: Path) -> dict[str, Any]:
-    """The answers to each key by a gateway that requires one."""
+    """Return the answers for each key from a gateway that requires keys."""
     run = folder / "run"
     settings = {"BABELGATE_KEYS": "required", "BABELGATE_RUN_DIR": str(run)}
     add = partial(add_key, run)
     with start_proxy(folder, None, **settings) as proxy:
-        # One package keeps translations, so that the right key comes last.
+        # One package caches translations, so the right key comes last.
         keys = {
             "wrong": "any-key",
             "spent": add("spent", "--characters-per-month", "1"),
@@ -54,7 +54,7 @@ def ask_with_keys(folder: Path) -> dict[str, Any]:
 def find_answers(
     url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], dict[str, Any]]:
-    """Asks all clients about a topic, once."""
+    """A function that sends all clients' questions on a topic, once."""
 
     @cache
     def find(topic: str) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def find_answers(
 
 
 def assert_has(found: Any, expected: Any) -> None:
-    """A list begins with what is expected, an object has it, a text begins with it."""
+    """Check that a text or list begins with the expected value, or that an object has it."""
     match expected:
         case dict():
             for name, value in expected.items():

@@ -1,5 +1,5 @@
-"""Two machines of a Ray cluster with a gateway each, behind one nginx: two addresses of this
-machine, each with a stack of its own.
+"""Two machines of a Ray cluster, each with a gateway, behind one nginx: two addresses of this
+machine, each with its own stack.
 """
 
 import re
@@ -32,7 +32,7 @@ HEAD, OTHER = "127.0.0.2", "127.0.0.3"
 LANGUAGES = ("fr", "de")
 MAP = {
     "cuda_id": dict.fromkeys(LANGUAGES, "cpu"),
-    # The second machine has room for one only where the first has none.
+    # A replica is placed on the second machine only if the first has no room.
     "cluster": {"translation": {"replicas": 2}},
 }
 SAMPLE = {"src_lang": "en", "src_text": "Hello, how are you?", "tgt_lang": "fr"}
@@ -61,7 +61,7 @@ def machines(tmp_path_factory, cache) -> Iterator[Machines]:
 
 @pytest.fixture(scope="module")
 def shared_url(machines: Machines) -> str:
-    """The head's nginx, which shares requests out to both gateways as the page says."""
+    """The URL of the head's nginx, which balances over both gateways as the page shows."""
     head, other = machines
     main = head.run / "nginx/nginx.conf"
     servers = (f"{m.node.address}:{GATEWAY + m.port_offset}" for m in machines)
@@ -71,7 +71,7 @@ def shared_url(machines: Machines) -> str:
     assert count == 1
     (rules,) = re.findall(r"```nginx\n(proxy_next_upstream .*?)```", SCALING, re.DOTALL)
     text = text.replace("client_max_body_size 0;", f"client_max_body_size 0; {rules}")
-    # A gateway that is stopped waits for the other machine's idle connections.
+    # A stopping gateway waits for the other machine's idle connections.
     main.write_text(re.sub(r"(keepalive_timeout) +30s;", r"\1 2s;", text))
     master = head.find_leader("nginx")
     before = {*master.children()}
@@ -90,7 +90,7 @@ def translate(url: str) -> requests.Response:
 
 
 def count_requests(gateway: Stack) -> float:
-    """Count the translations of a gateway, by its own counter."""
+    """Return the translations of a gateway, by its own counter."""
     url = f"http://{gateway.node.address}:{GATEWAY + gateway.port_offset}/metrics"
     return read_metric(url, "babelgate_translation_requests_total", 'status="200"')
 

@@ -28,7 +28,7 @@ TERMS = {
     "ko": ["서버", "충전소", "작업 지시서", "Acme Cloud"],
 }
 PLACES = find_frames("Where is {place}?") | {"vi": "{} ở đâu?"}
-#: How far on in the list of languages each target is.
+#: The distances of a source's targets in the list of languages.
 STEPS = (3, 5, 8)
 
 
@@ -49,7 +49,7 @@ def write_dictionary(source: str, target: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def glossary(url: str) -> Any:
-    """A dictionary for each pair."""
+    """A glossary with a dictionary for each pair."""
     dictionaries = [write_dictionary(*pair) for pair in list_pairs()]
     body = {"name": "All pairs", "dictionaries": dictionaries}
     made = requests.post(f"{url}/v3/glossaries", json=body, timeout=LIMIT_S)
@@ -83,7 +83,7 @@ def test_every_process_sees_a_glossary_at_once_and_after_a_kill(stack, url):
     made = requests.post(f"{url}/glossaries", json=body, timeout=LIMIT_S).json()
     wanted = ("Where is charging station?", "de")
     given = {"src_lang": "en", "glossary": made["id"]}
-    for _ in range(20):  # each on a connection of its own
+    for _ in range(20):  # each on a new connection
         assert ask(url, *wanted, **given)["translated"] == "Wo ist Ladestation?"
     kill(stack, "gateway master")
     assert requests.get(f"{url}/glossaries/Kept", timeout=LIMIT_S).json() == made
@@ -95,7 +95,7 @@ def test_every_process_sees_a_glossary_at_once_and_after_a_kill(stack, url):
 
 
 def test_a_glossary_of_ten_megabytes_passes_nginx(url):
-    """Escaped in JSON, and more than that is refused."""
+    """It is escaped in JSON, and a larger one is refused."""
     terms = "\n".join(f"слово {number}\tWort{number}" for number in range(300_000))
     body = {"source_lang": "ru", "target_lang": "de", "entries_format": "tsv"}
     large = body | {"name": "Large", "entries": terms}

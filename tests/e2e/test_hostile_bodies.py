@@ -1,5 +1,5 @@
-"""The real stack answers three thousand hostile bodies; no worker ends, nothing grows. While
-the gateway gets hostile forms, it answers everybody else.
+"""The real stack answers three thousand hostile bodies; no worker ends, and memory does not
+grow. While the gateway gets hostile forms, it answers all other clients.
 """
 
 import gzip
@@ -31,11 +31,11 @@ pytestmark = pytest.mark.faults
 
 ROUTES = ("/caption", "/classify", "/detect-objects")
 COUNT = 3_000
-#: Bodies after which every program has its working memory.
+#: The number of bodies after which the memory of every program has settled.
 SETTLED = 1_000
 CLIENTS = 8
-#: The growth of the whole stack between the two looks: less than one leaked row in
-#: twenty-five would be.
+#: The most growth of the whole stack between the two measurements: less than if one row in
+#: twenty-five leaked.
 GROWTH_BYTES = 80_000_000
 HUGE = (2**31 - 1, 2**32 - 1, 100_000, 65_535, 0)
 EDGE = b"--edge-of-a-part"
@@ -43,8 +43,8 @@ MULTIPART = f"multipart/form-data; boundary={EDGE[2:].decode()}"
 
 
 def draw_bodies(count: int) -> Iterator[tuple[bytes, str]]:
-    """Images, arrays and forms that nobody should send, each with its content type; always
-    the same ones."""
+    """Yield hostile images, arrays and forms, each with its content type; always the same
+    ones."""
     rng = random.Random(0)
     for number in range(count):
         if number % 5 == 4:
@@ -59,8 +59,8 @@ def draw_body(rng: random.Random) -> bytes:
 
 
 def damage(rng: random.Random) -> bytes:
-    """A file with some other bytes, that ends too early, goes on after its end, or has more
-    in the middle."""
+    """Return a file with changed bytes, a missing end, or extra bytes in the middle or at the
+    end."""
     shape = (rng.randint(1, 48), rng.randint(1, 48), 3)
     pixels = np.frombuffer(rng.randbytes(math.prod(shape)), np.uint8).reshape(shape)
     if (kind := rng.choice(["JPEG", "PNG", "WEBP", "npy", "npy"])) == "npy":
@@ -69,7 +69,7 @@ def damage(rng: random.Random) -> bytes:
         body = write_image(pixels, kind)
     more, place = rng.randbytes(rng.randint(1, 4096)), rng.randrange(len(body))
     flipped = bytearray(body)
-    # Headers are where lies are told.
+    # Damage to headers is the most dangerous.
     end = len(body) if rng.random() < 0.3 else min(len(body), 128)
     for _ in range(rng.randint(1, 12)):
         flipped[rng.randrange(end)] = rng.randrange(256)
@@ -78,7 +78,7 @@ def damage(rng: random.Random) -> bytes:
 
 
 def write_header(rng: random.Random) -> bytes:
-    """An `.npy` header that promises anything."""
+    """Return an `.npy` header with arbitrary values."""
     shape = tuple(rng.choice([*HUGE, -1, 3, 8]) for _ in range(rng.randint(1, 5)))
     descr = rng.choice(
         ["|u1", "u1", "|O", "|V1000000000", "__import__('os')", "9" * 300]
@@ -97,7 +97,7 @@ def write_header(rng: random.Random) -> bytes:
 
 
 class Bomb:
-    """A pickle of it would open a file where it was loaded."""
+    """An object whose pickle would open a file when loaded."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return (open, ("/nonexistent/unpickled",))
@@ -110,7 +110,7 @@ def write_pickle(rng: random.Random) -> bytes:
 
 
 def write_bomb(rng: random.Random) -> bytes:
-    """A small PNG that unpacks into far too much."""
+    """Return a small PNG that decompresses to far too much."""
     width, height = rng.choice([(40_000, 40_000), (100_000, 1), (2**31 - 1, 2)])
     line = b"\0" * (1 + min(width, 1 << 20))
     mode = rng.choice([0, 2, 3, 6])
@@ -128,7 +128,7 @@ def write_bomb(rng: random.Random) -> bytes:
 
 
 def write_odd_image(rng: random.Random) -> bytes:
-    """A good file of a kind, mode or shape that few expect."""
+    """Return a valid image of a rare format, mode or shape."""
     stream = io.BytesIO()
     kinds = "PNG 1,PNG I;16,PNG LA,PNG P,GIF P,JPEG CMYK,JPEG L,TIFF F,BMP RGB"
     kind, mode = rng.choice(f"{kinds},WEBP RGBA,PPM RGB,ICO RGBA".split(",")).split()
@@ -138,7 +138,7 @@ def write_odd_image(rng: random.Random) -> bytes:
 
 
 def write_parts(rng: random.Random) -> bytes:
-    """A form whose parts, and sometimes whose seams, are as bad."""
+    """Return a form whose parts, and sometimes whose boundaries, are as hostile."""
     body = b""
     for _ in range(rng.randint(0, 3)):
         name = rng.choice(
@@ -151,7 +151,7 @@ def write_parts(rng: random.Random) -> bytes:
 
 
 def send(url: str, bodies: Iterable[tuple[int, tuple[bytes, str]]]) -> Counter[int]:
-    """Send requests and count each status; 0 stands for no answer at all."""
+    """Send requests and count each status; 0 stands for no answer."""
 
     def ask(numbered: tuple[int, tuple[bytes, str]]) -> int:
         number, (body, content_type) = numbered
@@ -170,7 +170,7 @@ def send(url: str, bodies: Iterable[tuple[int, tuple[bytes, str]]]) -> Counter[i
 
 
 def measure(stack: Stack) -> tuple[int, set[tuple[int, str]]]:
-    """Bytes of all the stack's processes, and which they are."""
+    """Return the bytes of all the stack's processes, and their ids and names."""
     family = processes(stack)
     memory = sum(process.memory_full_info().pss for process in family)
     return memory, {(process.pid, process.name()) for process in family}
@@ -207,7 +207,7 @@ FORMS = (
 
 
 def aim(url: str) -> list[Target]:
-    """Return every form on every route, plain and packed; a target per kind of headers."""
+    """Return targets for every form on every route, plain and gzipped, one per header set."""
     asked: dict[tuple[str, str], list[Request]] = defaultdict(list)
     for kind, body in FORMS:
         packed = gzip.compress(body)
@@ -225,8 +225,8 @@ WANTED = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "ko"}
 
 @pytest.mark.timeout(300)
 def test_hostile_forms_are_in_nobodys_way(tmp_path: Path):
-    """While they are answered, one other client gets a quarter as many answers: each of them
-    once held the loop for a second."""
+    """Meanwhile one other client gets at least a quarter as many answers: each form once
+    blocked the loop for a second."""
 
     def ask(target: Target, request: Request) -> int:
         return pool.request(

@@ -1,4 +1,4 @@
-"""A model that nobody uses is unloaded on the real stack, and comes back."""
+"""An unused model is unloaded on the real stack, and loaded again on demand."""
 
 import pytest
 

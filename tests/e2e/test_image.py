@@ -1,5 +1,5 @@
-"""The container image, built here with buildah: what is in it, and a stack in containers of it
-that translates.
+"""The container image, built here with buildah: its content, and a stack of its containers that
+translates.
 """
 
 import json
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.image, pytest.mark.faults, pytest.mark.timeout(1800)]
 #: The user of the image.
 USER = 10001
 PROGRAMS = ("torchserve", "registrar", "gateway", "documents", "nginx")
-#: Where containers of a stack write: folders of this machine in the places of volumes.
+#: The volumes of a stack's containers: here folders of this machine.
 VOLUMES = ("/run/babelgate", "/var/cache/babelgate", "/var/lib/babelgate", "/tmp")
 METRICS = 7778
 GREETING = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "fr"}
@@ -37,7 +37,7 @@ GREETING = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "fr"}
 
 @dataclass(frozen=True)
 class Container:
-    """A container that runs commands beside this machine's processes, on its ports."""
+    """A container that runs commands next to this machine's processes, on its ports."""
 
     buildah: Path
     name: str
@@ -63,7 +63,7 @@ class Container:
         return [str(self.buildah), "run", *options, *command]
 
     def start(self, program: str) -> subprocess.Popen[bytes]:
-        """One program, as the image's entrypoint starts it."""
+        """Start one program by the image's entrypoint."""
         with (self.folder / f"{program}.log").open("wb") as log:
             return subprocess.Popen(
                 self.command("/srv/babelgate/deploy/image/entrypoint", program),
@@ -91,7 +91,7 @@ def image(buildah: Path) -> str:
 
 @pytest.fixture(scope="module")
 def container(buildah, image, tmp_path_factory) -> Iterator[Container]:
-    # The machine's limit, as runtimes have it; buildah's own default is too little.
+    # The machine's limit, as runtimes set it; buildah's own default is too low.
     most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65536)
     name = run(buildah, "from", f"--ulimit=nofile={most}:{most}", image).strip()
     folder = tmp_path_factory.mktemp("image")
@@ -112,7 +112,7 @@ def root(container: Container) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def stack(container: Container) -> Iterator[list[psutil.Process]]:
-    """A stack whose programs are in containers of their own: each container's process."""
+    """A stack with a container for each program: the containers' processes."""
     entrypoint = ["/srv/babelgate/deploy/image/entrypoint", "prepare"]
     run(*container.command(*entrypoint, "--port-offset", str(container.offset)))
     write_metrics_server(container)
@@ -129,14 +129,14 @@ def stack(container: Container) -> Iterator[list[psutil.Process]]:
 
 
 def find_metrics_folder(container: Container) -> Path:
-    """Find the folder in which gateway processes share counters: in memory, which
+    """Return the folder of the counters that gateway processes share: in memory, which the
     containers here share."""
     shared = Stack(Path(VOLUMES[0]), Path()).metrics
     return shared.with_name(shared.name.replace(f"-{os.geteuid()}-", f"-{USER}-"))
 
 
 def write_metrics_server(container: Container) -> None:
-    """nginx's server for Prometheus, as a pod of Kubernetes has it."""
+    """Write nginx's server for Prometheus, as in a Kubernetes pod."""
     manifest = ROOT / "deploy/kubernetes/base/gateway.yaml"
     resources = yaml.safe_load_all(manifest.read_text("utf-8"))
     (text,) = (r["data"]["metrics.conf"] for r in resources if r["kind"] == "ConfigMap")

@@ -22,14 +22,14 @@ from tests.e2e.real_stack import is_ready, list_listening, wait_until
 from torchserve_backend.management import Management
 
 TARGETS = ("ko", "de")
-#: A comparison outside of a selector's braces.
+#: A comparison outside a selector's braces.
 COMPARISON = re.compile(r"(?<= )(==|!=|>=|<=|>|<)(?= )")
 LIMIT_S = 30
 
 
 def list_expressions() -> list[object]:
-    """Every expression of rules and dashboard, with its place. An alert's condition has no
-    data where all is well; with `bool` it says 0 instead, of the same series."""
+    """Return every expression of rules and dashboard, with its place. An alert's condition has
+    no data while all is well; with `bool` it is 0 instead, for the same series."""
     rules = yaml.safe_load((MONITORING / "rules.yml").read_text("utf-8"))
     dashboard = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
     found = {
@@ -46,8 +46,8 @@ def list_expressions() -> list[object]:
 
 
 def query(prometheus: str, expression: str) -> dict[frozenset[tuple[str, str]], float]:
-    """The values of an expression by their labels; those that are no number are left out.
-    Raises where Prometheus does not take the expression."""
+    """Return the values of an expression by their labels, without NaN. Fails if Prometheus
+    rejects the expression."""
     params = {"query": expression.replace("$__rate_interval", "1m")}
     answer = requests.get(f"{prometheus}/api/v1/query", params, timeout=LIMIT_S)
     assert answer.ok, answer.text
@@ -67,7 +67,7 @@ def is_up(prometheus: str) -> bool:
 
 @pytest.fixture(scope="module")
 def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[str]:
-    """The Prometheus of `make monitor`, with a look every two seconds."""
+    """The Prometheus of `make monitor`, which scrapes every two seconds."""
     process = subprocess.Popen(
         [sys.executable, "-m", "deploy", "monitor", "--run-dir", str(stack.run)],
         cwd=ROOT,
@@ -92,7 +92,7 @@ def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[str]:
 
 
 def ask(url: str) -> None:
-    """Requests into two languages, and one that is wrong. No sentence comes twice."""
+    """Send requests into two languages, and a wrong one. No sentence is sent twice."""
     text = f"Good morning, {time.time()}"
     for target in (*TARGETS, "tlh"):
         body = {"src_lang": "en", "src_text": text, "tgt_lang": target}
@@ -101,7 +101,7 @@ def ask(url: str) -> None:
 
 @pytest.fixture(scope="module")
 def scraped(prometheus: str, url: str) -> str:
-    """It has seen what `ask` asks."""
+    """The Prometheus, once it has scraped the requests of `ask`."""
 
     def has_seen() -> bool:
         ask(url)

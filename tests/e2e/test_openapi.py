@@ -1,4 +1,4 @@
-"""A real stack's answers are in its own OpenAPI document."""
+"""A real stack's answers match its own OpenAPI document."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,11 +19,11 @@ TIMEOUT_S = 120
 CONFIGURATION = SchemathesisConfig.from_dict(
     {
         "seed": 1,
-        # Without a socket nobody unpacks an answer.
+        # Without a socket, answers are not decompressed.
         "headers": {"Accept-Encoding": "identity"},
         "checks": {
-            # More is read than is described: `EN` and `en-GB` are `en`, and unknown fields
-            # are ignored.
+            # The API accepts more than it describes: `EN` and `en-GB` are `en`, and unknown
+            # fields are ignored.
             "negative_data_rejection": {"enabled": False},
             "positive_data_acceptance": {"enabled": False},
         },
@@ -51,7 +51,7 @@ def read_description(stack: Stack) -> Description:
 
 @pytest.fixture(scope="module")
 def ask(stack: Stack) -> Iterator[Ask]:
-    """Asks the stack, and checks each answer."""
+    """A function that sends the stack a request, and checks the answer."""
     description = read_description(stack)
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> int:
@@ -88,7 +88,7 @@ def test_translations_and_refusals_are_as_described(ask, path):
 
 
 def _can_be_wrong(operation: APIOperation[Any, Any, Any, Any]) -> bool:
-    """Whether it takes something, other than names in its URL that may be anything."""
+    """Whether a request can be invalid, by its body or a parameter with restricted values."""
     raw = operation.definition.raw
     bounded = [
         given
@@ -102,8 +102,8 @@ def _can_be_wrong(operation: APIOperation[Any, Any, Any, Any]) -> bool:
 
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_any_request_is_answered_as_described(stack, mode):
-    """Each operation gets requests that the document allows, or that it does not. No answer
-    is a fault, and the document describes all."""
+    """Each operation gets valid or invalid requests. No answer is a server error, and the
+    document describes all of them."""
     url = f"{stack.url}/openapi.json"
     api = schemathesis.openapi.from_url(url, config=CONFIGURATION)
     found = list(api.get_all_operations())
@@ -122,7 +122,7 @@ def test_any_request_is_answered_as_described(stack, mode):
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def ask(case: Case[Any]) -> None:
-            # A request in a millisecond is a 504, as it should be.
+            # A time limit of a millisecond is rightly answered with 504.
             case.headers.pop("X-Timeout-Ms", None)
             case.call_and_validate()
 

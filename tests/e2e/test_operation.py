@@ -41,15 +41,15 @@ def test_up_again_and_status_say_what_runs(deploy: Callable[..., str]):
 
 
 def test_a_reload_drops_no_request(stack: Stack, deploy: Callable[..., str]):
-    # A request on a connection that nginx closes just then, because it is idle, is lost: HTTP
-    # leaves it to clients to ask again.
+    # A request is lost if nginx has just closed its idle connection: HTTP leaves it to clients
+    # to retry.
     request = Request(json.dumps(EN_DE).encode(), "/translate")
     target = Target(stack.url, [request], headers={"Connection": "close"})
     master = stack.find_leader("gateway")
     old = {*master.children()}
 
     def wait_for_answers() -> None:
-        """Return when more requests than under way now are answered."""
+        """Wait for more answers than there are requests under way."""
         before = len(replies)
         wait_until(lambda: sum(one.is_good for one in replies[before:]) > CLIENTS)
 
@@ -81,7 +81,7 @@ def test_a_model_is_registered_by_hand_with_the_documented_command(stack: Stack)
     query = "url=ko.mar&batch_size=64&max_batch_delay=100"
     curl = ["curl", "-s", "-X", "POST", f"{url}?{query}"]
     said = run(*curl, "-H", f"Authorization: Bearer {key}")
-    # The registrar may have been quicker: it looks every three seconds.
+    # The registrar, which polls every three seconds, may have been quicker.
     assert "registered with" in said or "already registered" in said
     wait_until(lambda: is_ready(stack.url))
 
@@ -131,7 +131,7 @@ def test_only_nginx_listens_beyond_loopback(stack: Stack):
 def test_a_broken_configuration_is_not_taken_over(
     stack, cache, tmp_path, file, right, wrong, message
 ):
-    # The clone's configuration may be edited; the rest is this one's.
+    # Tests may edit the clone's configuration; the rest is linked.
     for path in ROOT.iterdir():
         if path.name in ("deploy", "gateway", "nginx"):
             shutil.copytree(path, tmp_path / path.name)

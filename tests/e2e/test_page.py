@@ -1,4 +1,4 @@
-"""The page of a real stack: texts, and a gateway that goes and returns."""
+"""The page of a real stack: texts, and a gateway that dies and returns."""
 
 from collections.abc import Iterator
 

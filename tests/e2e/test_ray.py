@@ -1,5 +1,5 @@
 """The stack with its models on a cluster of one machine, as `make up BACKEND=ray` starts it:
-for all tasks the answers that TorchServe gives.
+its answers for all tasks are TorchServe's.
 """
 
 import json
@@ -24,7 +24,7 @@ from tests.e2e.test_vision import (
     test_objects_are_found_in_images_of_many_sizes_at_once,
 )
 
-#: The tests of the stack with TorchServe run here as well, with the fixtures of this file.
+#: Tests of the stack with TorchServe that also run here, with the fixtures of this file.
 __all__ = [
     "samples",
     "test_an_image_gets_its_caption_in_every_form",
@@ -37,7 +37,7 @@ __all__ = [
 
 @pytest.fixture(scope="module")
 def vision(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Stack]:
-    """All tasks, and one model for all languages."""
+    """A stack with all tasks, and one model for all languages."""
     run = tmp_path_factory.mktemp("ray")
     content = json.loads(ALL_TASKS.read_text("utf-8"))
     content["translation"] = content.get("translation", {}) | {"idle_unload_s": 1}
@@ -63,7 +63,7 @@ def test_the_status_tells_how_full_the_batches_are(url: str):
     translate(url, "Good morning", "en", "fr")
 
     def look() -> tuple[int, int]:
-        """Korean has the same model as French."""
+        """Return the rows and batches of Korean, which has the same model as French."""
         first = requests.get(f"{url}/status", timeout=30).json()["served"][0]
         return first["rows"] or 0, first["batches"] or 0
 

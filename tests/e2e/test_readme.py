@@ -1,4 +1,4 @@
-"""The README's curl command, run as it stands there, gives the answer that stands there."""
+"""The README's curl commands, run verbatim, return the answers in the README."""
 
 import json
 import re
@@ -9,14 +9,13 @@ from deploy.stack import DOOR, ROOT, Stack
 from tests.programs import run
 
 README = (ROOT / "README.md").read_text("utf-8")
-#: A command that asks the stack, in a block with others, and the answer below it.
+#: A curl command with the others of its block, and the answer below it.
 EXAMPLES = re.findall(
     r"```sh\n((?:(?!```).+\n)*?)(curl .+)\n```\n```json\n(.+?)\n```", README
 )
 
 
 def ask(stack: Stack, command: str, folder: Path) -> Any:
-    """Run a curl command in a folder and return its answer."""
     moved = command.replace(str(DOOR), str(DOOR + stack.port_offset))
     return json.loads(run("bash", "-c", f"{moved} -s", cwd=folder))
 

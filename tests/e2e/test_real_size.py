@@ -45,7 +45,7 @@ def large(folder, model, tmp_path_factory) -> Iterator[Stack]:
 
 
 def test_it_is_converted_to_int8_and_answers_a_batch(folder: Path, model: Path):
-    # Where the stack finds it.
+    # In the cache, where the stack finds it.
     converted = convert(model, folder / "ctranslate2", "int8")
     assert (converted / "model.bin").stat().st_size < 500_000_000
     engine = CTranslate2Engine(converted)
@@ -62,7 +62,7 @@ def test_it_is_converted_to_int8_and_answers_a_batch(folder: Path, model: Path):
 
 
 def ask(url: str, number: int) -> requests.Response:
-    # Equal ones are asked once.
+    # Equal sentences are translated once.
     wanted = BODY | {"src_text": f"Where is station {number}?"}
     return requests.post(url, json=wanted, timeout=60)
 

@@ -1,5 +1,5 @@
-"""The settings of a stack outlive every restart, whatever the shell of the next command
-has, and its programs know and show no more than they must.
+"""The settings of a stack survive every restart, whatever the environment of the next command,
+and its programs get and expose no more than they must.
 """
 
 import json
@@ -21,14 +21,14 @@ from tests.e2e.real_stack import list_ours, operate, processes, wait_until
 from tests.e2e.test_document_jobs import ECHO, count_done, is_done, kill_all, upload
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "de"}
-#: A program that asks another one is stopped before it.
+#: The order of stopping: a client stops before its server.
 STOPPED = ["nginx", "documents", "gateway", "registrar", "torchserve"]
 SECRET = "what only two programs know"
 
 
 @dataclass
 class Operator:
-    """Runs our commands, each in a shell of its own."""
+    """An operator who runs each command in a new shell."""
 
     run: Path
     cache: Path
@@ -47,7 +47,7 @@ class Operator:
         return found
 
     def ask(self, **headers: str) -> int:
-        """The status of a translation."""
+        """Return the status of a translation."""
         url = self.stack.url
         return requests.post(url, json=WANTED, headers=headers, timeout=60).status_code
 

@@ -1,5 +1,5 @@
-"""Clients that are too many, too slow, elsewhere or odd get an answer or a problem document of
-their API, and nginx logs no text of theirs.
+"""Clients that are too many, too slow, remote or odd get an answer or a problem document of
+their API, and nginx does not log their texts.
 """
 
 import json
@@ -41,13 +41,13 @@ PNG = b"\x89PNG\r\n\x1a\n"
 STRANGER = "127.0.0.2"
 GRACE_S = 1
 MOST = 8
-#: nginx's warnings also where they would quote a query.
+#: nginx logs warnings even where they would quote a query.
 LOUD = {"error.log crit": "error.log warn"}
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Gunicorn for all tests of this file that need none of their own."""
+    """A Gunicorn for all tests of this file that do not start one."""
     folder = tmp_path_factory.mktemp("gateway")
     with serve_before_fake(folder, BABELGATE_BODY_GRACE_S=str(GRACE_S)) as running:
         yield running
@@ -60,7 +60,7 @@ def started(running, tmp_path_factory) -> Iterator[ReverseProxy]:
 
 
 def read_problem(client: socket.socket) -> tuple[int, str]:
-    """Status and slug of the answer, which is a problem document."""
+    """Read a problem document, and return its status and slug."""
     with client.makefile("rb") as file:
         status = int(file.readline().split()[1])
         headers = dict(iter(lambda: file.readline().rstrip().split(b": ", 1), [b""]))
@@ -70,7 +70,7 @@ def read_problem(client: socket.socket) -> tuple[int, str]:
     return status, document["type"].rpartition(":")[2]
 
 
-#: Edits with which few connections are too many.
+#: The limits that tests lower, so that few connections exceed them.
 CROWDS = {
     "of one address": "conn address 1024",
     "of all": "conn all 4096",
@@ -80,11 +80,11 @@ CROWDS = {
 
 
 def knock_thrice(proxy: ReverseProxy, url: str, **headers: str) -> Counter[str]:
-    """Make three times as many requests as are let in before the first is answered, and
-    return their ends."""
+    """Send three times as many requests as are admitted before the first is answered, and count
+    the outcomes."""
 
     def ask(number: int) -> str:
-        wanted = WANTED | {"src_text": f"Hello, {number}"}  # equal ones are asked once
+        wanted = WANTED | {"src_text": f"Hello, {number}"}  # equal ones are sent once
         answer = requests.post(url, json=wanted, headers=headers, timeout=LIMIT_S)
         if answer.status_code == 200:
             return "200"
@@ -238,7 +238,7 @@ class _Echo(QuietHandler):
 
 @contextmanager
 def serve_echo(port: int = 0) -> Iterator[str]:
-    """A gateway that answers with the headers it gets: its address."""
+    """Serve a gateway that answers with a request's headers, and yield its address."""
     gateway = ClosingServer(("127.0.0.1", port), _Echo)
     gateway.start()
     try:
@@ -249,7 +249,7 @@ def serve_echo(port: int = 0) -> Iterator[str]:
 
 @pytest.fixture
 def echo(tmp_path: Path) -> Iterator[str]:
-    """nginx before such a gateway: its URL."""
+    """The URL of nginx before a gateway that returns a request's headers."""
     with serve_echo() as gateway, start_nginx(tmp_path / "nginx", gateway) as (url, _):
         yield url
 
@@ -273,7 +273,7 @@ def test_the_gateway_learns_who_asks_and_where(echo, source, forwarded, address)
 
 
 def assert_is_problem(answer: requests.Response, path: str, slug: str) -> None:
-    """It has the form of the path's API."""
+    """Check that an answer has the form of the path's API."""
     document = write_problem(slug, answer.status_code, "Any.")
     expected = find_dialect(path).answer(document)
     assert answer.headers["Content-Type"] == expected.content_type

@@ -23,13 +23,13 @@ from tests.e2e.real_stack import (
 
 pytestmark = pytest.mark.faults
 
-#: It reads English only.
+#: A model that reads English only.
 PAIR = ROOT / "models/phrasebook-en-fr"
 LIMIT_S = 90
 
 
 def write_content(model: str) -> dict[str, Any]:
-    """A map whose French has this model."""
+    """Return a map that uses this model for French."""
     own = {"model": model, "fallback": "models/phrasebook"}
     section = {"targets": {"fr": own}, "pivot": "en", "max_batch_delay": 2}
     devices = dict.fromkeys(("en", "fr", "de"), "cpu")
@@ -47,7 +47,7 @@ def name_models(answer: requests.Response) -> list[str]:
 
 
 def find_workers(stack: Stack) -> set[int]:
-    """The processes of TorchServe's workers."""
+    """Return the process ids of TorchServe's workers."""
     commands = {each.pid: write_command(each) for each in processes(stack)}
     return {pid for pid, said in commands.items() if "model_service_worker" in said}
 
@@ -69,7 +69,7 @@ def test_a_text_goes_through_the_pivot_on_a_real_stack(tmp_path, cache, backend)
 
 
 def check_reload(stack: Stack, folder: Path, cache: Path) -> None:
-    """Another model for French changes one worker, and no request is lost meanwhile."""
+    """Check that another model for French replaces one worker and loses no request."""
     before, is_over = find_workers(stack), threading.Event()
     refused: list[str] = []
 

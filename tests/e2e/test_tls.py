@@ -1,5 +1,5 @@
-"""TLS on the real nginx, as `make up TLS=…` has it written; and the traces of the stack that is
-started for it.
+"""TLS on the real nginx, with the configuration that `make up TLS=…` writes, and the traces of
+a stack with TLS.
 """
 
 import itertools
@@ -30,7 +30,7 @@ from tests.scripted_server import LIMIT_S
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """nginx with a certificate of one name, before a gateway that says what it gets."""
+    """nginx with a certificate for one name, before a gateway that returns its headers."""
     folder = tmp_path_factory.mktemp("tls")
     pair = make_certificate(folder / "pair", "DNS:babelgate.test")
     stack = Stack(folder / "run", folder / "map", None, claim_port_offset(), pair)
@@ -41,7 +41,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def shake_hands(stack: Stack, version: ssl.TLSVersion) -> tuple[str | None, str]:
-    """The protocol and cipher that nginx agrees to, of a client of one version."""
+    """Return the protocol and cipher that nginx negotiates with a client of one TLS version."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -109,7 +109,7 @@ def test_plain_http_is_told_that_it_is_plain(stack):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory, cache) -> Iterator[tuple[Stack, Collector]]:
-    """A stack of one language, and the collector that gets its spans."""
+    """A stack of one language, and the collector of its spans."""
     folder = tmp_path_factory.mktemp("small")
     options = ("--tls", make_certificate(folder / "pair"))
     content = {"cuda_id": {"fr": "cpu"}}
@@ -145,7 +145,7 @@ def test_traces_lead_from_clients_to_the_batch_that_they_share(small):
         assert requests.post(stack.url, json=body, headers=headers, **options).ok
 
     def list_shared() -> list[Span]:
-        """The batches of several clients, once each client has asked again."""
+        """Send a request from each client, and list the batches with several requests."""
         with ThreadPoolExecutor(8) as clients:
             list(clients.map(ask, itertools.islice(numbers, 8)))
         return [span for span in collector.list_spans("batch") if len(span.links) > 1]

@@ -26,7 +26,7 @@ OUTSIDE = "The committee postponed its verdict on quantum gravity until further 
 
 
 def post(url: str, body: dict[str, Any]) -> requests.Response:
-    """Ask as the API tells clients to: after 429 again, when `Retry-After` has passed."""
+    """Post a body as the API expects: after a 429, retry once `Retry-After` has passed."""
     again = Retry(10, status_forcelist=[429], allowed_methods=None)
     with requests.Session() as session:
         session.mount("http://", HTTPAdapter(max_retries=again))
@@ -41,8 +41,8 @@ def translate(url: str, text: Any, source: str, target: str) -> Any:
 
 
 def translate_pairs(url: str, pairs: list[TextPair]) -> list[str]:
-    """Return each pair's translation. A client for each direction, with all of its texts,
-    fills the batches."""
+    """Return each pair's translation. One client per direction sends all of its texts, to fill
+    the batches."""
     directions: dict[tuple[str, str], list[int]] = {}
     for number, pair in enumerate(pairs):
         direction = pair.source_language, pair.target_language
@@ -61,7 +61,7 @@ def translate_pairs(url: str, pairs: list[TextPair]) -> list[str]:
 
 
 def is_right(pair: TextPair, answer: str) -> bool:
-    """Whether an answer is the reference to the letter, with the source's final mark."""
+    """Whether an answer is exactly the reference, with the source's final punctuation."""
     languages = pair.source_language, pair.target_language
     return clean(answer) == mend(pair.source, pair.target, *languages)
 
@@ -173,7 +173,7 @@ def test_a_sentence_that_was_translated_is_kept(url: str):
     assert len({answer.headers["X-Babelgate-Model"] for answer in answers}) == 1
     timings = [answer.headers["Server-Timing"] for answer in answers]
     assert "compute;dur=" in timings[0]
-    # Each gateway process has to hear of the model's digest once.
+    # Each gateway process has to learn the model's digest first.
     assert timings[-1].startswith("cache;desc=hit, gateway;dur=")
 
 
@@ -191,7 +191,7 @@ def test_equal_sentences_that_come_together_are_translated_once(url: str):
 
 
 def count_asked(url: str) -> float:
-    """Sentences that models were asked for."""
+    """Count the sentences that were sent to models."""
     name = "babelgate_cached_rows_total"
     return read_metric(f"{url}/metrics", name, 'outcome="miss"')
 

@@ -1,4 +1,4 @@
-"""The tuner on real stacks, with an engine that costs nothing: what it finds out is known."""
+"""The tuner on real stacks, with an engine that takes no time: the right result is known."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ sla:
 def test_the_winner_is_what_the_figures_say_and_is_written_as_a_map(
     tmp_path_factory, cache
 ):
-    # The path of a worker's socket may have 107 bytes.
+    # The path of a worker's socket has at most 107 bytes.
     folder = tmp_path_factory.mktemp("tune")
     (folder / "plan.yaml").write_text(PLAN, "utf-8")
     out = folder / "out"
@@ -43,7 +43,7 @@ def test_the_winner_is_what_the_figures_say_and_is_written_as_a_map(
     assert long > 5 * short
     assert float(rows["2000", 1]["p99 ms"]) > 2000
     assert [float(rows["2000", clients]["batch fill"]) for clients in (1, 2)] == [1, 2]
-    # Nothing keeps an SLA that is shorter than its window.
+    # No configuration meets an SLA that is shorter than its window.
     kept = {delay for (delay, _), row in rows.items() if row["is kept"] == "True"}
     assert kept - {"as it ships"} == {"5"}
     path = out / "setup_config.json"

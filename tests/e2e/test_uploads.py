@@ -1,4 +1,4 @@
-"""Large uploads through a real nginx and Gunicorn: nobody keeps a whole one."""
+"""Large uploads through a real nginx and Gunicorn: neither buffers a whole one."""
 
 import io
 import re
@@ -22,10 +22,9 @@ __all__ = ["proxy"]
 SHAPE = (480, 640, 3)
 FRAME = bytes(480 * 640 * 3)
 PNG = b"\x89PNG\r\n\x1a\n"
-#: 184 MB: much more than anybody may hold.
+#: 184 MB: much more than a process may buffer.
 FRAMES = 200
-#: The memory that the process may take beyond the bytes that it reports: a few rows are
-#: copied.
+#: The memory that a process may use beyond the bytes that it reports: a few rows are copied.
 SLACK_BYTES = 32 << 20
 
 
@@ -97,7 +96,7 @@ def test_who_is_refused_in_the_middle_is_told_so_and_goes_on(
 
 
 def test_a_deadline_in_the_middle_of_an_upload_is_a_document_too(proxy):
-    """There is one row and the beginning of another, whose end does not come."""
+    """The upload has one row and the beginning of another, which never ends."""
     proxy.torchserve.will("hang")
     sent = b"".join(islice(make_array(FRAMES), 12))
     headers = ("Transfer-Encoding: chunked", "X-Timeout-Ms: 1000")

@@ -1,5 +1,5 @@
-"""Captions, labels and boxes through port 7777 of a real stack, for one client and for many;
-and texts, whose model is one for all languages there."""
+"""Captions, labels and boxes through port 7777 of a real stack, for one client and many, and
+texts with one model for all languages."""
 
 import json
 import sys
@@ -151,7 +151,7 @@ def test_bad_images_are_refused_and_harm_no_other(vision, samples, route):
 
 @pytest.fixture(scope="module")
 def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two hundred frames with known captions."""
+    """A video of two hundred frames with known captions."""
     return find_video(tmp_path_factory.mktemp("video"), 200, width=320, height=180)
 
 

@@ -1,6 +1,6 @@
-// Asks a stack with the unmodified npm packages of other APIs. `node ask.mjs TOPIC URL [FOLDER |
-// KEYS]` prints what each question was answered, or the error that the package threw, as JSON by
-// package and question.
+// Sends a stack the questions of unmodified npm packages for other APIs. `node ask.mjs TOPIC URL
+// [FOLDER | KEYS]` prints the answer to each question, or the error that the package threw, as JSON
+// by package and question.
 import * as fs from "node:fs";
 import * as path from "node:path";
 import * as deepl from "deepl-node";
@@ -19,7 +19,7 @@ const libre = libretranslate.libreTranslate;
 libre.setApiEndpoint(url);
 libre.setApiKey("");
 
-// Its engine for DeepL has a fixed server.
+// The DeepL engine of `translate` has a fixed server.
 const fetchAsIs = globalThis.fetch;
 globalThis.fetch = (asked, options) =>
   fetchAsIs(asked.replace("https://api.deepl.com", url), options);

@@ -1,6 +1,6 @@
-"""Asks a stack with the unmodified Python packages of other APIs. `python ask.py TOPIC URL
-[FOLDER | KEYS]` prints what each question was answered, or the error that the package raised,
-as JSON by package and question.
+"""Sends a stack the questions of unmodified Python packages for other APIs. `python ask.py
+TOPIC URL [FOLDER | KEYS]` prints the answer to each question, or the error that the package
+raised, as JSON by package and question.
 """
 
 import json
@@ -37,7 +37,7 @@ Questions = Mapping[str, Callable[[], Any]]
 
 
 def answer(question: Callable[[], Any]) -> Any:
-    """The answer, or the error as text."""
+    """Return the answer to a question, or the error as text."""
     try:
         return question()
     except Exception as error:
@@ -45,7 +45,7 @@ def answer(question: Callable[[], Any]) -> Any:
 
 
 def run_deepl(url: str, *texts: str) -> list[str]:
-    """The German texts, as the command line of `deepl` prints them."""
+    """Translate texts into German by the command line of `deepl`."""
     command = [sys.executable, "-m", "deepl", "--auth-key", KEY, "--server-url", url]
     command += ["text", "--from", "EN", "--to", "DE", *texts]
     said = subprocess.check_output(command, stderr=subprocess.PIPE, timeout=60)
@@ -77,7 +77,6 @@ def ask_deepl(url: str) -> Questions:
 
 
 def ask_libretranslatepy(url: str) -> Questions:
-    """Questions by `libretranslatepy`."""
     api = LibreTranslateAPI(url)
     return {
         "text": lambda: api.translate(TOMORROW, "en", "de"),
@@ -88,7 +87,7 @@ def ask_libretranslatepy(url: str) -> Questions:
 
 
 def ask_deep_translator(url: str) -> Questions:
-    """Questions by `deep-translator`, which puts all into the URL."""
+    """Questions by `deep-translator`, which puts everything into the URL."""
     deep_translator.deepl.BASE_URLS["DEEPL_FREE"] = f"{url}/{{version}}/"
     libre = LibreTranslator("en", "de", api_key=KEY, custom_url=f"{url}/")
     by_deepl = DeeplTranslator("en", "de", api_key=KEY)
@@ -102,7 +101,6 @@ def ask_deep_translator(url: str) -> Questions:
 
 
 def ask_translate(url: str) -> Questions:
-    """Questions by `translate`."""
     DeeplProvider.base_free_url = f"{url}/v2/translate"
 
     def translate(provider: str, text: str, source: str) -> Any:
@@ -149,7 +147,7 @@ def ask_generated(url: str) -> Questions:
 
 
 def ask_for_texts(url: str, _: str) -> dict[str, Questions]:
-    """Texts by all packages."""
+    """Questions about texts, by all packages."""
     return {
         "deepl": ask_deepl(url),
         "libretranslatepy": ask_libretranslatepy(url),
@@ -161,7 +159,7 @@ def ask_for_texts(url: str, _: str) -> dict[str, Questions]:
 
 
 def ask_for_documents(url: str, name: str) -> dict[str, Questions]:
-    """Documents, in a folder, by `deepl`."""
+    """Questions about documents in a folder, by `deepl`."""
     client, folder = deepl.DeepLClient(KEY, server_url=url), Path(name)
 
     def translate(name: str, content: str, **given: str) -> Any:
@@ -180,7 +178,7 @@ def ask_for_documents(url: str, name: str) -> dict[str, Questions]:
 
 
 def ask_version_2(client: Any) -> Mapping[str, Any]:
-    """A glossary of one pair of languages."""
+    """Use a glossary of one language pair."""
     translate = partial(client.translate_text, CHARGING, **GERMAN)
     twice = partial(client.create_glossary_from_csv, "a", "EN", "DE", "a,b\na,c")
     made = client.create_glossary("By two", "EN", "DE", TERMS)
@@ -204,7 +202,7 @@ def ask_version_2(client: Any) -> Mapping[str, Any]:
 
 
 def ask_version_3(client: Any) -> Mapping[str, Any]:
-    """A glossary of several pairs of languages."""
+    """Use a glossary of several language pairs."""
     german = MultilingualGlossaryDictionaryEntries("EN", "DE", TERMS)
     french = MultilingualGlossaryDictionaryEntries("EN", "FR", {"a": "b"})
     more = MultilingualGlossaryDictionaryEntries("EN", "DE", {"work order": "Auftrag"})
@@ -235,7 +233,7 @@ def ask_version_3(client: Any) -> Mapping[str, Any]:
 
 
 def ask_for_glossaries(url: str, _: str) -> dict[str, Any]:
-    """Glossaries by both versions of `deepl`'s API."""
+    """Use glossaries by both versions of DeepL's API."""
     client = deepl.DeepLClient(KEY, server_url=url)
     return {
         "deepl 2": answer(lambda: ask_version_2(client)),
@@ -244,20 +242,20 @@ def ask_for_glossaries(url: str, _: str) -> dict[str, Any]:
 
 
 def translate_with_deepl(url: str, key: str) -> Any:
-    """By `deepl`, without its patience."""
+    """Translate by `deepl`, without its retries."""
     deepl.http_client.max_network_retries = 0
     client = deepl.DeepLClient(key, server_url=url)
     return client.translate_text(TOMORROW, source_lang="EN", target_lang="KO").text
 
 
 def read_usage(url: str, key: str) -> Any:
-    """By `deepl`: the characters, and their limit."""
+    """Return the used characters and their limit, by `deepl`."""
     found = deepl.DeepLClient(key, server_url=url).get_usage().character
     return [found.count, found.limit]
 
 
 def translate_with_google(url: str, key: str) -> Any:
-    """By `google-cloud-translate`."""
+    """Translate by `google-cloud-translate`."""
     client = translate_v2.Client(
         credentials=Credentials(key), client_options={"api_endpoint": url}
     )
@@ -265,7 +263,7 @@ def translate_with_google(url: str, key: str) -> Any:
     return client.translate(TOMORROW, **given)["translatedText"]
 
 
-#: Each is asked with every key.
+#: Questions that are asked with every key.
 KEYED: dict[str, Callable[[str, str], Any]] = {
     "deepl": translate_with_deepl,
     "deepl: usage": read_usage,
@@ -277,7 +275,7 @@ KEYED: dict[str, Callable[[str, str], Any]] = {
 
 
 def ask_with_keys(url: str, keys: str) -> dict[str, Questions]:
-    """A text with each of the keys, which are JSON by name."""
+    """Questions about a text with each of the keys, which are JSON by name."""
     return {
         package: {
             name: partial(ask, url, key) for name, key in json.loads(keys).items()
@@ -295,7 +293,7 @@ TOPICS: dict[str, Callable[[str, str], dict[str, Any]]] = {
 
 
 def main(topic: str, url: str, argument: str = "") -> None:
-    """Print the answers about a topic; what is no question has been answered already."""
+    """Print the answers on a topic. Values that are not callable are answers already."""
     packages = TOPICS[topic](url, argument)
     found = {
         package: {

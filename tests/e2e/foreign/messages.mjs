@@ -1,5 +1,5 @@
-// Prints ICU messages with what FormatJS reads in them: `node messages.mjs tests/text/messages.json`.
-// A literal is a string, `#` and an argument without arms are lists, and a broken message is null.
+// Prints ICU messages as FormatJS parses them: `node messages.mjs tests/text/messages.json`. A
+// literal is a string, `#` and an argument without arms are lists, and a broken message is null.
 import { readFileSync } from "node:fs";
 import { parse, TYPE } from "@formatjs/icu-messageformat-parser";
 
