@@ -1,4 +1,4 @@
-"""The faults: each harms a scene for seconds and leaves the healing to the stack."""
+"""The faults: each disrupts a stack for seconds and leaves the recovery to it."""
 
 import os
 import random
@@ -49,8 +49,8 @@ _FLOOD = Manner(int(_FLOOD_LIMIT_S * 1000), 200, _FLOOD_LIMIT_S + PATIENCE_S)
 _CROWD = 40
 _NGINX = ("nginx master", "nginx worker")
 _WRITERS = ("gateway master", "gateway worker")
-#: Java and its worker would be taken for dead if they stood still for longer; for the gateway
-#: worker nginx answers by then.
+#: The seconds of each stop. After more, Java and its worker would be taken for dead; for the
+#: gateway worker, nginx answers by then.
 _STOPS_S = {
     "nginx worker": 1.5,
     "gateway worker": 3.0,
@@ -59,15 +59,15 @@ _STOPS_S = {
     "registrar": 1.0,
     "supervisord": 0.5,
 }
-#: The part of each period, in seconds, that a throttled gateway may run.
+#: The period of throttling in seconds, and the part of it that the gateway may run.
 _PERIOD_S, _PART = 0.1, 0.2
-#: Seconds after which a busy neighbour ends, whatever becomes of the test.
+#: Seconds after which a busy neighbour ends in any case.
 _BUSY_S = 60
 
 
 def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
-    """`kill -9`. Connections break only while it is nginx that is killed, and the answer ends
-    that a gateway process is writing."""
+    """Kill a process with SIGKILL. Connections may break only during a kill of nginx; a killed
+    gateway process cuts the answer it is writing."""
     victim = scene.find(name)
     if victim is None:
         return
@@ -83,7 +83,7 @@ def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
 
 
 def kill_readers(scene: Scene, rng: random.Random) -> None:
-    """`kill -9` of the processes in which gateway workers have long texts read."""
+    """Kill the processes that read long texts for gateway workers."""
     master = scene.find("gateway master")
     for worker in master.children() if master else ():
         with suppress(psutil.NoSuchProcess):
@@ -92,8 +92,8 @@ def kill_readers(scene: Scene, rng: random.Random) -> None:
 
 
 def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
-    """`kill -STOP`, and `-CONT` after a while. Only nginx's own answers may be late by as
-    much: it answers for others that are."""
+    """Send SIGSTOP, and SIGCONT after a while. Only a stop of nginx may delay answers by as
+    much: nginx answers for other stopped processes."""
     victim = scene.find(name)
     if victim is None:
         return
@@ -110,7 +110,7 @@ def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
 
 
 def _fill_its_pipes(scene: Scene) -> None:
-    """More lines of log than a pipe has room for: each of these is one of nginx's."""
+    """Fill a pipe with log lines: nginx logs each of these requests."""
     arrivals = [number / 900 for number in range(900)]
     junk = [Request(b"", "/no/such/path")]
     _ask_at(scene, "junk while supervisord stands still", junk, arrivals)
@@ -125,8 +125,8 @@ def reload(scene: Scene, rng: random.Random) -> None:
 
 
 def break_map(scene: Scene, rng: random.Random) -> None:
-    """Somebody edits the map and has got as far as a syntax error when the gateway's workers
-    die and others are forked; then the edit is undone."""
+    """Kill the gateway's workers while the map has a syntax error, as during an edit, so that
+    others are forked; then undo the edit."""
     master = scene.find("gateway master")
     if master is None:
         return
@@ -148,18 +148,18 @@ def _is_healthy(scene: Scene) -> bool:
 
 
 def flood(scene: Scene, rng: random.Random) -> None:
-    """Several times the capacity, by clients who do not wait."""
+    """Send several times the capacity, from clients that do not wait for answers."""
     rate = max(100.0, _TIMES_CAPACITY * scene.capacity)
     arrivals = draw_arrivals(rate, _FLOOD_S, rng.randrange(2**32))
     _ask_at(scene, "flood", write_flood(scene.marker), arrivals)
 
 
 def flood_beside_neighbours(scene: Scene, rng: random.Random) -> None:
-    """A flood while other programs want all cores."""
+    """Flood the stack while other programs use all cores."""
     code = f"import time\nwhile time.monotonic() < {time.monotonic() + _BUSY_S}: pass"
     with ExitStack() as neighbours:
         for _ in range(os.cpu_count() or 1):
-            # A session each, so that the kernel gives each of them as much as the stack.
+            # A session each, so that the kernel gives each as much CPU time as the stack.
             busy = subprocess.Popen(
                 [sys.executable, "-c", code], start_new_session=True
             )
@@ -169,7 +169,7 @@ def flood_beside_neighbours(scene: Scene, rng: random.Random) -> None:
 
 
 def flood_throttled(scene: Scene, rng: random.Random) -> None:
-    """A flood while the gateway gets no more than a fifth of a core, as from `cpulimit`."""
+    """Flood the stack while gateway workers run a fifth of the time, as under `cpulimit`."""
     master = scene.find("gateway master")
     workers = master.children() if master else []
 
@@ -188,7 +188,7 @@ def flood_throttled(scene: Scene, rng: random.Random) -> None:
 
 
 def write_flood(marker: str) -> list[Request]:
-    """Sentences of which no two are alike: in a batch equal ones would be one."""
+    """Return requests with different sentences: equal ones in a batch would be one row."""
     texts = (f"Room {n}, {marker}." for n in range(_SENTENCES))
     return [Request(write_body(text), "/translate") for text in texts]
 
@@ -196,7 +196,7 @@ def write_flood(marker: str) -> list[Request]:
 def _ask_at(
     scene: Scene, kind: str, asked: list[Request], arrivals: list[float]
 ) -> None:
-    """Ask without waiting for answers, and write down what comes."""
+    """Send requests without waiting for answers, and record the outcomes."""
     began = time.monotonic()
     replies = Generator(Target(scene.stack.url, asked), _FLOOD).run(arrivals)
     outcomes = {"200": RIGHT, "timeout": HUNG, "reset": BROKEN, "refused": BROKEN}
@@ -215,7 +215,7 @@ def _ask_at(
 
 
 def send_texts(scene: Scene, rng: random.Random) -> None:
-    """Texts that are slow to read for a careless reader, several at a time."""
+    """Send texts that a careless parser reads slowly, several at a time."""
     _send(scene, [draw_text(rng, scene.marker) for _ in range(4)])
 
 
@@ -232,7 +232,7 @@ def _send(scene: Scene, questions: list[Question]) -> None:
 
 
 def hold_connections(scene: Scene, rng: random.Random) -> None:
-    """Clients that begin a request and do not go on."""
+    """Open connections that begin a request and do not finish it."""
     with ExitStack() as held:
         for number in range(_CROWD):
             client = held.enter_context(_connect(scene, number))
@@ -241,7 +241,7 @@ def hold_connections(scene: Scene, rng: random.Random) -> None:
 
 
 def leave(scene: Scene, rng: random.Random) -> None:
-    """Clients that ask for much and hang up."""
+    """Send large requests and hang up."""
     message = write_message(write_body(f"Good morning {scene.marker}\n" * 500))
     for number in range(_CROWD):
         with _connect(scene, number) as client:
@@ -268,7 +268,7 @@ def _is_open(scene: Scene) -> bool:
 FAULTS: dict[str, Fault] = {
     **{
         f"kill {name}": partial(kill, name=name)
-        # Gateway workers are killed beside a broken map.
+        # `broken map` kills gateway workers.
         for name in (
             *(*_NGINX, "gateway master", "documents"),
             *("registrar", "java", "model worker"),

@@ -1,5 +1,5 @@
-"""Clients whose right answers are known, what each of their requests got, and requests that
-nobody should send, drawn from a seed.
+"""Clients with known right answers, a record of their requests, and hostile requests, drawn
+from a seed.
 """
 
 import gzip
@@ -25,25 +25,25 @@ from benchmarks.instruments.generator import (
 from tests.hostile import SHAPES, TextShape
 
 CLIENTS = 8
-#: Before the next request: after a right answer, and after anything else.
+#: Pauses before the next request: after a right answer, and after any other.
 PAUSE_S, LONG_PAUSE_S = 0.03, 0.3
 #: The time limits of requests.
 LIMITS_MS = (2000, 4000, 8000)
-#: How much longer than promised a client waits, to see how late an answer is.
+#: The time that a client waits beyond its limit, to measure how late an answer is.
 PATIENCE_S = 6.0
 
-#: A body's size: just under what nginx lets through.
+#: The largest body: just under nginx's limit.
 _LARGEST_BYTES = 1_000_000
 _SIZES = (16_000, 64_000, 256_000, _LARGEST_BYTES)
 
-#: The detail of a connection that broke within an answer.
+#: The detail of a connection that broke during an answer.
 CUT = http.client.IncompleteRead.__name__
 RIGHT, WRONG, PROBLEM, BROKEN, HUNG = "right", "wrong", "problem", "broken", "hung"
 
 
 @dataclass(frozen=True)
 class Question:
-    """A request, and the answer that it must get: `translated`, or a problem's slug."""
+    """A request, and its right answer: `translated`, or the type of a problem."""
 
     kind: str
     body: bytes
@@ -67,18 +67,17 @@ class Exchange:
 
     @property
     def lasted_s(self) -> float:
-        """From sending to the arrival of the answer's end."""
+        """The seconds from sending the request to the end of the answer."""
         return self.ended - self.began
 
 
 def write_body(text: str | list[str], target: str = "fr", kind: str = "text") -> bytes:
-    """A request to translate."""
     body = {"src_lang": "en", "src_text": text, "tgt_lang": target, "format": kind}
     return json.dumps(body, ensure_ascii=False).encode()
 
 
 def write_questions(marker: str) -> list[Question]:
-    """Requests of every shape, with a word in each that nobody else writes."""
+    """Return requests of every shape, each with a word that is in no other text."""
     masked = "My name is {" + marker + "}."
     page = f'<p id="{marker}">My name is <b>Anna</b>.</p>'
     bodies = {
@@ -103,7 +102,7 @@ def learn(url: str, questions: Sequence[Question]) -> list[Question]:
 
 
 def ask(url: str, question: Question, limit_s: float) -> Exchange:
-    """Asks on a connection of its own; without a right answer any 200 is `right`."""
+    """Ask on a new connection. Without a right answer, any 200 is `right`."""
     began, client = time.monotonic(), None
     status, slug, detail = 0, "", ""
     try:
@@ -126,7 +125,7 @@ def ask(url: str, question: Question, limit_s: float) -> Exchange:
 
 
 class _Client(TimedSocket):
-    #: The time at which it began to send.
+    #: The time at which sending began.
     sent_at = 0.0
 
 
@@ -170,7 +169,7 @@ def _judge(
 def keep_asking(
     url: str, questions: Sequence[Question], seed: int
 ) -> Iterator[list[Exchange]]:
-    """Clients ask without pause during the block; the list is complete after it."""
+    """Let clients ask repeatedly during the block; the yielded list is complete after it."""
     exchanges: list[Exchange] = []
     stop = threading.Event()
 
@@ -193,7 +192,7 @@ def keep_asking(
 
 
 def draw_text(rng: random.Random, marker: str) -> Question:
-    """A piece again and again, or one of up to six random characters, as one text."""
+    """Draw a text that repeats a hostile unit, or one of up to six random characters."""
     alphabet = string.ascii_letters + string.digits + string.punctuation + " \n\t中あ가"
     drawn = "".join(rng.choices(alphabet, k=rng.randint(1, 6)))
     kind = "html" if drawn[0] in "<&" else "text"
@@ -228,12 +227,12 @@ def draw_junk(rng: random.Random, marker: str) -> Question:
 
 
 def write_message(body: bytes) -> bytes:
-    """A request as it goes over the wire."""
+    """Return a request as it is sent over the wire."""
     head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
 def draw_beginning(rng: random.Random, marker: str) -> bytes:
-    """A request that ends early: in its line, its headers or its body."""
+    """Draw a request that ends early: in its line, its headers or its body."""
     whole = write_message(json.dumps({"src_text": marker * 100}).encode())
     return whole[: rng.randrange(1, len(whole) - 1)]

@@ -1,5 +1,5 @@
-"""The scene of the faults: a stack, and its times out of order. nginx's answers may be as
-late as it wanted a core and had none, whatever program took the core.
+"""The scene of the faults: a stack, and the windows of its disruptions. nginx's answers may be
+late by the time that it waited for a core, whatever program used the core.
 """
 
 import time
@@ -19,25 +19,25 @@ from tests.e2e.real_stack import VICTIMS
 
 T = TypeVar("T")
 
-#: How soon whatever was killed has to be there again: in seconds, or in times what the stack
-#: needed to start where that is longer.
+#: The time in which a killed process must be replaced: in seconds, or in multiples of the
+#: stack's start time if that is longer.
 BACK_S, _TIMES_START = 30.0, 3
 _LOOK_S, _CUT_S = 0.05, 5.0
-#: Between two looks at nginx's waits for a core, and the shortest that counts.
+#: The interval of reading nginx's waits for a core, and the shortest wait that counts.
 _WAITS_S, _LEAST_S = 0.1, 0.01
-#: A program that is being started cannot be read at every moment.
+#: Errors of reading a program while it starts.
 _UNREADABLE = (psutil.Error, OSError, ValueError, LookupError, StopIteration)
 
 
 @dataclass(frozen=True)
 class Window:
-    """A time in which something was killed or stopped, by the monotonic clock."""
+    """A period in which a process was killed or stopped, by the monotonic clock."""
 
     began: float
     ended: float
 
     def overlap(self, exchange: Exchange) -> float:
-        """Seconds that it shares with a request."""
+        """Return the seconds that the window shares with a request."""
         began = max(self.began, exchange.began)
         return max(0.0, min(self.ended, exchange.ended) - began)
 
@@ -46,45 +46,45 @@ class Window:
 class Scene:
     stack: Stack
     cache: Path
-    #: It draws the faults.
+    #: The seed of the faults.
     seed: int
     #: The time that the stack needed to start.
     start_s: float = 0.0
-    #: Requests/s that it answers.
+    #: The requests/s that the stack answers.
     capacity: float = 0.0
-    #: In which connections may break: nginx itself was killed.
+    #: Windows in which connections may break, because nginx was killed.
     shut: list[Window] = field(default_factory=list)
-    #: In which answers may end in the middle: a gateway process was killed that wrote them.
+    #: Windows in which answers may be cut, because a gateway process writing them was killed.
     cut: list[Window] = field(default_factory=list)
-    #: In which answers may be late by as much: a process in their way was stopped.
+    #: Windows in which answers may be late by as much, because a process on their way stopped.
     frozen: list[Window] = field(default_factory=list)
-    #: The requests of all but those who look whether the stack is ready.
+    #: All requests, except those that check whether the stack is ready.
     exchanges: list[Exchange] = field(default_factory=list)
-    #: Answers to the clients who asked all the time.
+    #: The answers to the clients that ask during all faults.
     outcomes: Counter[str] = field(default_factory=Counter)
-    #: Seconds since the first fault, and its name.
+    #: The start of each fault in seconds, its name and its duration.
     schedule: list[str] = field(default_factory=list)
-    #: The violations that the faults saw.
+    #: The violations noted during the faults.
     violations: list[str] = field(default_factory=list)
     ready_after_s: float = 0.0
     #: Megabytes by program under the same load, before the faults and after them.
     memory_mb: tuple[dict[str, float], dict[str, float]] = ({}, {})
-    #: Files that hold a word of a text.
+    #: Files that contain the marker of a text.
     traces: set[str] = field(default_factory=set)
 
     @property
     def marker(self) -> str:
-        """A word of every text."""
+        """A word that every text contains."""
         return f"zq{self.seed}qz"
 
     @property
     def back_s(self) -> float:
-        """The seconds after which a killed program has to be there again, on this machine."""
+        """The seconds in which a killed program must be replaced on this machine."""
         return max(BACK_S, _TIMES_START * self.start_s)
 
     @contextmanager
     def note(self, windows: list[Window]) -> Iterator[None]:
-        """A window for as long as the block lasts."""
+        """Note a window that is as long as the block."""
         began = time.monotonic()
         try:
             yield
@@ -92,12 +92,12 @@ class Scene:
             windows.append(Window(began, time.monotonic()))
 
     def note_cut(self) -> None:
-        """A window from now on: what a killed master has left running is ended soon after."""
+        """Note a window from now on: the workers of a killed master are ended soon after it."""
         now = time.monotonic()
         self.cut.append(Window(now, now + _CUT_S))
 
     def wait(self, what: str, condition: Callable[[], bool]) -> bool:
-        """Whether a condition comes in time; a violation where it does not."""
+        """Return whether a condition is met in time, and note a violation if not."""
         give_up_at = time.monotonic() + self.back_s
         while not _holds(condition):
             if time.monotonic() > give_up_at:
@@ -107,12 +107,12 @@ class Scene:
         return True
 
     def find(self, name: str) -> psutil.Process | None:
-        """A process by its name in VICTIMS; None, and a violation, where it does not come."""
+        """Return a process by its name in VICTIMS, or note a violation and return None."""
         return self.read(name, lambda: VICTIMS[name](self.stack), default=None)
 
     def read(self, what: str, read: Callable[[], T], default: T) -> T:
-        """Read as soon as it is possible. Returns the default, and notes a violation, where
-        it is not."""
+        """Read once it is possible. If it is not in time, note a violation and return the
+        default."""
         found: list[T] = []
 
         def look() -> bool:
@@ -129,7 +129,7 @@ def _holds(condition: Callable[[], bool]) -> bool:
 
 
 def repeat(look: Callable[[], None], every_s: float) -> AbstractContextManager[None]:
-    """Looks now and then, in a thread, during the block."""
+    """Call a function at intervals, in a thread, during the block."""
 
     def act() -> None:
         with suppress(*_UNREADABLE):
@@ -140,7 +140,7 @@ def repeat(look: Callable[[], None], every_s: float) -> AbstractContextManager[N
 
 @contextmanager
 def watch_nginx(scene: Scene) -> Iterator[None]:
-    """Note a window of each wait of nginx for a core that is as long as the wait."""
+    """Note a window for each time that nginx waits for a core."""
     waited: dict[str, float] = {}
 
     def look() -> None:
@@ -157,7 +157,7 @@ def watch_nginx(scene: Scene) -> Iterator[None]:
 
 
 def _read_waits(master: int) -> dict[str, float]:
-    """Seconds that each worker of a process has waited for a core, by the kernel's count."""
+    """Return the seconds that each worker has waited for a core, by the kernel's count."""
     workers = Path(f"/proc/{master}/task/{master}/children").read_text().split()
     return {
         pid: int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9

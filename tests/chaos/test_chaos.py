@@ -1,5 +1,5 @@
-"""Random faults on a real stack under load, and what must hold all the same: the stack is
-measured, harmed, and measured again once it is ready.
+"""Random faults on a real stack under load, and the promises that must hold nevertheless: the
+stack is measured, disrupted, and measured again once it is ready.
 """
 
 import os
@@ -37,7 +37,7 @@ from tests.chaos.scene import Scene, Window, repeat, watch_nginx
 from tests.e2e.real_stack import is_ready, processes, start_stack
 from tests.test_docs import PROBLEMS
 
-#: One worker for two languages, so that it is quickly there again.
+#: One worker for two languages, so that it restarts quickly.
 MAP = {
     "cuda_id": {"fr": "cpu", "de": "cpu"},
     "translation": {
@@ -46,29 +46,29 @@ MAP = {
         "max_batch_delay": 20,
     },
 }
-#: Clients, length and limit of the look for the capacity.
+#: The clients, seconds and time limit of the measurement of the capacity.
 PEAK_CLIENTS, PEAK_S, PEAK_LIMIT_MS = 32, 2.0, 5000
 LOAD_S, CALM_S = 1.5, 1.0
-#: Between two faults, in seconds: some come while the last one is being healed.
+#: The seconds between two faults: some happen before the stack has recovered.
 PAUSE_S = (0.1, 0.6)
-#: Between two looks into open files, and the largest file that is read.
+#: The seconds between two checks of open files, and the largest file that is read.
 LOOK_S, LARGEST_BYTES = 0.5, 50_000_000
-#: A connection that was accepted just before or after may break as well.
+#: The seconds before and after a window in which accepted connections may break too.
 SLACK_S = 0.5
-#: The statuses that a well-formed request may get in place of its answer.
+#: The statuses that a well-formed request may get instead of its answer.
 TEMPORARY = {429, 503, 504}
-#: Requests that have no right answer of their own.
+#: Kinds of requests without a right answer.
 NO_REQUEST = ("junk", "text")
-#: How much memory may grow: a share, and what a flood leaves in the allocators of each of
-#: four processes. Java fills its heap before it tidies up, so its size depends on when one
-#: looks.
+#: The permitted growth of memory: a share, and the memory that the allocators of four processes
+#: keep after a flood. Java fills its heap before it collects garbage, so its size varies with
+#: time.
 GROWTH, SLACK_MB, JAVA_SLACK_MB = 0.05, 50.0, 50.0
 JAVA = "torchserve"
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory, pytestconfig) -> Scene:
-    """A stack after the faults of `CHAOS_SEED`, or of a seed that is drawn and shown."""
+    """A stack after the faults of `CHAOS_SEED`, or of a random seed that is printed."""
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(10**6))
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
@@ -83,14 +83,14 @@ def scene(tmp_path_factory, pytestconfig) -> Scene:
 
 
 def measure_and_harm(scene: Scene) -> None:
-    """All of it, with a stack that has started."""
+    """Measure a started stack, disrupt it, and measure it again."""
     stack = scene.stack
     questions = learn(stack.url, write_questions(scene.marker))
     look = repeat(lambda: scene.traces.update(find_open_traces(scene)), LOOK_S)
     with look, watch_nginx(scene):
         scene.capacity = find_capacity(scene)
-        # The first time batches of every length make their buffers, and long texts start the
-        # processes that read them.
+        # Warm up: batches of every length allocate buffers, and long texts start the processes
+        # that read them.
         measure_under_load(scene, questions)
         send_texts(scene, random.Random(scene.seed))
         before = measure_under_load(scene, questions)
@@ -113,7 +113,7 @@ def find_capacity(scene: Scene) -> float:
 
 
 def measure_under_load(scene: Scene, questions: list[Question]) -> dict[str, float]:
-    """Megabytes by program after some seconds of the clients and one flood."""
+    """Return the megabytes of each program after some seconds of load and one flood."""
     with keep_asking(scene.stack.url, questions, scene.seed) as exchanges:
         flood(scene, random.Random(scene.seed))
         time.sleep(LOAD_S)
@@ -125,7 +125,7 @@ def measure_under_load(scene: Scene, questions: list[Question]) -> dict[str, flo
 
 
 def harm(scene: Scene, questions: list[Question]) -> None:
-    """Every fault once, in random order, while clients ask."""
+    """Cause every fault once, in random order, while clients ask."""
     began, rng = time.monotonic(), random.Random(scene.seed)
     with keep_asking(scene.stack.url, questions, scene.seed) as exchanges:
         for fault in rng.sample(list(FAULTS), len(FAULTS)):
@@ -134,8 +134,7 @@ def harm(scene: Scene, questions: list[Question]) -> None:
             try:
                 FAULTS[fault](scene, random.Random(rng.randrange(2**32)))
             except (psutil.Error, OSError, ValueError, SubprocessError) as error:
-                # The victim may have gone by itself; what remains of the faults is still
-                # to come.
+                # The victim may have ended already; the remaining faults still follow.
                 scene.violations.append(f"{fault}: {type(error).__name__} {error}")
             lasted_s = time.monotonic() - began - at_s
             scene.schedule.append(f"{at_s:6.1f} {fault}, {lasted_s:.1f} s")
@@ -147,7 +146,7 @@ def harm(scene: Scene, questions: list[Question]) -> None:
 
 
 def count_children(stack: Stack) -> Mapping[str, int]:
-    """The processes of each program, but for its main one."""
+    """Count the processes of each program, except its main one."""
     leaders = find_leaders(stack)
     return {program: len(leader.children()) for program, leader in leaders.items()}
 
@@ -155,7 +154,7 @@ def count_children(stack: Stack) -> Mapping[str, int]:
 def wait_until_ready(
     scene: Scene, questions: list[Question], children: Mapping[str, int]
 ) -> None:
-    """A killed master's processes still answer for a while, so that all must be there."""
+    """Wait until all processes are back: those of a killed master still answer for a while."""
     began = time.monotonic()
 
     def is_whole() -> bool:
@@ -173,7 +172,7 @@ def wait_until_ready(
 
 
 def find_open_traces(scene: Scene) -> Iterator[str]:
-    """Look into files that nginx holds open: it deletes a body's file at once."""
+    """Search open files too: nginx deletes a body's file as soon as it is open."""
     for process in processes(scene.stack):
         for link in Path(f"/proc/{process.pid}/fd").iterdir():
             name = os.path.realpath(link)
@@ -189,7 +188,7 @@ def has(path: Path, word: str) -> bool:
 
 
 def find_fault(exchange: Exchange, scene: Scene) -> str:
-    """Describe the fault of an answer; empty where there is none."""
+    """Describe the fault of an answer; empty if there is none."""
     is_shut = touches(exchange, scene.shut)
     is_cut = exchange.detail == CUT and touches(exchange, scene.cut)
     late_s = exchange.lasted_s - exchange.limit_s - GRACE_S
@@ -223,7 +222,6 @@ def find_unfit_problem(exchange: Exchange) -> str:
 
 
 def explain(scene: Scene, *found: str) -> str:
-    """The message of a failed test."""
     rounded = [{name: round(mb) for name, mb in mbs.items()} for mbs in scene.memory_mb]
     return "\n".join(
         [
@@ -248,7 +246,7 @@ def test_every_request_gets_one_right_answer_or_a_problem_in_time(scene: Scene):
 
 
 def test_while_the_stack_is_up_most_requests_are_answered(scene: Scene):
-    """The time without a stack after a kill depends on the machine."""
+    """Downtime after a kill does not count, since it depends on the machine."""
     up = {
         outcome: count
         for outcome, count in scene.outcomes.items()
@@ -263,7 +261,7 @@ def test_whatever_was_hit_is_back(scene: Scene):
 
 
 def test_memory_is_what_it_was(scene: Scene):
-    """Java's, and that of all other programs together."""
+    """Java is measured alone, and all other programs together."""
     for is_java, slack_mb in ((True, JAVA_SLACK_MB), (False, SLACK_MB)):
         before, after = (
             sum(mb for name, mb in mbs.items() if (name == JAVA) == is_java)
