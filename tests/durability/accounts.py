@@ -1,6 +1,4 @@
-"""Keys, a quota, and characters that are billed: powers of four, so that one that is billed
-twice shows.
-"""
+"""Keys, a quota, and billed characters: powers of four, so that double billing shows."""
 
 from contextlib import closing
 from pathlib import Path
@@ -27,7 +25,7 @@ def find_keys(storage: KeyStorage) -> dict[str, tuple[ApiKey, int]]:
 
 
 def save(storage: KeyStorage, ledger: UsageLedger) -> None:
-    """As the registry does twice a second."""
+    """Save the ledger as the registry does twice a second."""
     counts = ledger.list_unsaved()
     ledger.learn(storage.sync(counts, ledger.id, None).elsewhere)
     ledger.mark_saved(counts)

@@ -1,4 +1,4 @@
-"""A bundle that is unpacked in the place of an older one."""
+"""A bundle that replaces an older one."""
 
 import hashlib
 import io

@@ -15,7 +15,7 @@ FILES = {"shared_vocabulary.json": json.dumps(["a", "b"]), "model.bin": "weights
 
 
 def write(folder: str, **_: str) -> None:
-    """As CTranslate2's converter."""
+    """Write a model like CTranslate2's converter."""
     Path(folder).mkdir()
     for name, content in FILES.items():
         Path(folder, name).write_text(content)

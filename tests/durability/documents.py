@@ -29,19 +29,19 @@ from documents.translation import DocumentTranslation
 from tests.documents.conftest import LINES, take_step
 from tests.durability.running import Diary
 
-#: The states of documents are not synced before they end, and nobody reads what is deleted.
+#: A document's state is not synced before its end, and deleted files are not read again.
 LOOSE = (".state.json", "/trash/", "/aside/")
 ANNA, BEN = "a" * 12, "b" * 12
 LIMITS = DocumentLimits(waiting=10, of_one=5)
 KEPT_S, DAY_S = 60.0, 86_400
-#: More than one request has.
+#: More texts than one request may have.
 TEXTS = {owner: [f"{owner} {number}" for number in range(70)] for owner in (ANNA, BEN)}
 
 patch.object(worker, "find_format", lambda name: LINES).start()
 
 
 class Billing:
-    """A gateway that writes down what it has translated."""
+    """A gateway that records the texts it has translated."""
 
     def __init__(self, diary: Diary) -> None:
         self._diary = diary
@@ -60,7 +60,7 @@ class Billing:
 
 
 def upload(storage: DocumentStorage, owner: str, diary: Diary) -> None:
-    """As the gateway does."""
+    """Upload a document as the gateway does."""
     place = storage.reserve(owner, owner, LIMITS, 100)
     try:
         with closing(durable.AppendLog(place.path, mode=0o600)) as log:
@@ -76,7 +76,7 @@ def upload(storage: DocumentStorage, owner: str, diary: Diary) -> None:
 
 
 def work(storage: DocumentStorage, diary: Diary) -> None:
-    """As the jobs do; what has failed is begun again later."""
+    """Do the jobs; failed ones are started again later."""
     for job in storage.list_jobs():
         if storage.is_complete(job):
             with suppress(Gone):
@@ -99,7 +99,7 @@ def list_documents(storage: DocumentStorage, owner: str) -> list[DocumentFolder]
 
 
 def interfere(folder: Path, diary: Diary) -> None:
-    """The owner deletes all."""
+    """Delete all documents of an owner."""
     storage = DocumentStorage(folder)
     for document in list_documents(storage, ANNA):
         diary.tell("asked", "delete")
@@ -136,7 +136,7 @@ def check(folder: Path, diary: Diary) -> None:
             storage.delete(document)
     storage.sweep(now + 8 * DAY_S)
     left = [str(path) for path in folder.rglob("*") if path.is_file()]
-    # A stray size goes when somebody finds no room.
+    # A stray size file is removed when an upload finds no space.
     assert [name for name in left if "/sizes/" not in name] == [], left
     assert storage.list_jobs() == storage.list_jobs("webhooks") == []
 

@@ -1,4 +1,4 @@
-"""A model from the hub, of which another commit has arrived in part."""
+"""A model from the hub, with a partial download of another commit."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ patch.multiple(
 
 
 def prepare(folder: Path) -> None:
-    """Prepare a disk; if it does not fail, the older part goes."""
+    """Prepare a disk, and check that a download without a fault removes the older part."""
     for place in (folder, folder / "healthy"):
         (place / f"{NAME}-{OLD}.part").mkdir(parents=True)
     found = hub.download(NAME, folder / "healthy", "translation")

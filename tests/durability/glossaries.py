@@ -1,4 +1,4 @@
-"""Glossaries of two owners, which are made, changed and deleted."""
+"""Glossaries of two owners, which are created, changed and deleted."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -33,7 +33,6 @@ def list_steps(storage: GlossaryStorage) -> Iterator[Callable[[], Any]]:
 
 
 def describe(storage: GlossaryStorage) -> str:
-    """Describe the glossaries of each owner."""
     found = {
         owner: [
             [
@@ -55,7 +54,7 @@ def open_storage(folder: Path) -> GlossaryStorage:
 
 
 def prepare(folder: Path) -> None:
-    """Beside the tables, what is there after each step."""
+    """Create the tables, and record their content after each step."""
     (folder / "draft").mkdir()
     with closing(open_storage(folder / "draft")) as storage:
         seen = [describe(storage)]

@@ -1,6 +1,6 @@
-"""Counts what a process does to files in a folder and to databases, and interferes with one
-of these operations. The interpreter tells of all that opens, names and removes files;
-`contract.durable` does what it does not tell of.
+"""Counts the operations of a process on files in a folder and on databases, and interferes with
+one of them. Audit events of Python report files that are opened, renamed and removed;
+`contract.durable` makes the calls without an event.
 """
 
 import os
@@ -21,13 +21,11 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class Fault(StrEnum):
-    """The fault at an operation."""
-
     KILL = "kill"
     ERROR = "error"
-    #: From then on there is no room.
+    #: The disk is full from then on.
     FULL = "full"
-    #: Another process comes in between.
+    #: Another process acts just before.
     OTHER = "other"
 
 
@@ -38,7 +36,7 @@ class Operations:
         self, folder: Path, number: int, fault: Fault, other: Callable[[], None]
     ) -> None:
         self.count = 0
-        #: Files that got their names before their content was on the disk.
+        #: Files that were renamed before their content was synced.
         self.torn: list[str] = []
         self._folder = str(folder)
         self._number = number
@@ -48,7 +46,7 @@ class Operations:
         self._is_counting = True
 
     def begin(self) -> None:
-        """Watches all that follows, until the process ends."""
+        """Start counting; the hooks stay until the process ends."""
         commit = durable.commit
 
         def count_and_commit(transaction: durable.Transaction) -> None:
@@ -59,7 +57,6 @@ class Operations:
         sys.addaudithook(self._hear)
 
     def end(self) -> None:
-        """Counts nothing any more."""
         self._is_counting = False
 
     def __getattr__(self, name: str) -> Any:
@@ -71,7 +68,7 @@ class Operations:
         self._synced.add(os.fstat(descriptor).st_ino)
 
     def write(self, descriptor: int, data: memoryview) -> int:
-        """Before a fault, a half of it is written."""
+        """Write the data, but only half of it before a fault."""
         if self.count + 1 == self._number and self._fault is not Fault.OTHER:
             os.write(descriptor, data[: len(data) // 2])
         self._step("write")
@@ -90,7 +87,7 @@ class Operations:
                 self._look_for_torn(Path(args[0]), Path(args[1]))
 
     def _is_ours(self, path: Any) -> bool:
-        """Also what is found by a descriptor, as by `shutil.rmtree`."""
+        """Whether a path is ours, as are those relative to a descriptor (`shutil.rmtree`)."""
         is_relative = isinstance(path, int) or not os.path.isabs(path)
         return is_relative or os.fspath(path).startswith(self._folder)
 

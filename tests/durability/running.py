@@ -1,10 +1,10 @@
-"""`python -m tests.durability.running SCENARIO FAULT…` lets a scenario fail at each of its
-operations, one process each, then starts again and checks what is there.
+"""`python -m tests.durability.running SCENARIO FAULT…` makes a scenario fail at each of its
+operations, in one process each, then starts it again and checks the result.
 
-A scenario is a module: `act(folder, diary)` fails, and `check(folder, diary)` goes on in a new
-process. If it matters, `prepare(folder)` makes what is there before, `interfere(folder, diary)`
-is what another process does meanwhile, and `LOOSE` are parts of the names that files may get
-before their content is on the disk.
+A scenario is a module: `act(folder, diary)` fails, and `check(folder, diary)` continues in a
+new process. Optional: `prepare(folder)` creates the initial files, `interfere(folder, diary)`
+is run by another process meanwhile, and `LOOSE` has parts of the names that files may get
+before their content is synced.
 """
 
 import os
@@ -24,24 +24,23 @@ from types import ModuleType
 
 from tests.durability.operations import Fault, Operations
 
-#: Another process gets this many seconds to come first. It may wait for a lock of ours.
+#: The seconds that another process gets to act first. It may wait for a lock of ours.
 _OTHER_S = 0.03
 _HAS_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 @dataclass(frozen=True)
 class Diary:
-    """A diary of a scenario's requests and answers, in a file."""
+    """A record of a scenario's requests and answers, in a file."""
 
     path: Path
 
     def tell(self, *words: object) -> None:
-        """Adds a line."""
         with self.path.open("a") as file:
             file.write(f"{' '.join(map(str, words))}\n")
 
     def find(self, word: str) -> list[str]:
-        """The rest of all lines that begin with a word."""
+        """Return the rest of each line that begins with a word."""
         lines = self.path.read_text().splitlines() if self.path.exists() else []
         found = (line.partition(" ") for line in lines)
         return [rest for first, _, rest in found if first == word]
@@ -49,7 +48,7 @@ class Diary:
     def attempt(
         self, name: str, step: Callable[[], object], *allowed: type[Exception]
     ) -> bool:
-        """Whether a step has succeeded, which nobody knows of one that is killed."""
+        """Record a step, and whether it succeeded: a killed one has no recorded outcome."""
         self.tell("asked", name)
         try:
             step()
@@ -62,7 +61,7 @@ class Diary:
 
 @dataclass(frozen=True)
 class Site:
-    """A folder, what users know of it, and the tracebacks of processes."""
+    """A folder, the diary of its users, and the tracebacks of processes."""
 
     top: Path
 
@@ -79,7 +78,7 @@ class Site:
         return self.top / "failures"
 
     def fork(self, function: Callable[[], object]) -> int:
-        """Starts a process, which writes down its traceback."""
+        """Start a process that records its traceback."""
         process = os.fork()
         if process:
             return process
@@ -91,12 +90,12 @@ class Site:
         os._exit(0)
 
     def call(self, function: Callable[[], object]) -> None:
-        """Returns when a process has ended."""
+        """Run a function in a process, and wait for its end."""
         os.waitpid(self.fork(function), 0)
 
     @contextmanager
     def waiting(self, function: Callable[[], object]) -> Iterator[Callable[[], None]]:
-        """A process that begins when it is told to, and has none of our files and locks."""
+        """Fork a process without our later files and locks; the yielded function starts it."""
         reader, writer = os.pipe()
 
         def begin() -> None:
@@ -119,7 +118,7 @@ class Site:
 
 
 def act(site: Site, scenario: ModuleType, fault: Fault, number: int) -> None:
-    """Fails at an operation, or leaves a mark where there was none of this number."""
+    """Run a scenario that fails at an operation, or leave a mark if it has fewer operations."""
     interfere = getattr(scenario, "interfere", lambda *_: None)
     with site.waiting(partial(interfere, site.folder, site.diary)) as other:
         operations = Operations(site.folder, number, fault, other)
@@ -134,7 +133,7 @@ def act(site: Site, scenario: ModuleType, fault: Fault, number: int) -> None:
 
 
 def run(scenario: ModuleType, fault: Fault) -> int:
-    """The number of operations. Ends the program where one of them has broken a promise."""
+    """Return the number of operations. Exits if the fault at one of them breaks a promise."""
     with TemporaryDirectory() as name:
         site, template = Site(Path(name)), Path(name, "template")
         template.mkdir()
@@ -154,7 +153,7 @@ def run(scenario: ModuleType, fault: Fault) -> int:
 
 
 def main(name: str, *faults: str) -> None:
-    """Runs a scenario, and writes the number of operations for each fault that matters."""
+    """Run a scenario, and print the number of operations for each applicable fault."""
     scenario = import_module(f"tests.durability.{name}")
     for fault in map(Fault, faults):
         if fault is not Fault.OTHER or hasattr(scenario, "interfere"):

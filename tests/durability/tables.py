@@ -1,4 +1,4 @@
-"""A database that is made by its first user."""
+"""A database that its first user creates."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Each operation on the disk is killed, fails, finds no room, or comes after another process
-has done the same; then the program starts again, and nothing is lost, torn or billed twice.
+"""Each disk operation is killed, fails, finds the disk full, or comes after another process has
+done the same; then the program starts again, and nothing is lost, torn or billed twice.
 """
 
 import sys
@@ -9,7 +9,7 @@ import pytest
 from tests.durability.operations import Fault
 from tests.programs import run
 
-#: The least number of operations of each, so that none goes unseen.
+#: The minimum number of operations of each scenario, so that none is missed.
 SCENARIOS = {
     "files": 10,
     "bulk": 10,
@@ -26,7 +26,7 @@ SCENARIOS = {
 @pytest.mark.faults
 @pytest.mark.parametrize(("scenario", "least"), SCENARIOS.items(), ids=SCENARIOS)
 def test_a_fault_at_any_operation_loses_nothing(scenario: str, least: int):
-    """The program counts the operations that each fault has met, and fails where one has broken
-    a promise."""
+    """The program prints the number of operations for each fault, and fails if one has broken a
+    promise."""
     command = (sys.executable, "-m", "tests.durability.running", scenario, *Fault)
     assert min(map(int, run(*command, limit_s=600).split())) >= least
