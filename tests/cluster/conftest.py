@@ -1,4 +1,4 @@
-"""Three machines of Ray in network namespaces, and a gateway that asks them."""
+"""Three Ray machines in network namespaces, and a gateway that sends them requests."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,9 @@ from benchmarks.instruments.cluster import (
 from benchmarks.instruments.generator import Request, Target
 from benchmarks.instruments.namespaces import find_obstacle
 
-#: Every machine but the head has a GPU, which Ray counts and no model needs.
+#: Every machine but the head has a GPU, which Ray counts and no model uses.
 _OPTIONS = ("--num-gpus=0", "--num-gpus=1", "--num-gpus=1")
-#: The time that a leaving replica waits for its last rows; HAProxy knows sooner that it
-#: leaves.
+#: The time that a stopping replica waits for its last rows; HAProxy learns of the stop sooner.
 _ENVIRONMENT = {"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5"}
 _LANGUAGES = {"fr": "cpu", "de": "cpu", "es": "0"}
 #: Other languages of the gateway, for models that a test adds.
@@ -29,8 +28,8 @@ _MORE = {"it": "cpu", "pt": "0"}
 
 @pytest.fixture(scope="module")
 def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three replicas of each of three models; `es` has half a GPU for each. No machine may
-    have all of them, so any machine may fail."""
+    """A map with three replicas of each of three models; those of `es` need half a GPU. No
+    machine has all replicas of a model, so any machine may fail."""
     folder = tmp_path_factory.mktemp("map")
     model = write_model(folder / "model", batch_ms=10)
     return write_map(
@@ -52,7 +51,7 @@ def serve(
     environment: Mapping[str, str],
     has_gpus: bool = False,
 ) -> Iterator[NamespaceCluster]:
-    """Three machines that serve a map."""
+    """Start three machines that serve a map."""
     if obstacle := find_obstacle():
         pytest.skip(obstacle)
     environment = {**environment, "BABELGATE_CACHE": str(folder / "cache")}

@@ -15,20 +15,20 @@ from tests.e2e.real_stack import keep_asking
 
 #: The time limit of each request.
 LIMIT_MS = 10_000
-#: The load before a fault, and after its end.
+#: The seconds of load before a fault, and after the recovery.
 _BEFORE_S, _AFTER_S = 1.0, 2.0
-#: Each of its replicas first gives away what it has taken.
+#: Long, because each replica finishes its rows first.
 _REDEPLOY_S = 240.0
 _PLUG_S = 20
-#: Something that happens to a cluster, until it can heal.
+#: A fault that returns once the cluster can recover.
 ClusterFault = Callable[[NamespaceCluster], None]
 
 
 def suffer(
     cluster: NamespaceCluster, target: Target, happen: ClusterFault
 ) -> Counter[str]:
-    """Count what clients get while a fault happens, until the cluster is whole again. Raises
-    StackError if it does not heal."""
+    """Count the statuses that clients get during a fault, until the cluster is whole again.
+    Raises StackError if it does not recover."""
     with keep_asking(target, ask_within(LIMIT_MS)) as replies:
         time.sleep(_BEFORE_S)
         happen(cluster)
@@ -38,37 +38,37 @@ def suffer(
 
 
 def kill_replica(cluster: NamespaceCluster) -> None:
-    """A replica ends as if it had run out of memory."""
+    """Kill a replica, as if it had run out of memory."""
     model = next(iter(cluster.models))
     running.kill([psutil.Process(cluster.list_replicas(model)[0].pid)])
 
 
 def kill_node(cluster: NamespaceCluster) -> None:
-    """A host loses its power, and comes back."""
+    """Cut a host's power, and start it again."""
     host = _find_victim(cluster)
     host.kill()
     cluster.start(host)
 
 
 def cut_link(cluster: NamespaceCluster, seconds: float) -> None:
-    """A host is alive but cannot be reached for a while."""
+    """Make a running host unreachable for a while."""
     host = _find_victim(cluster)
     plug = ("ip", "link", "set", host.name)
-    # Packets to it and from it vanish without a word.
+    # Packets to it and from it are dropped silently.
     running.run_command((*plug, "nomaster"), _PLUG_S)
     time.sleep(seconds)
     running.run_command((*plug, "master", host.bridge), _PLUG_S)
 
 
 def lose_head(cluster: NamespaceCluster, seconds: float) -> None:
-    """The head's host loses its power for a while."""
+    """Cut the power of the head's host for a while."""
     cluster.head.kill()
     time.sleep(seconds)
     cluster.start(cluster.head)
 
 
 def redeploy(cluster: NamespaceCluster) -> None:
-    """A model's settings change, so all its replicas are replaced, one after the other."""
+    """Change a model's settings, so that all its replicas are replaced, one after the other."""
     model = next(iter(cluster.models))
     old = list_pids(cluster)[model]
     config = copy.deepcopy(cluster.config)
@@ -82,7 +82,7 @@ def redeploy(cluster: NamespaceCluster) -> None:
 
 
 def list_pids(cluster: NamespaceCluster) -> dict[str, set[int]]:
-    """The processes of each model. Raises DashboardError."""
+    """Return the process ids of each model's replicas. Raises DashboardError."""
     return {
         name: {each.pid for each in cluster.list_replicas(name) if each.pid}
         for name in cluster.models
@@ -90,8 +90,8 @@ def list_pids(cluster: NamespaceCluster) -> dict[str, set[int]]:
 
 
 def _find_victim(cluster: NamespaceCluster) -> Host:
-    """The host with the most replicas, but not the head. The map lets no model have all of
-    its replicas on one machine, or else nobody could answer."""
+    """Return the host with the most replicas, other than the head. By the map, no machine has
+    all replicas of a model, so the others still answer."""
     placed = [
         cluster.find_host(replica)
         for model in cluster.models

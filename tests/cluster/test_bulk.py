@@ -1,5 +1,5 @@
-"""Bulk work on a cluster: every id is there exactly once, whatever machine ends, and requests
-go on beside it.
+"""Bulk work on a cluster: the results have every id exactly once, whichever machine ends, and
+requests are still answered.
 """
 
 import re
@@ -26,11 +26,11 @@ from tests.cluster.faults import LIMIT_MS
 from tests.e2e.real_stack import keep_asking, write_command
 from tests.e2e.test_bulk_on_ray import COMMAND, TEXTS, WORKER, Place, end, wait_for
 
-#: A machine that is gone is missed after five looks.
+#: A lost machine is noticed after five failed health checks.
 _ENVIRONMENT = {"RAY_health_check_period_ms": "1000"}
-#: Rows of a file; a worker takes 4,096 at once.
+#: Rows of a file; a worker gets 4,096 at a time.
 _LARGE = 40_000
-#: Long enough for whatever should happen before the end.
+#: The time per row: long enough for the faults to happen before the end.
 _SLOW_MS = 3
 #: The share of a worker that leaves no space for a second one on its machine.
 _MOST_OF_A_MACHINE = ("--cpus", "3")
@@ -42,7 +42,7 @@ _NO_ROOM = (
 
 @pytest.fixture(scope="module")
 def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The models that are served meanwhile, a replica each."""
+    """A map of the models that are served meanwhile, with one replica each."""
     folder = tmp_path_factory.mktemp("map")
     model = write_model(folder / "model", batch_ms=10)
     devices = {"fr": "cpu", "de": "cpu"}
@@ -61,7 +61,7 @@ def cluster(
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """All machines see the same folders."""
+    """A place in a folder that all machines share."""
     return make_place(tmp_path / "place")
 
 
@@ -75,7 +75,7 @@ def make_place(folder: Path) -> Place:
 def start(
     cluster: NamespaceCluster, place: Place, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """The command on the head."""
+    """Run the bulk command on the head."""
     where = ("--address", f"{cluster.head.address}:7800", *options)
     folders = (str(place.folder / "src"), str(place.results))
     process = place.run(
@@ -90,7 +90,7 @@ def start(
 
 
 def find_workers(cluster: NamespaceCluster) -> dict[Host, list[psutil.Process]]:
-    """The processes with the model of all runs, by machine."""
+    """Return the processes with the model of all runs, by machine."""
     found = {
         host: [each for each in host.processes() if WORKER in write_command(each)]
         for host in cluster.hosts
@@ -99,7 +99,7 @@ def find_workers(cluster: NamespaceCluster) -> dict[Host, list[psutil.Process]]:
 
 
 def kill_machine(cluster: NamespaceCluster) -> Host:
-    """Another one than the head, with a worker."""
+    """Kill a machine with a worker, other than the head."""
 
     def find() -> list[Host]:
         return [host for host in find_workers(cluster) if host != cluster.head]

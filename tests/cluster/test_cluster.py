@@ -1,4 +1,4 @@
-"""The promises of a cluster of three machines, whatever ends."""
+"""The promises of a cluster of three machines, whichever part fails."""
 
 import subprocess
 from collections import Counter
@@ -26,13 +26,13 @@ from ray_backend.nodes import PORTS, WORKERS
 from tests.cluster import faults
 from tests.cluster.faults import list_pids, suffer
 
-#: Shorter than what the docs promise, but longer than until others notice.
+#: Shorter than the absence that the docs allow, but longer than until others notice.
 _ABSENT_S = 10
-#: A text for which a model that takes a second for each word takes minutes.
+#: A text that takes minutes at a second per word.
 _ENDLESS = "hello again " * 50
-#: Replicas take rows at some of these.
+#: Replicas listen on some of these ports.
 REPLICAS = range(PORTS.replicas, PORTS.replicas_grpc)
-#: From here on the kernel chooses ports.
+#: The first of the ports that the kernel chooses.
 _EPHEMERAL = 32768
 
 
@@ -48,7 +48,7 @@ def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(cluster):
 
 
 def test_nothing_listens_but_what_the_docs_list(cluster: NamespaceCluster):
-    """HAProxy and the dashboard do on the cluster's address only."""
+    """HAProxy and the dashboard listen on the cluster's address only."""
     # `tests/ray_backend/test_nodes.py` compares the page with these.
     listed = {GATEWAY, *PORTS.fixed, *range(PORTS.replicas, PORTS.workers + WORKERS)}
     for host in cluster.hosts:
@@ -81,7 +81,7 @@ def test_replicas_want_the_key(cluster: NamespaceCluster):
             requests.post(f"{url}{path}", json={}, headers=headers, timeout=10)
             for url in (*cluster.urls, *direct)
         ]
-        # Replicas of other models know no such path.
+        # Replicas of other models answer 404 to this path.
         refused = [each for each in answers if each.status_code != 404]
         assert len(refused) > len(cluster.urls)
         assert {each.status_code for each in refused} == {401}
@@ -91,7 +91,7 @@ def test_replicas_want_the_key(cluster: NamespaceCluster):
 @pytest.mark.parametrize(
     "happen",
     [
-        # First: Ray may place a lost replica on the head again.
+        # First, because Ray may place a lost replica on the head again.
         pytest.param(partial(faults.lose_head, seconds=_ABSENT_S), id="head"),
         pytest.param(faults.kill_replica, id="replica"),
         pytest.param(faults.kill_node, id="node"),
@@ -121,8 +121,8 @@ def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(cluster, targ
 def more(
     cluster: NamespaceCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> NamespaceCluster:
-    """Beside the others a model that takes a second for each word, with a queue for one row,
-    and one that needs a GPU which no machine has."""
+    """The cluster with two more models: one that takes a second per word, with a queue for one
+    row, and one that needs a GPU which no machine has."""
     folder = tmp_path_factory.mktemp("more")
     model = write_model(folder / "stuck", word_ms=1000)
     one = {"batch_size": 1, "queue_size": 1, "response_timeout": 1}
@@ -135,7 +135,7 @@ def more(
 
 
 def add(cluster: NamespaceCluster, map_path: Path, **options: float) -> None:
-    """Serve the model of a map too, with these options of Serve."""
+    """Serve the model of a map too, with these options of Ray Serve."""
     config = cluster.write(catalog.load(map_path, is_cluster=True), has_gpus=True)
     (application,) = config["applications"]
     application["deployments"][0] |= options
@@ -146,7 +146,6 @@ def add(cluster: NamespaceCluster, map_path: Path, **options: float) -> None:
 def ask(
     target: Target, language: str, text: str = "Hello", *, limit_ms: int = 60_000
 ) -> requests.Response:
-    """Return the gateway's answer to a client."""
     return requests.post(
         f"{target.url}/translate",
         json={"src_lang": "en", "src_text": text, "tgt_lang": language},
@@ -192,7 +191,7 @@ def test_a_model_without_a_place_says_so(more: NamespaceCluster, target: Target)
 
 
 def list_listening(host: Host) -> set[tuple[str, int]]:
-    """The addresses and ports on which a host takes connections."""
+    """Return the addresses and ports on which a host listens."""
     command = host.enter("ss", "--listening", "--tcp", "--numeric", "--no-header")
     said = subprocess.check_output(command, text=True)
     places = (line.split()[3].rpartition(":") for line in said.splitlines())
@@ -200,6 +199,6 @@ def list_listening(host: Host) -> set[tuple[str, int]]:
 
 
 def _read_address(text: str) -> str:
-    """An address without brackets; one of IPv4 that is written as IPv6 as itself."""
+    """Return an address without brackets, and an IPv4-mapped IPv6 address as IPv4."""
     bare = text.strip("[]").replace("*", "0.0.0.0")
     return str(getattr(ip_address(bare), "ipv4_mapped", None) or ip_address(bare))
