@@ -1,5 +1,5 @@
-"""Documents of a format that are changed: pieces are deleted, repeated up to the largest size,
-moved, or replaced by signs that mean something to a format.
+"""Mutated documents of a format: pieces are deleted, repeated up to the largest size, moved, or
+replaced by strings with a meaning in some format.
 """
 
 import struct
@@ -25,8 +25,8 @@ _RAW = [s.encode() for s in _SIGNS] + [
 
 @dataclass(frozen=True)
 class Change:
-    """Bytes `start` to `end` are replaced by others, `times` times; by themselves if `new` is
-    None."""
+    """A replacement of the bytes `start` to `end` by `new`, or by themselves if it is None,
+    repeated `times` times."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Change:
     times: int
 
     def apply(self, content: bytes, most: int) -> bytes:
-        """The changed content, which does not get larger than `most` bytes."""
+        """Return the changed content, which does not grow beyond `most` bytes."""
         size = len(content) + 1
         start, end = sorted((self.start % size, self.end % size))
         piece = content[start:end] if self.new is None else self.new
@@ -51,7 +51,7 @@ _CHANGES = st.lists(_CHANGE, min_size=1, max_size=6)
 
 
 def draw_documents(ending: str) -> st.SearchStrategy[bytes]:
-    """Documents that are changed in one part, or as a zip file."""
+    """Documents with changes in one part, or in the bytes of the zip file."""
     parts, most = make_seed(ending), find_most_bytes(ending)
     whole = pack_parts(parts)
 

@@ -1,5 +1,5 @@
-"""One small document of each format, with most of what the format can hold; and documents
-whose author knows what a reader or writer takes far more than their size for.
+"""One small document of each format, with most of the format's features, and documents written
+to cost a reader or writer far more than their size.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,9 +25,9 @@ from tests.documents.formats.test_epub import pack_epub
 from tests.documents.formats.test_opendocument import NOTE, pack_odf, span
 from tests.fuzz.trials import find_most_bytes
 
-#: The name of the only part of a document that is no zip file.
+#: The name of the only part of a document that is not a zip file.
 WHOLE = ""
-#: The documents that are no zip files.
+#: The documents that are not zip files.
 _TEXTS = Path(__file__).with_name("documents")
 _PARAGRAPH = (
     word_run("See ")
@@ -70,7 +70,7 @@ _PACKED = {
 
 
 def make_seed(ending: str) -> dict[str, bytes]:
-    """The parts of a format's document; the content of other formats is their only part."""
+    """Return the parts of a format's document; one that is not a zip file has only WHOLE."""
     text = _TEXTS / f"seed{ending}"
     if text.is_file():
         return {WHOLE: text.read_bytes()}
@@ -78,11 +78,11 @@ def make_seed(ending: str) -> dict[str, bytes]:
 
 
 def pack_parts(parts: Mapping[str, bytes]) -> bytes:
-    """The document of these parts, a zip file unless there is only one."""
+    """Return the document of these parts: a zip file, unless WHOLE is one of them."""
     return parts[WHOLE] if WHOLE in parts else pack(parts)
 
 
-#: Endings of formats; others of the same format are left out.
+#: The suffixes of formats; other suffixes of the same format are left out.
 _OTHERS = ".text .markdown .htm .pot .xlf .docm .pptm .xlsm".split()
 ENDINGS = [ending for ending in SUFFIXES if ending not in _OTHERS]
 
@@ -90,7 +90,7 @@ ENDINGS = [ending for ending in SUFFIXES if ending not in _OTHERS]
 @dataclass(frozen=True)
 class Shape:
     """A document of one format that repeats one unit, or two: two show a cost that is the
-    product of their numbers. `%` in the first unit stands for its number."""
+    product of their counts. `%` in the first unit stands for its number."""
 
     ending: str
     name: str
@@ -107,7 +107,7 @@ class Shape:
         return find_most_bytes(self.ending)
 
     def write(self, size: int) -> bytes:
-        """The document of a size, packed or not."""
+        """Return the document of a size, packed or not."""
         size //= 2 if self.then else 1
         count = size // len(self.unit.replace("%", "12345").encode())
         first = "".join(self.unit.replace("%", str(n)) for n in range(count))
@@ -127,7 +127,7 @@ def _read_shapes() -> Iterator[Shape]:
 
 
 def _join(value: Any) -> str:
-    """A text, or pieces of one: `[3, "a"]` is three times `a`."""
+    """Return a text, or join its pieces: `[3, "a"]` is three times `a`."""
     if isinstance(value, str):
         return value
     pieces = (

@@ -1,5 +1,5 @@
-"""Formats survive documents that are nearly right, or are written to hurt them. With `FUZZ=100`
-in the environment there are a hundred new ones of each format, otherwise the same few.
+"""Formats survive nearly valid documents and hostile ones. With `FUZZ=100` in the environment a
+hundred new ones of each format are tried, otherwise the same few.
 """
 
 import os
@@ -38,7 +38,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def check() -> Iterator[Callable[[str, bytes], None]]:
-    """Tries a document. What fails is kept; of changed ones, the smallest is the last."""
+    """A function that tries a document and keeps a failed one; the smallest is kept last."""
     with closing(Sandbox("tests.fuzz.trials")) as sandbox:
 
         def check(ending: str, content: bytes) -> None:

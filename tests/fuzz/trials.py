@@ -1,4 +1,4 @@
-"""Reads and writes a document in a process with limits, and says what it did wrong."""
+"""Reads and writes a document in a process with limits, and describes the fault."""
 
 import traceback
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from documents.formats.format import DocumentContext
 from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
 from tests.documents.formats.translating import shout
 
-#: The largest file that is tried. A quarter for Markdown: its library takes up to 30
-#: microseconds for a character.
+#: The largest file that is tried; a quarter for Markdown, whose library takes up to 30
+#: microseconds per character.
 MAX_BYTES = 256 << 10
 
 
 def find_most_bytes(ending: str) -> int:
-    """The largest file of a format that is tried."""
+    """Return the size of the largest file of a format that is tried."""
     return MAX_BYTES // 4 if ending == ".md" else MAX_BYTES
 
 
-#: A file is read four times and written twice. It may wait for nothing.
+#: A file is read four times and written twice, without waiting for anything.
 _ALLOWANCE = Allowance(
     cpu_s=15, time_s=300, memory_bytes=200 << 20, written_bytes=32 << 20
 )
@@ -40,7 +40,7 @@ def try_document(sandbox: Sandbox, ending: str, content: bytes) -> str:
 
 
 def run(request: Mapping[str, str]) -> dict[str, str]:
-    """Describe the fault in a worker."""
+    """Describe the fault, in a worker."""
     try:
         _read_and_write(Path(request["source"]))
     except BaseException:
@@ -49,8 +49,8 @@ def run(request: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_and_write(source: Path) -> None:
-    """Translates a document into itself, and into capitals. Its own faults are told by a
-    DocumentError, and nothing else goes wrong."""
+    """Translate a document into itself, and into capitals. The only error allowed is a
+    DocumentError, for a faulty document."""
     form, target = find_format(source.name), source.with_name(f"new-{source.name}")
     reading = DocumentContext("de")
     try:
@@ -64,8 +64,8 @@ def _read_and_write(source: Path) -> None:
     except DocumentError:
         return
     if any("does not say its encoding" in warning for warning in reading.warnings):
-        return  # other bytes may stand for the same characters, and make another guess
+        return  # another encoding may be guessed from the written bytes
     again = list(form.read(target, DocumentContext("de")))
-    if source.suffix in (".po", ".xliff"):  # what has a translation is not read again
+    if source.suffix in (".po", ".xliff"):  # translated texts are not read again
         again, texts = [text for text in again if text not in texts], []
     assert again == texts, "the texts are not those that were written"
