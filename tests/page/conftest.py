@@ -1,4 +1,4 @@
-"""A real Chromium before a real Gunicorn, whose TorchServe does what a test tells it."""
+"""A real Chromium before a real Gunicorn with a scripted TorchServe."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ from tests.gateway.test_gunicorn import Running, serve_before_fake
 from tests.leaks import SHARED
 
 LANGUAGES = ("en", "fr", "de", "ar", "ja", "ko")
-#: Playwright's own.
+#: Playwright's default.
 VIEWPORT = ViewportSize(width=1280, height=720)
 #: Milliseconds until a test gives up waiting for the page.
 LIMIT_MS = 30_000
@@ -33,7 +33,7 @@ expect.set_options(timeout=LIMIT_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser takes seconds, and not every machine has one."""
+    """Mark the browser's tests as slow, and skip them where it is missing."""
     has_browser = find(CHROMIUM) is not None
     for item in items:
         if item.path.parent == Path(__file__).parent:
@@ -44,31 +44,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass
 class Stage:
-    """A gateway with all tasks, and the fake behind it."""
+    """A gateway with all tasks, and the fake TorchServe behind it."""
 
     url: str
     torchserve: FakeTorchServe
-    #: The documents that it was given.
+    #: The documents uploaded to it.
     documents: DocumentStorage
 
 
 @dataclass
 class Tab:
-    """A page of the browser, and what went wrong in it."""
+    """A page of the browser, and its errors and warnings."""
 
     page: Page
     faults: list[str] = field(default_factory=list)
 
     def find(self, name: str) -> Locator:
-        """The element with an id."""
         return self.page.locator(f"#{name}")
 
     def type(self, text: str) -> None:
-        """Fills the pane of the text as typing does."""
+        """Fill the pane of the text as typing does."""
         self.find("given").fill(text)
 
     def wait_for_output(self, text: str) -> None:
-        """Returns once the translation is this text."""
+        """Wait until the translation is this text."""
         self.page.wait_for_function(
             """text => [...document.querySelectorAll("#output .line")]
               .map((line) => line.textContent).join("\\n") === text""",
@@ -89,7 +88,7 @@ def browser(pytestconfig: pytest.Config) -> Browser:
 
 @pytest.fixture(scope="session")
 def idle() -> dict[str, Tab]:
-    """Pages that no test uses, by their options: another one costs a second of CPU time."""
+    """Unused pages by their options: a new one costs a second of CPU time."""
     return {}
 
 
@@ -101,13 +100,13 @@ def serve_page(
     tasks: Sequence[str] = TASKS,
     **given: str,
 ) -> Iterator[Running]:
-    """A gateway with these languages, tasks and variables, before a fake TorchServe."""
+    """Serve a gateway with these languages, tasks and variables, before a fake TorchServe."""
     given["BABELGATE_MAP"] = str(write_map(folder / "page.json", languages, tasks))
     given["BABELGATE_RUN_DIR"] = str(folder / "run")
     given["BABELGATE_DOCUMENTS"] = str(folder / "documents")
     with serve_before_fake(folder, **given) as running:
         yield running
-        # Gunicorn ends with its last connection.
+        # Gunicorn ends only with its last connection.
         for tab in idle.values():
             tab.page.context.close()
         idle.clear()
@@ -115,7 +114,7 @@ def serve_page(
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory, idle, browser, pytestconfig) -> Stage:
-    """It ends before the browser does, which is why it asks for it."""
+    """The shared stage, which needs `browser` as an argument in order to end before it."""
     folder = tmp_path_factory.mktemp("page")
     served = serve_page(folder, idle)
     url, _, fake = pytestconfig.stash[SHARED].enter_context(served)
@@ -124,7 +123,7 @@ def running(tmp_path_factory, idle, browser, pytestconfig) -> Stage:
 
 @pytest.fixture
 def stage(running: Stage) -> Stage:
-    """The fake has nothing to do yet."""
+    """The shared stage, with its fake TorchServe reset."""
     running.torchserve.will()
     running.torchserve.calls.clear()
     running.torchserve.translate = lambda target, text: f"{target}:{text}"
@@ -136,8 +135,8 @@ MakeTab = Callable[..., Tab]
 
 @pytest.fixture
 def make_tab(browser: Browser, idle: dict[str, Tab]) -> Iterator[MakeTab]:
-    """Opens pages that remember nothing. A test that expects faults takes them out of the
-    list; all others fail. A page that a test closes is not used again."""
+    """A function that opens pages without stored data. A test removes the faults it expects
+    from the list; any others fail it. A page that a test closes is not used again."""
     tabs: list[tuple[str, Tab]] = []
 
     def make(url: str, **options: Any) -> Tab:
@@ -170,7 +169,7 @@ def _open(browser: Browser, options: dict[str, Any]) -> Tab:
 
 
 def _forget(tab: Tab) -> None:
-    """Leaves a page as a new one is."""
+    """Reset a page to the state of a new one."""
     page, address = tab.page, urlsplit(tab.page.url)
     page.unroute_all(behavior="ignoreErrors")
     page.context.clear_permissions()
@@ -191,5 +190,5 @@ def _note(tab: Tab, kind: str, text: str) -> None:
 
 @pytest.fixture
 def tab(make_tab: MakeTab, stage: Stage) -> Tab:
-    """The page as somebody finds it who comes for the first time."""
+    """The page as on a first visit."""
     return make_tab(stage.url)

@@ -26,7 +26,7 @@ def axe() -> str:
 
 
 def assert_no_violation(tab: Tab, axe: str, *themes: Literal["light", "dark"]) -> None:
-    """Look at a page that is narrow in the first theme, and wide in the second."""
+    """Check a page that is narrow in the first theme and wide in the second."""
     tab.page.evaluate(axe)
     for theme, width in zip(themes, (390, 1600), strict=True):
         tab.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
@@ -54,7 +54,7 @@ def test_neither_has_a_page_from_right_to_left_nor_its_dialog(make_tab, stage, a
 
 
 def test_neither_has_the_page_without_javascript(make_tab, stage, axe):
-    """axe-core is JavaScript, so it looks at a copy that has all but the scripts."""
+    """axe-core is JavaScript, so it checks a copy of the page without the scripts."""
     plain = make_tab(stage.url, java_script_enabled=False)
     plain.type(SENTENCE)
     plain.page.get_by_role("button", name="Translate", exact=True).click()

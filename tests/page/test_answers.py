@@ -1,4 +1,4 @@
-"""Answers: shown while they are made, with their quality, and what they say of their making."""
+"""Answers: shown while they are made, with their quality, cache hits and timings."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ FAILURE = write_event("error", type="urn:babelgate:internal", status=500)
 
 @pytest.fixture
 def send(tab: Tab) -> Iterator[Send]:
-    """Sends pieces of the one stream that the page asks for; `END` and `RESET` end it."""
+    """A function that sends pieces of the page's only stream; `END` and `RESET` end it."""
     pieces: Queue[bytes] = Queue()
     take = partial(pieces.get, timeout=LIMIT_MS / 1000)
 
@@ -41,7 +41,7 @@ def send(tab: Tab) -> Iterator[Send]:
             self.send_response(200)
             self.end_headers()
             self.close_connection = True
-            with suppress(ConnectionError):  # the page may have enough
+            with suppress(ConnectionError):  # the page may abort the request
                 for piece in iter(take, END):
                     if piece == RESET:
                         reset_when_closed(self)
@@ -65,7 +65,7 @@ def test_a_long_text_appears_while_it_is_made(tab, send):
     cut = SECOND.index("é".encode()) + 1  # inside an event, and inside a character
     tab.type(f"{LONG}\nYes.")
     send(b": still at work\n\n" + BELOW + FIRST + SECOND[:cut])
-    tab.wait_for_output(BEGINNINGS[0])  # and nothing below what still grows
+    tab.wait_for_output(BEGINNINGS[0])  # and nothing below the growing text
     expect(tab.find("output")).to_have_attribute("aria-busy", "true")
     send(SECOND[cut:])
     tab.wait_for_output(BEGINNINGS[1])
@@ -100,7 +100,7 @@ def test_a_stream_that_breaks_keeps_what_has_come(tab, send, end, said, kept):
     expect(tab.find("state")).to_contain_text(said)
     expect(tab.find("output")).to_have_text(kept)
     expect(tab.find("output")).to_have_attribute("aria-busy", "false")
-    tab.faults.clear()  # the browser notes the reset
+    tab.faults.clear()  # the browser logs the reset
 
 
 def test_sentences_below_the_chosen_quality_are_marked(tab):
@@ -134,7 +134,7 @@ def test_sentences_below_the_chosen_quality_are_marked(tab):
 def test_a_known_answer_says_so_and_the_times_stand_below_its_code(tab, stage):
     stage.torchserve.will("sign")
     for is_known, shown in ((False, " · compute "), (True, "cache hit · gateway ")):
-        tab.page.reload()  # which forgets what it had
+        tab.page.reload()  # which forgets earlier answers
         tab.find("source").select_option("en")
         tab.type(SENTENCE)
         tab.wait_for_output(f"fr:{SENTENCE}")

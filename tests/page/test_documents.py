@@ -42,7 +42,7 @@ def find_documents(tab: Tab, stage: Stage, count: int) -> list[DocumentFolder]:
 
 
 def translate(document: DocumentFolder, **changes: Any) -> None:
-    """Translate as the program for documents does."""
+    """Write a state as the program for documents does."""
     document.write_state(replace(State("translating", texts=4), **changes))
 
 
@@ -63,7 +63,7 @@ def test_several_documents_are_translated_and_downloaded(tab, stage, files):
         finish(document)
     with tab.page.expect_download() as download:
         find_job(tab, "two & <b>.txt").get_by_role("button", name="Download").click()
-    # The browser keeps from the disk what a file system may not take.
+    # The browser replaces characters that a file system may not allow.
     assert download.value.suggested_filename == "two & _b_.fr.txt"
     assert Path(download.value.path()).read_text() == RESULT
 
@@ -99,7 +99,7 @@ def test_a_job_survives_a_reload_of_the_page_and_can_be_cancelled(tab, stage, fi
     tab.page.wait_for_function(
         "async url => (await fetch(url)).status === 404", arg=url, timeout=LIMIT_MS
     )
-    tab.faults.clear()  # the browser notes the status
+    tab.faults.clear()  # the browser logs the status
 
 
 def test_what_is_wrong_is_said_in_words(tab, stage, files, tmp_path):
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_said_in_words(tab, stage, files, tmp_path):
     expect(find_job(tab, "strange.exe")).to_contain_text(
         "This kind of file is not supported."
     )
-    tab.faults.clear()  # the browser notes the status
+    tab.faults.clear()  # the browser logs the status
     (document,) = find_documents(tab, stage, 1)
     error = {"type": "urn:babelgate:damaged-document", "detail": "Line 3 is broken."}
     translate(document, status="failed", error=error)
@@ -121,4 +121,4 @@ def test_what_is_kept_no_longer_says_so(tab, stage, files):
     (document,) = find_documents(tab, stage, 1)
     requests.delete(f"{stage.url}/documents/{document.order.id}", timeout=LIMIT_MS)
     expect(find_job(tab, "one.txt")).to_contain_text("No longer kept")
-    tab.faults.clear()  # the browser notes the status
+    tab.faults.clear()  # the browser logs the status

@@ -16,7 +16,6 @@ def tab(make_tab: MakeTab, stage: Stage) -> Tab:
 
 
 def fill(tab: Tab, name: str, terms: dict[str, str]) -> None:
-    """A new glossary in the form."""
     tab.find("new-glossary").click()
     tab.find("glossary-name").fill(name)
     tab.find("glossary-source").select_option("en")
@@ -102,7 +101,7 @@ def test_a_wrong_entry_is_told_and_a_glossary_deleted_with_the_second_click(tab)
     fill(tab, "Short-lived", {"a term": ""})
     tab.page.get_by_role("button", name="Save").click()
     expect(tab.find("glossary-state")).to_contain_text("entries")
-    tab.faults.clear()  # the browser notes the status
+    tab.faults.clear()  # the browser logs the status
     tab.find("entries").locator("input").nth(1).fill("un terme")
     save(tab)
     tab.find("delete-glossary").click()

@@ -37,7 +37,7 @@ def test_a_key_is_asked_for_until_it_is_right_and_kept_in_the_browser(
     tab.type(SENTENCE)
     expect(tab.find("key-dialog")).to_be_visible()
     expect(tab.find("state")).to_have_text("The service needs a valid key.")
-    tab.faults.clear()  # the browser notes the status
+    tab.faults.clear()  # the browser logs the status
     tab.find("key-field").fill(key)
     tab.page.get_by_role("button", name="Save").click()
     tab.type(SENTENCE)
@@ -61,7 +61,7 @@ def test_without_scripts_a_link_asks_for_the_form_with_a_field_for_the_key(
     expect(tab.find("output")).to_be_empty()
     tab.page.get_by_role("button", name="Translate").click()
     expect(tab.find("state")).to_contain_text("A key is required")
-    tab.faults.clear()  # the browser notes the status
+    tab.faults.clear()  # the browser logs the status
     expect(tab.find("given")).to_have_value("Hello")
     tab.page.locator("[name=api_key]").fill(key)
     tab.page.get_by_role("button", name="Translate").click()

@@ -1,4 +1,4 @@
-"""The menus where a map serves many languages: a field finds one with keys alone."""
+"""The menus of a map with many languages: a field finds one by keys alone."""
 
 import pytest
 from playwright.sync_api import expect

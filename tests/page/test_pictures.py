@@ -1,4 +1,4 @@
-"""Pictures: what each task says of one, and boxes over it."""
+"""Pictures: the answer of each task, and boxes over the picture."""
 
 import sys
 from base64 import b64encode
@@ -38,7 +38,7 @@ def test_a_picture_has_a_caption_labels_and_boxes_that_are_sure(tab, stage):
     box = tab.page.locator("#frame rect")
     expect(box).to_have_count(1)
     expect(box).to_have_attribute("width", "2")
-    # The slider shows more and fewer boxes without asking again.
+    # The slider shows more or fewer boxes without another request.
     asked = len(stage.torchserve.calls)
     tab.find("threshold").fill("10")
     expect(box).to_have_count(2)
@@ -74,7 +74,7 @@ def test_what_one_task_cannot_do_does_not_hide_the_others(tab, stage):
     stage.torchserve.will("row-no-image")
     choose(tab)
     expect(tab.page.locator("#seen .wrong")).to_have_count(1)
-    tab.faults.clear()  # the browser notes the status
+    tab.faults.clear()  # the browser logs the status
 
 
 def test_a_video_gets_the_command_that_captions_it(tab, tmp_path):
@@ -93,4 +93,4 @@ def test_a_stack_without_pictures_has_no_view_for_them(make_tab, tmp_path, idle)
         expect(tab.page.get_by_role("link", name="Pictures")).to_have_count(0)
         expect(tab.find("text")).to_be_visible()
         expect(tab.find("pictures")).to_be_hidden()
-        tab.page.context.close()  # Gunicorn ends with its last connection
+        tab.page.context.close()  # Gunicorn ends only with its last connection

@@ -1,5 +1,5 @@
-"""Texts: translated while somebody types, whatever comes late or in another order, and by the
-form alone without JavaScript.
+"""Texts: translated while the user types, even if answers come late or in another order, and by
+the form alone without JavaScript.
 """
 
 import threading
@@ -61,8 +61,8 @@ def test_the_request_before_is_aborted_and_its_answer_never_shown(tab, stage):
 
 
 def hold_answers(tab: Tab) -> None:
-    """Hold the answers to requests with the word `late` until the test says so, also if the
-    page has aborted them meanwhile."""
+    """Hold the answers to requests with the word `late` until the test releases them, even if
+    the page has aborted the requests."""
     tab.page.evaluate(
         """() => {
           const ask = window.fetch;
@@ -81,7 +81,7 @@ def hold_answers(tab: Tab) -> None:
 
 
 def test_an_answer_that_comes_too_late_is_not_shown(tab):
-    """The browser cannot abort what has arrived already."""
+    """The browser cannot abort a request whose answer has arrived."""
     hold_answers(tab)
     tab.find("source").select_option("en")
     tab.find("target").select_option("de")

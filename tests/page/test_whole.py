@@ -119,4 +119,4 @@ def test_a_busy_stack_is_asked_again_when_it_wants_to_be(tab, stage):
     tab.type(SENTENCE)
     expect(tab.find("notice")).to_contain_text("The service is busy.")
     tab.wait_for_output(f"fr:{SENTENCE}")
-    tab.faults.clear()  # the browser notes the status
+    tab.faults.clear()  # the browser logs the status

@@ -1,5 +1,5 @@
-"""Every view of the page with something in it. `python -m tests.page.views URL FOLDER` makes
-screenshots of all of a running stack's page, in three widths, light and dark.
+"""Every view of the page with content in it. `python -m tests.page.views URL FOLDER` takes
+screenshots of all views of a running stack's page, in three widths, light and dark.
 """
 
 import io
@@ -28,9 +28,9 @@ NOTES = "Good morning!\nWhere is the station?\n"
 _WIDTH, _HEIGHT = 480, 360
 WIDTHS = {390: 844, 1024: 768, 1600: 1000}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-#: Charts need some looks at the stack.
+#: The time until charts have some samples of the stack.
 _LOOK_MS = 9000
-#: Something to see in the charts.
+#: Requests for the charts to show.
 _WORK = """() => {
   const languages = JSON.parse(document.body.dataset.settings).languages;
   setInterval(() => {
@@ -64,7 +64,7 @@ def _show_code(page: Page) -> None:
 
 
 def _give(page: Page, field: str, kind: str, content: bytes, *names: str) -> None:
-    """Files of the same content."""
+    """Upload files of the same content."""
     files = [FilePayload(name=name, mimeType=kind, buffer=content) for name in names]
     page.set_input_files(field, files)
 
@@ -108,14 +108,14 @@ VIEWS = tuple(_SHOWS)
 
 
 def show(page: Page, view: str) -> None:
-    """Puts something into a view of a page that has just been opened."""
+    """Fill a view of a page that has just been opened."""
     name, fill = _SHOWS[view]
     page.locator(f"nav a[href='#{name}']").click()
     fill(page)
 
 
 def take_screenshots(url: str, folder: Path) -> None:
-    """Writes `<view>-<width>-<theme>.png` for each."""
+    """Write a `<view>-<width>-<theme>.png` for each combination."""
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
