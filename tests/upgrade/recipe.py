@@ -2,7 +2,7 @@
 
     python -m tests.upgrade.recipe FOLDER
 
-Databases are written as SQL, so that a diff shows what is in them. The tokens open nothing.
+Databases are written as SQL, so that a diff shows their content. The tokens are valid nowhere.
 """
 
 import json
@@ -31,15 +31,15 @@ from tests.gateway.fake_torchserve import FakeTorchServe
 SENTENCES = [f"Sentence {number}." for number in range(200)]
 PAIR = {"src_lang": "en", "tgt_lang": "ko"}
 GLOSSARY = {**PAIR, "name": "animals", "entries": {"cat": "고양이"}}
-#: Documents are kept until this data is of no use to anybody.
+#: Long enough that the documents do not expire while this data is in use.
 _KEPT_S = str(10**10)
-#: Requests of the second document that are answered.
+#: The number of requests of the second document that are answered.
 _ANSWERED = 2
 _LIMIT_S = 300
 
 
 def main(folder: Path) -> None:
-    """Makes the folder, which must not exist."""
+    """Create the folder, which must not exist."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         run = scratch / "run"
@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
 
 
 def _use_gateway(scratch: Path) -> dict[str, str]:
-    """Two keys, what one has used, its glossary and two documents. Returns the tokens."""
+    """Create two keys, and usage, a glossary and two documents of one; return the tokens."""
     map_path = write_map(scratch / "map.json", LANGUAGES, ())
     with (
         FakeTorchServe(scratch / "key_file.json") as torchserve,
@@ -84,7 +84,7 @@ def _use_gateway(scratch: Path) -> dict[str, str]:
 
 
 def _translate_documents(run: Path) -> None:
-    """The short document to its end, the long one until the program is killed."""
+    """Translate the short document, and the long one until the program is killed."""
     storage = Documents(run / "documents")
     long: list[list[str]] = []
 
@@ -109,7 +109,7 @@ def _translate_documents(run: Path) -> None:
 
 
 def start_documents(gateway: FakeApi) -> subprocess.Popen[bytes]:
-    """The program that translates documents, before a gateway."""
+    """Start the program that translates documents through a gateway."""
     return subprocess.Popen(
         [sys.executable, "-m", "documents"],
         cwd=ROOT,

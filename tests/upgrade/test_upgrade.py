@@ -1,5 +1,5 @@
-"""This version starts on what an earlier one has left, and the earlier one can read what this
-one writes, or says that it cannot. `before` was made by `recipe.py` with the earlier code.
+"""This version starts on the data of an earlier one, and the earlier one can read this one's
+data, or reports that it cannot. `recipe.py` made `before` with the earlier code.
 """
 
 import array
@@ -29,12 +29,11 @@ from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.upgrade.recipe import PAIR, SENTENCES, start_documents
 
 BEFORE = Path(__file__).parent / "before"
-#: The characters that the earlier version had translated for its key, in this month of
-#: its own.
+#: The characters that the earlier version translated for its key, and the number of the month.
 CHARACTERS, MONTH = 5, 24322
 #: Texts in the journal of the unfinished document.
 DONE = 128
-#: The fields that the earlier version reads of a document. It stops at any other.
+#: The fields of a document that the earlier version can read. It fails on any other.
 ORDER = {
     *("id", "owner", "caller", "address", "name", "tgt_lang", "src_lang", "glossary"),
     *("password", "created_at"),
@@ -68,7 +67,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def turn_to(now: int, account: bytes) -> bytes:
-    """An account has two months, one in each half."""
+    """Move an account's usage to this month. An account has two months, one in each half."""
     values = array.array("q", account)
     half = len(values) // 2
     first = values.index(MONTH)
@@ -81,7 +80,7 @@ def turn_to(now: int, account: bytes) -> bytes:
 def client(
     request: pytest.FixtureRequest, run: Path, tmp_path: Path
 ) -> Iterator[FlaskClient]:
-    """A gateway of this version. The earlier one ran in this boot, or in another one."""
+    """A gateway of this version. The earlier one ran in the same boot, or in another."""
     if request.param == "without a reboot":
         ledger = run / "access/usage/ledger"
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -158,7 +157,7 @@ def test_the_earlier_version_reads_the_documents_of_this_one(tmp_path: Path):
 
 
 def test_the_earlier_version_starts_with_the_state_of_this_one(tmp_path: Path):
-    """It leaves out what it does not know, and needs what it has always had."""
+    """It ignores fields that it does not know, and needs those that it has always had."""
     written = Stack(tmp_path, tmp_path / "map.json", settings={"BABELGATE_KEYS": "off"})
     written.remember()
     earlier = json.loads((BEFORE / "stack.json").read_text())
