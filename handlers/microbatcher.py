@@ -45,7 +45,7 @@ class MicroBatcher(Generic[Item, Result]):
 
     What a work raises, each item of its batch gets and no other. An item whose Future is
     cancelled before its batch leaves is not run. Every work gets an empty batch whenever no
-    item has come for `idle_s`. Needs nothing but Python.
+    item has come for `idle_s` and no batch runs. Needs nothing but Python.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class MicroBatcher(Generic[Item, Result]):
         self._changed = threading.Condition()
         #: One thread fills a batch; two would share the items of one between them.
         self._filling = threading.Lock()
+        self._running = 0
         self._threads = [
             threading.Thread(target=self._run_batches, args=(work,), daemon=True)
             for work in works
@@ -117,17 +118,20 @@ class MicroBatcher(Generic[Item, Result]):
             pass  # nothing of the last batch is kept while the next one fills
 
     def _run_next(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> bool:
-        batch = self._collect()
+        with self._filling:
+            batch = self._collect()
+            if not (batch or self._running or self._is_closed):
+                for each in self._works:
+                    _answer_batch(each, [])
         if kept := [e for e in batch if e.future.set_running_or_notify_cancel()]:
             _answer_batch(work, kept)
-        if not batch and not self._is_closed:
-            for each in self._works:
-                _answer_batch(each, [])
+        with self._changed:
+            self._running -= bool(batch)
         return bool(batch or self._waiting) or not self._is_closed
 
     def _collect(self) -> list[_Entry[Item, Result]]:
         """The next batch; none if no item comes, and once all is drained."""
-        with self._filling, self._changed:
+        with self._changed:
             self._changed.wait_for(
                 lambda: self._waiting or self._is_closed, self._idle_s
             )
@@ -137,7 +141,9 @@ class MicroBatcher(Generic[Item, Result]):
                     lambda: len(self._waiting) >= self._batch_size or self._is_closed,
                     max(0.0, leaves_at - time.monotonic()),
                 )
-            return self._take_batch(self._batch_size)
+            batch = self._take_batch(self._batch_size)
+            self._running += bool(batch)
+            return batch
 
     def _take_batch(self, most: int) -> list[_Entry[Item, Result]]:
         return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]

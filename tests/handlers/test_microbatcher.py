@@ -82,6 +82,20 @@ def test_every_work_gets_an_empty_batch_while_no_item_comes():
     assert batches[0].count(["a"]) + batches[1].count(["a"]) == 1
 
 
+def test_no_work_gets_an_empty_batch_while_one_runs():
+    is_idle = threading.Event()
+
+    def work(items: Sequence[Any]) -> Sequence[Any]:
+        if not items:
+            is_idle.set()
+            return items
+        is_idle.clear()
+        return [is_idle.wait(0.1)]
+
+    with run_batcher(work, work, idle_s=0.005) as batcher:
+        assert batcher.ask("a", LIMIT_S) is False
+
+
 def test_a_batch_does_not_wait_for_ever():
     with run_batcher(tuple, wait_s=0.01) as batcher:
         assert batcher.ask("a", LIMIT_S) == "a"
