@@ -5,18 +5,24 @@ gateway.glossaries.reading`, in a process of their own.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from contract.languages import normalize_variant
 from contract.validation import list_faults
@@ -37,6 +43,9 @@ from text.errors import EntriesError
 _TABLES = {"text/csv": "csv", "text/tab-separated-values": "tsv"}
 #: A form's writing of a list of objects.
 _INDEXED = re.compile(r"dictionaries\[(\d{1,4})\](?:\.(\w+)|\[(\w+)\])")
+#: The process's answer: a glossary, or a fault's kind, field and message.
+_Answer = GlossaryContent | tuple[str, str, str]
+_ANSWERS: TypeAdapter[_Answer] = TypeAdapter(_Answer)
 _LANGUAGES = ("source_lang", "src_lang"), ("target_lang", "tgt_lang")
 _Format = Annotated[Literal["tsv", "csv"], Lower]
 
@@ -253,41 +262,28 @@ def write_upload(upload: GlossaryUpload) -> bytes:
 
 
 def read_answer(answer: bytes) -> GlossaryContent:
-    """Read the process's result. Raises GlossaryFault, or ValueError if it has failed."""
-    head, _, rest = answer.partition(b"\n")
-    content = json.loads(head)
-    if "fault" in content:
-        raise GlossaryFault(*content["fault"])
-    entries = io.BytesIO(rest)
-    drafts = [
-        DictionaryDraft(source, target, entries.read(size), count)
-        for source, target, count, size in content["drafts"]
-    ]
-    return GlossaryContent(content["name"], tuple(drafts), tuple(content["warnings"]))
+    """Read the process's result. Raises GlossaryFault."""
+    found = _ANSWERS.validate_json(answer)
+    if isinstance(found, tuple):
+        raise GlossaryFault(*found)
+    return found
 
 
-def answer(upload: bytes) -> Iterable[bytes]:
+def answer(upload: bytes) -> bytes:
     """Write the process's result."""
     asked, _, body = upload.partition(b"\n")
     try:
-        found = read(GlossaryUpload._make([*json.loads(asked), body]))
+        found: _Answer = read(GlossaryUpload._make([*json.loads(asked), body]))
     except GlossaryFault as fault:
-        return [json.dumps({"fault": fault.args}).encode()]
-    drafts = [
-        [draft.source, draft.target, draft.entry_count, len(draft.entries)]
-        for draft in found.drafts
-    ]
-    head = {"name": found.name, "drafts": drafts, "warnings": found.warnings}
-    line = json.dumps(head).encode() + b"\n"
-    return [line, *(draft.entries for draft in found.drafts)]
+        found = fault.kind, fault.field, fault.message
+    return _ANSWERS.dump_json(found)
 
 
 def main() -> None:
     """Reads one upload from standard input, and answers on standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)  # other requests come first
-    for piece in answer(sys.stdin.buffer.read()):
-        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.write(answer(sys.stdin.buffer.read()))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def make(
 )
 def test_what_a_client_sends_is_read_in_one_way(upload):
     assert read(upload) == READ
-    assert read_answer(b"".join(answer(write_upload(upload)))) == READ
+    assert read_answer(answer(write_upload(upload))) == READ
 
 
 FAULTS = [
@@ -81,7 +81,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("upload", "kind", "field", "message"), FAULTS)
 def test_what_is_wrong_is_said_with_its_field(upload, kind, field, message):
-    for ask in (read, lambda given: read_answer(b"".join(answer(write_upload(given))))):
+    for ask in (read, lambda given: read_answer(answer(write_upload(given)))):
         with pytest.raises(GlossaryFault) as refused:
             ask(upload)
         assert (refused.value.kind, refused.value.field) == (kind, field)
