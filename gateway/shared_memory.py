@@ -26,10 +26,6 @@ _LOCK_S, _LEAST_PAUSE_S, _MOST_PAUSE_S = 5.0, 0.0002, 0.01
 _HELD = "another process holds the lock"
 
 
-class NoPlaceLeft(RuntimeError):
-    """There are more processes than places."""
-
-
 def map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
     """Memory of `size` bytes, shared by name; without a folder, or where the disk is full,
     this process' own."""
@@ -49,15 +45,16 @@ def _map(path: Path, size: int) -> mmap.mmap:
         return mmap.mmap(file.fileno(), size)
 
 
-def take_place(folder: Path | None) -> tuple[int, int]:
-    """A locked file and its number. The lock ends with the process. Raises NoPlaceLeft."""
-    if folder is None:
-        return -1, 0
+def take_place(folder: Path) -> tuple[int, int] | None:
+    """A locked file and its number, None where other processes have all. The lock ends with
+    the process."""
     for place in range(PROCESSES):
         lock = lock_file(folder / f"{place}.lock")
         if lock is not None:
             return lock, place
-    raise NoPlaceLeft(f"{PROCESSES} processes use {folder} already")
+    said = "this process sees its own load only: %s processes use %s already"
+    log.warning(said, PROCESSES, folder)
+    return None
 
 
 def lock_file(path: Path) -> int | None:

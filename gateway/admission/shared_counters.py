@@ -4,7 +4,6 @@ other's figures without asking.
 
 from __future__ import annotations
 
-import logging
 import mmap
 import struct
 import time
@@ -12,9 +11,7 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-from gateway.shared_memory import PROCESSES, NoPlaceLeft, map_file, take_place
-
-log = logging.getLogger(__name__)
+from gateway.shared_memory import PROCESSES, map_file, take_place
 
 #: Rows of one process that workers can look up at the same time.
 ROWS = 4096
@@ -53,13 +50,10 @@ class SharedCounters:
     def __init__(self, folder: Path | None = None) -> None:
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
-        try:
-            self._lock, self.place = take_place(folder)
-        except NoPlaceLeft as error:
-            log.warning("this process sees its own load only: %s", error)
-            folder, (self._lock, self.place) = None, take_place(None)
-        self._folder = folder
-        self._rows = map_file(folder, "rows", PROCESSES * ROWS)
+        taken = take_place(folder) if folder else None
+        self._folder = folder if taken else None
+        self._lock, self.place = taken or (-1, 0)
+        self._rows = map_file(self._folder, "rows", PROCESSES * ROWS)
         first = self.place * ROWS
         self._rows[first : first + ROWS] = bytes(ROWS)
         self._free = deque(range(first, first + ROWS))

@@ -9,11 +9,15 @@ from gateway.shared_memory import Lock, SharedTable, lock_file, map_file, take_p
 
 
 def test_a_place_is_free_again_when_its_process_has_ended(tmp_path: Path):
-    (lock, place), (_, next_place) = take_place(tmp_path), take_place(tmp_path)
-    assert (place, next_place) == (0, 1)
+    first, second = take_place(tmp_path), take_place(tmp_path)
+    assert first
+    assert second
+    assert (first[1], second[1]) == (0, 1)
     assert lock_file(tmp_path / "0.lock") is None
-    os.close(lock)  # as the system does
-    assert take_place(tmp_path)[1] == 0
+    os.close(first[0])  # as the system does
+    third = take_place(tmp_path)
+    assert third
+    assert third[1] == 0
 
 
 def test_a_lock_keeps_others_out_until_it_is_let_go(tmp_path: Path):
