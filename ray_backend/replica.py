@@ -235,16 +235,11 @@ class Replica:
 def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
     """Read the seconds that are left for a row. Without the header nobody is known to wait
     longer than a batch may take."""
-    header = headers.get(rows.REMAINING)
-    if header is None:
-        return default_s
     try:
-        left_ms = float(header)
-    except ValueError:
-        left_ms = math.nan
-    if not math.isfinite(left_ms):
-        raise _malformed(f"{rows.REMAINING}: expected a number of milliseconds")
-    return left_ms / 1000
+        return int(headers.get(rows.REMAINING, 1000 * default_s)) / 1000
+    except (ValueError, OverflowError) as error:
+        expected = f"{rows.REMAINING}: expected a number of milliseconds"
+        raise _malformed(expected) from error
 
 
 async def _read_body(request: Request) -> bytes:
