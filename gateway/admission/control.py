@@ -4,9 +4,8 @@ once if they cannot be done in time; then each row waits its turn.
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from gateway.admission.dispatcher import ModelDispatcher, PendingRow, late
 from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import SharedCounters
 from gateway.backends.backend import Backend, Cancellation, RowRequest
-from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
+from gateway.errors import ClientGone, DeadlineExceeded
 from gateway.http.connection import DisconnectWatcher
 from gateway.http.request import Call
 
@@ -39,7 +38,6 @@ class Admission:
         self.backend, self.tracer = backend, find_tracer()
         self.counters = SharedCounters(folder)
         self.disconnects = DisconnectWatcher()
-        self._refused_at = -math.inf
         self._dispatchers = {
             model.name: ModelDispatcher(
                 model, self.counters.open(model.name), partial(backend.capacity, model)
@@ -58,12 +56,13 @@ class Admission:
     @property
     def is_refusing(self) -> bool:
         """Whether a request was refused a moment ago."""
-        return time.monotonic() < self._refused_at + _MOMENT_S
+        then = time.monotonic() - _MOMENT_S
+        return any(each.refused_at > then for each in self._dispatchers.values())
 
     def check(self, model: str, caller: Call, costs: Sequence[float]) -> None:
         """Raises Overloaded if `admit` would, without the work of finding out the rows."""
         queue = ClientQueue(caller.address)
-        self._decide(self._dispatchers[model].check, queue, caller, costs)
+        self._dispatchers[model].check(queue, sum(costs), len(costs), caller)
 
     def admit(
         self, model: str, caller: Call, costs: Sequence[float], *, is_bulk: bool
@@ -74,23 +73,10 @@ class Admission:
         """
         if caller.has_gone():
             raise ClientGone()
-        dispatcher = self._dispatchers[model]
+        dispatcher, cost, rows = self._dispatchers[model], sum(costs), len(costs)
         queue = ClientQueue(caller.address, is_bulk)
-        self._decide(dispatcher.announce, queue, caller, costs)
-        return Ticket(self, dispatcher, model, queue, caller, sum(costs), len(costs))
-
-    def _decide(
-        self,
-        function: Callable[[ClientQueue, float, int, Call], object],
-        queue: ClientQueue,
-        caller: Call,
-        costs: Sequence[float],
-    ) -> None:
-        try:
-            function(queue, sum(costs), len(costs), caller)
-        except Overloaded:
-            self._refused_at = time.monotonic()
-            raise
+        dispatcher.announce(queue, cost, rows, caller)
+        return Ticket(self, dispatcher, model, queue, caller, cost, rows)
 
 
 @dataclass(eq=False)

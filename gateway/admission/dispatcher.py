@@ -68,9 +68,10 @@ class ModelDispatcher:
         self._latency = LatencyEstimator()
         #: The last look at the model; none since a row was sent or came back.
         self._seen: Snapshot | None = None
-        #: The average time limit of admitted rows, and when a late request was let through.
+        #: The average time limit of admitted rows; when a late request was let through, and
+        #: when a request was refused last.
         self._limit_s = policy.start_limit(model.settings.response_timeout)
-        self._tried_at = -math.inf
+        self._tried_at = self.refused_at = -math.inf
 
     def count_waiting(self) -> float:
         """Rows that wait for this model in all processes."""
@@ -101,28 +102,27 @@ class ModelDispatcher:
         """Raise Overloaded if such rows cannot be done in time. Return whether they may only
         test how fast the model is now."""
         seen, mean_cost = self._look(), self._queue.mean_cost
-        load = seen.load
+        load, left_s = seen.load, caller.deadline - seen.now
         if load.waiting_rows >= self._settings.queue_size:
-            needed_s = policy.forecast(seen, load.waiting, mean_cost)
-            raise Overloaded(
-                f"{load.waiting_rows:.0f} rows wait already, which is the limit.",
-                retry_after_s=min(LONGEST_RETRY_S, needed_s),
+            late_s = policy.forecast(seen, load.waiting, mean_cost)
+            said = f"{load.waiting_rows:.0f} rows wait already, which is the limit."
+        else:
+            # The last row counts as in `FairQueue`.
+            last = cost / max(1, rows)
+            charged = cost - last + max(last, mean_cost)
+            in_turns = self._announced.count_turns(client, charged) * seen.processes
+            needed_s = policy.forecast(seen, in_turns, mean_cost)
+            late_s = needed_s - left_s * MARGIN
+            if late_s <= 0:
+                return False
+            if policy.may_try(seen, rows, left_s, self._tried_at):
+                return True
+            said = (
+                f"The work before this request and its own take about {needed_s:.1f} s, it "
+                f"has {max(0.0, left_s):.1f} s."
             )
-        # The last row counts as in `FairQueue`.
-        last = cost / max(1, rows)
-        charged = cost - last + max(last, mean_cost)
-        in_turns = self._announced.count_turns(client, charged) * seen.processes
-        needed_s = policy.forecast(seen, in_turns, mean_cost)
-        left_s = caller.deadline - seen.now
-        if needed_s <= left_s * MARGIN:
-            return False
-        if policy.may_try(seen, rows, left_s, self._tried_at):
-            return True
-        raise Overloaded(
-            f"The work before this request and its own take about {needed_s:.1f} s, it "
-            f"has {max(0.0, left_s):.1f} s.",
-            retry_after_s=min(LONGEST_RETRY_S, needed_s - left_s * MARGIN),
-        )
+        self.refused_at = seen.now
+        raise Overloaded(said, retry_after_s=min(LONGEST_RETRY_S, late_s))
 
     def withdraw(self, client: ClientQueue, cost: float, rows: int) -> None:
         """Take back rows that were announced and will not come."""

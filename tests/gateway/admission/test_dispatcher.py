@@ -235,6 +235,7 @@ def test_what_has_no_time_is_refused_with_the_time_that_it_would_take():
     with pytest.raises(Overloaded, match="take about [0-9.]+ s, it has [23]") as caught:
         dispatcher.announce(ClientQueue("b"), 5.0, 5, caller)
     assert int(caught.value.headers["Retry-After"]) > 1
+    assert 0 <= time.monotonic() - dispatcher.refused_at < 10
     with pytest.raises(Overloaded, match=r"it has 0\.0 s"):
         dispatcher.announce(ClientQueue("b"), 5.0, 5, make_call(-1))
 
