@@ -77,8 +77,8 @@ _LOOK_S, _MOST_LOOKS, _LOOKS_S = 2.0, 3, 5.0
 _QUIET_S, _PAUSE_S = 2.0, 0.1
 #: The time for which its rows are refused at once if nobody has answered.
 _MODEL_REST_S = 2.0
-#: The time for which a replica counts after an answer, and for which a count is good.
-_REMEMBERED_S, _COUNTED_S = 10.0, 0.2
+#: The time for which a replica counts after an answer.
+_REMEMBERED_S = 10.0
 #: The share of the time left that an attempt gets, unless the model usually needs more.
 _SHARE = 0.5
 #: The weight of the next answer in the averages, and how many deviations hardly any answer
@@ -202,7 +202,6 @@ class ModelReplicas:
         self._fewest, self._most = (workers, workers) if given == "auto" else given
         #: The time of each one's last answer, where Ray adds and removes them by itself.
         self._heard: dict[str, float] = {}
-        self._count, self._counted_at = self._fewest, 0.0
 
     @property
     def state(self) -> ModelState | None:
@@ -214,14 +213,11 @@ class ModelReplicas:
         """The capacity of those that have answered in the last seconds, within the map's
         bounds. So a model gets at once what its replicas can use, and with it the work for
         which Ray adds others."""
-        now = time.monotonic()
-        if now > self._counted_at + _COUNTED_S:
-            last = now - _REMEMBERED_S
-            self._heard = {name: at for name, at in self._heard.items() if at > last}
-            self._count = min(self._most, max(self._fewest, len(self._heard)))
-            self._counted_at = now
+        last = time.monotonic() - _REMEMBERED_S
+        self._heard = {name: at for name, at in self._heard.items() if at > last}
+        count = min(self._most, max(self._fewest, len(self._heard)))
         # Each holds its own rows.
-        return Capacity(self._count, self._count * Capacity.most_bytes)
+        return Capacity(count, count * Capacity.most_bytes)
 
     def check(self) -> None:
         """Raise NotReady where no replica has answered. One row tries now and then."""

@@ -230,7 +230,6 @@ def test_a_row_whose_client_has_gone_is_taken_from_its_replica(backend, ingress)
 def test_the_capacity_is_that_of_replicas_that_are_sure_or_have_answered_lately(
     backend, ingress, key_file, map_path, monkeypatch, models, names, count
 ):
-    monkeypatch.setattr(ray, "_COUNTED_S", 0.0)
     ko = models.route("translation", "ko")
     assert backend.capacity(ko).workers == 1, "without a number, those of the map"
     replicas = {"cluster": {"translation": {"replicas": [2, 4]}}}
