@@ -19,7 +19,7 @@ from gevent.event import AsyncResult
 from catalog import Model
 from gateway.backends.backend import Backend
 from gateway.cache.remote import RemoteCache
-from gateway.cache.table import CacheKey, CacheTable, ClaimTable, make_key, share
+from gateway.cache.table import CacheKey, make_key, share
 from gateway.errors import RowProblem
 from gateway.http.request import Call
 from gateway.metrics import Telemetry
@@ -104,12 +104,10 @@ class SentenceCache:
         self.is_on = size > 0
         self.models = {model.name: ServedModel(model, backend) for model in models}
         self.flights: dict[tuple[object, ...], AsyncResult[_Outcome]] = {}
-        shared = share(size)
-        self.secret = shared.secret
+        self._table, self.claims, self.secret = share(size)
         if url:  # all machines with this Redis share its password, if it has one
             password = urlsplit(url).password or ""
             self.secret = hashlib.blake2b(password.encode()).digest()
-        self._table, self.claims = CacheTable(shared.values), ClaimTable(shared.claims)
         self._remote = RemoteCache(url) if url and size else None
 
     def open(self, model: str, wanted: TranslationRequest, call: Call) -> CachedRows:

@@ -137,22 +137,13 @@ class ClaimTable:
         return key.place % self._count * _CLAIM.size
 
 
-@dataclass(frozen=True)
-class SharedCache:
-    """The memory and the secret of all processes that are forked later. The memory has no name,
-    so no file has its content."""
-
-    values: mmap.mmap
-    claims: mmap.mmap
-    secret: bytes
-
-
 @cache
-def share(size: int) -> SharedCache:
-    """Memory for `size` bytes of values, the same at each call."""
-    return SharedCache(
-        mmap.mmap(-1, max(size, _BUCKET)),
-        mmap.mmap(-1, _CLAIMS * _CLAIM.size),
+def share(size: int) -> tuple[CacheTable, ClaimTable, bytes]:
+    """The tables of all processes that are forked later, for `size` bytes of values, and their
+    secret; the same at each call. The memory has no name, so no file has its content."""
+    return (
+        CacheTable(mmap.mmap(-1, max(size, _BUCKET))),
+        ClaimTable(mmap.mmap(-1, _CLAIMS * _CLAIM.size)),
         os.urandom(hashlib.blake2b.MAX_KEY_SIZE),
     )
 
