@@ -168,17 +168,18 @@ class Replica:
         return time.monotonic() - self._began_at > self._settings.response_timeout
 
     def _describe_state(self) -> dict[str, Any]:
-        detail = _STOPPING if self._is_closed else ""
+        """As the gateway's `ModelState` has it."""
+        reason = _STOPPING if self._is_closed else ""
         try:
             self.check_health()
         except Stuck as error:
-            detail = str(error)
+            reason = str(error)
         return {
-            "is_ready": not detail,
+            "is_ready": not reason,
             "batch_size": self._settings.batch_size,
             "queued_rows": self._batcher.waiting,
-            "detail": detail,
-            "model": self._handler.digest,
+            "reason": reason,
+            "life": self._handler.digest,
         }
 
     async def _predict(self, request: Request) -> Result:

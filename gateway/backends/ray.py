@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gevent.pool import Pool
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from catalog import Model
 from contract import rows
@@ -70,6 +70,8 @@ _OPTIONS: Sequence[Option] = (
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _CUT_S * 1000),
 )
 
+#: A replica's answer about itself. Its model's digest is its life.
+_STATES = TypeAdapter(ModelState)
 #: Limits of asking replicas for their state: for one answer, for their number, and in all.
 _LOOK_S, _MOST_LOOKS, _LOOKS_S = 2.0, 3, 5.0
 #: The silence of a model after which a waiting row asks for its state, and the pause
@@ -414,18 +416,6 @@ def _find_none(model: str) -> NotReady:
     return NotReady(f"The replicas for {model} do not answer.")
 
 
-class _State(BaseModel):
-    """A replica's answer about itself."""
-
-    is_ready: bool
-    batch_size: int
-    queued_rows: int
-    #: The reason why it is not ready.
-    detail: str = ""
-    #: The digest of its model.
-    model: str = ""
-
-
 def _find_state(addresses: Sequence[Address], model: Model) -> ModelState:
     """The state of the first replica that is ready; else why the last one asked is not. The
     first addresses are asked, one of a few even several times."""
@@ -454,9 +444,7 @@ def _ask_state(address: Address, model: Model) -> ModelState | str:
     if reply.is_problem:
         return str(reply.read_json()["detail"])
     try:
-        found = _State.model_validate_json(reply.body)
+        found = _STATES.validate_json(reply.body)
     except ValidationError:
         return f"No replica answers (status {reply.status})."
-    if not found.is_ready:
-        return found.detail or "The replica is not ready."
-    return ModelState(True, found.batch_size, found.queued_rows, life=found.model)
+    return found if found.is_ready else found.reason or "The replica is not ready."

@@ -281,8 +281,8 @@ def test_rows_that_come_together_are_one_batch_and_counted(serve, held, counts):
         "is_ready": True,
         "batch_size": 4,
         "queued_rows": 4,
-        "detail": "",
-        "model": "",
+        "reason": "",
+        "life": "",
     }
     assert [answer.content for answer in answers] == [{"echo": each} for each in "0123"]
     assert [len(batch) for batch in held.batches] == [1, 4]
@@ -352,7 +352,7 @@ def test_a_batch_that_hangs_makes_the_replica_unhealthy(serve: Serve, held: Held
         await held.wait_for_batch()
         await wait_until(lambda: client.replica._is_stuck)
         state = await client.ask(method="GET")
-        with pytest.raises(Stuck, match=state.content["detail"]):
+        with pytest.raises(Stuck, match=state.content["reason"]):
             client.replica.check_health()
         client.replica.close()  # waits for nobody
         held.open.set()
@@ -360,7 +360,7 @@ def test_a_batch_that_hangs_makes_the_replica_unhealthy(serve: Serve, held: Held
 
     state, hanging = run(ask())
     assert state.content["is_ready"] is False
-    assert state.content["detail"] == "A batch has run for longer than 1 s."
+    assert state.content["reason"] == "A batch has run for longer than 1 s."
     assert hanging.status == 504
 
 
@@ -401,7 +401,7 @@ def test_what_was_taken_is_answered_before_the_end(serve: Serve, held: Held):
     sent, state, answers, late = run(live())
     late_detail = late.content["detail"]
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert (state.content["is_ready"], state.content["detail"]) == (False, late_detail)
+    assert (state.content["is_ready"], state.content["reason"]) == (False, late_detail)
     assert [answer.status for answer in answers] == [200, 200, 200]
     assert (late.status, late.slug) == (503, "not-ready")
 
