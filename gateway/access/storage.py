@@ -3,7 +3,7 @@ StorageError if the database cannot be used.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from gateway.access.keys import ApiKey, Grant, hash_token, make_token
-from gateway.access.usage import Count, find_month
+from gateway.access.usage import Counts, find_month
 from gateway.database.connections import Database, StorageError
 from gateway.database.tables import KEYS, USAGE
 
@@ -32,8 +32,8 @@ class Seen:
     version: tuple[int, int]
     #: The keys that are not revoked, by id; None where none has changed.
     keys: Mapping[str, ApiKey] | None
-    #: The counts of other ledgers this month, by key and month.
-    elsewhere: Mapping[tuple[str, int], int]
+    #: The counts of other ledgers this month.
+    elsewhere: Counts
 
 
 class KeyStorage(Database):
@@ -78,15 +78,16 @@ class KeyStorage(Database):
             keys = map(_read_key, connection.execute(query).all())
         return [ListedKey(key, used.get(key.id, 0)) for key in keys]
 
-    def sync(
-        self, counts: Sequence[Count], ledger: str, known: tuple[int, int] | None
-    ) -> Seen:
+    def sync(self, counts: Counts, ledger: str, known: tuple[int, int] | None) -> Seen:
         """Saves what a ledger has counted, and returns what it cannot know."""
         month = find_month(time.time())
         # Hundreds of processes that save nothing do not wait for each other.
         with self.begin() if counts else self.look() as connection:
             if counts:
-                rows = [asdict(count) | {"ledger": ledger} for count in counts]
+                rows = [
+                    {"key_id": k, "month": m, "ledger": ledger, "characters": n}
+                    for (k, m), n in counts.items()
+                ]
                 connection.execute(self._write_usage(), rows)
             total, revoked = connection.execute(
                 select(func.count(), func.count(KEYS.c.revoked_at)).select_from(KEYS)

@@ -12,7 +12,7 @@ import os
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,9 @@ _MONTHS = 2
 _MONTH, _SAVED, _COUNTED, _RESERVED = range(4)
 _FIELDS = 4
 
+#: Characters by the id of a key and a month, numbered from the year 0.
+Counts = Mapping[tuple[str, int], int]
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -40,15 +43,6 @@ class Usage:
 
     count: int
     limit: int | None
-
-
-@dataclass(frozen=True)
-class Count:
-    """The characters that a key has used in a month, numbered from the year 0."""
-
-    key_id: str
-    month: int
-    characters: int
 
 
 class ReservedCharacters(NamedTuple):
@@ -82,7 +76,7 @@ class UsageLedger:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(folder / "lock")
-        self._elsewhere: Mapping[tuple[str, int], int] = {}
+        self._elsewhere: Counts = {}
         #: Charges that have ended and are not in the account yet, and whether they count.
         self._ended: deque[tuple[ReservedCharacters, bool]] = deque()
         with self._lock.hold(_START_S):
@@ -122,35 +116,35 @@ class UsageLedger:
             count += account[_COUNTED] if account[_MONTH] == month else 0
         return Usage(count, key.grant.characters_per_month)
 
-    def list_unsaved(self) -> list[Count]:
-        """List the counts of all processes that the database does not have."""
+    def list_unsaved(self) -> Counts:
+        """The counts of all processes that the database does not have."""
         self._settle_all()
-        found: list[Count] = []
+        found: dict[tuple[str, int], int] = {}
         for first in range(0, _MONTHS * _FIELDS, _FIELDS):
             months, saved, counted = (
                 self._accounts.read_column(first + field)
                 for field in (_MONTH, _SAVED, _COUNTED)
             )
             ids = self._accounts.read_ids()
-            found += [
-                Count(f"{row_id:012x}", month, count)
+            found |= {
+                (f"{row_id:012x}", month): count
                 for row_id, month, known, count in zip(
                     ids, months, saved, counted, strict=False
                 )
                 if count != known
-            ]
+            }
         return found
 
-    def mark_saved(self, counts: Iterable[Count]) -> None:
+    def mark_saved(self, counts: Counts) -> None:
         """Says that the database has these."""
-        for count in counts:
-            values = self._accounts.get(int(count.key_id, 16))
-            account = _find_month(values, count.month) if values else None
-            if account and account[_MONTH] == count.month:
-                account[_SAVED] = max(account[_SAVED], count.characters)
+        for (key_id, month), characters in counts.items():
+            values = self._accounts.get(int(key_id, 16))
+            account = _find_month(values, month) if values else None
+            if account and account[_MONTH] == month:
+                account[_SAVED] = max(account[_SAVED], characters)
 
-    def learn(self, elsewhere: Mapping[tuple[str, int], int]) -> None:
-        """Takes over what other ledgers have counted, by key and month."""
+    def learn(self, elsewhere: Counts) -> None:
+        """Takes over what other ledgers have counted."""
         self._elsewhere = elsewhere
 
     def _end(self, charge: ReservedCharacters, is_done: bool) -> None:

@@ -15,7 +15,7 @@ from alembic.migration import MigrationContext
 
 from gateway.access.keys import Grant, read_id
 from gateway.access.storage import KeyStorage
-from gateway.access.usage import Count, find_month
+from gateway.access.usage import find_month
 from gateway.database import connections
 from gateway.database.connections import StorageError, read_url
 from gateway.database.tables import METADATA
@@ -35,7 +35,7 @@ def connect(database: str) -> Iterator[sqlalchemy.Connection]:
 
 def test_a_key_is_found_as_it_was_made_and_its_token_is_not_stored(storage, database):
     token = storage.add("cat", GRANT)
-    (key,) = storage.sync([], "a", None).keys.values()
+    (key,) = storage.sync({}, "a", None).keys.values()
     assert (key.name, key.grant, key.id) == ("cat", GRANT, read_id(token))
     assert key.matches(token)
     assert not key.matches(token[:-1] + "_")
@@ -58,26 +58,26 @@ def test_a_key_is_revoked_once(storage, by):
     key_id = read_id(storage.add("cat", GRANT)) or ""
     wanted = "cat" if by == "name" else key_id
     assert storage.revoke(wanted).id == key_id
-    assert storage.sync([], "a", None).keys == {}
+    assert storage.sync({}, "a", None).keys == {}
     with pytest.raises(StorageError, match="no key"):
         storage.revoke(wanted)
 
 
 def test_keys_are_read_again_only_where_they_have_changed(storage):
     storage.add("cat", GRANT)
-    seen = storage.sync([], "a", None)
-    assert storage.sync([], "a", seen.version).keys is None
+    seen = storage.sync({}, "a", None)
+    assert storage.sync({}, "a", seen.version).keys is None
     storage.revoke("cat")
-    changed = storage.sync([], "a", seen.version)
+    changed = storage.sync({}, "a", seen.version)
     assert (changed.keys, changed.version == seen.version) == ({}, False)
 
 
 def test_each_ledger_writes_its_own_count_and_reads_those_of_others(storage):
     key_id, month = read_id(storage.add("cat", GRANT)) or "", find_month(time.time())
-    storage.sync([Count(key_id, month, 5)], "a", None)
-    storage.sync([Count(key_id, month, 5)], "a", None)  # again, after a kill
-    storage.sync([Count(key_id, month, 3)], "a", None)  # late, by another process
-    counts = [Count(key_id, month, 20), Count(key_id, month - 1, 9)]
+    storage.sync({(key_id, month): 5}, "a", None)
+    storage.sync({(key_id, month): 5}, "a", None)  # again, after a kill
+    storage.sync({(key_id, month): 3}, "a", None)  # late, by another process
+    counts = {(key_id, month): 20, (key_id, month - 1): 9}
     seen = storage.sync(counts, "b", None)
     assert seen.elsewhere == {(key_id, month): 5}
     assert [listed.characters for listed in storage.list_all()] == [25]
@@ -108,9 +108,9 @@ def test_processes_that_begin_together_wait_for_nobody(tmp_path, monkeypatch):
     lock = Lock(tmp_path / "keys.db.lock")
     with lock.hold(), first.begin() as connection:
         connection.execute(sqlalchemy.select(1))
-        assert len(second.sync([], "a", None).keys or ()) == 1
+        assert len(second.sync({}, "a", None).keys or ()) == 1
         with pytest.raises(StorageError, match="locked"):
-            second.sync([Count("b", find_month(time.time()), 5)], "a", None)
+            second.sync({("b", find_month(time.time())): 5}, "a", None)
     for each in (first, second, lock):
         each.close()
 
