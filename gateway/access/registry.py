@@ -119,5 +119,4 @@ class Registry:
         self._seen_at = began
         self._version = seen.version
         self._keys = self._keys if seen.keys is None else seen.keys
-        self._ledger.mark_saved(counts)
-        self._ledger.learn(seen.elsewhere)
+        self._ledger.learn(counts, seen.elsewhere)

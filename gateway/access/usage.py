@@ -135,17 +135,14 @@ class UsageLedger:
             }
         return found
 
-    def mark_saved(self, counts: Counts) -> None:
-        """Says that the database has these."""
-        for (key_id, month), characters in counts.items():
+    def learn(self, saved: Counts, elsewhere: Counts) -> None:
+        """Takes over what the database has: counts of this ledger, and those of others."""
+        self._elsewhere = elsewhere
+        for (key_id, month), characters in saved.items():
             values = self._accounts.get(int(key_id, 16))
             account = _find_month(values, month) if values else None
             if account and account[_MONTH] == month:
                 account[_SAVED] = max(account[_SAVED], characters)
-
-    def learn(self, elsewhere: Counts) -> None:
-        """Takes over what other ledgers have counted."""
-        self._elsewhere = elsewhere
 
     def _end(self, charge: ReservedCharacters, is_done: bool) -> None:
         self._ended.append((charge, is_done))

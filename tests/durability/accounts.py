@@ -27,8 +27,7 @@ def find_keys(storage: KeyStorage) -> dict[str, tuple[ApiKey, int]]:
 def save(storage: KeyStorage, ledger: UsageLedger) -> None:
     """Save the ledger as the registry does twice a second."""
     counts = ledger.list_unsaved()
-    ledger.learn(storage.sync(counts, ledger.id, None).elsewhere)
-    ledger.mark_saved(counts)
+    ledger.learn(counts, storage.sync(counts, ledger.id, None).elsewhere)
 
 
 def prepare(folder: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_quota_counts_what_is_under_way(folder):
 
 def test_what_other_machines_have_counted_counts(folder):
     ledger = UsageLedger(folder)
-    ledger.learn({(KEY.id, find_month(time.time())): 99})
+    ledger.learn({}, {(KEY.id, find_month(time.time())): 99})
     assert ledger.read(KEY) == Usage(99, 100)
     with pytest.raises(QuotaExceeded):
         charge(ledger, 2)
