@@ -201,27 +201,18 @@ class Replica:
                 # Cancelling this call cancels the row; Ray does so when the client has
                 # gone.
                 return await asyncio.wrap_future(future)
-        except TimeoutError as error:
+        except TimeoutError:
             if self._handler.load_left_s:
-                raise TaskError(
-                    *(HTTPStatus.TOO_MANY_REQUESTS, "unloaded"),
-                    "The model is being loaded again.",
-                ) from error
-            raise TaskError(
-                HTTPStatus.GATEWAY_TIMEOUT,
-                "deadline",
-                "The deadline passed before the model answered.",
-            ) from error
-        except QueueFull as error:
-            detail = f"{self._settings.queue_size} rows wait already"
-            raise TaskError(
-                HTTPStatus.TOO_MANY_REQUESTS, "queue-full", detail
-            ) from error
-        except (Refused, LoadError) as error:
+                said = "The model is being loaded again."
+                return TaskError(HTTPStatus.TOO_MANY_REQUESTS, "unloaded", said)
+            said = "The deadline passed before the model answered."
+            return TaskError(HTTPStatus.GATEWAY_TIMEOUT, "deadline", said)
+        except QueueFull:
+            said = f"{self._settings.queue_size} rows wait already"
+            return TaskError(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", said)
+        except (Refused, LoadError):
             said = _STOPPING if self._is_closed else "The model cannot be loaded."
-            raise TaskError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", said
-            ) from error
+            return TaskError(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", said)
 
     def _run_batch(self, batch: Sequence[Row]) -> list[Result]:
         self._began_at = time.monotonic()
