@@ -121,10 +121,10 @@ def read_upload(
     upload = GlossaryUpload(
         schema, request.mimetype, request.query_string.decode(), request.body
     )
-    try:
-        return glossaries.read(upload)
-    except GlossaryFault as fault:
-        raise translate(fault) from fault
+    found = glossaries.read(upload)
+    if isinstance(found, GlossaryFault):
+        raise translate(found)
+    return found
 
 
 def _describe_body(service: TranslationService) -> BodySchema:

@@ -27,7 +27,13 @@ from gateway.errors import (
     UnknownGlossary,
 )
 from gateway.glossaries.glossary import NO_DICTIONARY, Glossary, GlossaryContent
-from gateway.glossaries.reading import GlossaryUpload, read, read_answer, write_upload
+from gateway.glossaries.reading import (
+    ANSWERS,
+    Answer,
+    GlossaryUpload,
+    read,
+    write_upload,
+)
 from gateway.settings import Settings
 from gateway.threads import call_in_thread
 from text.terms import Choice
@@ -54,9 +60,9 @@ class Glossaries:
         self._threads: ThreadPool | None = None
         self._turn = BoundedSemaphore(1)
 
-    def read(self, upload: GlossaryUpload) -> GlossaryContent:
-        """Read an upload; a large one in another process, one at a time. Raises Fault,
-        Overloaded if others take all of the time, and DeadlineExceeded."""
+    def read(self, upload: GlossaryUpload) -> Answer:
+        """Read an upload; a large one in another process, one at a time. Raises Overloaded
+        if others take all of the time, and DeadlineExceeded."""
         if len(upload.body) <= _SHORT:
             return read(upload)
         if not self._turn.acquire(timeout=self._timeout_s):
@@ -64,7 +70,7 @@ class Glossaries:
         late = DeadlineExceeded("the glossary was read")
         try:
             with gevent.Timeout(self._timeout_s, late):
-                return read_answer(_run_reader(write_upload(upload)))
+                return ANSWERS.validate_json(_run_reader(write_upload(upload)))
         finally:
             self._turn.release()
 

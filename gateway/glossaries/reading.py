@@ -43,9 +43,6 @@ from text.errors import EntriesError
 _TABLES = {"text/csv": "csv", "text/tab-separated-values": "tsv"}
 #: A form's writing of a list of objects.
 _INDEXED = re.compile(r"dictionaries\[(\d{1,4})\](?:\.(\w+)|\[(\w+)\])")
-#: The process's answer: a glossary, or a fault's kind, field and message.
-_Answer = GlossaryContent | tuple[str, str, str]
-_ANSWERS: TypeAdapter[_Answer] = TypeAdapter(_Answer)
 _LANGUAGES = ("source_lang", "src_lang"), ("target_lang", "tgt_lang")
 _Format = Annotated[Literal["tsv", "csv"], Lower]
 
@@ -143,32 +140,37 @@ class GlossaryUpload(NamedTuple):
     body: bytes
 
 
-class GlossaryFault(Exception):
+class GlossaryFault(NamedTuple):
     """The reason why an upload cannot be used. `kind` is `body`, `missing`, `wrong` or
     `entries`."""
 
-    def __init__(self, kind: str, field: str, message: str) -> None:
-        super().__init__(kind, field, message)
-        self.kind, self.field, self.message = kind, field, message
+    kind: str
+    field: str
+    message: str
 
 
-def read(upload: GlossaryUpload) -> GlossaryContent:
-    """Raises GlossaryFault."""
+#: The answer of the process that reads.
+Answer = GlossaryContent | GlossaryFault
+ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
+
+
+def read(upload: GlossaryUpload) -> Answer:
+    """The content of an upload, or its fault."""
     schema = SCHEMAS[upload.schema]
     try:
         content = _read_fields(upload)
-        fields = schema.model_validate(content)
+        given = schema.model_validate(content).model_dump()
+        drafts = tuple(map(_read_draft, given.get("dictionaries", [given])))
     except MalformedRequest as error:
-        raise GlossaryFault("body", "", error.detail) from error
+        return GlossaryFault("body", "", error.detail)
     except ValidationError as error:
         fault = _find_fault(schema, error)
         more = warn_of_unknown(schema, content) if schema is OurGlossary else ()
-        told = "; ".join((fault.message, *more))
-        raise GlossaryFault(fault.kind, fault.field, told) from error
-    given = fields.model_dump()
-    pairs = given.get("dictionaries", [given])
-    drafts, warnings = map(_read_draft, pairs), warn_of_unknown(schema, content)
-    return GlossaryContent(given.get("name"), tuple(drafts), tuple(warnings))
+        return fault._replace(message="; ".join((fault.message, *more)))
+    except EntriesError as error:
+        return GlossaryFault("entries", "entries", str(error))
+    warnings = tuple(warn_of_unknown(schema, content))
+    return GlossaryContent(given.get("name"), drafts, warnings)
 
 
 def _find_fault(schema: type[BaseModel], error: ValidationError) -> GlossaryFault:
@@ -193,20 +195,18 @@ def _explain(error: Mapping[str, Any], schema: type[BaseModel]) -> tuple[str, st
 
 
 def _read_draft(pair: Mapping[str, Any]) -> DictionaryDraft:
+    """Raises EntriesError."""
     source, target = (
         normalize_variant(next(pair[name] for name in names if name in pair))
         for names in _LANGUAGES
     )
     given = pair["entries"]
-    try:
-        if isinstance(given, dict):
-            entries = read_pairs(given.items())
-        elif pair["entries_format"] == "csv":
-            entries = read_csv(given, source, target)
-        else:
-            entries = read_tsv(given)
-    except EntriesError as error:
-        raise GlossaryFault("entries", "entries", str(error)) from error
+    if isinstance(given, dict):
+        entries = read_pairs(given.items())
+    elif pair["entries_format"] == "csv":
+        entries = read_csv(given, source, target)
+    else:
+        entries = read_tsv(given)
     return DictionaryDraft(source, target, write_tsv(entries), len(entries))
 
 
@@ -261,22 +261,10 @@ def write_upload(upload: GlossaryUpload) -> bytes:
     return json.dumps(head).encode() + b"\n" + body
 
 
-def read_answer(answer: bytes) -> GlossaryContent:
-    """Read the process's result. Raises GlossaryFault."""
-    found = _ANSWERS.validate_json(answer)
-    if isinstance(found, tuple):
-        raise GlossaryFault(*found)
-    return found
-
-
 def answer(upload: bytes) -> bytes:
-    """Write the process's result."""
+    """Write the process's result, which `ANSWERS` reads."""
     asked, _, body = upload.partition(b"\n")
-    try:
-        found: _Answer = read(GlossaryUpload._make([*json.loads(asked), body]))
-    except GlossaryFault as fault:
-        found = fault.kind, fault.field, fault.message
-    return _ANSWERS.dump_json(found)
+    return ANSWERS.dump_json(read(GlossaryUpload._make([*json.loads(asked), body])))
 
 
 def main() -> None:
