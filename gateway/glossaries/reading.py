@@ -175,23 +175,18 @@ def read(upload: GlossaryUpload) -> Answer:
 
 def _find_fault(schema: type[BaseModel], error: ValidationError) -> GlossaryFault:
     """The first fault, as that of a field such as `dictionaries[0].entries`."""
-    first = error.errors(include_url=False)[0]
+    first, prefix = error.errors(include_url=False)[0], ""
     where, kind = first["loc"], "missing" if first["type"] == "missing" else "wrong"
-    if first["type"] == "value_error":
-        return GlossaryFault(
-            kind, str(where[-1]) if where else "name", str(first["ctx"]["error"])
-        )
-    if where[0] != "dictionaries":
-        return GlossaryFault(kind, *_explain(first, schema))
-    if len(where) < len(("dictionaries", 0, "entries")):
-        return GlossaryFault(kind, "dictionaries", "expected a list of dictionaries")
-    field, fault = _explain(first | {"loc": where[2:]}, DictionaryFields)
-    return GlossaryFault(kind, f"dictionaries[{where[1]}].{field}", fault)
-
-
-def _explain(error: Mapping[str, Any], schema: type[BaseModel]) -> tuple[str, str]:
-    (found,) = list_faults([error], write_schema(schema)).items()
-    return found
+    if first["type"] == "value_error":  # only names have rules of their own
+        return GlossaryFault(kind, "name", str(first["ctx"]["error"]))
+    if where[0] == "dictionaries":
+        if len(where) < len(("dictionaries", 0, "entries")):
+            expected = "expected a list of dictionaries"
+            return GlossaryFault(kind, "dictionaries", expected)
+        first["loc"], prefix = where[2:], f"dictionaries[{where[1]}]."
+        schema = DictionaryFields
+    ((field, fault),) = list_faults([first], write_schema(schema)).items()
+    return GlossaryFault(kind, f"{prefix}{field}", fault)
 
 
 def _read_draft(pair: Mapping[str, Any]) -> DictionaryDraft:
