@@ -37,7 +37,6 @@ class SharedRedis:
             retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
         )
         self.client = redis.Redis(connection_pool=pool)
-        self.close = pool.disconnect
         self.breaker = CircuitBreaker(_RETRY_S)
         self._error, self._use = redis.RedisError, use
 

@@ -113,7 +113,6 @@ class Guard(Access):
     def close(self) -> None:
         """Writes what was used."""
         self._registry.stop()
-        self._limiter.close()
 
     def _charge(self, key: ApiKey, characters: int) -> AbstractContextManager[None]:
         """Reserves characters. A request that has too few left is not counted as one."""

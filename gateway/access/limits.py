@@ -91,11 +91,6 @@ class Limiter:
             with suppress(KeysUnavailable):
                 self._take_tokens(key, bucket, -1)
 
-    def close(self) -> None:
-        """Closes the connections to Redis."""
-        if self._redis:
-            self._redis.close()
-
     def _take_tokens(self, key: ApiKey, bucket: TokenBucket, tokens: int) -> float:
         """Take tokens and return the seconds until they are there."""
         if self._redis and (run := self._run):

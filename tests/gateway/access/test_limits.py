@@ -1,8 +1,7 @@
 """Requests per minute, in this machine's memory and in a real Redis."""
 
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,10 @@ def make_key(limit: int | None = 1, burst: int | None = 5) -> ApiKey:
 
 
 @pytest.fixture(params=LIMITS)
-def limiter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Limiter]:
+def limiter(request: pytest.FixtureRequest, tmp_path: Path) -> Limiter:
     is_remote = request.param == "redis"
     url = request.getfixturevalue("redis_url") if is_remote else None
-    with closing(Limiter(tmp_path, url)) as found:
-        yield found
+    return Limiter(tmp_path, url)
 
 
 @pytest.fixture
@@ -138,7 +136,6 @@ def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog):
     with run_redis(tmp_path, port):
         assert send(limiter, key, 9) == 5
         assert "answers again" in caplog.text
-        limiter.close()
 
 
 def test_a_process_that_keeps_the_lock_delays_nobody(tmp_path, monkeypatch):
