@@ -1,7 +1,7 @@
 """`python -m gateway keys`: makes, lists and revokes the keys of clients."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from contract.times import write_time
-from gateway.access.keys import Grant, read_routes
-from gateway.access.storage import KeyStorage, ListedKey
+from gateway.access.keys import ApiKey, Grant, read_routes
+from gateway.access.storage import KeyStorage
 from gateway.database import find_database
 from gateway.database.connections import StorageError
 from gateway.settings import SettingsError, read_settings
@@ -108,9 +108,8 @@ def list_keys(
     with _storage() as storage:
         found = storage.list_all()
     if as_json:
-        typer.echo(
-            json.dumps([_describe_key(each) for each in found], ensure_ascii=False)
-        )
+        listed = [_describe_key(*each) for each in found.items()]
+        typer.echo(json.dumps(listed, ensure_ascii=False))
     else:
         Console(markup=False, highlight=False, width=_WIDEST).print(_draw(found))
 
@@ -138,12 +137,11 @@ def _storage() -> Iterator[KeyStorage]:
         raise typer.Exit(1) from error
 
 
-def _describe_key(listed: ListedKey) -> dict[str, Any]:
-    key = listed.key
+def _describe_key(key: ApiKey, characters: int) -> dict[str, Any]:
     return {
         "id": key.id,
         "name": key.name,
-        "characters_this_month": listed.characters,
+        "characters_this_month": characters,
         **asdict(key.grant),
         "routes": key.grant.routes or None,
         "created_at": write_time(key.created_at),
@@ -151,7 +149,7 @@ def _describe_key(listed: ListedKey) -> dict[str, Any]:
     }
 
 
-def _draw(found: list[ListedKey]) -> Table:
+def _draw(found: Mapping[ApiKey, int]) -> Table:
     numbers = ("this month", "per month", "per minute", "at once")
     table = Table(
         *("id", "name"),
@@ -159,13 +157,12 @@ def _draw(found: list[ListedKey]) -> Table:
         *("routes", "state"),
         box=SIMPLE_HEAD,
     )
-    for listed in found:
-        key, grant = listed.key, listed.key.grant
-        per_minute = grant.requests_per_minute
+    for key, characters in found.items():
+        grant, per_minute = key.grant, key.grant.requests_per_minute
         limits = grant.characters_per_month, per_minute, grant.burst or per_minute
         revoked = key.revoked_at and write_time(key.revoked_at)
         table.add_row(
-            *(key.id, key.name, f"{listed.characters:,}"),
+            *(key.id, key.name, f"{characters:,}"),
             *("-" if limit is None else f"{limit:,}" for limit in limits),
             ", ".join(grant.routes) or "all",
             f"revoked {revoked}" if revoked else "valid",

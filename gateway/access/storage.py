@@ -18,14 +18,6 @@ from gateway.database.tables import KEYS, USAGE
 
 
 @dataclass(frozen=True)
-class ListedKey:
-    """A key, and the characters that it has used this month."""
-
-    key: ApiKey
-    characters: int
-
-
-@dataclass(frozen=True)
 class Seen:
     """A reading of the database. Another `version` means that keys have changed."""
 
@@ -70,13 +62,14 @@ class KeyStorage(Database):
             raise StorageError(f"There is no key {wanted!r} that is not revoked.")
         return _read_key(found)
 
-    def list_all(self) -> list[ListedKey]:
-        """All keys, the revoked ones too, from the oldest on."""
+    def list_all(self) -> dict[ApiKey, int]:
+        """All keys, the revoked ones too, from the oldest on, and the characters that each has
+        used this month."""
         query = select(KEYS).order_by(KEYS.c.created_at, KEYS.c.name)
         with self.look() as connection:
             used = _collect(connection.execute(_sum_usage(find_month(time.time()))))
             keys = map(_read_key, connection.execute(query).all())
-        return [ListedKey(key, used.get(key.id, 0)) for key in keys]
+        return {key: used.get(key.id, 0) for key in keys}
 
     def sync(self, counts: Counts, ledger: str, known: tuple[int, int] | None) -> Seen:
         """Saves what a ledger has counted, and returns what it cannot know."""

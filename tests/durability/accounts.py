@@ -21,7 +21,7 @@ def open_storage(folder: Path) -> KeyStorage:
 
 
 def find_keys(storage: KeyStorage) -> dict[str, tuple[ApiKey, int]]:
-    return {each.key.name: (each.key, each.characters) for each in storage.list_all()}
+    return {key.name: (key, used) for key, used in storage.list_all().items()}
 
 
 def save(storage: KeyStorage, ledger: UsageLedger) -> None:

@@ -24,7 +24,7 @@ def act(folder: Path, diary: Diary) -> None:
 
 def check(folder: Path, diary: Diary) -> None:
     storage = open_storage(folder)
-    names = {each.key.name for each in storage.list_all()}
+    names = {key.name for key in storage.list_all()}
     assert names - {"cat"} == set(diary.find("made"))
     assert ("cat" in names) >= len(diary.find("done"))
     assert ("cat" in names) <= 1 - len(diary.find("refused"))

@@ -101,8 +101,8 @@ def sender(running: Running) -> Iterator[Send]:
 
 def used(storage: KeyStorage, name: str) -> int:
     """The characters of a key that are saved."""
-    (listed,) = [each for each in storage.list_all() if each.key.name == name]
-    return listed.characters
+    (used,) = [n for key, n in storage.list_all().items() if key.name == name]
+    return used
 
 
 def are_both_there(folder: Path) -> bool:

@@ -50,7 +50,7 @@ def test_a_name_is_free_again_when_its_key_is_revoked(storage):
         storage.add("cat", GRANT)
     storage.revoke("cat")
     storage.add("cat", GRANT)
-    assert [one.key.revoked_at is None for one in storage.list_all()] == [False, True]
+    assert [key.revoked_at is None for key in storage.list_all()] == [False, True]
 
 
 @pytest.mark.parametrize("by", ["name", "id"])
@@ -80,7 +80,7 @@ def test_each_ledger_writes_its_own_count_and_reads_those_of_others(storage):
     counts = {(key_id, month): 20, (key_id, month - 1): 9}
     seen = storage.sync(counts, "b", None)
     assert seen.elsewhere == {(key_id, month): 5}
-    assert [listed.characters for listed in storage.list_all()] == [25]
+    assert [*storage.list_all().values()] == [25]
 
 
 def test_processes_that_begin_at_once_make_tables_and_keys_of_one_name_once(database):
@@ -133,8 +133,8 @@ def test_keys_of_an_earlier_version_go_on(database):
             "('0123456789ab', 'cat', 'digest', NULL, 60, '[]', 1, NULL)"
         )
     with closing(KeyStorage(database)) as later:
-        (listed,) = later.list_all()
-    assert listed.key.grant == Grant(None, 60, (), burst=None)
+        (key,) = later.list_all()
+    assert key.grant == Grant(None, 60, (), burst=None)
 
 
 def test_tables_are_made_where_the_path_of_our_code_has_a_percent_sign(
@@ -144,7 +144,7 @@ def test_tables_are_made_where_the_path_of_our_code_has_a_percent_sign(
     linked.symlink_to(connections._MIGRATIONS)
     monkeypatch.setattr(connections, "_MIGRATIONS", linked)
     with closing(KeyStorage(database)) as storage:
-        assert storage.list_all() == []
+        assert storage.list_all() == {}
 
 
 def test_a_database_of_a_newer_version_is_refused(storage, database):
