@@ -26,6 +26,7 @@ from contract.problems import CONTENT_TYPE
 from gateway.backends.backend import Cancellation, RowRequest
 from gateway.errors import DeadlineExceeded
 from gateway.http.connection import is_readable, send_all
+from gateway.http.request import Deadline
 
 _CONNECT_S = 2.0
 _LEAST_S = 0.001
@@ -166,7 +167,8 @@ class Slots:
 
     def take(self, deadline: float) -> Self:
         """One of them, for a block. Raises DeadlineExceeded where none is free in time."""
-        if not self._free.acquire(timeout=count_remaining(deadline)):
+        limit_s = Deadline(deadline).check("the model was asked")
+        if not self._free.acquire(timeout=limit_s):
             raise DeadlineExceeded("a connection was free")
         return self
 
@@ -175,14 +177,6 @@ class Slots:
 
     def __exit__(self, *_: object) -> None:
         self._free.release()
-
-
-def count_remaining(deadline: float) -> float:
-    """Seconds until then. Raises DeadlineExceeded if there are none."""
-    remaining = deadline - time.monotonic()
-    if remaining <= 0:
-        raise DeadlineExceeded("the model was asked")
-    return remaining
 
 
 def describe(row: RowRequest) -> dict[str, str]:

@@ -19,10 +19,10 @@ from gateway.backends.http_pool import (
     HttpReply,
     ReadTimeout,
     Slots,
-    count_remaining,
     describe,
 )
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
+from gateway.http.request import Deadline
 from torchserve_backend.management import Management, ManagementError, read_key
 
 _ATTEMPTS = 2
@@ -161,7 +161,7 @@ class TorchServeBackend(Backend):
         return self._post(model, row, deadline)
 
     def _post(self, model: str, row: RowRequest, deadline: float) -> dict[str, Any]:
-        count_remaining(deadline)
+        Deadline(deadline).check("the model was asked")
         headers = {"Authorization": f"Bearer {self._key}", **describe(row)}
         headers[rows.DEADLINE] = str(int(deadline * 1000))
         headers[rows.SENT] = str(int(time.monotonic() * 1000))
