@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -34,6 +35,7 @@ from gateway.glossaries.reading import (
     read,
     write_upload,
 )
+from gateway.http.request import Deadline
 from gateway.settings import Settings
 from gateway.threads import call_in_thread
 from text.terms import Choice
@@ -47,6 +49,7 @@ _ROOT = Path(__file__).parents[2]
 #: Bodies of up to this many bytes are read at once.
 _SHORT = 32 << 10
 _THREADS = 4
+_STAGE = "the glossary was read"
 
 Found = TypeVar("Found")
 
@@ -65,11 +68,11 @@ class Glossaries:
         if others take all of the time, and DeadlineExceeded."""
         if len(upload.body) <= _SHORT:
             return read(upload)
+        deadline = Deadline(time.monotonic() + self._timeout_s)
         if not self._turn.acquire(timeout=self._timeout_s):
             raise Overloaded("Too many large glossaries wait to be read.")
-        late = DeadlineExceeded("the glossary was read")
         try:
-            with gevent.Timeout(self._timeout_s, late):
+            with gevent.Timeout(deadline.check(_STAGE), DeadlineExceeded(_STAGE)):
                 return ANSWERS.validate_json(_run_reader(write_upload(upload)))
         finally:
             self._turn.release()

@@ -5,10 +5,11 @@ ends with the gateway.
 import json
 from typing import Any
 
+import gevent
 import psutil
 import pytest
 
-from gateway.errors import InternalError
+from gateway.errors import DeadlineExceeded, InternalError
 from gateway.glossaries.glossary import DictionaryDraft, GlossaryContent
 from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import (
@@ -100,6 +101,15 @@ def test_a_large_body_is_read_by_another_process(glossaries):
     fault = glossaries.read(make("OurGlossary", OURS | {"entries": "\n" * 40_000}))
     assert isinstance(fault, GlossaryFault)
     assert "no entries" in fault.message
+
+
+def test_who_waits_for_a_turn_has_less_time_to_be_read(tmp_path):
+    url = f"sqlite:///{tmp_path}/db"
+    glossaries = Glossaries(Settings(database_url=url, timeout_s=1))
+    glossaries._turn.acquire()
+    gevent.spawn_later(0.95, glossaries._turn.release)
+    with pytest.raises(DeadlineExceeded):
+        glossaries.read(make("OurGlossary", b" " * 40_000))
 
 
 def test_a_process_that_fails_is_a_fault_of_ours(glossaries):
