@@ -27,9 +27,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
     """Every dispatcher refuses; each refusal's work and rows."""
     found: list[tuple[float, int]] = []
 
-    def refuse(
-        self: ModelDispatcher, client: object, cost: float, rows: int, _: object
-    ) -> None:
+    def refuse(self: Any, client: object, cost: float, rows: int, _: object) -> None:
         found.append((cost, rows))
         self.refused_at = time.monotonic()
         raise Overloaded("Too much.", retry_after_s=2.5)

@@ -103,9 +103,8 @@ def test_a_large_body_is_read_by_another_process(glossaries):
     assert "no entries" in fault.message
 
 
-def test_who_waits_for_a_turn_has_less_time_to_be_read(tmp_path):
-    url = f"sqlite:///{tmp_path}/db"
-    glossaries = Glossaries(Settings(database_url=url, timeout_s=1))
+def test_who_waits_for_a_turn_has_less_time_to_be_read(glossaries):
+    glossaries._timeout_s = 1
     glossaries._turn.acquire()
     gevent.spawn_later(0.95, glossaries._turn.release)
     with pytest.raises(DeadlineExceeded):
