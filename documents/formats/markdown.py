@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import mdTrim
 from markdown_it.helpers import parseLinkLabel
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
@@ -26,9 +27,9 @@ from documents.formats.format import LINE, Edit, has_letter, make_format, read_w
 from documents.formats.inline import InlinePiece, PieceRole
 from documents.formats.text import join
 
-_PIPE = re.compile(r"(?:[^|\\]++|\\.)*+\|")
-_CELL_END = re.compile(r"\s*+(?:\||\Z)")
-_SPACE = re.compile(r"\s*")
+#: A cell of a table up to its end; a pipe behind a backslash is part of it.
+_CELL = re.compile(r"((?:[^|]++|(?<=\\)\|)*+)(?:\||\Z)")
+_ESCAPED_PIPE = re.compile(r"\\\|")
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ class Locator:
     """Finds the places of a file's blocks, which must come in order."""
 
     content: str
-    #: The start of each line and, in a row of a table, where its next cell begins.
+    #: The start of each line and, of a row of a table, its next cells.
     starts: list[int] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-    cells: dict[int, int] = field(default_factory=dict)
+    cells: dict[int, Iterator[re.Match[str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for line in LINE.finditer(self.content):
@@ -79,39 +80,19 @@ class Locator:
         return Places(inner, outer)
 
     def _locate_cell(self, text: str, number: int) -> Places | None:
-        line, start = self.lines[number], self.starts[number]
-        raw, place = text.replace("|", r"\|"), self.cells.get(number, 0)
-        if not raw and not place:
-            # An empty cell is the first one only behind a pipe.
-            place = _skip(_PIPE, line, 0)
-        at = _find_cell(line, raw, place)
-        self.cells[number] = _skip(_PIPE, line, place if at < 0 else at + len(raw))
-        if at < 0 or not text:
+        raw, is_first = text.replace("|", r"\|"), number not in self.cells
+        cells = self.cells.setdefault(number, _CELL.finditer(self.lines[number]))
+        if is_first and not raw:
+            next(cells)  # an empty cell is the first one only behind a pipe
+        # Before the first cell may be a pipe, and marks of lists and quotations.
+        fits = (each for each in cells if mdTrim(each[1]).endswith(raw))
+        cell = next(fits if is_first else cells, None)
+        if not text or not cell or (at := cell[1].rfind(raw)) < 0:
             return None
-        inner, outer, place = [0], [start + at], start + at
-        for index, character in enumerate(text):
-            place += 1 + (character == "|")
-            if character == "|":
-                inner.append(index + 1)
-                outer.append(place)
-        return Places(inner, outer)
-
-
-def _find_cell(line: str, raw: str, place: int) -> int:
-    """Find the place of the next cell's text, or -1. Marks of lists and quotations may stand
-    before the first cell."""
-    at = _skip(_SPACE, line, place) if place else line.find(raw)
-    while at >= 0:
-        if line.startswith(raw, at) and _CELL_END.match(line, at + len(raw)):
-            return at
-        at = -1 if place else line.find(raw, at + 1)
-    return at
-
-
-def _skip(pattern: re.Pattern[str], line: str, place: int) -> int:
-    """The place after what is found at one, or the line's end."""
-    found = pattern.match(line, place)
-    return found.end() if found else len(line)
+        start = self.starts[number] + cell.start() + at
+        pipes = [found.end() for found in _ESCAPED_PIPE.finditer(raw)]
+        inner = (end - count for count, end in enumerate(pipes, 1))
+        return Places([0, *inner], [start, *(start + end for end in pipes)])
 
 
 #: A megabyte becomes a hundred of tokens.
