@@ -6,7 +6,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from contract.languages import VARIANTS
@@ -124,10 +124,9 @@ class TranslationPlan:
         guesses: Sequence[Guess | None],
         max_rows: int,
         dictionaries: Choice | None = None,
-        *,
-        is_counted: bool = False,
     ) -> None:
-        """The `job` reads all texts to translate, and with `is_counted` those with markup."""
+        """The `job` reads all texts to translate, and of the others those with markup, which
+        does not count."""
         self.wanted = wanted
         self.sources = [
             guess.language if guess else wanted.model_source or UNDETERMINED
@@ -135,19 +134,12 @@ class TranslationPlan:
         ]
         self._guesses = guesses
         self._dictionaries = dictionaries
-        needed = {
-            index: source if _is_to_do(wanted, text, source) else ""
-            for index, (text, source) in enumerate(
-                zip(wanted.texts, self.sources, strict=True)
-            )
-        }
-        self._read = [
-            index
-            for index, source in needed.items()
-            if source or (is_counted and wanted.tags)
-        ]
+        texts = []
+        for text, source in zip(wanted.texts, self.sources, strict=True):
+            language = source if _is_to_do(wanted, text, source) else ""
+            texts.append((text if language or wanted.tags else "", language))
         self.job = ReadingJob(
-            tuple((wanted.texts[index], needed[index]) for index in self._read),
+            tuple(texts),
             wanted.tags,
             wanted.is_protected,
             max_rows,
@@ -158,18 +150,13 @@ class TranslationPlan:
 
     def read(self, documents: Iterable[Document]) -> None:
         """Takes the documents of the job, and finds out the rows. Equal ones are one."""
-        self._documents = dict(zip(self._read, documents, strict=True))
-        target = self.wanted.target_language
-        self._sentences = {
-            index: list_sentences(document, self.sources[index], target)
-            for index, document in self._documents.items()
-        }
-        self.rows = dict.fromkeys(
-            sentence.row
-            for sentences in self._sentences.values()
-            for sentence in sentences
-            if sentence.source != target
-        )
+        self._documents, target = list(documents), self.wanted.target_language
+        self._sentences = [
+            list_sentences(document, source, target)
+            for document, source in zip(self._documents, self.sources, strict=True)
+        ]
+        sentences = chain.from_iterable(self._sentences)
+        self.rows = dict.fromkeys(s.row for s in sentences if s.source != target)
 
     @property
     def characters(self) -> int:
@@ -178,10 +165,8 @@ class TranslationPlan:
 
     def find(self, index: int) -> tuple[Document, list[PlannedSentence]] | None:
         """The document of a text, and its sentences. None if the text stays as it is."""
-        document = self._documents.get(index)
-        if document is None or not document.pieces:
-            return None
-        return document, self._sentences[index]
+        document = self._documents[index]
+        return (document, self._sentences[index]) if document.pieces else None
 
     def finish(self, index: int, result: Result | None) -> TranslatedText:
         """The answer to a text; one without a result stays as it is."""
@@ -204,8 +189,8 @@ class TranslationPlan:
         return TranslatedText(renderings, warnings, guess, count, quality, result.parts)
 
     def _count(self, index: int) -> int:
-        document = self._documents.get(index)
-        return document.characters if document else len(self.wanted.texts[index])
+        text = self.wanted.texts[index]
+        return self._documents[index].characters if self.wanted.tags else len(text)
 
 
 def list_sentences(

@@ -195,7 +195,7 @@ class _Job:
         self._more_rows = 0
         self._is_blamed = False
         self._plan = TranslationPlan(
-            wanted, self._identify(), self._max_rows, dictionaries, is_counted=True
+            wanted, self._identify(), self._max_rows, dictionaries
         )
 
     def run(self) -> list[TranslatedText]:
