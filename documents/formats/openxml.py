@@ -27,6 +27,7 @@ from documents.formats.fragments import (
     describe,
     find,
     find_plain_slots,
+    has_text,
     join,
     list_spans,
     list_texts,
@@ -87,14 +88,6 @@ class Container:
     base: Style | None
 
 
-@dataclass(frozen=True)
-class Text:
-    """Text of one run. Without a style it stands in no run."""
-
-    text: str
-    style: Style | None
-
-
 class Runs:
     """Reads and writes paragraphs; a subclass knows the names of one vocabulary."""
 
@@ -135,24 +128,25 @@ class Runs:
 
         return make_slots(parts, build)
 
-    def read(self, paragraph: Element) -> Iterator[Text | Atom | Span]:
-        """Yield the parts of a paragraph in order."""
+    def read(self, paragraph: Element) -> Iterator[Part]:
+        """Yield the parts of a paragraph in order: the text of a run is a span in its style,
+        and what stands in no run a string."""
         for child in paragraph:
             name = name_of(child)
             if name == self.run:
                 yield from self.read_run(child)
             elif name == self.text:
-                yield Text(child.text or "", None)
+                yield child.text or ""
             elif name not in (self.first, self.last, *self.stale):
                 yield Atom(((child, None),))
 
-    def read_run(self, run: Element) -> Iterator[Text | Atom]:
+    def read_run(self, run: Element) -> Iterator[Part]:
         """Yield the parts of a run in order."""
         style = self.make_style(run)
         for child in run:
             name = name_of(child)
             if name == self.text:
-                yield Text(child.text or "", style)
+                yield _style(child.text, style)
             elif name != self.properties:
                 yield Atom(((child, style),))
 
@@ -163,11 +157,9 @@ class Runs:
         number = self._numbers.setdefault(look, len(self._numbers))
         return Style(number, run, properties)
 
-    def join(
-        self, items: Iterable[Text | Atom | Span]
-    ) -> tuple[Style | None, list[Part]]:
+    def join(self, read: Iterable[Part]) -> tuple[Style | None, list[Part]]:
         """The style that most of the text has, and the parts, where other styles are spans."""
-        parts = join(_style(items))
+        parts = join(_hide_space(read))
         base = _find_base(parts)
         flat = (
             part.parts if isinstance(part, Span) and part.shell == base else [part]
@@ -237,20 +229,23 @@ class Runs:
         return found
 
 
-def _style(items: Iterable[Text | Atom | Span]) -> Iterator[Part]:
-    """Texts in their styles. White space has that of what is before it, as most styles cannot
-    be seen on it."""
+def _style(text: str | None, style: Style) -> Span:
+    return Span(style, [text or ""], key=style)
+
+
+def _hide_space(parts: Iterable[Part]) -> Iterator[Part]:
+    """The parts, where white space has the style of what is before it, as most styles cannot be
+    seen on it."""
     last: Part | None = None
-    for item in items:
-        if not isinstance(item, Text):
-            last = item
-        elif isinstance(last, Span) and not item.text.strip():
-            last = last.fill([item.text])
-        elif item.style and (item.text.strip() or not isinstance(last, str)):
-            last = Span(item.style, [item.text], key=item.style)
-        else:
-            last = item.text
-        yield last
+    for part in parts:
+        is_kept = isinstance(part, Atom) or (
+            isinstance(part, Span) and part.is_container
+        )
+        if isinstance(last, str | Span) and not is_kept and not has_text([part]):
+            space = "".join(list_texts([part]))
+            part = last.fill([space]) if isinstance(last, Span) else space
+        last = part
+        yield part
 
 
 def _find_base(parts: Sequence[Part]) -> Style | None:
@@ -285,7 +280,7 @@ class _WordRuns(Runs):
         self._hidden = 0
         return super().find_slots(paragraph)
 
-    def read(self, paragraph: Element) -> Iterator[Text | Atom | Span]:
+    def read(self, paragraph: Element) -> Iterator[Part]:
         for child in paragraph:
             name = name_of(child)
             inner = self._open_container(child, name)
@@ -300,7 +295,7 @@ class _WordRuns(Runs):
                     self._follow(element)
                 yield Atom(((child, None),))
 
-    def read_run(self, run: Element) -> Iterator[Text | Atom]:
+    def read_run(self, run: Element) -> Iterator[Part]:
         style = self.make_style(run)
         for child in run:
             name = name_of(child)
@@ -316,7 +311,7 @@ class _WordRuns(Runs):
             if is_field or name not in (self.text, *_LETTERS):
                 yield Atom(((child, style),))
             else:
-                yield Text(_LETTERS.get(name) or child.text or "", style)
+                yield _style(_LETTERS.get(name) or child.text, style)
 
     def _open_container(self, child: Element, name: str) -> Element | None:
         if name == "w:sdt":
