@@ -74,11 +74,9 @@ class Edit:
     texts: tuple[str, ...]
     #: Returns the replacement, from the texts' translations and their language.
     write: Callable[[Sequence[str], str], str]
-    #: Whether the characters stay where all translations are like the texts. It is not so
-    #: where the texts are read from another place.
-    is_in_place: bool = True
-    #: Whether a translation into a language is there already, and stays.
-    is_done: Callable[[str], bool] = lambda language: False
+    #: Where the texts are read from another place: whether a translation into a language is
+    #: there already, and stays. Others stay where all translations are like the texts.
+    is_done: Callable[[str], bool] | None = None
     #: A warning about a loss in the translation.
     warning: str = ""
 
@@ -126,7 +124,7 @@ def make_format(
     def read(path: Path, context: DocumentContext) -> Iterator[str]:
         for _, edits in find_parts(path, find(path, context)):
             for edit in edits:
-                if edit.is_done(context.target):
+                if edit.is_done and edit.is_done(context.target):
                     continue
                 if edit.warning:
                     context.warn(edit.warning)
@@ -160,11 +158,11 @@ def _splice(
 ) -> Iterator[str]:
     place = 0
     for edit in edits:
-        if edit.is_done(language):
+        if edit.is_done and edit.is_done(language):
             continue
         yield content[place : edit.start]
         new = [take(translations) for _ in edit.texts]
-        is_same = edit.is_in_place and bool(new) and new == [*map(mend, edit.texts)]
+        is_same = not edit.is_done and bool(new) and new == [*map(mend, edit.texts)]
         yield content[edit.start : edit.end] if is_same else edit.write(new, language)
         place = edit.end
     yield content[place:]

@@ -245,11 +245,7 @@ class _Writer:
             if self.entry.flags:
                 first, last, _ = self.entry.flags
                 yield Edit(first, last, (), self._write_flags)
-            yield Edit(
-                *(start, end, texts, self._write_entry),
-                is_in_place=False,
-                is_done=self._is_done,
-            )
+            yield Edit(start, end, texts, self._write_entry, self._is_done)
 
     def _write_header(self, _: Sequence[str], language: str) -> str:
         old = self.entry.translations[0]

@@ -23,6 +23,7 @@ from documents.formats.inline import InlinePiece, PieceRole
 
 _DECLARATION = re.compile(rb"""^<\?xml[^>]+encoding=["']([\w.:-]+)""")
 _DECLARED = re.compile(r"^<\?xml[^>]+>")
+_EMPTY_END = re.compile(r"\s*/>\Z")
 _NO_BLOCKS = ElementNames(frozenset(), lambda _: [])
 #: The white space of XML.
 _SPACE = " \t\r\n"
@@ -49,6 +50,8 @@ class _Content:
     end: int
     raw: str
     pieces: list[InlinePiece]
+    #: The white space before it.
+    indent: str = ""
 
 
 @dataclass
@@ -56,8 +59,6 @@ class _Unit:
     """A unit of translation, as far as it is read."""
 
     is_open: bool
-    #: The white space before the source.
-    indent: str = ""
     contents: dict[str, _Content] = field(default_factory=dict)
 
 
@@ -85,9 +86,10 @@ class _Reader:
                 raise DamagedDocument("The file's first element is not <xliff>")
             if token.is_start:
                 yield from self._find_language(token, start)
-                is_inside = self.unit is not None and self.names[-1] in _UNITS
-                if is_inside and name in ("source", "seg-source", "target"):
-                    place = self._read_content(token, start, tokens, before)
+                is_content = name in ("source", "seg-source", "target")
+                if self.unit and is_content and self.names[-1] in _UNITS:
+                    found = _read_content(token, start, tokens, before)
+                    self.unit.contents[name], place = found, found.end
                 elif not token.is_empty:
                     self._enter(name, token)
             else:
@@ -128,60 +130,34 @@ class _Reader:
             end = start + given.end()
             yield Edit(end, end, (), lambda _, new: f' {target}="{new}"')
 
-    def _read_content(
-        self, token: Token, start: int, rest: Iterator[Token], before: str
-    ) -> int:
-        """Reads a source or target to its end, and returns the place after it."""
-        raw, pieces = [token.raw], list[InlinePiece]()
-        for inner in () if token.is_empty else rest:
-            is_end = inner.name == token.name and not inner.is_start
-            piece = InlinePiece(inner.raw) if is_end else _read_piece(inner, rest)
-            raw.append(inner.raw if piece.role is PieceRole.TEXT else piece.raw)
-            if is_end:
-                break
-            pieces.append(piece)
-        end, name = start + sum(map(len, raw)), _shorten(token)
-        if self.unit:
-            content = "".join(raw[1:-1])
-            self.unit.contents[name] = _Content(token, start, end, content, pieces)
-            if name == "source":
-                self.unit.indent = before if before.isspace() else ""
-        return end
-
     def _make_edits(self, unit: _Unit) -> Iterator[Edit]:
         source = unit.contents.get("seg-source") or unit.contents.get("source")
         if source is None or not source.raw:
             return
-        target, pieces = unit.contents.get("target"), source.pieces
-        start = target.start if target else source.end
-        end = target.end if target else start
-        raw_source, raw_target = source.raw, target.raw if target else ""
-        state = _read_attributes(target.tag).get("state", "") if target else ""
-        is_open = unit.is_open or state in _OPEN_STATES or raw_target == raw_source
+        prefix, end = source.tag.name.removesuffix(_shorten(source.tag)), source.end
+        made = Token(f"<{prefix}target>", f"{prefix}target")
+        target = unit.contents.get("target") or _Content(made, end, end, "", [])
+        opening = _EMPTY_END.sub(">", target.tag.raw)
+        if target.tag is made:
+            opening = unit.contents.get("source", source).indent + opening
+        state = _read_attributes(target.tag).get("state")
+        is_open = unit.is_open or state in _OPEN_STATES or target.raw == source.raw
         language = self.target_language
 
-        def is_done(target: str) -> bool:
-            is_ours = language in ("", target)
-            return bool(raw_target.strip()) and is_ours and not is_open
+        def is_done(wanted: str) -> bool:
+            is_ours = language in ("", wanted)
+            return bool(target.raw.strip()) and is_ours and not is_open
 
         def write(new: Sequence[str], _: str) -> str:
-            if not new:
-                return self._write_target(unit, raw_source)
-            inner = inline.read_fragment(new[0], pieces, inline.escape)
-            return self._write_target(unit, surround(raw_source, inner, _SPACE))
-
-        fragment = inline.write_fragment(pieces).strip(_SPACE)
-        texts = (fragment,) if inline.has_text(pieces) else ()
-        yield Edit(start, end, texts, write, is_in_place=False, is_done=is_done)
-
-    def _write_target(self, unit: _Unit, inner: str) -> str:
-        if target := unit.contents.get("target"):
-            opening = target.tag.raw
-            if target.tag.is_empty:
-                opening = opening.removesuffix("/>").rstrip() + ">"
+            inner = source.raw
+            if new:
+                read = inline.read_fragment(new[0], source.pieces, inline.escape)
+                inner = surround(inner, read, _SPACE)
             return f"{opening}{inner}</{target.tag.name}>"
-        name = unit.contents["source"].tag.name.replace("source", "target")
-        return f"{unit.indent}<{name}>{inner}</{name}>"
+
+        fragment = inline.write_fragment(source.pieces).strip(_SPACE)
+        texts = (fragment,) if inline.has_text(source.pieces) else ()
+        yield Edit(target.start, target.end, texts, write, is_done)
 
 
 def find_edits(content: str) -> Iterator[Edit]:
@@ -205,6 +181,22 @@ def _shorten(token: Token) -> str:
 def _read_attributes(token: Token) -> dict[str, str]:
     found = ATTRIBUTE.finditer(token.raw, len(token.name) + 1)
     return {each[1]: unescape(each[each.lastindex or 1]) for each in found}
+
+
+def _read_content(
+    token: Token, start: int, rest: Iterator[Token], before: str
+) -> _Content:
+    """The source or target that begins with a token, behind a text."""
+    raw, pieces = [token.raw], list[InlinePiece]()
+    for inner in () if token.is_empty else rest:
+        is_end = inner.name == token.name and not inner.is_start
+        piece = InlinePiece(inner.raw) if is_end else _read_piece(inner, rest)
+        raw.append(inner.raw if piece.role is PieceRole.TEXT else piece.raw)
+        if is_end:
+            break
+        pieces.append(piece)
+    end, indent = start + sum(map(len, raw)), before if before.isspace() else ""
+    return _Content(token, start, end, "".join(raw[1:-1]), pieces, indent)
 
 
 def _read_piece(token: Token, rest: Iterator[Token]) -> InlinePiece:
