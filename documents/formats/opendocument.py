@@ -23,6 +23,7 @@ _MEDIA_TYPE = "application/vnd.oasis.opendocument."
 _MANIFEST = "META-INF/manifest.xml"
 _PARAGRAPHS = frozenset({"text:p", "text:h"})
 _STYLES, _CELL = "office:automatic-styles", "table:table-cell"
+_VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}string-value"
 #: The number of the revision in which a style was made.
 _INVISIBLE = frozenset({"officeooo:rsid"})
 _SKIPPED = frozenset({"text:tracked-changes", "table:tracked-changes"})
@@ -48,9 +49,8 @@ class _Texts:
         if name_of(wrapper[0]) == _STYLES:
             self._learn(wrapper[0])
             return []
-        copies: dict[Element, list[str]] = {}
         return [
-            _make_value_follow(paragraph, slot, copies)
+            _make_value_follow(paragraph, slot)
             for paragraph in wrapper.iter()
             if name_of(paragraph) in _PARAGRAPHS
             for slot in self._flow.find_slots(paragraph)
@@ -77,22 +77,16 @@ class _Texts:
         return ElementKind(ElementRole.SPAN if look else ElementRole.CLEAR, look)
 
 
-def _make_value_follow(
-    paragraph: Element, slot: Slot, copies: dict[Element, list[str]]
-) -> Slot:
+def _make_value_follow(paragraph: Element, slot: Slot) -> Slot:
     """A cell may have its text as an attribute as well, which programs prefer. Without the
-    attribute, the paragraphs are the cell's value. `copies` has the attributes of each cell."""
+    attribute, the paragraphs are the cell's value."""
     cell = paragraph.getparent()
     if cell is None or name_of(cell) != _CELL:
         return slot
-    if cell not in copies:
-        names = map(str, cell.attrib)
-        copies[cell] = [n for n in names if shorten(n) == "office:string-value"]
 
     def write(translation: str, language: str) -> None:
         slot.write(translation, language)
-        for name in copies[cell]:
-            cell.attrib.pop(name, None)
+        cell.attrib.pop(_VALUE, None)
 
     return Slot(slot.text, write)
 
