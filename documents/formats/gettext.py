@@ -67,16 +67,6 @@ class _Entry:
     translations: list[_Field] = field(default_factory=list)
     flags: tuple[int, int, str] | None = None
 
-    def add(self, new: _Field) -> bool:
-        """Whether the field may stand here."""
-        is_translation = new.keyword.startswith("msgstr")
-        if new.keyword in self.fields or (self.translations and not is_translation):
-            return False
-        self.fields[new.keyword] = new
-        if is_translation:
-            self.translations.append(new)
-        return True
-
     @property
     def is_header(self) -> bool:
         return not self.fields["msgid"].text and "msgctxt" not in self.fields
@@ -191,8 +181,12 @@ def _read_entries(content: str) -> Iterator[_Entry]:
                 entry.flags = line.start(), line.end(), raw
         elif found and found[1]:
             last = _Field(found[1], line.start(), line.start() + len(raw), [found[2]])
-            if not entry.add(last):
+            is_translation = last.keyword.startswith("msgstr")
+            is_late = bool(entry.translations) and not is_translation
+            if last.keyword in entry.fields or is_late:
                 raise _refuse(number)
+            entry.fields[last.keyword] = last
+            entry.translations += [last] if is_translation else []
         elif found and last:
             last.parts.append(found[2])
             last.end = line.start() + len(raw)
