@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import islice
 
 from contract import variables
@@ -33,28 +34,22 @@ _WEBHOOKS_AT_ONCE = 16
 _STOP_S = 60.0
 
 
+@dataclass
 class Jobs:
     """The jobs of this machine: `at_once` translations at the same time, and half of them of
     one caller. Webhooks are told beside them."""
 
-    def __init__(
-        self,
-        storage: DocumentStorage,
-        gateway: Gateway,
-        take_step: TakeStep,
-        *,
-        kept_s: float,
-        at_once: int,
-        webhooks: str = variables.WEBHOOKS.default,
-    ) -> None:
-        self._storage = storage
-        self._gateway = gateway
-        self._take_step = take_step
-        self._kept_s = kept_s
-        self._webhooks = webhooks
+    storage: DocumentStorage
+    gateway: Gateway
+    take_step: TakeStep
+    kept_s: float
+    at_once: int
+    webhooks: str = variables.WEBHOOKS.default
+
+    def __post_init__(self) -> None:
         self._stopping = threading.Event()
-        self._at_once = {"unfinished": at_once, "webhooks": _WEBHOOKS_AT_ONCE}
-        self._pool = ThreadPoolExecutor(at_once + _WEBHOOKS_AT_ONCE, "document")
+        self._most = {"unfinished": self.at_once, "webhooks": _WEBHOOKS_AT_ONCE}
+        self._pool = ThreadPoolExecutor(self.at_once + _WEBHOOKS_AT_ONCE, "document")
         self._acts = {"unfinished": self.translate, "webhooks": self.tell}
         #: When each may begin. The first documents come first, and the last webhooks.
         self._due_at: dict[UnfinishedDocument, float] = {}
@@ -91,7 +86,7 @@ class Jobs:
         with _told(f"document {job.id}"), suppress(WorkerStopped):
             if not self._translate_alone(job):
                 return _LOCKED_S
-            self._storage.finish(job)
+            self.storage.finish(job)
             seconds = time.monotonic() - began
             log.info("document %s: ended after %.1f s", job.id, seconds)
         return _FAILED_S
@@ -100,25 +95,25 @@ class Jobs:
         """Tells the webhook of a document that has ended. Returns what `translate` does."""
         with _told(f"the webhook of document {job.id}"):
             with suppress(Gone):
-                document = self._storage.find(job.owner, job.id)
+                document = self.storage.find(job.owner, job.id)
                 with document.lock() as is_ours:
-                    delay_s = tell(document, self._webhooks) if is_ours else _LOCKED_S
+                    delay_s = tell(document, self.webhooks) if is_ours else _LOCKED_S
                 if delay_s:
                     return delay_s
-            self._storage.finish(job)
+            self.storage.finish(job)
         return _FAILED_S
 
     def _translate_alone(self, job: UnfinishedDocument) -> bool:
         """Returns False where another program translates it."""
         try:
-            document = self._storage.find(job.owner, job.id)
+            document = self.storage.find(job.owner, job.id)
             with document.lock() as is_ours:
                 if is_ours:
-                    tools = (self._gateway, self._take_step, self._stopping)
-                    DocumentTranslation(document, *tools).run(self._kept_s)
+                    tools = (self.gateway, self.take_step, self._stopping)
+                    DocumentTranslation(document, *tools).run(self.kept_s)
                 return is_ours
         except Gone:
-            self._storage.put_aside(job.owner, job.id)
+            self.storage.put_aside(job.owner, job.id)
             return True
 
     def _scan(self) -> None:
@@ -128,15 +123,15 @@ class Jobs:
             if ended.done():
                 self._due_at[job] = now + ended.result()
                 del self._running[job]
-        jobs = [job for kind in self._acts for job in self._storage.list_jobs(kind)]
+        jobs = [job for kind in self._acts for job in self.storage.list_jobs(kind)]
         for job in self._due_at.keys() - jobs:
             del self._due_at[job]
-        new = self._storage.sort_by_age(set(jobs) - self._due_at.keys())
+        new = self.storage.sort_by_age(set(jobs) - self._due_at.keys())
         # Old webhooks may hang each time, so the last come first.
         last = dict.fromkeys((j for j in reversed(new) if j.kind == "webhooks"), now)
         self._due_at = last | self._due_at
         for job in new:
-            if job not in last and self._storage.is_complete(job):
+            if job not in last and self.storage.is_complete(job):
                 self._due_at[job] = now
         self._begin(now)
 
@@ -145,7 +140,7 @@ class Jobs:
         for job, due_at in self._due_at.items():
             if now < due_at or job in self._running:
                 continue
-            most, mine = self._at_once[job.kind], (job.kind, job.caller)
+            most, mine = self._most[job.kind], (job.kind, job.caller)
             count = sum(n for (kind, _), n in counts.items() if kind == job.kind)
             is_full = count == most or counts[mine] == max(1, most // 2)
             if not is_full:
@@ -153,7 +148,7 @@ class Jobs:
                 counts[mine] += 1
 
     def _sweep(self) -> None:
-        self._storage.sweep(time.time())
+        self.storage.sweep(time.time())
 
     def _walk(self) -> None:
         """Looks at a few documents, and some time after the last one at all of them again."""
@@ -162,7 +157,7 @@ class Jobs:
             log.info("document %s: deleted, its time has come", document_id)
         if len(looked) < _WALKED and time.monotonic() >= self._walks_at:
             self._walks_at = time.monotonic() + _WALK_S
-            self._unseen = self._storage.walk(time.time())
+            self._unseen = self.storage.walk(time.time())
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
@@ -62,25 +62,20 @@ class WorkerStopped(Exception):
 _Sent: TypeAlias = tuple[list[TextPiece], Future[list[str]]]
 
 
+@dataclass
 class DocumentTranslation:
     """The translation of one document by this program."""
 
-    def __init__(
-        self,
-        document: DocumentFolder,
-        gateway: Gateway,
-        take_step: TakeStep,
-        stopping: threading.Event,
-    ) -> None:
-        self._document = document
-        self._gateway = gateway
-        self._take_step = take_step
-        self._stopping = stopping
+    document: DocumentFolder
+    gateway: Gateway
+    take_step: TakeStep
+    stopping: threading.Event
+
+    def __post_init__(self) -> None:
         #: Set when nobody waits for further answers.
         self._ended = threading.Event()
-        self._state = document.read_state()
-        self._reported_at = 0.0
-        self._looked_at = 0.0
+        self._state = self.document.read_state()
+        self._reported_at = self._looked_at = 0.0
 
     def run(self, kept_s: float) -> None:
         """Ends with a document that is done or has failed, and is kept for `kept_s`. Raises
@@ -88,7 +83,7 @@ class DocumentTranslation:
         if not self._state.is_over:
             ended = self._try()
             self._report(**ended, expires_at=time.time() + kept_s)
-        self._document.tidy()
+        self.document.tidy()
 
     def _try(self) -> dict[str, Any]:
         """Return how it has ended, for its state. All that it needs stays until that is
@@ -103,10 +98,10 @@ class DocumentTranslation:
         except Gone:
             raise
         except Exception as error:  # the job's edge: its owner is told
-            self._document.check()
+            self.document.check()
             problem = explain(error)
-            log.warning("document %s: %s", self._document.order.id, problem["type"])
-            self._document.clear()
+            log.warning("document %s: %s", self.document.order.id, problem["type"])
+            self.document.clear()
             return {"status": "failed", "error": problem}
 
     def _begin(self) -> None:
@@ -121,7 +116,7 @@ class DocumentTranslation:
         )
 
     def _translate(self) -> None:
-        order = self._document.order
+        order = self.document.order
         found = self._run_step("read")
         self._warn(*found["warnings"])
         source = self._find_language(found)
@@ -132,21 +127,21 @@ class DocumentTranslation:
             order.tgt_lang, source, found["markup"], order.glossary
         )
         with (
-            closing(DocumentJournal(self._document.journal)) as journal,
-            self._document.texts.open("rb") as texts,
+            closing(DocumentJournal(self.document.journal)) as journal,
+            self.document.texts.open("rb") as texts,
         ):
             done, rest = journal.resume(self._read_texts(texts, wanted))
             self._report(texts_done=done)
             self._ask_for(rest, wanted, journal)
         written = self._run_step("write", source=source)
         self._warn(*written["warnings"])
-        durable.rename(self._document.part, self._document.result)
+        durable.rename(self.document.part, self.document.result)
 
     def _return_as_it_is(self, texts: int) -> None:
-        shutil.copyfile(self._document.source, self._document.part)
-        durable.sync(self._document.part)
-        durable.rename(self._document.part, self._document.result)
-        self._warn(f"The document is in {self._document.order.tgt_lang!r} already.")
+        shutil.copyfile(self.document.source, self.document.part)
+        durable.sync(self.document.part)
+        durable.rename(self.document.part, self.document.result)
+        self._warn(f"The document is in {self.document.order.tgt_lang!r} already.")
         self._report(texts_done=texts)
 
     def _warn(self, *warnings: str) -> None:
@@ -159,16 +154,16 @@ class DocumentTranslation:
         """The answer of a worker. One that has ended without an answer is replaced, and so is
         one that stood still. Raises TranslationFailed, DocumentError, WorkerStopped and
         Gone."""
-        allowance = _allow(self._document)
-        request = {"step": step, "folder": str(self._document.folder), **more}
+        allowance = _allow(self.document)
+        request = {"step": step, "folder": str(self.document.folder), **more}
         for attempt in range(1, _MOST_WORKERS + 1):
             try:
-                answer = self._take_step(request, allowance, self._look)
+                answer = self.take_step(request, allowance, self._look)
             except LimitExceeded as error:
                 if error.resource != "time" or attempt == _MOST_WORKERS:
                     raise _describe_error(error, step, allowance) from error
             except WorkerEnded:
-                self._stopping.wait(_PAUSE_S)
+                self.stopping.wait(_PAUSE_S)
                 self._check()
             else:
                 if problem := answer.get("problem"):
@@ -178,11 +173,11 @@ class DocumentTranslation:
 
     def _find_language(self, found: Mapping[str, Any]) -> str | None:
         """Tells what the document has, and its language."""
-        order, sample = self._document.order, found["sample"]
+        order, sample = self.document.order, found["sample"]
         source = order.src_lang or self._state.src_lang
         if source is None and sample:
             self._report(attempts=0)
-            with self._gateway.connect(order, self._wait) as translator:
+            with self.gateway.connect(order, self._wait) as translator:
                 source = translator.identify(sample)
         told = {name: found[name] for name in ("texts", "characters", "media_type")}
         self._report(src_lang=source, **told)
@@ -216,7 +211,7 @@ class DocumentTranslation:
             return bool(sent)
 
         with (
-            self._gateway.connect(self._document.order, self._wait) as translator,
+            self.gateway.connect(self.document.order, self._wait) as translator,
             ThreadPoolExecutor(MOST_AT_ONCE, "asking") as pool,
         ):
             try:
@@ -250,15 +245,15 @@ class DocumentTranslation:
 
     def _check(self) -> None:
         """Raises WorkerStopped or Gone."""
-        if self._stopping.is_set():
+        if self.stopping.is_set():
             raise WorkerStopped
-        self._document.check()
+        self.document.check()
 
     def _wait(self, seconds: float) -> None:
         """Waits, and looks now and then. Raises WorkerStopped or Gone."""
         give_up_at = time.monotonic() + seconds
         while (left_s := give_up_at - time.monotonic()) > 0:
-            self._stopping.wait(min(left_s, _LOOK_S))
+            self.stopping.wait(min(left_s, _LOOK_S))
             self._check()
             if self._ended.is_set():
                 raise WorkerStopped
@@ -274,7 +269,7 @@ class DocumentTranslation:
 
     def _report(self, **changes: Any) -> None:
         self._state = replace(self._state, **changes)
-        self._document.write_state(self._state)
+        self.document.write_state(self._state)
         self._reported_at = time.monotonic()
 
 
