@@ -114,38 +114,35 @@ def identify(identifier: Identifier, text: str, wanted: TranslationRequest) -> G
     return identifier.identify(messages.strip(text), wanted.languages)
 
 
+@dataclass
 class TranslationPlan:
     """One request: which of its texts are read and how, the rows that their sentences need, and
     the answers to its texts. A text with a guess is in the language that was identified."""
 
-    def __init__(
-        self,
-        wanted: TranslationRequest,
-        guesses: Sequence[Guess | None],
-        max_rows: int,
-        dictionaries: Choice | None = None,
-    ) -> None:
-        """The `job` reads all texts to translate, and of the others those with markup, which
-        does not count."""
-        self.wanted = wanted
+    wanted: TranslationRequest
+    guesses: Sequence[Guess | None]
+    max_rows: int
+    dictionaries: Choice | None = None
+
+    def __post_init__(self) -> None:
+        wanted, texts = self.wanted, []
         self.sources = [
             guess.language if guess else wanted.model_source or UNDETERMINED
-            for guess in guesses
+            for guess in self.guesses
         ]
-        self._guesses = guesses
-        self._dictionaries = dictionaries
-        texts = []
         for text, source in zip(wanted.texts, self.sources, strict=True):
             language = source if _is_to_do(wanted, text, source) else ""
             texts.append((text if language or wanted.tags else "", language))
+        #: It reads all texts to translate, and of the others those with markup, which does not
+        #: count.
         self.job = ReadingJob(
             tuple(texts),
             wanted.tags,
             wanted.is_protected,
-            max_rows,
+            self.max_rows,
             wanted.splitting,
             wanted.model_target,
-            dictionaries,
+            self.dictionaries,
         )
 
     def read(self, documents: Iterable[Document]) -> None:
@@ -170,7 +167,7 @@ class TranslationPlan:
 
     def finish(self, index: int, result: Result | None) -> TranslatedText:
         """The answer to a text; one without a result stays as it is."""
-        guess, source = self._guesses[index], self.sources[index]
+        guess, source = self.guesses[index], self.sources[index]
         count = self._count(index)
         if result is None:
             text = self.wanted.texts[index]
@@ -180,7 +177,7 @@ class TranslationPlan:
             return TranslatedText((Rendering(text),), warned, guess, count, quality)
         is_whole = len(self._sentences[index]) == 1
         warnings = tuple(_summarize(result.warned, is_whole=is_whole))
-        if self._dictionaries and source not in self._dictionaries.by_source:
+        if self.dictionaries and source not in self.dictionaries.by_source:
             warnings += (_NO_DICTIONARY.format(source, self.wanted.target),)
         renderings, quality = result.renderings, result.quality
         if quality < self.wanted.min_quality:

@@ -307,18 +307,16 @@ class Choice:
     by_source: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+@dataclass
 class TermCache:
     """The terms of one process. `read_entries` returns the stored entries of a dictionary by
     its database and id, or raises TermsUnavailable. `pause` is called now and then while
     terms are made."""
 
-    def __init__(
-        self,
-        read_entries: Callable[[str, str], bytes],
-        pause: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._read_entries = read_entries
-        self._pause = pause
+    read_entries: Callable[[str, str], bytes]
+    pause: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
         self._kept: OrderedDict[_Key, tuple[Terms, int]] = OrderedDict()
 
     def has(self, choice: Choice, source: str) -> bool:
@@ -330,9 +328,9 @@ class TermCache:
         keys = _list_keys(choice, source)
         for key in keys:
             if key not in self._kept:
-                stored = self._read_entries(*key)
+                stored = self.read_entries(*key)
                 self._make_room(len(stored), keys)
-                terms = Terms(read_stored(stored), source, target, self._pause)
+                terms = Terms(read_stored(stored), source, target, self.pause)
                 self._kept[key] = terms, len(stored)
             self._kept.move_to_end(key)
         return tuple(self._kept[key][0] for key in keys)
