@@ -28,6 +28,8 @@ _SPACE = re.compile(r"[ \t\n\r\f]+")
 _READ = frozenset(
     "abbr alt aria-description aria-label aria-placeholder label placeholder title".split()
 )
+#: Attributes with the language of a page.
+_LANGUAGES = frozenset(("lang", "xml:lang"))
 _BUTTONS = frozenset("button reset submit".split())
 #: The reading of a word stands above it, and not in its sentence.
 _RUBY, _READINGS = ("ruby", "rb"), ("rt", "rp", "rtc")
@@ -42,6 +44,7 @@ _SUMMARIES = frozenset(
 class _Attribute:
     """The value of an attribute, from `start` to `end` of the page."""
 
+    name: str
     start: int
     end: int
     text: str
@@ -55,12 +58,10 @@ class _Attribute:
         return '"{}"'.format(value.replace('"', "&quot;"))
 
     def make_edit(self) -> Edit:
-        texts = (self.text,)
-        return Edit(self.start, self.end, texts, lambda new, _: self.write(new[0]))
-
-    def make_language_edit(self) -> Edit:
-        old = self.text
-        return Edit(self.start, self.end, (), lambda _, new: name_language(old, new))
+        old, place = self.text, (self.start, self.end)
+        if self.name in _LANGUAGES:
+            return Edit(*place, (), lambda _, new: name_language(old, new))
+        return Edit(*place, (old,), lambda new, _: self.write(new[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,6 @@ def find_edits(page: str) -> Iterator[Edit]:
         is_reading = False
         yield from _make_edits(sentence)
         sentence = []
-        is_page = token.name == "html" and token.is_start
-        named = _read_attributes(token, start) if is_page else ()
-        said = (each for name, each in named if name in ("lang", "xml:lang"))
-        yield from (attribute.make_language_edit() for attribute in said)
         yield from (attribute.make_edit() for attribute in attributes)
     yield from _make_edits(sentence)
 
@@ -159,21 +156,23 @@ def _find_attributes(token: Token, start: int) -> list[_Attribute]:
     if not token.is_start or (token.is_kept and token.name != "textarea"):
         return []
     found = list(_read_attributes(token, start))
-    given = {name: attribute.text.lower() for name, attribute in found}
+    given = {each.name: each.text.lower() for each in found}
     summary = given.get("name", given.get("property"))
     read = set(_READ)
+    if token.name == "html":
+        read |= _LANGUAGES
     if token.name == "input" and given.get("type") in _BUTTONS:
         read.add("value")
     if token.name == "meta" and summary in _SUMMARIES:
         read.add("content")
     return [
-        attribute
-        for name, attribute in found
-        if name in read and has_letter(attribute.text)
+        each
+        for each in found
+        if each.name in read and (each.name in _LANGUAGES or has_letter(each.text))
     ]
 
 
-def _read_attributes(token: Token, start: int) -> Iterator[tuple[str, _Attribute]]:
+def _read_attributes(token: Token, start: int) -> Iterator[_Attribute]:
     """The attributes of a tag with a value, without the white space around it."""
     for found in ATTRIBUTE.finditer(token.raw, len(token.name) + 1):
         group = found.lastindex or 1
@@ -181,8 +180,8 @@ def _read_attributes(token: Token, start: int) -> Iterator[tuple[str, _Attribute
             quote = {2: '"', 3: "'"}.get(group, "")
             value = found[group].strip()
             first = start + found.start(group) + found[group].find(value)
-            text = unescape(value)
-            yield found[1].lower(), _Attribute(first, first + len(value), text, quote)
+            place = first, first + len(value)
+            yield _Attribute(found[1].lower(), *place, unescape(value), quote)
 
 
 def _escape(text: str) -> str:
