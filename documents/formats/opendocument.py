@@ -107,7 +107,7 @@ def _make_format(suffix: str, kind: str) -> Format:
             if find(entry, "manifest:encryption-data") is not None:
                 raise EncryptedDocument
         vocabularies = {"meta.xml": TITLE}
-        for member in package.members:
+        for member in package.infolist():
             folder, _, name = member.filename.rpartition("/")
             is_part = name == "content.xml" or (name == "styles.xml" and not folder)
             if is_part and not folder.startswith("META-INF"):

@@ -474,7 +474,7 @@ def _list_types(package: Package) -> dict[str, str]:
                 by_ending[(child.get("Extension") or "").lower()] = kind
             elif name_of(child) == "types:Override":
                 types[(child.get("PartName") or "").removeprefix("/")] = kind
-    for member in package.members:
+    for member in package.infolist():
         ending = member.filename.rpartition(".")[2].lower()
         types.setdefault(member.filename, by_ending.get(ending, ""))
     return types

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO, TypeAlias
@@ -65,21 +64,12 @@ _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 Plan: TypeAlias = Callable[["Package"], Mapping[str, ElementNames]]
 
 
-@dataclass
-class Package:
+class Package(zipfile.ZipFile):
     """An open zip file that keeps to the bounds."""
-
-    zip_file: zipfile.ZipFile
-    file: BinaryIO
-
-    @property
-    def members(self) -> list[zipfile.ZipInfo]:
-        """In the order of the file."""
-        return self.zip_file.infolist()
 
     def has(self, name: str) -> bool:
         """Whether there is a member with this name."""
-        return name in self.zip_file.NameToInfo
+        return name in self.NameToInfo
 
     def check_type(self, expected: str) -> None:
         """Raises DamagedDocument unless the member `mimetype` has this media type."""
@@ -106,28 +96,29 @@ class Package:
     @contextmanager
     def _unpack(self, name: str) -> Iterator[IO[bytes]]:
         try:
-            with self.zip_file.open(name) as part:
+            with self.open(name) as part:
                 yield part
         except _DAMAGES as error:
             raise DamagedDocument(f"{name} cannot be unpacked: {error}") from error
 
     def copy(self, member: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
         """Copies a member as it is compressed."""
-        self.file.seek(member.header_offset)
-        header = self.file.read(_LOCAL_HEADER.size)
+        file, out = self.fp, target.fp
+        assert file
+        assert out
+        file.seek(member.header_offset)
+        header = file.read(_LOCAL_HEADER.size)
         if len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
             raise DamagedDocument(f"{member.filename} is not where the list says")
         name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)[-2:]
-        self.file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
+        file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
         copied = _describe_member(member)
         # zipfile can only compress again: this is what its `writestr` does to the file.
-        out = target.fp
-        assert out is not None
         copied.header_offset = out.tell()
         out.write(copied.FileHeader(zip64=False))
         left = member.compress_size
         while left:
-            chunk = self.file.read(min(left, _COPY_BYTES))
+            chunk = file.read(min(left, _COPY_BYTES))
             if not chunk:
                 raise DamagedDocument(f"{member.filename} ends too early")
             out.write(chunk)
@@ -154,13 +145,13 @@ def open_package(path: Path) -> Iterator[Package]:
         _check_start(file)
         _check_directory(file)
         try:
-            zip_file = zipfile.ZipFile(file, metadata_encoding="utf-8")
+            package = Package(file, metadata_encoding="utf-8")
         except _DAMAGES as error:
             raise DamagedDocument(f"The zip file is damaged: {error}") from error
-        with zip_file:
-            _check_members(zip_file.infolist(), path.stat().st_size)
-            _check_places(zip_file.infolist(), zip_file.start_dir)
-            yield Package(zip_file, file)
+        with package:
+            _check_members(package.infolist(), path.stat().st_size)
+            _check_places(package.infolist(), package.start_dir)
+            yield package
 
 
 def _check_start(file: BinaryIO) -> None:
@@ -273,7 +264,7 @@ def make_package_format(suffix: str, media_type: str, plan: Plan) -> Format:
     def read(path: Path, context: DocumentContext) -> Iterator[str]:
         with open_package(path) as package:
             vocabularies = plan(package)
-            for member in package.members:
+            for member in package.infolist():
                 if _SIGNATURE.match(name := member.filename):
                     context.warn("The signature is not valid for the translation.")
                 if vocabulary := vocabularies.get(name):
@@ -303,10 +294,10 @@ def _write_package(
     vocabularies: Mapping[str, ElementNames],
     translate: Callable[[ElementNames, bytes | Block], bytes],
 ) -> None:
-    out.comment = package.zip_file.comment
-    unpacked = sum(member.file_size for member in package.members)
+    out.comment = package.comment
+    unpacked = sum(member.file_size for member in package.infolist())
     left = min(_MIN_WRITTEN_BYTES + _MAX_GROWTH * unpacked, MAX_UNPACKED_BYTES)
-    for member in package.members:
+    for member in package.infolist():
         vocabulary = vocabularies.get(member.filename)
         if vocabulary is None:
             package.copy(member, out)
