@@ -80,24 +80,15 @@ def _find_elements(text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-class DocumentJournal:
-    """Appends translations. Only one program at a time may have it open."""
-
-    def __init__(self, path: Path) -> None:
-        """Raises OSError."""
-        self._path = path
-        self._log = durable.AppendLog(path)
-
-    def close(self) -> None:
-        """Gives the file back."""
-        self._log.close()
+class DocumentJournal(durable.AppendLog):
+    """A log of translations."""
 
     def resume(self, pieces: Iterator[TextPiece]) -> tuple[int, Iterator[TextPiece]]:
         """Return the number of texts with a translation, and the pieces without one. Lines
         that are torn or belong to other pieces are dropped, with all that follow."""
         count, end = 0, 0
         pending: list[TextPiece] = []
-        for line_end, content in durable.read_lines(self._path):
+        for line_end, content in durable.read_lines(Path(self._file.name)):
             found = _read_entry(content)
             piece = next(pieces, None) if found else None
             if found is None or piece is None:
@@ -107,13 +98,13 @@ class DocumentJournal:
                 pending = [piece]
                 break
             count, end = count + (piece.gap is None), line_end
-        self._log.truncate(end)
+        self.truncate(end)
         return count, chain(pending, pieces)
 
-    def append(self, pieces: Iterable[TextPiece], translations: Iterable[str]) -> None:
+    def add(self, pieces: Iterable[TextPiece], translations: Iterable[str]) -> None:
         """Writes translations before it returns, all or none. Raises OSError."""
         pairs = zip(pieces, translations, strict=True)
-        self._log.append_lines(
+        self.append_lines(
             [_sum(piece), text, *([] if piece.gap is None else [piece.gap])]
             for piece, text in pairs
         )

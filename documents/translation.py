@@ -237,7 +237,7 @@ class DocumentTranslation:
             self._report(attempts=0)
         done = self._state.texts_done
         try:
-            journal.append(chunk, answer.result())
+            journal.add(chunk, answer.result())
         except TranslationRefused as error:
             raise _place(error, done, chunk) from error
         done += _count_texts(chunk)
@@ -281,7 +281,7 @@ def _save(sent: Iterable[_Sent], journal: DocumentJournal) -> None:
     """Writes down what has been answered when the program is told to end."""
     with suppress(WorkerStopped, Gone, TranslationRefused):
         for chunk, answer in sent:
-            journal.append(chunk, answer.result())
+            journal.add(chunk, answer.result())
 
 
 def _place(

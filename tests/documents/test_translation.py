@@ -207,7 +207,7 @@ def test_a_full_disk_is_told_and_leaves_room(add, run_one, monkeypatch):
     def write(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(DocumentJournal, "append", write)
+    monkeypatch.setattr(DocumentJournal, "add", write)
     document = add(*MANY)
     error = run_one(document).error
     assert (error["type"], error["status"]) == ("urn:babelgate:disk-full", 507)
@@ -219,7 +219,7 @@ def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, cap
     def write(*_):
         raise ValueError("what the document says")
 
-    monkeypatch.setattr(DocumentJournal, "append", write)
+    monkeypatch.setattr(DocumentJournal, "add", write)
     state = run_one(add("one"))
     assert state.error["type"] == "urn:babelgate:internal"
     assert "what the document says" not in caplog.text
@@ -240,7 +240,7 @@ def stop_after(gateway: FakeApi, count: int, act: Callable[[], object]) -> None:
 def test_a_torn_journal_is_repaired(add, run_one, torn):
     document = add(*MANY)
     journal = DocumentJournal(document.journal)
-    journal.append(map(TextPiece, MANY[:10]), [f"kept {n}" for n in range(10)])
+    journal.add(map(TextPiece, MANY[:10]), [f"kept {n}" for n in range(10)])
     journal.close()
     with document.journal.open("ab") as file:
         file.write(torn)
