@@ -221,7 +221,7 @@ class _Mark:
     end: int
     piece: InlinePiece
     #: The place of an image's text, if it has one that can be replaced.
-    label: tuple[int, int] | None = None
+    label: tuple[int, ...] = ()
 
 
 def find_edits(content: str) -> Iterator[Edit]:
@@ -249,28 +249,17 @@ class _Block:
         text, task = self.text, _TASK.match(self.text)
         place = start = task.end() if task else 0
         pieces: list[InlinePiece] = []
-        images: list[tuple[int, _Mark]] = []
+        #: The marks of images with a text, by their places in the pieces.
+        images: dict[int, _Mark] = {}
         for mark in sorted(self._find_marks(), key=lambda mark: mark.start):
-            if mark.start < place:
-                continue
-            pieces.append(InlinePiece(text[place : mark.start]))
-            if mark.label:
-                images.append((len(pieces), mark))
-            pieces.append(mark.piece)
-            place = mark.end
+            if mark.start >= place:
+                pieces += [InlinePiece(text[place : mark.start]), mark.piece]
+                if mark.label:
+                    images[len(pieces) - 1] = mark
+                place = mark.end
         pieces.append(InlinePiece(text[place:]))
-        first, last = self.places.find(start), self.places.find(len(text) - 1) + 1
-        yield from self._make_edits(first, last, pieces, images)
-
-    def _make_edits(
-        self,
-        start: int,
-        end: int,
-        pieces: list[InlinePiece],
-        images: list[tuple[int, _Mark]],
-    ) -> Iterator[Edit]:
         has_sentence = inline.has_text(pieces)
-        labels = tuple(self.text[slice(*(m.label or ()))] for _, m in images)
+        labels = tuple(text[slice(*mark.label)] for mark in images.values())
         texts = (inline.write_fragment(pieces), *labels) if has_sentence else labels
         # The signs that the block writes with a backslash or as an entity.
         escaped = (t.content for t in self.children if t.type == "text_special")
@@ -278,9 +267,8 @@ class _Block:
         special |= {"|"} if self.is_cell else set()
 
         def write(new: Sequence[str], _: str) -> str:
-            own = list(pieces)
-            translated = new[1:] if has_sentence else new
-            for (index, mark), label in zip(images, translated, strict=True):
+            own, translated = list(pieces), new[1:] if has_sentence else new
+            for (index, mark), label in zip(images.items(), translated, strict=True):
                 own[index] = self._relabel(mark, label, special)
             fragment = new[0] if has_sentence else inline.write_fragment(own)
             fragment = _INNER_SPACE.sub(r"\2\1\4\3", fragment)
@@ -293,13 +281,14 @@ class _Block:
             return f"{written[:end]}\\{written[end:]}" if found else written
 
         if texts:
-            yield Edit(start, end, texts, write)
+            last = self.places.find(len(text) - 1)
+            yield Edit(self.places.find(start), last + 1, texts, write)
 
     def _raw(self, start: int, end: int) -> str:
         return self.content[self.places.find(start) : self.places.find(end - 1) + 1]
 
     def _relabel(self, mark: _Mark, label: str, special: set[str]) -> InlinePiece:
-        first, last = mark.label or (0, 0)
+        first, last = mark.label
         before, after = self._raw(mark.start, first), self._raw(last, mark.end)
         escaped = _escape(label, special.union("[]\\"))
         return InlinePiece(before + escaped + after, PieceRole.ALONE)
@@ -326,7 +315,7 @@ class _Block:
             shown = self.text[slice(*image)]
             is_plain = _PLAIN.fullmatch(shown) and has_letter(shown)
             piece = self._make_piece(token, start, end, label)
-            yield _Mark(start, end, piece, image if is_plain else None)
+            yield _Mark(start, end, piece, image if is_plain else ())
 
     def _make_piece(
         self, token: Token, start: int, end: int, label: int
