@@ -254,15 +254,30 @@ def compose(
 ) -> Result | Document:
     """Compose the translation from a model's answer to a sentence. Returns the parts to
     translate instead if the answer has lost a placeholder."""
-    segment = sentence.segment
-    own = segment.adapt(format)
-    renderings = list(_read_renderings(answer, sentence, own, wanted))
-    if not renderings:
-        return take_apart(segment, format)
+    segment, target = sentence.segment, wanted.target_language
+    own, pair = segment.adapt(format), (sentence.source, target)
+    is_converted = wanted.target != wanted.model_target or sentence.source == target
+    placeholders: Sequence[Placeholder] = segment.placeholders
+    has_terms = any(p.role in (Role.TERM, Role.RAISED) for p in placeholders)
+    renderings: dict[str, Rendering] = {}
+    main = {"text": answer["translated"], "score": answer.get("score")}
+    for found in [main, *answer.get("alternatives", [])]:
+        written = _write_translation(sentence, target, found["text"])
+        if is_converted:
+            written = _convert(written, wanted.target)
+        if has_terms:
+            placeholders = settle(segment.text, segment.placeholders, written, pair)
+        text = restore(written, placeholders, own.write)
+        if text is None and found is main:
+            return take_apart(segment, format)
+        if text is not None:
+            # Renderings that differ in their final mark only are one.
+            renderings.setdefault(text, Rendering(text, found["score"]))
     warnings = [*answer.get("warnings", []), *([_TORN] if segment.is_torn else [])]
     end = segment.start + len(segment.text)
     warned = (Warned(segment.start, end, warning) for warning in warnings)
-    return Result(tuple(renderings), tuple(warned), answer.get("quality", 0.0))
+    quality = answer.get("quality", 0.0)
+    return Result(tuple(renderings.values()), tuple(warned), quality)
 
 
 def divide_further(
@@ -306,35 +321,6 @@ def join_first(document: Document, results: Sequence[Result]) -> Result | None:
     ends = (n for n, p in enumerate(document.pieces, 1) if isinstance(p, Segment))
     end = next(islice(ends, len(results) - 1, None))
     return join(replace(document, pieces=document.pieces[:end]), results)
-
-
-def _read_renderings(
-    answer: Mapping[str, Any],
-    sentence: PlannedSentence,
-    format: TextFormat,
-    wanted: TranslationRequest,
-) -> Iterator[Rendering]:
-    """The translation and its alternatives, finished and with placeholders restored. Empty
-    if the translation has lost one. What differs in its final mark only is one rendering."""
-    segment, language = sentence.segment, wanted.target_language
-    pair = sentence.source, language
-    is_converted = wanted.target != wanted.model_target or sentence.source == language
-    placeholders: Sequence[Placeholder] = segment.placeholders
-    seen: set[str] = set()
-    has_terms = any(p.role in (Role.TERM, Role.RAISED) for p in placeholders)
-    main = {"text": answer["translated"], "score": answer.get("score")}
-    for number, found in enumerate([main, *answer.get("alternatives", [])]):
-        written = _write_translation(sentence, language, found["text"])
-        if is_converted:
-            written = _convert(written, wanted.target)
-        if has_terms:
-            placeholders = settle(segment.text, segment.placeholders, written, pair)
-        text = restore(written, placeholders, format.write)
-        if text is None and number == 0:
-            return
-        if text is not None and text not in seen:
-            seen.add(text)
-            yield Rendering(text, found["score"])
 
 
 def _write_translation(sentence: PlannedSentence, target: str, translated: str) -> str:
