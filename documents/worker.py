@@ -34,7 +34,11 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
         if request["step"] == "read":
             answer = _read_document(document, format, context)
         else:
-            _write_document(document, format, context, request["source"])
+            document.part.unlink(missing_ok=True)
+            pieces = read_journal(document.journal)
+            translations = join(pieces, request["source"], context.target)
+            format.write(document.source, translations, document.part, context)
+            durable.sync(document.part)
     except Exception as error:  # the worker's edge: the owner is told
         document.check()
         if find_limit(error):
@@ -63,15 +67,3 @@ def _read_document(
         "markup": format.markup,
         "media_type": format.media_type,
     }
-
-
-def _write_document(
-    document: DocumentFolder,
-    format: Format,
-    context: DocumentContext,
-    source: str | None,
-) -> None:
-    document.part.unlink(missing_ok=True)
-    translations = join(read_journal(document.journal), source, context.target)
-    format.write(document.source, translations, document.part, context)
-    durable.sync(document.part)
