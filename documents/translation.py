@@ -127,12 +127,12 @@ class DocumentTranslation:
             order.tgt_lang, source, found["markup"], order.glossary
         )
         with (
-            closing(DocumentJournal(self.document.journal)) as journal,
+            closing(DocumentJournal(self.document.journal)) as self._journal,
             self.document.texts.open("rb") as texts,
         ):
-            done, rest = journal.resume(self._read_texts(texts, wanted))
+            done, rest = self._journal.resume(self._read_texts(texts, wanted))
             self._report(texts_done=done)
-            self._ask_for(rest, wanted, journal)
+            self._ask_for(rest, wanted)
         written = self._run_step("write", source=source)
         self._warn(*written["warnings"])
         durable.rename(self.document.part, self.document.result)
@@ -192,12 +192,7 @@ class DocumentTranslation:
             self._look()
             yield from divide(text, wanted.source, wanted.format, _CHUNK_CHARACTERS)
 
-    def _ask_for(
-        self,
-        pieces: Iterator[TextPiece],
-        wanted: TranslationOptions,
-        journal: DocumentJournal,
-    ) -> None:
+    def _ask_for(self, pieces: Iterator[TextPiece], wanted: TranslationOptions) -> None:
         most = _CHUNK_TEXTS, _CHUNK_CHARACTERS
         chunks = pack(pieces, lambda piece: (1, len(piece.text)), *most)
         sent: deque[_Sent] = deque()
@@ -216,32 +211,33 @@ class DocumentTranslation:
         ):
             try:
                 while send():
-                    self._keep(*sent[0], journal)
+                    self._keep(*sent[0])
                     sent.popleft()
                     self._look()
             except WorkerStopped:
-                _save(sent, journal)
+                self._save(sent)
                 raise
             finally:
                 self._ended.set()
 
-    def _keep(
-        self,
-        chunk: list[TextPiece],
-        answer: Future[list[str]],
-        journal: DocumentJournal,
-    ) -> None:
+    def _keep(self, chunk: list[TextPiece], answer: Future[list[str]]) -> None:
         """Waits for an answer and writes it down. Raises TranslationRefused with the text's
         place in the document."""
         if self._state.attempts:
             self._report(attempts=0)
         done = self._state.texts_done
         try:
-            journal.add(chunk, answer.result())
+            self._journal.add(chunk, answer.result())
         except TranslationRefused as error:
             raise _place(error, done, chunk) from error
         done += _count_texts(chunk)
         self._state = replace(self._state, texts_done=done)
+
+    def _save(self, sent: Iterable[_Sent]) -> None:
+        """Writes down what has been answered when the program is told to end."""
+        with suppress(WorkerStopped, Gone, TranslationRefused):
+            for chunk, answer in sent:
+                self._journal.add(chunk, answer.result())
 
     def _check(self) -> None:
         """Raises WorkerStopped or Gone."""
@@ -275,13 +271,6 @@ class DocumentTranslation:
 
 def _count_texts(pieces: Iterable[TextPiece]) -> int:
     return sum(piece.gap is None for piece in pieces)
-
-
-def _save(sent: Iterable[_Sent], journal: DocumentJournal) -> None:
-    """Writes down what has been answered when the program is told to end."""
-    with suppress(WorkerStopped, Gone, TranslationRefused):
-        for chunk, answer in sent:
-            journal.add(chunk, answer.result())
 
 
 def _place(
