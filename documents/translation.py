@@ -221,15 +221,20 @@ class DocumentTranslation:
                 self._ended.set()
 
     def _keep(self, chunk: list[TextPiece], answer: Future[list[str]]) -> None:
-        """Waits for an answer and writes it down. Raises TranslationRefused with the text's
-        place in the document."""
+        """Waits for an answer and writes it down. Raises TranslationFailed with the place of a
+        refused text in the document, counted from 1."""
         if self._state.attempts:
             self._report(attempts=0)
         done = self._state.texts_done
         try:
             self._journal.add(chunk, answer.result())
         except TranslationRefused as error:
-            raise _place(error, done, chunk) from error
+            index = 0 if len(chunk) == 1 else error.index
+            if index is None:
+                raise
+            number = done + _count_texts(chunk[:index]) + 1
+            detail = f"Text {number} of the document: {error.problem['detail']}"
+            raise TranslationFailed({**error.problem, "detail": detail}) from error
         done += _count_texts(chunk)
         self._state = replace(self._state, texts_done=done)
 
@@ -271,18 +276,6 @@ class DocumentTranslation:
 
 def _count_texts(pieces: Iterable[TextPiece]) -> int:
     return sum(piece.gap is None for piece in pieces)
-
-
-def _place(
-    error: TranslationRefused, done: int, chunk: list[TextPiece]
-) -> TranslationRefused:
-    """The refusal with its place in the document, counted from 1."""
-    index = 0 if len(chunk) == 1 else error.index
-    if index is None:
-        return error
-    number = done + _count_texts(chunk[:index]) + 1
-    detail = f"Text {number} of the document: {error.problem['detail']}"
-    return TranslationRefused({**error.problem, "detail": detail}, index)
 
 
 def _allow(document: DocumentFolder) -> Allowance:
