@@ -174,7 +174,6 @@ def create_app(
     readers = Readers()
     services = Services(
         models,
-        backend,
         access,
         TranslationService(
             *(models, admission, cache, identifier, telemetry, readers, settings),

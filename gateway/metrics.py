@@ -27,7 +27,7 @@ from catalog import Catalog
 from contract import variables
 from contract.tasks import PATHS, TRANSLATION
 from gateway.admission.control import Admission
-from gateway.backends.backend import Backend, ModelState
+from gateway.backends.backend import ModelState
 from gateway.http.message import TRANSLATING
 from gateway.http.request import GatewayRequest, read_request_id, read_trace
 
@@ -245,26 +245,8 @@ class ServedReadiness:
     languages: dict[str, bool]
     tasks: dict[str, bool]
     reasons: dict[str, str]
-
-
-def find_readiness(catalog: Catalog, backend: Backend) -> ServedReadiness:
-    """Look which languages and tasks have a READY worker."""
-    states = _find_states(catalog, backend)
-    ready = {name: bool(state and state.is_ready) for name, state in states.items()}
-    routed = {code: catalog.route(TRANSLATION, code).name for code in catalog.languages}
-    languages = {code: ready[name] for code, name in routed.items()}
-    translation = {TRANSLATION: all(languages.values())} if languages else {}
-    others = {task: ready[model.name] for task, model in catalog.tasks.items()}
-    reasons = {
-        served or task: state.reason
-        for (task, served), model in catalog.routes.items()
-        if (state := states[model.name]) and state.reason
-    }
-    return ServedReadiness(languages, translation | others, reasons)
-
-
-def _find_states(catalog: Catalog, backend: Backend) -> dict[str, ModelState | None]:
-    return backend.states([model.name for model in catalog.models])
+    #: The states of models, where they are known.
+    states: dict[str, ModelState]
 
 
 class ServedStatus(TypedDict):
@@ -324,6 +306,25 @@ class Figures(Collector):
                 self._seen = now, list(self._list_served())
             return self._seen
 
+    def find_readiness(self) -> ServedReadiness:
+        """Look which languages and tasks have a READY worker."""
+        catalog, backend = self._catalog, self._admission.backend
+        found = backend.states([model.name for model in catalog.models])
+        states = {name: state for name, state in found.items() if state}
+        ready = {name for name, state in states.items() if state.is_ready}
+        languages = {
+            code: catalog.route(TRANSLATION, code).name in ready
+            for code in catalog.languages
+        }
+        translation = {TRANSLATION: all(languages.values())} if languages else {}
+        others = {task: model.name in ready for task, model in catalog.tasks.items()}
+        reasons = {
+            served or task: state.reason
+            for (task, served), model in catalog.routes.items()
+            if (state := states.get(model.name)) and state.reason
+        }
+        return ServedReadiness(languages, translation | others, reasons, states)
+
     def render(self) -> bytes:
         """Write the page of `GET /metrics`, in Prometheus' text format."""
         page = self._telemetry.add_up()
@@ -332,16 +333,13 @@ class Figures(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauges that are looked up."""
-        backend = self._admission.backend
-        served = find_readiness(self._catalog, backend)
-        states = _find_states(self._catalog, backend)
-        known = {name: state for name, state in states.items() if state}
+        served = self.find_readiness()
         found: tuple[Mapping[str, float], ...] = (
             served.languages,
             served.tasks,
             self._admission.count_waiting(),
-            {name: state.queued_rows for name, state in known.items()},
-            {name: state.batch_size for name, state in known.items()},
+            {name: state.queued_rows for name, state in served.states.items()},
+            {name: state.batch_size for name, state in served.states.items()},
         )
         for (name, (label, meaning)), values in zip(
             _GAUGES.items(), found, strict=True
@@ -353,12 +351,12 @@ class Figures(Collector):
 
     def _list_served(self) -> Iterator[ServedStatus]:
         totals = _add_up([*self._telemetry.add_up().collect(), *self._ask_workers()])
-        states = _find_states(self._catalog, self._admission.backend)
+        states = self.find_readiness().states
         waiting = self._admission.count_waiting()
         spares = (((TRANSLATION, ""), model) for model in self._catalog.spares)
         for (task, language), model in (*self._catalog.routes.items(), *spares):
             name = language if task == TRANSLATION else PATHS[task]
-            state = states[model.name]
+            state = states.get(model.name)
             yield {
                 "task": task,
                 "language": language or None,

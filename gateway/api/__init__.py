@@ -9,7 +9,6 @@ from flask import Blueprint
 
 from catalog import Catalog
 from gateway.access import Access
-from gateway.backends.backend import Backend
 from gateway.metrics import Figures
 from gateway.services.translation import TranslationService
 from gateway.uploads.documents import Documents
@@ -23,7 +22,6 @@ class Services:
     """The objects that routes call."""
 
     catalog: Catalog
-    backend: Backend
     access: Access
     translation: TranslationService
     images: ImageService

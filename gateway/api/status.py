@@ -28,7 +28,7 @@ from contract.tasks import PATHS, TRANSLATION
 from gateway.api import Services
 from gateway.errors import LocalOnly, NotReady
 from gateway.http.request import GatewayRequest
-from gateway.metrics import BUCKETS, ServedStatus, find_readiness
+from gateway.metrics import BUCKETS, ServedStatus
 from gateway.openapi import Operation
 
 #: The codes of Chinese that clients of LibreTranslate look for, beside ours.
@@ -98,7 +98,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
 
 def _make_states(services: Services) -> tuple[Blueprint, Blueprint]:
-    catalog, backend = services.catalog, services.backend
+    catalog, figures = services.catalog, services.figures
     of_health, of_work = Blueprint("health", __name__), Blueprint("status", __name__)
 
     @of_health.get("/healthz")
@@ -109,7 +109,7 @@ def _make_states(services: Services) -> tuple[Blueprint, Blueprint]:
     @of_health.get("/readyz")
     @Operation("Whether everything in the map is ready", is_open=True)
     def readyz(_: GatewayRequest) -> Readiness:
-        served = find_readiness(catalog, backend)
+        served = figures.find_readiness()
         ready = served.languages | {task: served.tasks[task] for task in catalog.tasks}
         missing = [name for name, is_ready in ready.items() if not is_ready]
         if missing:
@@ -124,7 +124,7 @@ def _make_states(services: Services) -> tuple[Blueprint, Blueprint]:
     @of_work.get("/status")
     @Operation("What each language and task is doing, as running totals")
     def status(_: GatewayRequest) -> Status:
-        at_s, served = services.figures.read()
+        at_s, served = figures.read()
         return {"at_s": round(at_s, 3), "bounds_s": list(BUCKETS), "served": served}
 
     @of_work.get("/metrics")
@@ -135,13 +135,13 @@ def _make_states(services: Services) -> tuple[Blueprint, Blueprint]:
         is_open=True,
     )
     def metrics(_: GatewayRequest) -> Response:
-        return Response(services.figures.render(), content_type=CONTENT_TYPE_LATEST)
+        return Response(figures.render(), content_type=CONTENT_TYPE_LATEST)
 
     return of_health, of_work
 
 
 def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
-    catalog, backend = services.catalog, services.backend
+    catalog, figures = services.catalog, services.figures
     weights = {model.settings.model: model for model in catalog.models}
     # A text may stay in its language, and only be written in another way.
     targets = {
@@ -162,7 +162,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     def tasks(_: GatewayRequest) -> list[Task]:
         return [
             _describe_task(catalog, task, is_ready=is_ready)
-            for task, is_ready in find_readiness(catalog, backend).tasks.items()
+            for task, is_ready in figures.find_readiness().tasks.items()
         ]
 
     # Some of LibreTranslate's clients send POST.
@@ -173,7 +173,7 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
         is_open=True,
     )
     def languages(_: GatewayRequest) -> list[Language]:
-        ready = find_readiness(catalog, backend).languages
+        ready = figures.find_readiness().languages
         licenses: dict[str, License] = {
             name: {"license": found} if (found := find_license(model)) else {}
             for name, model in weights.items()
