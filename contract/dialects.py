@@ -46,8 +46,6 @@ class Dialect:
     target_field: str
     #: Writes a problem document that already has this API's status.
     write: Callable[[Document], dict[str, Any]]
-    #: The types of the fields that `write` returns. `?` ends the name of an optional one.
-    shape: Mapping[str, Any] = field(default_factory=dict)
     #: Statuses of slugs that only this API has.
     statuses: Mapping[str, int] = field(default_factory=dict)
     content_type: str = "application/json"
@@ -211,7 +209,6 @@ LIBRETRANSLATE = Dialect(
     source_field="source",
     target_field="target",
     write=partial(_write_words, "error", _LIBRETRANSLATE_WORDS),
-    shape={"error": str, "detail?": str},
     statuses={"too-many-rows": 400, "unknown-format": 400},
     count_beams=_count_alternatives,
     key_fields=("api_key",),
@@ -226,7 +223,6 @@ DEEPL = Dialect(
     source_field="source_lang",
     target_field="target_lang",
     write=partial(_write_words, "message", _DEEPL_WORDS),
-    shape={"message": str, "detail?": str},
     statuses={"quota-exceeded": 456, "unknown-format": 400, "not-done": 503},
     count_beams=_count_deepl,
     key_fields=("auth_key",),
@@ -243,14 +239,6 @@ GOOGLE = Dialect(
     source_field="source",
     target_field="target",
     write=_write_google,
-    shape={
-        "error": {
-            "code": int,
-            "message": str,
-            "errors": [{"message": str, "domain": str, "reason": str}],
-            "status": str,
-        }
-    },
     key_fields=("key",),
     key_header="X-Goog-Api-Key",
 )

@@ -231,20 +231,20 @@ class ProblemDocument(TypedDict):
     error: NotRequired[str | dict[str, Any]]
 
 
-def describe_shape(shape: Any) -> Json:
-    """The JSON Schema of an API's errors, from the types of its fields."""
-    if isinstance(shape, type):
-        return {"type": {str: "string", int: "integer"}[shape]}
-    if isinstance(shape, list):
-        return {"type": "array", "items": describe_shape(shape[0])}
-    return {
-        "type": "object",
-        "properties": {
-            name.removesuffix("?"): describe_shape(value)
-            for name, value in shape.items()
-        },
-        "required": [name for name in shape if not name.endswith("?")],
-    }
+def describe_errors(api: Dialect) -> Json:
+    """The JSON Schema of an API's errors. What only an `explanation` adds is optional."""
+    problem = write_problem("internal", 500, "")
+    schema = _describe_value(api.write(problem | {"explanation": "-"}))
+    return schema | {"required": list(api.write(problem))}
+
+
+def _describe_value(written: Any) -> Json:
+    if isinstance(written, list):
+        return {"type": "array", "items": _describe_value(written[0])}
+    if isinstance(written, dict):
+        fields = {name: _describe_value(value) for name, value in written.items()}
+        return {"type": "object", "properties": fields, "required": list(fields)}
+    return {"type": "integer" if isinstance(written, int) else "string"}
 
 
 class _Untitled(GenerateJsonSchema):
@@ -343,7 +343,7 @@ class _Schemas:
         self.definitions: Json = definitions["$defs"]
         for api in FOREIGN:
             errors = {"description": f"{api.title}'s errors."}
-            self.definitions[f"{api.title}Error"] = errors | describe_shape(api.shape)
+            self.definitions[f"{api.title}Error"] = errors | describe_errors(api)
         for body in bodies:
             schema = self.resolve(body.model)
             if body.file:
@@ -456,7 +456,7 @@ def _list_responses(route: Route, schemas: _Schemas) -> Json:
     if route.needs_key:
         refused += KEYS
     for dialect in route.dialects:
-        model = f"{dialect.title}Error" if dialect.shape else "ProblemDocument"
+        model = f"{dialect.title}Error" if dialect in FOREIGN else "ProblemDocument"
         schema = {"$ref": _REFERENCE.format(model=model)}
         for status, meanings in _list_statuses(refused, dialect).items():
             lines = [f"{title(status)}.", "", *meanings.values()]
