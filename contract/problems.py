@@ -8,17 +8,12 @@ from typing import Any
 
 CONTENT_TYPE = "application/problem+json"
 #: The names of statuses (RFC 9110). Python 3.11 writes the latter otherwise, or lacks them.
-_TITLES = {status.value: status.phrase for status in HTTPStatus} | {
+TITLES = {status.value: status.phrase for status in HTTPStatus} | {
     413: "Content Too Large",
     422: "Unprocessable Content",
     456: "Quota Exceeded",
     499: "Client Closed Request",
 }
-
-
-def title(status: int) -> str:
-    """The name of a status."""
-    return _TITLES[status]
 
 
 def write_problem(
@@ -27,7 +22,7 @@ def write_problem(
     """A document. `members` are further fields, such as `request_id`."""
     return {
         "type": f"urn:babelgate:{slug}",
-        "title": title(status),
+        "title": TITLES[status],
         "status": int(status),
         "detail": detail,
         **members,
@@ -51,5 +46,5 @@ class ErrorAnswer:
             **headers,
         }
         lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
-        first = f"HTTP/1.1 {self.status} {title(self.status)}"
+        first = f"HTTP/1.1 {self.status} {TITLES[self.status]}"
         return f"{first}\r\n{lines}\r\n{body}".encode()

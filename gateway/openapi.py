@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 from werkzeug.routing import Rule
 
 from contract.dialects import EVENT_STREAM, FOREIGN, OURS, Dialect, find_dialect
-from contract.problems import title, write_problem
+from contract.problems import TITLES, write_problem
 from gateway import errors
 from gateway.errors import Problem
 from gateway.http.request import GatewayRequest
@@ -459,7 +459,7 @@ def _list_responses(route: Route, schemas: _Schemas) -> Json:
         model = f"{dialect.title}Error" if dialect in FOREIGN else "ProblemDocument"
         schema = {"$ref": _REFERENCE.format(model=model)}
         for status, meanings in _list_statuses(refused, dialect).items():
-            lines = [f"{title(status)}.", "", *meanings.values()]
+            lines = [f"{TITLES[status]}.", "", *meanings.values()]
             refusal = {
                 "description": "\n".join(lines),
                 "headers": _refer_to_headers(status),

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 import contract.rows
 from contract import variables
-from contract.problems import CONTENT_TYPE, title, write_problem
+from contract.problems import CONTENT_TYPE, TITLES, write_problem
 from contract.tasks import find_class
 from contract.validation import list_faults
 from handlers.engine.directories import digest_files
@@ -502,6 +502,6 @@ def _read_ms(header: str | None) -> float | None:
 def _encode(result: Result, context: Context, index: int) -> bytes:
     status, content_type, body = write_answer(result)
     if isinstance(result, TaskError):
-        context.set_response_status(status, title(status), index)
+        context.set_response_status(status, TITLES[status], index)
     context.set_response_content_type(index, content_type)
     return body

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from contract import rows
-from contract.problems import title
+from contract.problems import TITLES
 from handlers.base import (
     ModelConfig,
     Outcome,
@@ -143,7 +143,7 @@ def test_every_phrase_is_one_line_of_ascii(doubling: Doubling):
     for answer in answers:
         assert answer.phrase.isascii()
         assert answer.phrase.isprintable()
-        assert answer.phrase == title(answer.status)
+        assert answer.phrase == TITLES[answer.status]
 
 
 def test_the_log_says_how_many_rows_failed_and_not_why(doubling, caplog):
