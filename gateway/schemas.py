@@ -238,7 +238,7 @@ def parse_translation(
     content: Mapping[str, Any], limits: TranslationLimits
 ) -> TranslationRequest:
     """The request in a body's JSON object. Raises InvalidRequest or UnknownLanguage."""
-    given = _validate(limits.schema, content)
+    given = validate(limits.schema, content)
     return TranslationRequest(
         source=read_source(given.src_lang, limits.targets, limits.sources),
         target=read_target(given.tgt_lang, limits.targets),
@@ -263,7 +263,7 @@ def parse_document(
 ) -> DocumentRequest:
     """Parse the fields of a form. Its webhook may be at the addresses of a setting. Raises
     InvalidRequest or UnknownLanguage."""
-    given = _validate(DocumentForm, dict(fields))
+    given = validate(DocumentForm, fields)
     source = read_source(given.src_lang, targets)
     target = read_target(given.tgt_lang, targets)
     try:
@@ -279,14 +279,8 @@ def parse_identification(
 ) -> tuple[str | list[str], tuple[str, ...]]:
     """The text in a body's JSON object, or the list of texts, and the languages that it may be
     in. Raises InvalidRequest or UnknownLanguage."""
-    given = _validate(limits.identification, content)
+    given = validate(limits.identification, content)
     return given.src_text, read_candidates(given.languages or (), limits.sources)
-
-
-def parse_parameters(schema: type[Model], given: Mapping[str, Any]) -> Model:
-    """A URL's parameters, with the defaults of those that are missing. Raises
-    InvalidRequest."""
-    return _validate(schema, dict(given.items()))
 
 
 def _limit_texts(most: int) -> Any:
@@ -335,7 +329,10 @@ def note_unknown(
     return cast(Answer, {**answer, "warnings": warnings}) if warnings else answer
 
 
-def _validate(schema: type[Model], content: Mapping[str, Any]) -> Model:
+def validate(schema: type[Model], given: Mapping[str, Any]) -> Model:
+    """The fields of a body or a URL, the first of those with one name. Raises
+    InvalidRequest."""
+    content = dict(given.items())
     try:
         return schema.model_validate(content)
     except ValidationError as error:

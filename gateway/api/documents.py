@@ -31,7 +31,7 @@ from gateway.schemas import (
     DocumentRequest,
     Schema,
     parse_document,
-    parse_parameters,
+    validate,
     warn_of_unknown,
 )
 from gateway.uploads.documents import read_file, read_state
@@ -133,7 +133,7 @@ def _make_rest(services: Services) -> Blueprint:
     def list_all(request: GatewayRequest) -> DocumentList:
         if not services.access.is_required:
             raise NotFound("Without keys, documents are found by their ids only.")
-        given = parse_parameters(PageParameters, request.args)
+        given = validate(PageParameters, request.args)
         found, rest = documents.list_page(request.owner, given.after, given.limit)
         return {"documents": [_describe_status(*each) for each in found], "next": rest}
 

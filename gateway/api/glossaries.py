@@ -18,7 +18,7 @@ from gateway.glossaries.library import Glossaries
 from gateway.glossaries.reading import GlossaryFault, GlossaryUpload, OurGlossary
 from gateway.http.request import GatewayRequest
 from gateway.openapi import JSON, STORING_GLOSSARIES, BodySchema, Operation, choose
-from gateway.schemas import Schema, parse_parameters
+from gateway.schemas import Schema, validate
 from gateway.services.translation import TranslationService
 from text.errors import LanguageNotServed
 
@@ -99,7 +99,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     @describe("Its entries", query=PairParameters, media=(TSV,))
     def read_entries(request: GatewayRequest, glossary_id: str) -> bytes:
         found = glossaries.find(request.owner, glossary_id)
-        given = parse_parameters(PairParameters, request.args)
+        given = validate(PairParameters, request.args)
         return glossaries.read_entries(found, _choose_pair(found, given))
 
     @blueprint.delete("/glossaries/<glossary_id>")

@@ -28,7 +28,7 @@ from gateway.errors import MethodNotAllowed, NotFound, Problem
 from gateway.http.middleware import write_problem_response
 from gateway.http.request import GatewayRequest, read_fields
 from gateway.openapi import TRANSLATING, BodySchema, Operation, build
-from gateway.schemas import Schema, parse_parameters, parse_translation
+from gateway.schemas import Schema, parse_translation, validate
 from text.composition import TranslatedText
 from text.options import AUTO
 
@@ -276,7 +276,7 @@ class _Page:
         return response
 
     def _read_form(self, request: GatewayRequest) -> Shown:
-        given = parse_parameters(PageFields, read_fields(request))
+        given = validate(PageFields, read_fields(request))
         # The browser's language, else the map's first.
         first = next(iter(self._languages), "")
         wanted = (normalize_variant(tag) for tag, _ in request.accept_languages)

@@ -38,7 +38,7 @@ from gateway.errors import (
 from gateway.http.bodies import Incoming, limit
 from gateway.http.request import Call, GatewayRequest
 from gateway.metrics import Telemetry
-from gateway.schemas import Schema, parse_parameters
+from gateway.schemas import Schema, validate
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
 from gateway.uploads.forms import Form, Stream, find_boundary
 
@@ -97,7 +97,7 @@ class ImageService:
             raise TaskNotServed(task)
         model = self.catalog.tasks[task]
         call = request.open_call(limit_s=self.settings.upload_timeout_s)
-        found = parse_parameters(parameters, request.args)
+        found = validate(parameters, request.args)
         given = {name: str(value) for name, value in found}
         most, length = self.settings.max_upload_bytes, request.content_length
         if length is not None and length > most:

@@ -12,9 +12,9 @@ from gateway.schemas import (
     ClassificationParameters,
     DetectionParameters,
     TranslationLimits,
-    parse_parameters,
     parse_translation,
     read_object,
+    validate,
 )
 from text.options import TranslationRequest
 
@@ -116,6 +116,6 @@ def test_a_time_is_a_whole_number_that_lowers_the_limit(header):
 def test_a_parameter_is_a_number_within_its_bounds(schema, name, wrong, expected):
     for value in ["", "-1", "five", "9" * 5000, *wrong]:
         with pytest.raises(InvalidRequest) as caught:
-            parse_parameters(schema, {name: value})
+            validate(schema, {name: value})
         assert caught.value.detail.startswith(f"{name}: found {value[:20]!r}, expected")
         assert caught.value.detail.endswith(f" to {expected}")
