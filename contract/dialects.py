@@ -5,7 +5,7 @@ CORS, OpenAPI and the tests take from it all that they must know of an API.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from contract.options import BEAM_SIZE
 from contract.problems import CONTENT_TYPE, ErrorAnswer
@@ -31,6 +31,14 @@ def _count_one(fields: Document, most: int) -> int:
     return 1
 
 
+class FieldNames(NamedTuple):
+    """The names that an API has for `src_text`, `src_lang` and `tgt_lang`."""
+
+    text: str
+    source: str
+    target: str
+
+
 @dataclass(frozen=True, eq=False)
 class Dialect:
     """An API. Its paths begin with one of `paths` and end there or go on with a slash."""
@@ -39,11 +47,9 @@ class Dialect:
     #: As people write it.
     title: str
     paths: tuple[str, ...]
-    #: The routes that translate texts, and its names of `src_text`, `src_lang`, `tgt_lang`.
+    #: The routes that translate texts.
     translating: tuple[str, ...]
-    text_field: str
-    source_field: str
-    target_field: str
+    fields: FieldNames
     #: Writes a problem document that already has this API's status.
     write: Callable[[Document], dict[str, Any]]
     #: Statuses of slugs that only this API has.
@@ -59,19 +65,14 @@ class Dialect:
     documents: tuple[str, ...] = ()
     glossaries: tuple[str, ...] = ()
 
-    @property
-    def fields(self) -> frozenset[str]:
-        """The fields by which a request to a shared path shows whose it is."""
-        return frozenset({self.text_field, self.source_field, self.target_field})
-
     def answer(self, document: Document) -> ErrorAnswer:
         """A problem as this API writes it."""
         slug, status = _read_slug(document), document["status"]
         if self in FOREIGN:
             status = self.statuses.get(slug) or _STATUSES.get(status, status)
             detail = document["detail"]
-            for name in ("text_field", "source_field", "target_field"):
-                detail = detail.replace(getattr(OURS, name), getattr(self, name))
+            for ours, own in zip(OURS.fields, self.fields, strict=True):
+                detail = detail.replace(ours, own)
             document = {**document, "status": status, "detail": detail}
         return ErrorAnswer(status, self.content_type, self.write(document))
 
@@ -186,9 +187,7 @@ OURS = Dialect(
     title="Babelgate",
     paths=(),
     translating=("/", PATHS[TRANSLATION]),
-    text_field="src_text",
-    source_field="src_lang",
-    target_field="tgt_lang",
+    fields=FieldNames("src_text", "src_lang", "tgt_lang"),
     write=dict,
     content_type=CONTENT_TYPE,
     count_beams=_count_ours,
@@ -205,9 +204,7 @@ LIBRETRANSLATE = Dialect(
     paths=("/detect", "/frontend", "/suggest", "/health", "/spec")
     + ("/translate_file", "/download_file"),
     translating=(PATHS[TRANSLATION],),
-    text_field="q",
-    source_field="source",
-    target_field="target",
+    fields=FieldNames("q", "source", "target"),
     write=partial(_write_words, "error", _LIBRETRANSLATE_WORDS),
     statuses={"too-many-rows": 400, "unknown-format": 400},
     count_beams=_count_alternatives,
@@ -219,9 +216,7 @@ DEEPL = Dialect(
     title="DeepL",
     paths=("/v2", "/v3"),
     translating=("/v2/translate",),
-    text_field="text",
-    source_field="source_lang",
-    target_field="target_lang",
+    fields=FieldNames("text", "source_lang", "target_lang"),
     write=partial(_write_words, "message", _DEEPL_WORDS),
     statuses={"quota-exceeded": 456, "unknown-format": 400, "not-done": 503},
     count_beams=_count_deepl,
@@ -235,9 +230,7 @@ GOOGLE = Dialect(
     title="Google",
     paths=("/language/translate",),
     translating=("/language/translate/v2",),
-    text_field="q",
-    source_field="source",
-    target_field="target",
+    fields=FieldNames("q", "source", "target"),
     write=_write_google,
     key_fields=("key",),
     key_header="X-Goog-Api-Key",

@@ -55,10 +55,10 @@ class LoadShedder:
             wanted = json.loads(message.body)
             # On `/translate` the fields tell whose request it is.
             may_be_theirs = message.path in LIBRETRANSLATE.translating
-            is_theirs = may_be_theirs and OURS.text_field not in wanted
+            is_theirs = may_be_theirs and OURS.fields.text not in wanted
             dialect = LIBRETRANSLATE if is_theirs else find_dialect(message.path)
             target = choose_language(
-                wanted[dialect.target_field], self.catalog.languages
+                wanted[dialect.fields.target], self.catalog.languages
             )
             model = self.catalog.route(TRANSLATION, target).name
             costs = self._weigh(wanted, dialect)
@@ -78,7 +78,7 @@ class LoadShedder:
 
     def _weigh(self, wanted: Mapping[str, Any], dialect: Dialect) -> list[float]:
         """The work of each text. Raises ValueError for more hypotheses than the map allows."""
-        given = wanted[dialect.text_field]
+        given = wanted[dialect.fields.text]
         texts = given if isinstance(given, list) else [given]
         if not texts or not all(isinstance(text, str) for text in texts):
             raise TypeError(given)

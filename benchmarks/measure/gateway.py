@@ -66,9 +66,9 @@ def write_requests(dialect: Dialect) -> list[Request]:
     more = {"format": "text"} if dialect is GOOGLE else {}
     bodies = (
         {
-            dialect.source_field: sentence.source,
-            dialect.text_field: [sentence.text] if dialect is DEEPL else sentence.text,
-            dialect.target_field: sentence.target,
+            dialect.fields.source: sentence.source,
+            dialect.fields.text: [sentence.text] if dialect is DEEPL else sentence.text,
+            dialect.fields.target: sentence.target,
             **more,
         }
         for sentence in draw(_SENTENCES, (_LANGUAGE,))

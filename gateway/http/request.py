@@ -295,10 +295,11 @@ def read_json(request: GatewayRequest) -> dict[str, Any]:
 
 def speaks_libretranslate(fields: Fields) -> bool:
     """Whether a request to `/translate` has LibreTranslate's fields and not ours."""
-    if OURS.text_field in fields:
+    if OURS.fields.text in fields:
         return False
-    return LIBRETRANSLATE.text_field in fields or not (
-        LIBRETRANSLATE.fields.isdisjoint(fields) or OURS.fields & fields.keys()
+    given = fields.keys()
+    return LIBRETRANSLATE.fields.text in fields or (
+        given.isdisjoint(OURS.fields) and not given.isdisjoint(LIBRETRANSLATE.fields)
     )
 
 
@@ -320,7 +321,7 @@ def find_spoken(request: GatewayRequest) -> Dialect:
         return EITHER
     if speaks_libretranslate(fields):
         return LIBRETRANSLATE
-    return OURS if OURS.fields & fields.keys() else EITHER
+    return EITHER if fields.keys().isdisjoint(OURS.fields) else OURS
 
 
 def _read_once(

@@ -48,14 +48,14 @@ def test_every_error_has_the_shape_that_is_described(api):
     validator = jsonschema_rs.Draft202012Validator(shape)
     extra: tuple[dict[str, str], ...] = (
         {},
-        {"explanation": f"{api.text_field}[3] is odd", "reason": "required"},
+        {"explanation": f"{api.fields.text}[3] is odd", "reason": "required"},
     )
     for (slug, status), members in product(STATUSES.items(), extra):
         document = write_problem(slug, status, "src_text[3]: No", **members)
         content = api.answer(document).content
         validator.validate(content)
         said = json.dumps(content)
-        assert f"{api.text_field}[3]: No" in said
+        assert f"{api.fields.text}[3]: No" in said
         assert "src_text" not in said, "the client knows another field"
     google = GOOGLE.answer(document).content["error"]["errors"][0]
     assert google["reason"] == "required"

@@ -283,8 +283,7 @@ def assert_is_problem(answer: requests.Response, path: str, slug: str) -> None:
 @pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)
 def test_five_thousand_characters_of_any_script_fit_into_a_url(proxy, api):
     (path,) = api.translating
-    names = api.text_field, api.source_field, api.target_field
-    given = dict(zip(names, ("好" * 5000, "zh", "ko"), strict=True))
+    given = dict(zip(api.fields, ("好" * 5000, "zh", "ko"), strict=True))
     answer = requests.post(proxy.url + path, params=given, timeout=LIMIT_S)
     assert answer.status_code == 200
     assert "好" * 100 in answer.json().__str__()

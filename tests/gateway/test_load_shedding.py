@@ -63,8 +63,7 @@ def read(answer: bytes) -> tuple[str, dict[str, str], dict[str, Any]]:
 
 def translate(api: Dialect) -> dict[str, Any]:
     """A request that means the same as WANTED."""
-    names = api.text_field, api.source_field, api.target_field
-    return dict(zip(names, ("Hello", "en", "ko"), strict=True))
+    return dict(zip(api.fields, ("Hello", "en", "ko"), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,10 @@ def test_too_many_texts_are_told_in_its_words(client, api, field, said):
 def test_a_failure_has_its_shape(client, description, torchserve, api):
     torchserve.will("not-registered", "row-broken")
     failed = post(client, api.name)
-    broken = post(client, api.name, **{api.text_field: ["a"]})
+    broken = post(client, api.name, **{api.fields.text: ["a"]})
     assert (failed.status_code, broken.status_code) == (503, 500)
     assert int(failed.headers["Retry-After"]) > 0
-    assert f"{api.text_field}[0]: The handler says internal." in broken.text
+    assert f"{api.fields.text}[0]: The handler says internal." in broken.text
     for answer in (failed, broken):
         given = answer.status_code, answer.headers, answer.text
         description.check("POST", api.translating[0], *given)
