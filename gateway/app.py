@@ -36,7 +36,6 @@ from gateway.http.middleware import (
 from gateway.http.request import GatewayRequest
 from gateway.load_shedding import LoadShedder
 from gateway.metrics import Arrival, Figures, Telemetry
-from gateway.openapi import Operation
 from gateway.redaction import describe
 from gateway.services.readers import Readers
 from gateway.services.translation import TranslationService
@@ -74,10 +73,6 @@ class GatewayApp(Flask):
         self._glossaries = services.translation.glossaries
         for blueprint in list_blueprints(services):
             self.register_blueprint(blueprint)
-        self._operations: dict[str, Operation] = {
-            endpoint: view.__dict__["operation"]
-            for endpoint, view in self.view_functions.items()
-        }
         #: The ways that need not be looked for.
         self._known = {
             rule.rule: (rule, None)
@@ -112,7 +107,8 @@ class GatewayApp(Flask):
                 routes = self.url_map.bind_to_environ(environ, subdomain="")
                 found = routes.match(return_rule=True)
             request.url_rule, request.view_args = found
-            request.operation = self._operations[request.url_rule.endpoint]
+            view = self.view_functions[request.url_rule.endpoint]
+            request.operation = view.__dict__["operation"]
         except HTTPException as error:
             request.routing_exception = error
         return request
@@ -154,12 +150,7 @@ def create_app(
         is_embedded=is_embedded,
     )
     telemetry = Telemetry(models.languages, models.tasks)
-    if backend is None and is_embedded:
-        # Nothing else needs the handlers' libraries.
-        from gateway.backends.embedded import EmbeddedBackend
-
-        backend = EmbeddedBackend(models.models, telemetry.registry)
-    backend = backend or _connect(settings, models)
+    backend = backend or _open_backend(settings, models, telemetry)
     models = replace(models, reads=checkpoint.find_reads(models))
     # The gateway's processes and TorchServe's workers share figures in a file of the stack.
     run = None if is_embedded else variables.find_run()
@@ -196,7 +187,12 @@ def create_app(
     )
 
 
-def _connect(settings: Settings, models: Catalog) -> Backend:
+def _open_backend(settings: Settings, models: Catalog, telemetry: Telemetry) -> Backend:
+    if settings.backend == "embedded":
+        # Nothing else needs the handlers' libraries.
+        from gateway.backends.embedded import EmbeddedBackend
+
+        return EmbeddedBackend(models.models, telemetry.registry)
     if settings.backend == "ray":
         return RayBackend(
             settings.ray_addresses,
