@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -188,8 +189,8 @@ class _Job:
         tell: Tell | None = None,
     ) -> None:
         self.service, self.call = service, call
-        #: The rows of each model that were admitted.
-        self.tickets: list[Ticket] = []
+        #: Gives back what was admitted for the rows of each model.
+        self.tickets = ExitStack()
         self._wanted, self._tell = wanted, tell
         self._max_rows = service.settings.max_rows
         self._more_rows = 0
@@ -202,16 +203,10 @@ class _Job:
         """All texts, side by side."""
         plan, texts = self._plan, range(len(self._wanted.texts))
         plan.read(self.service.readers.read(plan.job, self.call))
-        with self.call.charge(plan.characters):
-            if not plan.rows:
-                return [self._answer_text(index) for index in texts]
-            try:
-                self._rows = self._open_rows()
-                self._rows.prepare(plan.rows)
-                return self._map(self._answer_text, texts)
-            finally:
-                for ticket in self.tickets:
-                    ticket.close()
+        with self.call.charge(plan.characters), self.tickets:
+            self._rows = self._open_rows()
+            self._rows.prepare(plan.rows)
+            return self._map(self._answer_text, texts)
 
     def _open_rows(self) -> ModelRows | ReplacedRows | PivotedRows:
         """The rows of the target's own model, some by way of the pivot's. Raises
@@ -436,7 +431,7 @@ class ModelRows:
             *(self._model.name, self._call, costs),
             is_bulk=self._call.is_bulk or len(costs) > at_once,
         )
-        self._tickets.append(ticket)
+        self._tickets.callback(ticket.close)
         return ticket
 
     def _ask_model(self, row: Row) -> Answer:
