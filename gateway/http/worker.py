@@ -10,8 +10,9 @@ import time
 import uuid
 from contextlib import suppress
 from email.utils import formatdate
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from types import SimpleNamespace
+from typing import Any
 
 from gevent import GreenletExit, Timeout, socket
 from gunicorn import util  # type: ignore[import-untyped]
@@ -52,16 +53,6 @@ _READ_BYTES, _BODY_S = 8192, 0.05
 _PER_REQUEST = """accesslog header_map limit_request_field_size limit_request_fields logconfig
     logconfig_dict logconfig_json logger_class max_requests post_request pre_request
     proxy_protocol statsd_host syslog""".split()
-
-
-class _ListenerName(NamedTuple):
-    """The address of a listener, also after it was closed."""
-
-    address: Any
-
-    def getsockname(self) -> Any:
-        """As a socket's."""
-        return self.address
 
 
 class ProblemWorker(GeventWorker):  # type: ignore[misc]
@@ -105,7 +96,10 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         """Serves until it is to end, and then those who are connected."""
         # Gunicorn asks a listener for its name at the first request that it reads of a
         # connection. In a worker that ends it is closed by then, and nginx would get no answer.
-        self._names = {s: _ListenerName(s.getsockname()) for s in self.sockets}
+        names = {s: s.getsockname() for s in self.sockets}
+        self._names = {
+            s: SimpleNamespace(getsockname=partial(names.get, s)) for s in names
+        }
         super().run()
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
