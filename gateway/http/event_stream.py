@@ -72,16 +72,12 @@ class EventStream:
 
     def _run(self, work: Callable[[EventStream], Any]) -> None:
         try:
-            answer = work(self)
+            name, content = _DONE, work(self)
         except Problem as problem:
-            self._end(_ERROR, problem)
+            name, content = _ERROR, problem
         except Exception as error:
             log.error("a streamed request failed: %s", describe(error))
-            self._end(_ERROR, InternalError("The request failed."))
-        else:
-            self._end(_DONE, answer)
-
-    def _end(self, name: str, content: Any) -> None:
+            name, content = _ERROR, InternalError("The request failed.")
         self._add(StreamEvent(name, lambda: content))
 
     def _add(self, event: StreamEvent) -> None:

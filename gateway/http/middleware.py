@@ -18,8 +18,6 @@ from werkzeug.routing import RequestRedirect
 from contract.dialects import FOREIGN, OURS, find_dialect
 from contract.tasks import PATHS, TRANSLATION
 from gateway.errors import (
-    TOO_LARGE,
-    BodyTooLarge,
     Forbidden,
     InternalError,
     MalformedRequest,
@@ -238,7 +236,5 @@ def _translate(error: HTTPException) -> Problem:
         case 405:
             allowed = sorted(getattr(error, "valid_methods", None) or [])
             return MethodNotAllowed(f"This path takes {', '.join(allowed)}.", allowed)
-        case 413:
-            return BodyTooLarge(TOO_LARGE)
         case _:
             return MalformedRequest(error.description or "The request cannot be read.")
