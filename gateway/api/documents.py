@@ -30,9 +30,9 @@ from gateway.schemas import (
     DocumentForm,
     DocumentRequest,
     Schema,
+    note_unknown,
     parse_document,
     validate,
-    warn_of_unknown,
 )
 from gateway.uploads.documents import read_file, read_state
 
@@ -103,18 +103,15 @@ def _make_upload(services: Services) -> Blueprint:
     )
     def take(request: GatewayRequest) -> DocumentStatus:
         targets = service.limits.targets
-        warnings: list[str] = []
+        given: dict[str, Any] = {}
 
         def check(fields: Fields) -> DocumentRequest:
-            warnings.extend(warn_of_unknown(DocumentForm, fields))
+            given.update(fields)
             wanted = parse_document(fields, targets, service.settings.webhooks)
             return service.check_document(wanted, request.owner)
 
         document = services.documents.receive(request, check)
-        status = _describe_status(document, State())
-        if warnings:
-            status["warnings"] = warnings
-        return status
+        return note_unknown(_describe_status(document, State()), DocumentForm, given)
 
     return blueprint
 
