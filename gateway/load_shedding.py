@@ -71,8 +71,7 @@ class LoadShedder:
             seconds = time.perf_counter() - began
             request_id = read_request_id(message.environ)
             answer = dialect.answer(problem.to_document(request_id=request_id))
-            self.telemetry.count_request(message.path, answer.status, seconds)
-            self.telemetry.count_translation(target, answer.status, seconds)
+            self.telemetry.count_answer(message.path, target, answer.status, seconds)
             return answer.write({"X-Request-ID": request_id, **problem.headers})
         return None
 

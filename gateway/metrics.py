@@ -146,15 +146,15 @@ class Telemetry:
         for task in tasks:
             self.frames.labels(task)
 
-    def count_request(self, route: str, status: int, seconds: float) -> None:
-        """Counts and times an answer."""
+    def count_answer(
+        self, route: str, target: str | None, status: int, seconds: float
+    ) -> None:
+        """Counts and times an answer, with a target also as one to a request to translate."""
         self.count(self.requests, route, status)
         self._times.append((self.seconds, route, seconds))
-
-    def count_translation(self, target: str, status: int, seconds: float) -> None:
-        """Counts and times the answer to a request to translate."""
-        self.count(self.translations, target, status)
-        self._times.append((self.translation_seconds, target, seconds))
+        if target is not None:
+            self.count(self.translations, target, status)
+            self._times.append((self.translation_seconds, target, seconds))
 
     def count_texts(self, target: str, characters: Sequence[int]) -> None:
         """Counts texts by their characters, once they are in a served language."""
@@ -219,12 +219,10 @@ class Arrival:
             for name, value in request.timing.explain().items():
                 response.headers.add(_EXPLAINED[name], value)
         route, tracer = rule.rule if rule else "none", self._telemetry.tracer
-        self._telemetry.count_request(route, status, seconds)
         target = request.target
         if target is None and route in TRANSLATING and request.operation.task:
             target = NO_TARGET  # the page at `/` is no task
-        if target is not None:
-            self._telemetry.count_translation(target, status, seconds)
+        self._telemetry.count_answer(route, target, status, seconds)
         if tracer and request.span:
             facts = {
                 "http.request.method": request.method,
