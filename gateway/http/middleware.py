@@ -149,7 +149,7 @@ class Origins:
             self._refuse_stranger(request, origin)
         # Only pages ask for options of our own routes.
         is_asked = request.method == "OPTIONS" and (origin or _is_foreign(path))
-        if not is_asked or not _is_open(path) or not self._find_allowed(path):
+        if not is_asked or not self._find_allowed(path):
             return None
         response = write_nothing()
         response.allow = HeaderSet(_list_methods(path))
@@ -157,14 +157,13 @@ class Origins:
 
     def after(self, request: GatewayRequest, response: Response) -> None:
         origin = request.environ.get("HTTP_ORIGIN")
-        if not origin or not _is_open(request.path):
+        if not origin or not (allowed := self._find_allowed(request.path)):
             return
-        allowed = self._find_allowed(request.path)
-        is_allowed, headers = bool(allowed & {"*", origin}), response.headers
-        if allowed and "*" not in allowed:
+        if "*" not in allowed:
             response.vary.add("Origin")
-        if not is_allowed:
-            return
+            if origin not in allowed:
+                return
+        headers = response.headers
         headers["Access-Control-Allow-Origin"] = "*" if "*" in allowed else origin
         headers["Access-Control-Expose-Headers"] = _EXPOSED
         if request.method == "OPTIONS":
@@ -175,7 +174,10 @@ class Origins:
             headers["Access-Control-Max-Age"] = str(_MOST_AGE_S)
 
     def _find_allowed(self, path: str) -> frozenset[str]:
-        return self._of_kept if _is_kept(path) else self._allowed
+        """The origins whose pages may use a path."""
+        if _is_kept(path):
+            return self._of_kept
+        return self._allowed if path in _TEXTS or _is_foreign(path) else frozenset()
 
     def _refuse_stranger(self, request: GatewayRequest, origin: str) -> None:
         # Behind a proxy the host may be another one. No page can set the header.
@@ -196,10 +198,6 @@ def _is_foreign(path: str) -> bool:
 
 def _is_kept(path: str) -> bool:
     return f"{path}/".startswith(_KEPT)
-
-
-def _is_open(path: str) -> bool:
-    return path in _TEXTS or f"{path}/".startswith(_OURS_KEPT) or _is_foreign(path)
 
 
 def _list_methods(path: str) -> tuple[str, ...]:
