@@ -10,7 +10,7 @@ from typing import Any
 
 import gevent
 from flask import Response
-from gevent.event import Event
+from gevent.queue import Empty, SimpleQueue
 from pydantic_core import to_json
 
 from contract.dialects import EVENT_STREAM
@@ -45,23 +45,23 @@ class EventStream:
     def __init__(self, work: Callable[[EventStream], Any], request_id: str) -> None:
         """`work` returns the content of the last event, `done`. A Problem is an `error`."""
         self._request_id = request_id
-        self._waiting: list[StreamEvent] = []
-        self._is_waiting = Event()
+        self._events: SimpleQueue[StreamEvent] = SimpleQueue()
         self._worker = gevent.spawn(self._run, work)
 
     def tell(self, index: int, read: Callable[[], Any], name: str = "text") -> None:
         """Add an event with all of a text that is translated. It may take the place of an
         earlier one."""
-        if len(self._waiting) >= _MOST_WAITING:
-            self._waiting = [each for each in self._waiting if each.index != index]
-        self._add(StreamEvent(name, read, index))
+        waiting = self._events.queue
+        if len(waiting) >= _MOST_WAITING:
+            others = [each for each in waiting if each.index != index]
+            waiting.clear()
+            waiting.extend(others)
+        self._events.put(StreamEvent(name, read, index))
 
     def respond(self) -> Response:
         """The answer, once there is a first event. Raises the Problem of work that has failed
         before."""
-        if not self._waiting:
-            self._is_waiting.wait()
-        first = self._waiting[0]
+        first = self._events.peek()
         if first.name == _ERROR:
             raise first.read()
         response = Response(self._write_all(), mimetype=EVENT_STREAM)
@@ -78,23 +78,17 @@ class EventStream:
         except Exception as error:
             log.error("a streamed request failed: %s", describe(error))
             name, content = _ERROR, InternalError("The request failed.")
-        self._add(StreamEvent(name, lambda: content))
-
-    def _add(self, event: StreamEvent) -> None:
-        self._waiting.append(event)
-        self._is_waiting.set()
+        self._events.put(StreamEvent(name, lambda: content))
 
     def _write_all(self) -> Iterator[bytes]:
         name = ""
         while name not in (_DONE, _ERROR):
-            # gevent 26.9 may forget who begins to wait for an event that was set a moment ago.
-            if not self._waiting and not self._is_waiting.wait(_HEARTBEAT_S):
+            try:
+                event = self._events.get(timeout=_HEARTBEAT_S)
+            except Empty:
                 yield b": still at work\n\n"
                 continue
             began = time.monotonic()
-            event = self._waiting.pop(0)
-            if not self._waiting:
-                self._is_waiting.clear()
             name, content = event.name, event.read()
             if content is not None:
                 yield self._write(name, content)
