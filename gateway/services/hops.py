@@ -5,6 +5,7 @@ takes over.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from catalog import Catalog
@@ -55,40 +56,36 @@ class ReplacedRows:
         return answer
 
 
+@dataclass(frozen=True)
 class PivotedRows:
     """Rows for one target, some of which go through the pivot: the languages in `via`."""
 
-    def __init__(
-        self,
-        first: ModelRows | ReplacedRows,
-        last: ModelRows | ReplacedRows,
-        pivot: str,
-        via: Collection[str],
-    ) -> None:
-        self._first, self._last = first, last
-        self._pivot, self._via = pivot, via
+    first: ModelRows | ReplacedRows
+    last: ModelRows | ReplacedRows
+    pivot: str
+    via: Collection[str]
 
     def prepare(self, rows: Collection[Row]) -> Mapping[Row, Answer]:
         """As of each model. Before the first has answered, a row weighs the same for both."""
-        via = [row for row in rows if row[0] in self._via]
-        found = self._first.prepare(via)
+        via = [row for row in rows if row[0] in self.via]
+        found = self.first.prepare(via)
         follow = [row for answer in found.values() if (row := self._follow(answer))]
-        direct = (row for row in rows if row[0] not in self._via)
+        direct = (row for row in rows if row[0] not in self.via)
         missing = [row for row in via if row not in found]
-        return self._last.prepare([*direct, *follow], missing)
+        return self.last.prepare([*direct, *follow], missing)
 
     def predict(self, row: Row) -> Answer:
         """The last answer, as sure as both are, with the warnings of both."""
-        if row[0] not in self._via:
-            return self._last.predict(row)
-        first = self._first.predict(row)
+        if row[0] not in self.via:
+            return self.last.predict(row)
+        first = self.first.predict(row)
         following = self._follow(first)
-        return _add(first, self._last.predict(following)) if following else first
+        return _add(first, self.last.predict(following)) if following else first
 
     def _follow(self, first: Answer) -> Row | None:
         """The row of the last model, unless there is nothing to translate in it."""
         text = first["translated"]
-        return (self._pivot, text) if text.strip() else None
+        return (self.pivot, text) if text.strip() else None
 
 
 def _add(first: Answer, last: Answer) -> Answer:

@@ -43,7 +43,6 @@ from text.document import Document, TextFormat
 from text.langid import UNDETERMINED, Guess, Identifier, weigh_identification
 from text.messages import strip
 from text.options import AUTO, TranslationRequest
-from text.terms import Choice
 
 #: The values of clients for a source that is to be identified.
 _UNKNOWN = ("", AUTO, UNDETERMINED)
@@ -105,12 +104,7 @@ class TranslationService:
         Raises the first Problem of a text, Overloaded if time is too short for all texts,
         ClientGone as soon as the client hangs up, and what `Glossaries.choose` raises. The
         call's key pays for the texts' characters."""
-        dictionaries = None
-        if wanted.glossaries:
-            dictionaries = self.glossaries.choose(
-                call.owner, wanted.glossaries, wanted.source, wanted.target
-            )
-        answers = _Job(self, wanted, call, dictionaries, tell=tell).run()
+        answers = _Job(self, wanted, call, tell).run()
         counts = [answer.characters for answer in answers]
         self.telemetry.count_texts(wanted.model_target, counts)
         return answers
@@ -184,9 +178,7 @@ class _Job:
         service: TranslationService,
         wanted: TranslationRequest,
         call: Call,
-        dictionaries: Choice | None,
-        *,
-        tell: Tell | None = None,
+        tell: Tell | None,
     ) -> None:
         self.service, self.call = service, call
         #: Gives back what was admitted for the rows of each model.
@@ -195,6 +187,11 @@ class _Job:
         self._max_rows = service.settings.max_rows
         self._more_rows = 0
         self._is_blamed = False
+        dictionaries = None
+        if wanted.glossaries:
+            pair = wanted.source, wanted.target
+            choose = service.glossaries.choose
+            dictionaries = choose(call.owner, wanted.glossaries, *pair)
         self._plan = TranslationPlan(
             wanted, self._identify(), self._max_rows, dictionaries
         )
