@@ -358,6 +358,8 @@ class Wording:
     language: str = ""
     #: For some fields; they may quote what was `{found}`.
     fields: Mapping[str, str] = field(default_factory=dict)
+    #: The codes that it has for targets.
+    list_codes: Callable[[Sequence[str]], Sequence[str]] = tuple
 
     def miss(self, field: str) -> MalformedRequest:
         """The refusal of a request without a field."""

@@ -49,7 +49,11 @@ from text.options import Splitting, Tags, TranslationRequest
 
 #: DeepL's words for refusing a field.
 WORDING = Wording(
-    "Parameter '{field}' not specified.", "Value for '{field}' not supported."
+    "Parameter '{field}' not specified.",
+    "Value for '{field}' not supported.",
+    list_codes=lambda targets: [
+        code for language in sorted(targets) for code in _name_variants(language)
+    ],
 )
 #: DeepL's limit where nothing bounds the characters of a month.
 _UNLIMITED = 10**12
@@ -243,7 +247,11 @@ def _make_texts(services: Services) -> Blueprint:
     def languages(request: GatewayRequest) -> list[Language]:
         given = parse_fields(LanguagesFields, read_fields(request), WORDING)
         if given.type == "target":
-            return _list_targets(service)
+            return [
+                {"language": code, "name": name, "supports_formality": False}
+                for language in sorted(service.limits.targets)
+                for code, name in _name_variants(language).items()
+            ]
         return [
             {"language": write_code(code), "name": name_language(code, "en")}
             for code in sorted({*service.sources} - VARIANTS.keys())
@@ -344,7 +352,7 @@ def _translate(
     default = "nonewlines" if given.tag_handling == "html" else "1"
     wanted = TranslationRequest(
         source=service.read_source(given.source_lang, "source_lang", WORDING),
-        target=_read_target(given.target_lang, service),
+        target=service.read_target(given.target_lang, "target_lang", WORDING),
         texts=texts,
         written=limits.written,
         is_list=isinstance(given.text, list),
@@ -430,24 +438,6 @@ def write_code(language: str) -> str:
     return _CODES.get(language, language.upper())
 
 
-def _read_target(tag: str, service: TranslationService) -> str:
-    return service.read_target(
-        tag,
-        "target_lang",
-        WORDING,
-        list_served=lambda: [row["language"] for row in _list_targets(service)],
-    )
-
-
-def _list_targets(service: TranslationService) -> list[Language]:
-    """The languages of translations."""
-    return [
-        {"language": code, "name": name, "supports_formality": False}
-        for language in sorted(service.limits.targets)
-        for code, name in _name_variants(language).items()
-    ]
-
-
 def _name_variants(language: str) -> dict[str, str]:
     """The target codes of a language, and their names."""
     return _VARIANTS.get(language) or {
@@ -459,7 +449,7 @@ def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
     given = parse_fields(DocumentForm, fields, WORDING)
     _refuse_what_is_missing(given.formality, fields, is_document=True)
     source = service.read_source(given.source_lang, "source_lang", WORDING)
-    target = _read_target(given.target_lang, service)
+    target = service.read_target(given.target_lang, "target_lang", WORDING)
     if source == target:
         raise refuse(_EQUAL)
     name = str(fields.get("filename", ""))

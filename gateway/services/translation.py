@@ -141,20 +141,13 @@ class TranslationService:
             raise wording.refuse_language(field, tag)
         return language
 
-    def read_target(
-        self,
-        tag: str,
-        field: str,
-        wording: Wording,
-        *,
-        list_served: Callable[[], Sequence[str]] = tuple,
-    ) -> str:
+    def read_target(self, tag: str, field: str, wording: Wording) -> str:
         """The language or variant that a tag asks for. Raises MalformedRequest in an API's
         words, with the languages that are served in its codes."""
         language = choose_language(tag, self.bounds.targets)
         if language in self.bounds.targets:
             return language
-        served = list_served() or self.bounds.targets
+        served = wording.list_codes(self.limits.targets)
         expected = f"expected one of {', '.join(served)}"
         raise wording.refuse_language(field, tag, expected)
 
