@@ -1,5 +1,5 @@
-"""Runs many files as one resumable job, in bounded memory: its events, their journal, and the
-threads that ask. Each result is written as soon as it can be.
+"""Runs a job over many files in bounded memory. Threads send the requests, a journal of events
+makes the job resumable, and each result is written as soon as it is complete.
 """
 
 from __future__ import annotations
@@ -21,58 +21,58 @@ from clients.errors import OutputError, explain_disk
 from clients.files import OutputPlan, Source
 from contract import durable
 
-#: The most items of a pack that do not count.
+#: The most items of a pack, however little they count.
 _MOST_ITEMS = 4096
-#: Seconds between two looks at an answer that is waited for.
+#: Seconds between two checks whether an answer is ready.
 _LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a journal keeps."""
+    """An event of a job, recorded in its journal."""
 
-    #: The file's place among the files of the run.
+    #: The index of the file among the job's sources.
     source: int
 
     @property
     def size(self) -> int:
-        """The number of frames, texts or documents that are done with it."""
+        """The number of frames, texts or documents that this event completes."""
         return 0
 
 
 @dataclass(frozen=True)
 class Tick(Event):
-    """Only moves the bar: no journal keeps it."""
+    """A progress update, which is not recorded."""
 
 
 @dataclass(frozen=True)
 class End(Event):
-    """The end of a file, or the place where it is broken."""
+    """The end of a file, with the error and its place if the file is broken."""
 
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class Done:
-    """The work that is done."""
+    """The work done so far."""
 
-    #: Frames or texts by file.
+    #: The number of frames, texts or documents, by file.
     answered: Counter[int] = field(default_factory=Counter)
     ended: dict[int, End] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Remarks:
-    """Remarks on files, a line each, and the files that exist now."""
+    """The errors and warnings of a run, one line each, and the files that it has written."""
 
     errors: Sequence[str] = ()
     warnings: Sequence[str] = ()
     written: Sequence[Path] = ()
 
 
-#: Told of each answer and end, with the share of all files' bytes that is done.
+#: A callback for each event, with the share of all files' bytes processed so far.
 Report = Callable[[Event, float], None]
-#: Everything on which answers depend.
+#: Everything that the answers depend on.
 Origin = Mapping[str, Any]
 
 Item = TypeVar("Item")
@@ -80,8 +80,8 @@ Question = TypeVar("Question")
 
 
 class Journal:
-    """A file that survives a kill: a line with what was asked for, then a line for each answer
-    and each end. It continues after its last complete line."""
+    """The record of a job, which survives a kill: a line with the origin, then one for each
+    answer and each end. A later run continues after the last complete line."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class Journal:
         *,
         is_restart: bool = False,
     ) -> None:
-        """Opens or begins it; `events` reads a line. Raises OutputError if it cannot be
-        written, if another run writes it, or if it was begun for something else and this
-        is no restart."""
+        """Open or create the journal; `events` parses a line. Raises OutputError if it cannot
+        be written, if another run writes it, or if it has another origin and `is_restart` is
+        false."""
         self.path = path
-        #: The items that are answered so far.
+        #: The work that the journal records.
         self.done = Done()
         self._events = events
         self._starts: dict[int, int] = {}
@@ -118,19 +118,19 @@ class Journal:
             self._log.sync()
 
     def append(self, event: Event) -> None:
-        """Writes an event before it returns."""
+        """Write an event before returning."""
         with explain_disk(self.path):
             start = self._log.append_lines([asdict(event)])
         self._note(event, start)
 
     def read(self, source: int) -> Iterator[Any]:
-        """The events of a file, where those of one file follow each other."""
+        """Yield the events of a file, if the journal has each file's events together."""
         if source in self._starts:
             events = self.read_all(self._starts[source])
             yield from takewhile(lambda event: event.source == source, events)
 
     def read_all(self, start: int | None = None) -> Iterator[Any]:
-        """The events of all files."""
+        """Yield the events of all files."""
         with explain_disk(self.path):
             lines = durable.read_lines(self.path, start or 0)
             for _, content in islice(lines, start is None, None):
@@ -175,8 +175,8 @@ def pack(
     most_count: int,
     most_size: int,
 ) -> Iterator[list[Item]]:
-    """Packs of items that follow each other. `measure` says how many an item counts and its
-    size. A pack has no more of both, unless it has one item only."""
+    """Group consecutive items into packs. `measure` returns the count and size of an item. A
+    pack exceeds neither maximum, unless it is a single item."""
     packed: list[Item] = []
     count = size = 0
     for item in items:
@@ -203,13 +203,13 @@ def answer_in_order(
     ask: Callable[[Question], Event],
     in_flight: int,
 ) -> None:
-    """Asks what is found in the files that are not done, `in_flight` questions at a time, and
-    reports the answers and ends in order. `read` finds what to ask in the file of this number,
-    with the share of the file before it. Raises what these functions raise."""
+    """Ask the questions of the unfinished files, `in_flight` at a time, and report the answers
+    and ends in order. `read` yields the questions of the file with this index, each with the
+    share of the file before it. Exceptions of these functions propagate."""
     waiting: deque[tuple[AsyncResult[Event], float]] = deque()
 
     def read_all() -> Iterator[tuple[Question | End, float]]:
-        """Yield what to ask, each with the share of all files' bytes before it."""
+        """Yield each question with the share of all files' bytes before it."""
         total, behind = sum(source.size_bytes for source in sources) or 1, 0
         for number, source in enumerate(sources):
             for found, part in () if number in done.ended else read(number):
@@ -221,16 +221,16 @@ def answer_in_order(
 
     def tell() -> None:
         answered, share = waiting.popleft()
-        # The system may interrupt another thread: this one must not sleep through Ctrl-C.
+        # Another thread may receive Ctrl-C's signal: wake up regularly to notice it.
         while not answered.ready():
             answered.wait(_LOOK_S)
         report(answered.get(), share)
 
-    # Its threads are daemons: a run that stops does not wait for answers.
+    # The pool's threads are daemons: a run that stops does not wait for answers.
     with ThreadPool(in_flight) as pool:
         for found, share in read_all():
             waiting.append((pool.apply_async(answer, (found,)), share))
-            # Half of them wait to be asked, or for a slow one before them.
+            # Half of the questions wait for a thread, or behind a slow answer.
             while waiting and (waiting[0][0].ready() or len(waiting) == 2 * in_flight):
                 tell()
         while waiting:
@@ -239,38 +239,38 @@ def answer_in_order(
 
 @dataclass(frozen=True, kw_only=True)
 class FileJob(ABC):
-    """A bulk job: the work, its files, and where the results go."""
+    """A bulk job: the work, its sources and its outputs."""
 
     sources: Sequence[Source]
     plan: OutputPlan
     #: Whether to replace existing files, and another job's journal.
     is_overwrite: bool = False
 
-    #: The things that it counts.
+    #: The plural noun of its progress bar, such as "frames".
     unit: ClassVar[str]
-    #: Reads a line of the journal.
+    #: Parses a line of the journal.
     events: ClassVar[TypeAdapter[Any]]
 
     @abstractmethod
     def check(self) -> None:
-        """Raises ClientError where nothing can come of it."""
+        """Raise ClientError if the job cannot succeed."""
 
     @abstractmethod
     def describe(self) -> Origin:
-        """Describe what the answers depend on beside the files."""
+        """Return everything besides the files that the answers depend on."""
 
     @abstractmethod
     def run(self, report: Report, journal: Journal) -> object:
-        """Does what the journal does not have. Raises ClientError."""
+        """Do the work that the journal lacks. Raises ClientError."""
 
     @abstractmethod
     def publish(self, journal: Journal, end: Any) -> Remarks:
-        """Writes the result whose last source has this end; may be called again."""
+        """Write the result whose last source has this end; may be called again."""
 
 
 def run_job(job: FileJob, report: Report) -> Remarks:
-    """Does what is missing, writes all files. Returns a sentence for each file that is broken
-    and for what a file has lost. Raises ClientError, keeps the journal."""
+    """Do the missing work, write all files and remove the journal. Returns a remark for each
+    broken file and each loss. Raises ClientError, in which case the journal remains."""
     existing = next(filter(Path.exists, job.plan.files), None)
     if existing and not job.is_overwrite and not job.plan.journal.exists():
         raise OutputError(f"{existing} is there already: --overwrite replaces it")

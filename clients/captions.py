@@ -1,5 +1,5 @@
-"""Captions videos in order, in bounded memory: a thread decodes while others send. Writes the
-captions as JSON lines, SubRip or WebVTT.
+"""Captions videos in order and in bounded memory: one thread decodes while others send. Writes
+the captions as JSON lines, SubRip or WebVTT.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from clients.decoding import FrameReader
 
 
-#: Returns the captions of an array with this number of frames. Raises ServerError.
+#: Returns the captions of an array with this number of frames; may raise ServerError.
 CaptionFrames = Callable[[Body, int], Sequence[str]]
 
 
@@ -50,12 +50,12 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Sending:
-    """The manner in which frames get to the server."""
+    """The options for sending frames to the server."""
 
     mode: Mode = Mode.STREAM_PREBATCH
     prebatch: Prebatch = Prebatch()
     requests_in_flight: int = 8
-    #: Bytes of one video's frames, where a mode reads it as a whole.
+    #: The limit for one video's frames, if the mode reads the whole video first.
     memory_limit_bytes: int = 4 << 30
 
 
@@ -74,7 +74,7 @@ class CaptionAnswer(bulk.Event):
 
 @dataclass(frozen=True)
 class VideoEnd(bulk.End):
-    """The end of a video, in seconds."""
+    """The end of a video, with its time in seconds."""
 
     end_s: float = 0.0
 
@@ -82,7 +82,7 @@ class VideoEnd(bulk.End):
 def caption_video(
     path: Path, server: ApiClient, reading: VideoOptions, sending: Sending
 ) -> list[str]:
-    """Captions one video without files. Raises VideoError if it is broken."""
+    """Return the captions of one video, without a file. Raises VideoError if it is broken."""
     captions: list[str] = []
 
     def report(event: bulk.Event, _: float) -> None:
@@ -97,7 +97,7 @@ def caption_video(
 
 
 def check_decoder() -> None:
-    """Raises ClientError where PyAV is missing: it is an extra."""
+    """Raise ClientError if PyAV, an extra, is not installed."""
     try:
         import clients.decoding  # noqa: F401
     except ModuleNotFoundError as error:
@@ -108,7 +108,7 @@ def check_decoder() -> None:
 
 @dataclass(frozen=True)
 class Captioner:
-    """Sends videos to a model, which is a server's unless it is in this process."""
+    """A captioner of videos, whose model is on a server or in this process."""
 
     caption: CaptionFrames
     reading: VideoOptions
@@ -120,8 +120,8 @@ class Captioner:
         report: bulk.Report,
         done: bulk.Done | None = None,
     ) -> None:
-        """Captions all videos that are not done, in the order of frames. A broken video
-        ends where it is broken. Raises ClientError, and what `report` raises."""
+        """Caption the videos that are not done, in the order of their frames, each up to its
+        end or the first fault. Raises ClientError, and the exceptions of `report`."""
         from clients.decoding import FrameReader  # an extra
 
         done = done or bulk.Done()
@@ -167,7 +167,7 @@ class Captioner:
 
 
 class SubtitleFormat(StrEnum):
-    """The format that is written."""
+    """The format of the output."""
 
     JSONL = "jsonl"
     SRT = "srt"
@@ -177,8 +177,8 @@ class SubtitleFormat(StrEnum):
 def plan_captions(
     videos: Sequence[Source], name: str, kind: SubtitleFormat | None
 ) -> tuple[OutputPlan, SubtitleFormat]:
-    """JSON lines go into one file, subtitles into one per video, in a folder if there are
-    several. A name with a slash at its end is a folder. Without a kind, the suffix
+    """Plan the output: one file of JSON lines, or a subtitle file per video, in a folder if
+    there are several. A name that ends in a slash is a folder. Without a kind, the suffix
     decides. Raises OutputError for a contradiction."""
     output = Path(name)
     has_folder = is_folder(name)
@@ -217,7 +217,7 @@ def _guess(output: Path) -> SubtitleFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionJob(bulk.FileJob):
-    """Videos, and who captions them."""
+    """A job that captions videos."""
 
     kind: SubtitleFormat
     url: str
@@ -265,7 +265,7 @@ class Cue:
 def render(
     kind: SubtitleFormat, video: str, events: Iterable[CaptionAnswer | VideoEnd]
 ) -> Iterator[str]:
-    """The pieces of a video's text."""
+    """Yield the output of a video, piece by piece."""
     if kind is SubtitleFormat.JSONL:
         for frame, time_s, caption in _list_captions(events):
             record = {"video": video, "frame": frame, "time_s": time_s}
@@ -276,7 +276,7 @@ def render(
     if not is_srt:
         yield "WEBVTT\n\n"
     for number, cue in enumerate(join_cues(events), start=1):
-        # SubRip's players know no escapes; WebVTT's need them.
+        # WebVTT requires escapes, which SubRip players would show.
         text = cue.text if is_srt else html.escape(cue.text, quote=False)
         head = f"{number}\n" if is_srt else ""
         mark = "," if is_srt else "."
@@ -285,8 +285,8 @@ def render(
 
 
 def join_cues(events: Iterable[CaptionAnswer | VideoEnd]) -> Iterator[Cue]:
-    """A cue for as long as the caption stays the same, up to the next frame that has a
-    caption, or the video's end; none for an empty caption."""
+    """Yield a cue for each run of frames with the same caption, up to the next captioned frame
+    or the end of the video; none for an empty caption."""
     changes = (
         next(group) for _, group in groupby(_list_changes(events), key=itemgetter(1))
     )
@@ -296,7 +296,7 @@ def join_cues(events: Iterable[CaptionAnswer | VideoEnd]) -> Iterator[Cue]:
 
 
 def show_time(time_ms: int, mark: str) -> str:
-    """`01:02:03,004`, with the format's mark before the milliseconds."""
+    """Format a time as `01:02:03,004`, with the format's mark before the milliseconds."""
     seconds, milliseconds = divmod(time_ms, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -306,10 +306,10 @@ def show_time(time_ms: int, mark: str) -> str:
 def _list_changes(
     events: Iterable[CaptionAnswer | VideoEnd],
 ) -> Iterator[tuple[int, str | None]]:
-    """Milliseconds and caption of each frame on one line, and None at the video's end."""
+    """Yield each frame's milliseconds and caption, on one line; None at the video's end."""
     for event in events:
         for _, time_s, caption in _list_captions([event]):
-            # An empty line would end the cue, and an arrow would be read as its time.
+            # An empty line would end the cue, and an arrow would be parsed as its times.
             text = " ".join(caption.split()).replace("-->", "->")
             yield round(1000 * time_s), text
         if isinstance(event, bulk.End):

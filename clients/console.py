@@ -15,15 +15,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from clients.bulk import Event, Remarks, Report
 
 _OPTIONS = yaml.safe_load(Path(__file__).with_name("options.yaml").read_text("utf-8"))
-#: Results go to files; what is said goes past a pipe.
+#: Messages go to standard error, so that a pipe receives results only.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def explain(command: Command) -> Command:
-    """Gives a command's parameters their explanations in `options.yaml`; those before a `*` are
-    its arguments."""
+    """Add the help texts in `options.yaml` to a command's parameters. Those before a `*` are
+    arguments."""
     signature = inspect.signature(command, eval_str=True)
     for one in signature.parameters.values():
         own = f"{command.__name__}.{one.name}"
@@ -38,8 +38,8 @@ def explain(command: Command) -> Command:
 
 @contextmanager
 def show_progress(unit: str) -> Iterator[Report]:
-    """A bar that moves with each answer, and the count at the end; nothing if this is not a
-    terminal."""
+    """Show a bar that advances with each answer, and the count at the end; nothing if standard
+    error is not a terminal."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn()),
         *(TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()),
@@ -65,7 +65,7 @@ def show_progress(unit: str) -> Iterator[Report]:
 
 
 def show_remarks(remarks: Remarks) -> None:
-    """Shows remarks on files, what is wrong in red, and names what was written."""
+    """Print the files written, then the warnings in yellow and the errors in red."""
     for path in remarks.written:
         console.print(f"{path} is written.")
     for warning in remarks.warnings:
@@ -76,8 +76,8 @@ def show_remarks(remarks: Remarks) -> None:
 
 @contextmanager
 def show_errors(*errors: type[Exception], stopped: str = "") -> Iterator[None]:
-    """Shows an error of these types, and ends the command with 1; with 130 after Ctrl-C, which
-    `stopped` explains."""
+    """Print an error of these types and exit with status 1; after Ctrl-C, print `stopped` and
+    exit with 130."""
     try:
         yield
     except KeyboardInterrupt as error:

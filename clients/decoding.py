@@ -1,4 +1,4 @@
-"""Reads a video's frames: sampled, upright, in RGB and scaled if wanted. It needs PyAV."""
+"""Reads a video's frames: sampled, upright, in RGB and optionally scaled. Requires PyAV."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from clients.frames import Frame, FrameSize, VideoOptions
 if TYPE_CHECKING:
     from clients.frames import Pixels
 
-#: Times from a file are fractions of its clock: a frame this close to its time is on time.
+#: Times in a file are rounded to its time base: a frame this close to its due time is on time.
 _TOLERANCE_S = 1e-6
-#: A file that ends so much earlier than it says has been cut off.
+#: A file that ends this much before its stated length has been truncated.
 _MISSING_S = 1.0
 
 
 class FrameReader:
-    """Reads one video once, from its beginning."""
+    """A reader of one video, for a single pass from its beginning."""
 
     def __init__(self, video: Source, reading: VideoOptions) -> None:
         self.video = video
-        #: The fault that ended the reading and its place, once it has been read.
+        #: The fault that ended the reading, with its place.
         self.error: str | None = None
-        #: The end of the last frame that has been read.
+        #: The end of the last frame read.
         self.end_s = 0.0
-        #: The length that the video states; 0 where it states none.
+        #: The video's length, stated or estimated; 0 if unknown.
         self.length_s = 0.0
         self._reading = reading
         self._index = 0
@@ -41,7 +41,7 @@ class FrameReader:
         self._scale = VideoReformatter()
 
     def read(self, skip: int = 0) -> Iterator[Frame]:
-        """The wanted frames, without the first `skip`, up to a broken place."""
+        """Yield the wanted frames, without the first `skip`, up to the first fault."""
         try:
             with av.open(self.video.path) as container:
                 yield from self._read_frames(container, skip)
@@ -77,7 +77,7 @@ class FrameReader:
             raise VideoError(f"cut off, it says that it is {stated_s:.1f} s long")
 
     def _follow(self, frame: Any, stream: Any, start_s: float) -> float:
-        """The frame's time; in raw streams, which have none, the last frame's end."""
+        """Return the frame's time; in raw streams, which have none, the last frame's end."""
         time_s = self.end_s
         if frame.pts is not None:
             time_s = max(0.0, float(frame.pts * frame.time_base) - start_s)
@@ -120,7 +120,7 @@ class FrameReader:
 
 @dataclass(frozen=True)
 class Orientation:
-    """The turn that makes a stored frame upright: first transposed, then mirrored."""
+    """The transformation that makes a stored frame upright: transpose first, then mirror."""
 
     is_transposed: bool = False
     is_mirrored: bool = False
@@ -128,7 +128,7 @@ class Orientation:
 
     @classmethod
     def of(cls, frame: Any) -> Orientation:
-        """Reads the frame's display matrix; a frame without one is upright."""
+        """Return the orientation in the frame's display matrix; upright if it has none."""
         matrix = frame.side_data.get(SideDataType.DISPLAYMATRIX)
         if matrix is None:
             return cls()
@@ -139,7 +139,7 @@ class Orientation:
         return cls(is_mirrored=a < 0, is_upside_down=d < 0)
 
     def turn(self, size: FrameSize) -> FrameSize:
-        """The upright size of a stored frame, or the other way round."""
+        """Convert a stored size to the upright one, or the reverse."""
         return FrameSize(size.width, size.height) if self.is_transposed else size
 
     def apply(self, pixels: Pixels) -> Pixels:
@@ -151,8 +151,8 @@ class Orientation:
 
 
 def choose_filter(source: FrameSize, target: FrameSize) -> Interpolation:
-    """The best filter for its cost: averages where the source is at least twice as large.
-    Without FULL_CHR_H_INT swscale writes RGB with half the colours across."""
+    """Choose the best filter for its cost: area averaging if the source is at least twice as
+    large. Without FULL_CHR_H_INT swscale halves the horizontal colour resolution."""
     is_much_smaller = 2 * target.height <= source.height and (
         2 * target.width <= source.width
     )
@@ -161,10 +161,10 @@ def choose_filter(source: FrameSize, target: FrameSize) -> Interpolation:
 
 
 def _find_stated_length(container: Any, stream: Any) -> float:
-    """Find the length that the file states, in seconds; 0 if it states none."""
+    """Return the length stated in the file, in seconds; 0 if there is none."""
     if container.format.name.startswith("mov,mp4") and stream.duration:
         return float(stream.duration * stream.time_base)
-    # Matroska's are in a tag; other formats' lengths are libav's guess.
+    # Matroska states it in a tag; the lengths of other formats are libav's estimates.
     try:
         hours, minutes, seconds = map(float, stream.metadata["DURATION"].split(":"))
     except (KeyError, ValueError):

@@ -1,5 +1,5 @@
-"""Has whole documents translated by the stack: uploads, waits, downloads and deletes there,
-several at a time.
+"""Translates whole documents on the stack, several at a time: uploads each, waits, downloads
+the translation and deletes both there.
 """
 
 import os
@@ -21,7 +21,7 @@ from clients.server import ApiClient, ApiRequest, Body
 from clients.translations import TranslationOptions, Translator
 
 _PATH = "/documents"
-#: Each part is sent within the time in which a connection must be there.
+#: The connect timeout applies to the sending of each part.
 _PART_BYTES = 1 << 18
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.2, 5.0
 #: The statuses with which the stack refuses a document.
@@ -30,14 +30,14 @@ _REFUSED = frozenset({400, 413, 415, 422})
 
 @dataclass(frozen=True)
 class DocumentUpload(bulk.Event):
-    """The stack has the document."""
+    """The stack has accepted the document."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class DocumentEnd(bulk.End):
-    """The translation is there, or will never be."""
+    """The translation has been written, or has failed."""
 
     warnings: tuple[str, ...] = ()
 
@@ -66,18 +66,18 @@ class _Status(BaseModel):
         return min(1.0, (self.texts_done or 0) / (self.texts or 1))
 
 
-#: Events with the share of their document that is done, or an error that ends the run.
+#: Events, each with the completed share of its document, or an error that ends the run.
 _Told = SimpleQueue[tuple[bulk.Event, float] | BaseException]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentJob(bulk.FileJob):
-    """Documents, and who translates them."""
+    """A job that translates documents on the stack."""
 
     server: ApiClient
     wanted: TranslationOptions
     documents_at_once: int = 4
-    #: The stack's ids of them, from the journal or an upload.
+    #: The documents' ids on the stack, from the journal or an upload.
     ids: dict[int, str] = field(default_factory=dict)
 
     unit: ClassVar[str] = "documents"
@@ -100,7 +100,7 @@ class DocumentJob(bulk.FileJob):
         sizes = [source.size_bytes for source in self.sources]
         missing = {n for n in range(len(sizes)) if n not in shares}
         told: _Told = SimpleQueue()
-        # Its threads are daemons: a run that stops does not wait for the stack.
+        # The pool's threads are daemons: a run that stops does not wait for the stack.
         pool = ThreadPool(self.documents_at_once)
         try:
             for n in sorted(missing):
@@ -116,15 +116,15 @@ class DocumentJob(bulk.FileJob):
                 behind = sum(sizes[n] * done for n, done in shares.items())
                 report(event, behind / (sum(sizes) or 1))
         finally:
-            pool.terminate()  # no thread takes another one
+            pool.terminate()  # no thread starts another document
             while not told.empty():
                 item = told.get()
-                # A stopped run's uploads need no second one then.
+                # A later run then need not upload these documents again.
                 if isinstance(item, tuple) and isinstance(item[0], DocumentUpload):
                     journal.append(item[0])
 
     def publish(self, journal: bulk.Journal, end: DocumentEnd) -> bulk.Remarks:
-        """Deletes the document on the stack: it is here, and the journal knows."""
+        """Delete the document on the stack: the journal records that its result is here."""
         self._remember(journal)
         files = [] if end.error else [self.plan.files[end.source]]
         name = self.sources[end.source].name
@@ -168,7 +168,7 @@ class DocumentJob(bulk.FileJob):
         told.put((DocumentEnd(number, failure, tuple(warnings)), 1.0))
 
     def _find_upload(self, number: int) -> _Status | None:
-        """Ask the stack about an earlier run's upload; None if it has none."""
+        """Return the status of an earlier run's upload; None if the stack has none."""
         if number not in self.ids:
             return None
         try:
@@ -186,7 +186,7 @@ class DocumentJob(bulk.FileJob):
         return status
 
     def _await(self, number: int, status: _Status, told: _Told) -> _Status:
-        """The status of the document when it is translated, or has failed."""
+        """Wait until the document is translated or has failed, and return its status."""
         delay_s = _FIRST_DELAY_S
         while status.status in ("queued", "translating"):
             told.put((bulk.Tick(number), status.share))
@@ -203,7 +203,7 @@ class DocumentJob(bulk.FileJob):
             raise ServerError(f"{place}: not the status of a document") from error
 
     def _write_form(self, path: Path) -> tuple[Body, str]:
-        """A form in parts, which are read from the disk when they are sent."""
+        """Return a form whose parts are read from the disk as they are sent, and its type."""
         options = {
             "tgt_lang": self.wanted.target,
             "src_lang": self.wanted.source,

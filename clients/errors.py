@@ -1,4 +1,4 @@
-"""The client's errors; each message says where and what to do."""
+"""The clients' errors. Each message names the place and the remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,11 +6,11 @@ from pathlib import Path
 
 
 class ClientError(Exception):
-    """Anything below; the command line shows its text and exits with 1."""
+    """The base of all errors below; the command line prints the message and exits with 1."""
 
 
 class InputError(ClientError):
-    """A file does not exist, or is not what a command takes."""
+    """A file does not exist, or the command does not accept it."""
 
 
 class VideoError(InputError):
@@ -22,19 +22,19 @@ class ServerError(ClientError):
 
     def __init__(self, message: str, reason: str = "", status: int = 0) -> None:
         super().__init__(message)
-        #: The server's words, without the URL.
+        #: The server's explanation, without the URL.
         self.reason = reason
-        #: The last answer's; 0 if there was none.
+        #: The status of the last answer; 0 if there was none.
         self.status = status
 
 
 class OutputError(ClientError):
-    """The result cannot be written there."""
+    """A result cannot be written."""
 
 
 @contextmanager
 def explain_disk(path: Path) -> Iterator[None]:
-    """Raises OutputError where the disk raises OSError."""
+    """Convert an OSError into an OutputError that names the path."""
     try:
         yield
     except OSError as error:

@@ -1,5 +1,5 @@
-"""The files of a run: those that its arguments name, and those that it writes, each completely
-or not at all.
+"""The files of a run: the sources named by its arguments, and the outputs, each written
+completely or not at all.
 """
 
 import glob
@@ -15,15 +15,14 @@ from contract import durable
 
 @dataclass(frozen=True)
 class SourceKind:
-    """The kind of files that a command is for."""
+    """The kind of file that a command accepts."""
 
     name: str
-    #: The endings that count in a folder. A file that is named itself may be called
-    #: anything.
+    #: The suffixes of its files in a folder. A file named by an argument may have any other.
     suffixes: frozenset[str]
 
     def includes(self, file: PurePath) -> bool:
-        """Whether a file of that name counts in a folder."""
+        """Whether a folder's file with this name is a source."""
         is_hidden = file.name.startswith(".") or _is_lock(file)
         return file.suffix.lower() in self.suffixes and not is_hidden
 
@@ -48,14 +47,14 @@ DOCUMENTS = SourceKind(
 
 @dataclass(frozen=True)
 class Source:
-    """A file, with its size and time of change."""
+    """A file, with its size and modification time."""
 
     path: Path
-    #: Below the folder that was named; the file's name where it was named itself.
+    #: The path below the argument's folder; the name of a file that was itself an argument.
     relative: Path
     size_bytes: int
     modified_ns: int
-    #: The URL of a source outside of a file system.
+    #: The URL of a source that is not in a file system.
     url: str = ""
 
     @property
@@ -63,7 +62,7 @@ class Source:
         return self.url or self.path.as_posix()
 
     def has_changed(self) -> bool:
-        """Whether it is another file by now, or none."""
+        """Whether the file has since been changed or removed."""
         try:
             status = self.path.stat()
         except OSError:
@@ -75,7 +74,7 @@ class Source:
 
 
 def find_sources(arguments: Sequence[str], kind: SourceKind) -> list[Source]:
-    """The files of all arguments, each once, a folder's sorted. Raises InputError."""
+    """Return the files of all arguments, each once, a folder's sorted. Raises InputError."""
     found: dict[Path, Source] = {}
     for argument in arguments:
         for path, relative in _expand(argument, kind):
@@ -86,7 +85,7 @@ def find_sources(arguments: Sequence[str], kind: SourceKind) -> list[Source]:
 
 
 def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
-    """Path and relative path of each file. Raises InputError if there is none."""
+    """Return the path and relative path of each file. Raises InputError if there is none."""
     path = Path(argument)
     if path.is_file():
         return iter([(path, Path(path.name))])
@@ -109,15 +108,15 @@ def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
 
 
 def _is_lock(file: PurePath) -> bool:
-    """Office programs lock `a.docx` with a file that is called `~$a.docx`."""
+    """Whether this is an office program's lock file: `a.docx` has `~$a.docx`."""
     return file.name.startswith("~$")
 
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """The plan of outputs: files, and the one that each goes into."""
+    """The outputs of a run, and its journal."""
 
-    #: The file of each source, in their order; several sources may go into one.
+    #: The output of each source, in their order; several sources may share one.
     files: Sequence[Path]
     journal: Path
 
@@ -125,10 +124,9 @@ class OutputPlan:
 def plan_translations(
     sources: Sequence[Source], name: str | None, language: str
 ) -> tuple[list[Source], OutputPlan]:
-    """The sources, and where their translations go: `a.csv` to `a.fr.csv` beside it or in
-    the folder `name`, which mirrors the source's, or to the file `name`. A name without a
-    suffix is a folder. What an earlier run has written so is no source. Raises OutputError
-    for a contradiction."""
+    """Return the sources and their outputs: for `a.csv`, `a.fr.csv` next to it or in the folder
+    `name`, which mirrors the source's, or the file `name`. A name without a suffix is a folder.
+    Outputs of an earlier run are not sources. Raises OutputError for a contradiction."""
     if name and Path(name).suffix and not is_folder(name):
         output = _check_file(sources, Path(name))
         return list(sources), OutputPlan([output], name_journal(output))
@@ -150,7 +148,7 @@ def plan_translations(
 
 @contextmanager
 def write_whole(path: Path) -> Iterator[BinaryIO]:
-    """A file next to its place, which is moved there at the end. Raises OutputError."""
+    """Open a temporary file and move it to `path` at the end. Raises OutputError."""
     with explain_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with durable.create(path) as file:
@@ -158,12 +156,12 @@ def write_whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_folder(name: str) -> bool:
-    """Whether results with this name are a folder's."""
+    """Whether an output with this name is a folder."""
     return name.endswith("/") or Path(name).is_dir()
 
 
 def name_journal(output: Path) -> Path:
-    """Name the journal of a run that writes this file or folder."""
+    """Return the path of the journal of a run that writes this file or folder."""
     return output.with_name(f"{output.name}.part")
 
 
@@ -185,7 +183,7 @@ def _check_file(sources: Sequence[Source], output: Path) -> Path:
 
 
 def name_files(sources: Sequence[Source], name: Callable[[Source], Path]) -> list[Path]:
-    """A file for each source. Raises OutputError where two would have the same."""
+    """Return an output for each source. Raises OutputError if two sources would share one."""
     files: dict[Path, Source] = {}
     for source in sources:
         path = name(source)

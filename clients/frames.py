@@ -1,5 +1,5 @@
-"""The frames of a video, which of them are wanted in which size, and how they are packed into
-request bodies: `.npy` arrays, as the server takes them.
+"""The frames of a video: their selection, their size, and their packing into request bodies,
+which are `.npy` arrays as the server expects them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class FrameSize:
 
 @dataclass(frozen=True)
 class Every:
-    """The choice of frames: every n-th, or the first one in every stretch of `seconds`."""
+    """The selection of frames: every n-th, or the first one in each interval of `seconds`."""
 
     frames: int = 1
     seconds: float | None = None
 
     @classmethod
     def parse(cls, text: str) -> Every:
-        """`10`, `1s` or `0.5s`; raises ClientError for anything else."""
+        """Parse `10`, `1s` or `0.5s`. Raises ClientError for anything else."""
         try:
             every = (
                 cls(seconds=float(text[:-1]))
@@ -58,10 +58,10 @@ class Every:
 
 @dataclass(frozen=True)
 class VideoOptions:
-    """The options of reading videos."""
+    """The options for reading videos."""
 
     every: Every = Every()
-    #: The size that frames are scaled to; None leaves them as they are.
+    #: The size to scale frames to; None leaves them as they are.
     size: FrameSize | None = None
     decode_threads: int = 2
 
@@ -72,31 +72,31 @@ class Frame:
 
     #: Its number among all frames of the video, from 0.
     index: int
-    #: From the video's beginning.
+    #: Time since the video's beginning.
     time_s: float
     #: (height, width, 3), contiguous.
     pixels: Pixels
 
 
-#: The frames that the server takes at once: more would not make a request faster.
+#: The number of frames in a batch of the server: more would not make a request faster.
 AUTO_FRAMES = 32
 AUTO_BYTES = 8 << 20
-#: Below the 500 MB that a server takes.
+#: Below the 500 MB that a server accepts.
 MOST_BYTES = 256 << 20
-#: Up to here a copy costs less than sending the frames one by one.
+#: Up to this size, a copy costs less than sending the frames one by one.
 _JOINED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Prebatch:
-    """The number of frames in one request. A larger frame goes alone."""
+    """The most frames and bytes in one request. A larger frame is sent alone."""
 
     frames: int = AUTO_FRAMES
     size_bytes: int = AUTO_BYTES
 
     @classmethod
     def parse(cls, text: str) -> Prebatch:
-        """`auto`, or a number of frames; raises ClientError for anything else."""
+        """Parse `auto` or a number of frames. Raises ClientError for anything else."""
         if text == "auto":
             return cls()
         if not (text.isascii() and text.isdigit() and int(text)):
@@ -110,18 +110,18 @@ class Prebatch:
 class Batch:
     """One request: some frames of one video."""
 
-    #: Its place among the videos.
+    #: The index of the video.
     video: int
     frames: tuple[int, ...]
     times_s: tuple[float, ...]
-    #: Sent one after the other.
+    #: The parts of the body, sent one after the other.
     body: tuple[bytes | memoryview, ...]
 
 
 def pack_frames(
     video: int, frames: Iterable[Frame], prebatch: Prebatch
 ) -> Iterator[Batch]:
-    """Batches of frames that have the same size."""
+    """Pack frames of the same size into batches."""
     for _, alike in groupby(frames, key=lambda frame: frame.pixels.shape):
         most = prebatch.frames, prebatch.size_bytes
         for packed in pack(alike, lambda frame: (1, frame.pixels.nbytes), *most):

@@ -1,4 +1,4 @@
-"""Parquet: the same rows and types with further columns. It needs PyArrow."""
+"""Parquet files, rewritten with the same rows and types and new columns. Requires PyArrow."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 from clients.errors import InputError
 from clients.tables import Cell, TextReply, TextTable
 
-#: Rows are read in batches of this size, and written in groups of that one.
+#: The size of the batches that are read, and of the row groups that are written.
 _BATCH_BYTES, _GROUP_BYTES = 4 << 20, 64 << 20
 _MOST_ROWS = 4096
 _PAGE_BYTES = 1 << 20
 
 
 class ParquetFile(TextTable):
-    """A table with columns of strings. Row groups stay unless they are over 64 MiB."""
+    """A table with columns of strings. Row groups are preserved unless they exceed 64 MiB."""
 
     def read(self) -> Iterator[Cell]:
         with self._open() as file:
@@ -46,7 +46,7 @@ class ParquetFile(TextTable):
     def _copy(
         self, source: Any, group: int, results: Iterator[TextReply], writer: Any
     ) -> None:
-        """Writes row groups of some batches each; where reading fails, what has been read."""
+        """Write row groups of some batches each; if reading fails, the batches read so far."""
         schema, waiting = writer.schema, list[Any]()
         try:
             for batch in self._read_batches(source, [group]):
@@ -59,7 +59,7 @@ class ParquetFile(TextTable):
                 writer.write_table(pa.Table.from_batches(waiting, schema))
 
     def _complete(self, batch: Any, results: Iterator[TextReply], schema: Any) -> Any:
-        """The batch with its results, without rows that have none."""
+        """Return the batch with its results, without rows that have none."""
         width = len(self.columns)
         found = list(islice(results, batch.num_rows * width))
         texts = [[each.text for each in found[n::width]] for n in range(width)]
@@ -84,7 +84,7 @@ class ParquetFile(TextTable):
     @contextmanager
     def _open(self) -> Iterator[Any]:
         try:
-            # Without `pre_buffer`, whole row groups are not held.
+            # `pre_buffer` would load whole row groups into memory.
             file = pq.ParquetFile(
                 self.source.path, buffer_size=_PAGE_BYTES, pre_buffer=False
             )
@@ -118,7 +118,7 @@ def _read_texts(column: Any) -> list[str | None]:
 
 
 def _find_compression(file: Any) -> str:
-    """The codec of the file's columns, as the writer calls it."""
+    """Return the writer's name for the codec of the file's columns."""
     if not file.num_row_groups or not file.metadata.num_columns:
         return "snappy"
     codec = str(file.metadata.row_group(0).column(0).compression).lower()

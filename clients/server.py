@@ -1,4 +1,4 @@
-"""Asks the stack on port 7777, with retries."""
+"""Sends requests to the stack on port 7777, with retries."""
 
 from __future__ import annotations
 
@@ -21,35 +21,34 @@ from contract.dialects import EVENT_STREAM
 from contract.tasks import CAPTIONING, PATHS
 
 DEFAULT_URL = "http://127.0.0.1:7777"
-#: No captions are larger; more is not read.
+#: The most bytes read from an answer; no captions are larger.
 MAX_ANSWER_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
-#: OpenSSL's reasons where the other side does not speak TLS.
+#: OpenSSL's reasons if the other side does not speak TLS.
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
 
 Body = Sequence[bytes | memoryview]
 Answer = urllib3.BaseHTTPResponse
 Read = TypeVar("Read")
-#: Reads an answer until a time of the monotonic clock.
+#: Reads an answer until a deadline on the monotonic clock.
 Reader = Callable[[Answer, float], Read]
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """The attempts of a request before it has failed, and the time limit of each."""
+    """The most attempts of a request, their time limits and the delays between them."""
 
     attempts: int = 10
     timeout_s: float = 120
     connect_timeout_s: float = 10.0
-    #: Between the first two attempts, and between any two.
+    #: The delay between the first two attempts, and the longest between any two.
     first_delay_s: float = 0.5
     longest_delay_s: float = 30.0
-    #: The longest that a server may ask us to wait.
+    #: The most of a server's Retry-After that is obeyed.
     longest_retry_after_s: float = 300.0
 
     def choose_delay(self, attempt: int) -> float:
-        """Return the seconds after an attempt: ever longer, and by chance shorter than
-        another client's."""
+        """Return the seconds to wait after an attempt: exponential backoff with jitter."""
         delay_s = self.first_delay_s * 2.0 ** min(attempt - 1, 30)
         return min(self.longest_delay_s, delay_s) * random.uniform(0.5, 1)
 
@@ -63,15 +62,15 @@ class ApiRequest:
     body: Body = ()
     content_type: str = "application/octet-stream"
     accept: str = "*/*"
-    #: Statuses of 5xx after which it is not sent again.
+    #: The 5xx statuses after which the request is not retried.
     final: frozenset[int] = frozenset()
-    #: This many answers of 5xx are enough, though the server allows more.
+    #: The 5xx answers after which the request has failed, even if attempts remain.
     most_faults: int | None = None
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A failed attempt of a request. Status 0: there was no answer."""
+    """A failed attempt of a request. The status is 0 if there was no answer."""
 
     status: int
     text: str
@@ -87,17 +86,17 @@ class Attempt:
         return self.status in (0, 429) or self.status >= 500
 
 
-#: Says whether a request is sent again after an attempt, by its number from 1, and the seconds
-#: before the next one.
+#: Decides whether to retry after an attempt, from its number (from 1) and the seconds before
+#: the next one.
 MayRetry = Callable[[Attempt, int, float], bool]
 
 
 class RunStopped(Exception):
-    """The run ends, so nobody waits for the answer."""
+    """The run is ending, so the answer is not needed."""
 
 
 class ApiClient:
-    """A stack. Several threads can use it, each with its own open connection."""
+    """A client of one stack. Several threads can share it, each with its own connection."""
 
     def __init__(
         self,
@@ -110,9 +109,9 @@ class ApiClient:
         cacert: str = "",
         wait: Callable[[float], None] | None = None,
     ) -> None:
-        """`cacert` is a file with the certificates that a stack with TLS may show; without it
-        the machine's count, or those of `SSL_CERT_FILE`. `wait` lets seconds pass before
-        another attempt; what it raises ends the request."""
+        """Trust the certificates in the file `cacert`; without it, those of the machine or of
+        `SSL_CERT_FILE`. `wait` sleeps for some seconds before another attempt; its exceptions
+        end the request."""
         parts = urlsplit(url)
         if cacert and parts.scheme != "https":
             raise ServerError(f"--cacert is for a URL with https, not {url}")
@@ -124,7 +123,7 @@ class ApiClient:
         self._headers = {"Authorization": f"Bearer {key}"} if key else headers or {}
         self._wait = wait or self.wait
         self._stopping = threading.Event()
-        #: Until then the server has no capacity for anybody.
+        #: The time until which the server has no capacity for any request.
         self._full_until = 0.0
         trusted = {"ssl_context": _trust(cacert)} if cacert else {}
         self._pool = urllib3.connection_from_url(
@@ -139,11 +138,11 @@ class ApiClient:
         self._pool.close()
 
     def stop(self) -> None:
-        """Sends nothing more. Attempts that wait raise RunStopped."""
+        """Stop sending. Attempts that wait raise RunStopped."""
         self._stopping.set()
 
     def find_input(self) -> FrameSize:
-        """The image size of the captioning model. Raises ServerError if it is not known."""
+        """Return the captioning model's image size. Raises ServerError if it is unknown."""
         tasks = self.ask(ApiRequest("GET", "/tasks"))
         try:
             inputs = {task["task"]: task.get("input") for task in tasks}
@@ -160,14 +159,14 @@ class ApiClient:
         )
 
     def caption(self, body: Body, frames: int) -> list[str]:
-        """One caption for each frame of a `.npy`; raises ServerError, or RunStopped."""
+        """Return a caption for each frame of a `.npy`. Raises ServerError, or RunStopped."""
         match self.ask(ApiRequest("POST", PATHS[CAPTIONING], body)):
             case {"captions": [*captions]} if len(captions) == frames:
                 return [str(caption) for caption in captions]
         raise ServerError(f"{self.url}{PATHS[CAPTIONING]}: expected {frames} captions")
 
     def ask(self, request: ApiRequest, may_retry: MayRetry | None = None) -> Any:
-        """The JSON of the first attempt that succeeds; None where that has no content.
+        """Return the JSON of the first attempt that succeeds; None if it has no content.
         Raises ServerError, or RunStopped."""
 
         def read(answer: Answer, deadline: float) -> Any:
@@ -177,9 +176,9 @@ class ApiClient:
         return self._try(request, read, may_retry)
 
     def follow(self, request: ApiRequest, tell: Callable[[str, Any], None]) -> Any:
-        """The content of `done`, the last of an answer's server-sent events. `tell` gets each
-        before it, by name and content, again from the first where the connection broke. Raises
-        ServerError, or RunStopped."""
+        """Return the content of `done`, the last server-sent event of an answer. `tell`
+        receives the name and content of each event before it, from the first again after a
+        broken connection. Raises ServerError, or RunStopped."""
 
         def read(answer: Answer, _: float) -> Any:
             for name, content in read_events(answer.stream(_PIECE_BYTES)):
@@ -199,7 +198,7 @@ class ApiClient:
         return self._try(replace(request, accept=EVENT_STREAM), read)
 
     def download(self, request: ApiRequest, file: BinaryIO) -> None:
-        """Writes a file of any length, like `ask`."""
+        """Write an answer of any length to a file. Raises the same errors as `ask`."""
         start = file.tell()
 
         def write(answer: Answer, _: float) -> None:
@@ -212,18 +211,18 @@ class ApiClient:
         self._try(request, write)
 
     def wait(self, delay_s: float) -> None:
-        """Returns after this time; raises RunStopped as soon as the run ends."""
+        """Sleep for this time. Raises RunStopped as soon as the run ends."""
         if self._stopping.wait(delay_s):
             raise RunStopped
 
     def _try(
         self, request: ApiRequest, read: Reader[Read], may_retry: MayRetry | None = None
     ) -> Read:
-        """Return the result of `read` for the first answer that is 2xx."""
+        """Return the result of `read` for the first 2xx answer."""
         number = faults = 0
         while True:
             number += 1
-            # Others would take the place for which the refused one waits.
+            # Otherwise new requests would overtake the one that the server has refused.
             self._wait(max(0.0, self._full_until - time.monotonic()))
             try:
                 found = self._send(request, read)
@@ -253,7 +252,7 @@ class ApiClient:
         answer = self._pool.urlopen(
             request.method,
             self._prefix + request.path,
-            # urllib3's types know no list of buffers, http.client sends one.
+            # http.client accepts a list of buffers, though urllib3's types do not.
             body=cast(Any, request.body) if request.body else None,
             headers={
                 "Accept": request.accept,
@@ -281,7 +280,7 @@ class ApiClient:
             answer.release_conn()
 
     def _read_content(self, answer: Answer, deadline: float) -> bytes:
-        """The whole content. urllib3's time-out applies to each piece, the deadline to all."""
+        """Read all content. urllib3's timeout applies to each piece, the deadline to all."""
         content = bytearray()
         while piece := answer.read1(_PIECE_BYTES):
             content += piece
@@ -294,7 +293,7 @@ class ApiClient:
         return bytes(content)
 
     def _read_problem(self, answer: Answer, deadline: float) -> Attempt:
-        """Return the server's reason for its refusal, or just the status."""
+        """Return the attempt with the server's reason for its refusal, or just the status."""
         content = self._read_content(answer, deadline)
         try:
             problem = json.loads(content)
@@ -312,7 +311,7 @@ class ApiClient:
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
-    """The name and content of each server-sent event, wherever they are cut. Raises
+    """Yield the name and content of each server-sent event; pieces may end within one. Raises
     JSONDecodeError."""
     rest = b""
     for piece in pieces:
@@ -321,23 +320,23 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
             raise ServerError(f"an event of over {MAX_ANSWER_BYTES} bytes")
         for event in events:
             name, _, data = event.partition(b"\ndata: ")
-            if name.startswith(b"event: "):  # others only say that the work goes on
+            if name.startswith(b"event: "):  # the others are keep-alives
                 yield name[7:].decode(), json.loads(data)
 
 
 def _trust(cacert: str) -> ssl.SSLContext:
-    """Trust the certificates in a file, and no others. Raises ServerError."""
+    """Return a context that trusts only the certificates in a file. Raises ServerError."""
     try:
         context = ssl.create_default_context(cafile=cacert)
     except OSError as error:
         raise ServerError(f"--cacert {cacert}: {error.strerror or error}") from error
-    # The stack's own certificate is enough, as it is for curl.
+    # The stack's own certificate suffices without its issuer's, as it does for curl.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
 def _explain_tls(error: HTTPError) -> str:
-    """Explain a fault of TLS that another attempt would meet as well; empty for others."""
+    """Explain a TLS error that a retry cannot fix; empty for any other error."""
     cause = error.args[0] if error.args else None
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (
@@ -349,7 +348,7 @@ def _explain_tls(error: HTTPError) -> str:
 
 
 def _explain(error: HTTPError) -> str:
-    """Explain a failure on the wire without urllib3's objects."""
+    """Explain a connection error without mentioning urllib3's objects."""
     cause = error.__cause__ or error.__context__
     if isinstance(error, ReadTimeoutError) or isinstance(cause, TimeoutError):
         return "no answer in time"

@@ -1,5 +1,5 @@
-"""Files of texts: each format reads its texts in order, and writes its rows again with the
-translations beside them, byte for byte.
+"""Files of texts. Each format reads its texts in order, and copies its rows byte for byte with
+the translations added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clients.files import TABLES, Source
 from contract.validation import kind
 
 BOM = "\ufeff"
-#: In characters, of a line as well. Sixteen of them fit into memory.
+#: The most characters of a field or a line. Sixteen of them fit into memory.
 LONGEST_FIELD = 16 << 20
 _NO_TEXT = "holds a byte or half of a surrogate pair that stands for no character"
 _SEPARATORS = (",", ";", "\t", "|")
@@ -32,21 +32,21 @@ _NOT_JSON = object()
 
 @dataclass(frozen=True)
 class Column:
-    """A column of texts, and the one that their translations go to."""
+    """A column of texts, and the column for their translations."""
 
     name: str
     into: str
 
     @property
     def error(self) -> str:
-        """The column that says why a row has no translation."""
+        """The column for the reason why a row has no translation."""
         return f"{self.into}_error"
 
 
 def name_columns(
     names: Sequence[str], into: Sequence[str], language: str
 ) -> list[Column]:
-    """The columns of the command line. Raises InputError if `into` does not fit."""
+    """Return the columns of the command line. Raises InputError if `into` does not match."""
     into = into or [f"{name}_{language}" for name in names]
     if len(into) != len(names):
         raise InputError(
@@ -62,16 +62,16 @@ def name_columns(
 
 @dataclass(frozen=True)
 class Cell:
-    """A text of a file, None where there is none."""
+    """A cell of a file: its text, or None if it has none."""
 
-    #: Its row or line, from 1.
+    #: The number of its row or line, from 1.
     row: int
     text: str | None
     error: str | None = None
 
     @classmethod
     def of(cls, row: int, text: str | None) -> Cell:
-        """An error if the text cannot be sent."""
+        """Return a cell, which has an error if the text cannot be sent."""
         try:
             (text or "").encode()
         except UnicodeEncodeError:
@@ -86,7 +86,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TextReply:
-    """A translation, or why there is none."""
+    """A translation, or the reason why there is none."""
 
     text: str | None
     error: str | None = None
@@ -94,7 +94,7 @@ class TextReply:
 
 
 class TextTable(ABC):
-    """A file that can be read again and again."""
+    """A file of texts, which can be read repeatedly."""
 
     #: The word for a row.
     word = "row"
@@ -102,27 +102,27 @@ class TextTable(ABC):
     def __init__(self, source: Source, columns: Sequence[Column]) -> None:
         self.source = source
         self.columns = columns
-        #: The share that has been read.
+        #: The share of the file read so far.
         self.share = 0.0
-        #: The fault that ended the reading, and its place.
+        #: The fault that ended the reading, with its place.
         self.error: str | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Describe the choice of texts, for a journal."""
+        """Return the selection of texts, for a journal."""
         return {"columns": [[column.name, column.into] for column in self.columns]}
 
     @abstractmethod
     def read(self) -> Iterator[Cell]:
-        """Its cells, row by row. Raises InputError where it is broken."""
+        """Yield the cells, row by row. Raises InputError where the file is broken."""
 
     @abstractmethod
     def write(
         self, file: BinaryIO, results: Iterator[TextReply], *, has_errors: bool
     ) -> None:
-        """Its rows with the results of all cells, up to a row that has none."""
+        """Write the rows with the results of their cells, up to the first row without any."""
 
     def list_cells(self) -> Iterator[Cell]:
-        """Its cells, up to a broken place."""
+        """Yield the cells up to the first fault, which sets `error`."""
         try:
             yield from self.read()
         except InputError as error:
@@ -131,11 +131,11 @@ class TextTable(ABC):
             self.error = f"{self.source.name}: {error.strerror}"
 
     def fail(self, row: int, reason: str) -> InputError:
-        """The error of a row."""
+        """Return the error of a row, to be raised."""
         return InputError(f"{self.source.name}: {self.word} {row}: {reason}")
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Raises InputError where the file's columns do not fit ours."""
+        """Raise InputError if the file's columns do not match ours."""
         for name in (column.name for column in self.columns):
             if names.count(name) != 1:
                 found = "has no" if name not in names else "has more than one"
@@ -149,7 +149,7 @@ class TextTable(ABC):
                 )
 
     def list_names(self, *, has_errors: bool) -> list[str]:
-        """The names of the further columns."""
+        """Return the names of the new columns."""
         errors = [column.error for column in self.columns] if has_errors else []
         return [*(column.into for column in self.columns), *errors]
 
@@ -157,9 +157,9 @@ class TextTable(ABC):
 def open_table(
     source: Source, columns: Sequence[Column], *, has_quotes: bool = True
 ) -> TextTable:
-    """The table that a file's suffix names. In a .csv quotes always hold a field together,
-    a .tsv can do without. Raises ClientError if there is none, or if it
-    needs columns or an extra."""
+    """Return the table for the file's suffix. Quotes always enclose a field in a .csv, and in
+    a .tsv if `has_quotes`. Raises ClientError if there is no table, or if columns or an extra
+    are missing."""
     suffix = source.relative.suffix.lower()
     if suffix not in TABLES.suffixes:
         expected = " ".join(sorted(TABLES.suffixes))
@@ -190,25 +190,25 @@ def _open_parquet(source: Source, columns: Sequence[Column]) -> TextTable:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A line or several, and the texts in them."""
+    """One or more lines, and the texts in them."""
 
     end: str
     cells: Sequence[Cell]
-    #: Returns the row without its end, from the results of its cells and whether the file has
+    #: Returns the row without its end, given the results of its cells and whether the file has
     #: errors.
     write: Callable[[Sequence[TextReply], bool], str]
 
 
 class LineTable(TextTable):
-    """A file of lines in UTF-8. Bytes that are none stay, and their row is an error."""
+    """A file of lines in UTF-8. Invalid bytes are preserved, and their row is an error."""
 
     word = "line"
-    #: The characters that end a line, as for `open`.
+    #: The line ends, as in `open`.
     newline = ""
 
     @abstractmethod
     def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
-        """Its rows; `lines` have their ends."""
+        """Yield the rows of lines, which include their ends."""
 
     def read(self) -> Iterator[Cell]:
         with self._open() as (_, lines):
@@ -229,7 +229,7 @@ class LineTable(TextTable):
 
     @contextmanager
     def _open(self) -> Iterator[tuple[str, Iterator[str]]]:
-        """The byte-order mark, if there is one, and the lines after it."""
+        """Open the file and yield its byte-order mark, if any, and the lines after it."""
         with (
             self.source.path.open("rb") as binary,
             TextIOWrapper(
@@ -255,13 +255,13 @@ class LineTable(TextTable):
 
 
 def split_end(line: str) -> tuple[str, str]:
-    """A line without its end, and the end."""
+    """Split a line into its text and its end."""
     text = line.removesuffix("\n").removesuffix("\r")
     return text, line[len(text) :]
 
 
 class TextFile(LineTable):
-    """A translation per line; the line of an error is empty."""
+    """A text per line; the translation of a text with an error is an empty line."""
 
     def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
         for number, line in enumerate(lines, start=1):
@@ -274,10 +274,10 @@ class TextFile(LineTable):
 
 
 class RecordFile(LineTable):
-    """JSON lines: an object gets a key for each translation, and stays as it is else. Only
-    objects with an error have a key for it."""
+    """JSON lines: an object gets a key for each translation and is otherwise unchanged. Only
+    objects with an error get a key for it."""
 
-    # Within a line, a carriage return is white space of JSON.
+    # Within a line, a carriage return is JSON white space.
     newline = "\n"
 
     def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
@@ -329,7 +329,7 @@ class RecordFile(LineTable):
 
 
 def _read_record(raw: str) -> Any:
-    """Read a record without the values of its numbers: some are too long for Python."""
+    """Parse a record without converting its numbers: some are too long for Python."""
     try:
         return json.loads(raw, parse_int=len, parse_float=len)
     except (ValueError, RecursionError):
@@ -343,9 +343,8 @@ def _read_value(number: int, value: Any) -> Cell:
 
 
 class SeparatedFile(LineTable):
-    """CSV and TSV: each row gets further fields. The first row names the columns. Files that
-    end in `.csv` have commas, or the semicolons, tabs or bars with which the header has the
-    wanted columns."""
+    """CSV and TSV: each row gets new fields. The first row names the columns. A `.csv` file has
+    commas, unless its header has the wanted columns only with semicolons, tabs or bars."""
 
     def __init__(
         self,
@@ -403,18 +402,18 @@ class SeparatedFile(LineTable):
     def _list_records(
         self, lines: Iterator[str]
     ) -> Iterator[tuple[int, list[str], str]]:
-        """The number of a row's first line, its fields, and the lines that they are from."""
+        """Yield the number of each row's first line, its fields, and its lines as they are."""
         number, taken = 1, list[str]()
 
         def take() -> Iterator[str]:
             for line in chain([first] if first else [], lines):
                 taken.append(line)
                 yield line
-            if taken:  # another line was asked for
+            if taken:  # the reader expects another line
                 raise self.fail(number, f"a quote is not closed{_HINT}")
 
         first = next(lines, "")
-        # A limit of the whole process; the library has no other.
+        # This limit applies to the whole process; the library has no other.
         csv.field_size_limit(LONGEST_FIELD)
         try:
             self._separator = self._choose_separator(first)
@@ -433,7 +432,7 @@ class SeparatedFile(LineTable):
             ) from error
 
     def _choose_separator(self, header: str) -> str:
-        """The one with which the first line has the columns, else the first."""
+        """Return the first separator with which the header has the columns, else the first."""
         names = {column.name for column in self.columns}
         for separator in self._separators:
             if names <= set(next(csv.reader([header], delimiter=separator), ())):

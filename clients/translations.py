@@ -1,5 +1,5 @@
-"""Translates texts through a server, many per request; one that is wrong has an error of its
-own. Files of texts are one job, and each is written as soon as it can be.
+"""Translates texts through a server, many per request; a refused text gets its own error.
+Several files of texts are one job, and each output is written as soon as it is complete.
 """
 
 import json
@@ -22,18 +22,18 @@ from clients.server import ApiClient, ApiRequest
 from clients.tables import Cell, TextReply, TextTable
 from contract.tasks import PATHS, TRANSLATION
 
-#: A request has no more texts and, unless it has one text only, no more characters.
+#: The most texts of a request and, unless it has a single text, the most characters.
 MAX_TEXTS, MAX_CHARACTERS = 32, 8000
-#: A longer text is cut at the ends of lines, else at those of sentences.
+#: A longer text is cut at the end of a line, else of a sentence.
 LONGEST_PIECE = 32_000
 #: The statuses with which the server refuses a text.
 _REFUSED = frozenset({400, 413, 422})
-#: The statuses that a text may cause, and a fault of the server as well.
+#: The statuses that either a text or a fault of the server may cause.
 _DOUBTFUL = frozenset({500, 503, 504})
-#: A request with several texts is divided at once after these.
+#: The statuses after which a request with several texts is divided without a retry.
 _DIVIDED = frozenset({500, 504})
-#: The failures of a text before the fault is its own, once others have been translated.
-#: A worker that a text has ended is back before the last.
+#: The 5xx answers after which a part of a divided request has failed. A worker that crashed on
+#: a text has restarted before the last attempt.
 _MOST_FAULTS = 4
 
 _PLACE = re.compile(r"(?s)src_text\[(\d+)\]: (.*)")
@@ -46,7 +46,7 @@ _ENDS = [
 
 @dataclass(frozen=True)
 class TranslationOptions:
-    """The target language, and how to translate."""
+    """The target language and the options of a translation."""
 
     target: str
     #: None: the server identifies the language of each text. `de,fr`: it is one of these.
@@ -55,7 +55,7 @@ class TranslationOptions:
     glossary: str | None = None
 
     def write_body(self, texts: Sequence[str]) -> bytes:
-        """The body of a request."""
+        """Return the body of a request."""
         body: dict[str, Any] = {"src_text": texts, "tgt_lang": self.target}
         body |= {"format": self.format}
         match (self.source or "").split(","):
@@ -68,7 +68,7 @@ class TranslationOptions:
         body |= {"glossary": self.glossary} if self.glossary else {}
         try:
             return json.dumps(body, ensure_ascii=False).encode()
-        except UnicodeEncodeError:  # half a character, which only an escape can name
+        except UnicodeEncodeError:  # half a surrogate pair, which needs an escape
             return json.dumps(body).encode()
 
 
@@ -79,24 +79,24 @@ class _Answer(BaseModel, strict=True):
 
 @dataclass(frozen=True)
 class Translator:
-    """Safe to share among threads."""
+    """A translator of texts, safe to share among threads."""
 
     server: ApiClient
     wanted: TranslationOptions
 
     def check(self) -> None:
-        """Raises ServerError if the server does not do what is wanted."""
+        """Raise ServerError if the server does not support the options."""
         self._ask(self._make_request([""]), 1)
 
     def translate(self, texts: Sequence[str]) -> list[TextReply]:
-        """A reply for each text. Raises ServerError where it is not the texts' fault."""
+        """Return a reply for each text. Raises ServerError for faults that no text causes."""
         pieces = [self._cut(text) for text in texts]
         groups = group([piece for each in pieces for piece in each])
         replies = chain.from_iterable(map(self._try, groups))
         return [_join([next(replies) for _ in each]) for each in pieces]
 
     def follow(self, text: str, write: Callable[[str], object]) -> list[str]:
-        """Write the translation of a text while it is made. Returns the warnings. Raises
+        """Write a translation while it is produced, and return the warnings. Raises
         ServerError."""
         warnings: list[str] = []
         for piece in self._cut(text):
@@ -117,7 +117,7 @@ class Translator:
         return warnings
 
     def _cut(self, text: str) -> list[str]:
-        # A piece of HTML would be without the tags around it.
+        # A piece of HTML would lack the tags around it.
         is_plain = self.wanted.format == "text"
         return cut(text, LONGEST_PIECE if is_plain else sys.maxsize)
 
@@ -170,12 +170,12 @@ class Translator:
 
 
 def group(texts: Iterable[str]) -> Iterator[list[str]]:
-    """The texts of each request."""
+    """Yield the texts of each request."""
     return bulk.pack(texts, lambda text: (1, len(text)), MAX_TEXTS, MAX_CHARACTERS)
 
 
 def cut(text: str, longest: int) -> list[str]:
-    """Pieces of similar length that make up the text, none longer than `longest`."""
+    """Cut a text into pieces of similar length, none longer than `longest`."""
     pieces: list[str] = []
     start = 0
     while len(text) - start > longest:
@@ -188,7 +188,7 @@ def cut(text: str, longest: int) -> list[str]:
 
 
 def _find_end(text: str, start: int, stop: int) -> int:
-    """After the last line, else the last sentence, else the last word before `stop`."""
+    """Return the end of the last line, else sentence, else word before `stop`; else `stop`."""
     for pattern in _ENDS:
         *_, last = (0, *(found.end() for found in pattern.finditer(text, start, stop)))
         if last:
@@ -197,7 +197,7 @@ def _find_end(text: str, start: int, stop: int) -> int:
 
 
 def _join(pieces: Sequence[TextReply]) -> TextReply:
-    """The reply for a text that was cut; one piece without translation is one too many."""
+    """Return the reply for a text that was cut; the error of any piece is the text's."""
     if len(pieces) == 1:
         return pieces[0]
     errors = [piece.error for piece in pieces if piece.error]
@@ -208,9 +208,9 @@ def _join(pieces: Sequence[TextReply]) -> TextReply:
     return TextReply(text, warning=warnings[0] if warnings else None)
 
 
-#: A file's place among the files, and the cells of a request.
+#: The index of a file, and the cells of a request.
 _Question = tuple[int, list[Cell]]
-#: Rows that are named where many have an error.
+#: The most rows named in errors.
 _NAMED = 10
 
 
@@ -218,7 +218,7 @@ _NAMED = 10
 class Note:
     """A note on a text."""
 
-    #: Its place in the answer.
+    #: The index of the text in the answer.
     place: int
     row: int
     text: str
@@ -226,7 +226,7 @@ class Note:
 
 @dataclass(frozen=True)
 class TranslationAnswer(bulk.Event):
-    """The translations of one request, and those of the texts between that need none."""
+    """The results of one request, including the cells that need no translation."""
 
     texts: tuple[str | None, ...]
     errors: tuple[Note, ...] = ()
@@ -237,7 +237,7 @@ class TranslationAnswer(bulk.Event):
         return len(self.texts)
 
     def list_results(self) -> Iterator[TextReply]:
-        """One for each text."""
+        """Yield a reply for each text."""
         errors = {note.place: note.text for note in self.errors}
         for place, text in enumerate(self.texts):
             yield TextReply(text, errors.get(place))
@@ -245,9 +245,9 @@ class TranslationAnswer(bulk.Event):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationJob(bulk.FileJob):
-    """Files, and who translates them."""
+    """A job that translates files of texts."""
 
-    #: The tables that read and write each source.
+    #: The table that reads and writes each source.
     tables: Sequence[TextTable]
     translator: Translator
     requests_in_flight: int = 16
@@ -304,7 +304,7 @@ class TranslationJob(bulk.FileJob):
 def answer_cells(
     source: int, cells: Sequence[Cell], replies: Iterator[TextReply]
 ) -> TranslationAnswer:
-    """The results of cells, with a reply for each that is wanted."""
+    """Return the results of cells, given a reply for each wanted one."""
     texts: list[str | None] = []
     errors: list[Note] = []
     warnings: list[Note] = []
@@ -325,8 +325,8 @@ def write_translations(
     *,
     is_broken: bool,
 ) -> bulk.Remarks:
-    """Writes a table with all its answers, which are read twice. A broken table without any
-    result is not written, and none that has changed meanwhile."""
+    """Write a table with all its answers, which are read twice. A broken table without results
+    is not written, nor is one that has changed meanwhile."""
     has_results, said = _review(table, list_answers())
     if is_broken and not has_results:
         return said
@@ -337,7 +337,7 @@ def write_translations(
         try:
             table.write(file, results, has_errors=bool(said.errors))
         except InputError as error:
-            # The place of a fault in a column without text is not known yet.
+            # Only writing reads the columns without texts and finds their faults.
             errors = said.errors if is_broken else [str(error), *said.errors]
             return replace(said, errors=errors)
     return said
@@ -346,8 +346,8 @@ def write_translations(
 def _review(
     table: TextTable, answers: Iterable[TranslationAnswer]
 ) -> tuple[bool, bulk.Remarks]:
-    """Whether a file has results, and a line for each of the first errors, for all others and
-    for all warnings."""
+    """Return whether a file has results, and a line for each of the first errors, one for the
+    other errors and one for all warnings."""
     name, has_results, doubt = table.source.name, False, ""
     errors, counts = list[str](), Counter[str]()
     for answer in answers:
@@ -368,7 +368,7 @@ def _review(
 def pack_cells(
     cells: Iterable[Cell], most_texts: int, most_characters: int
 ) -> Iterator[list[Cell]]:
-    """The cells of each request: no more texts and, unless it has one only, no more
+    """Yield the cells of each request, within these limits; a single text may have more
     characters."""
 
     def measure(cell: Cell) -> tuple[int, int]:
