@@ -1,5 +1,5 @@
-"""The models of languages and tasks, and their devices: the catalog that the map
-`setup_config.json` asks for on this host.
+"""The catalog: the models of languages and tasks, and their devices, according to the map
+`setup_config.json` and this host's GPUs.
 """
 
 import json
@@ -46,13 +46,12 @@ class Model:
 
     name: str
     task: str
-    #: The languages that it translates into, also in another's place; a model of another
-    #: task has none.
+    #: The languages that it translates into, also as a fallback; empty for other tasks.
     languages: tuple[str, ...]
-    #: The CPU, or GPUs that share its work.
+    #: The CPU, or the GPUs that share its work.
     devices: tuple[str, ...]
     settings: TranslationSection | VisionSection = field(hash=False)
-    #: Ray's placement of it.
+    #: Its placement on a Ray cluster.
     cluster: ClusterSection = ClusterSection()
 
     @property
@@ -62,12 +61,12 @@ class Model:
 
     @cached_property
     def weights(self) -> str:
-        """The name of its weights without their place, as it may stand in a header."""
+        """The name of its weights without a path, quoted for a header."""
         return quote(Path(self.settings.model).name)
 
     @property
     def device(self) -> str:
-        """The devices as they are shown: `cpu`, `0` or `0,1`."""
+        """The devices as text: `cpu`, `0` or `0,1`."""
         return ",".join(self.devices)
 
     @property
@@ -77,7 +76,7 @@ class Model:
 
     @property
     def workers(self) -> int:
-        """Its processes on all its devices together."""
+        """The number of its processes on all devices together."""
         return self.settings.workers * len(self.devices)
 
     @property
@@ -91,7 +90,7 @@ class Model:
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The languages whose output vocabulary alone is allowed; none if all is."""
+        """The languages that limit the output vocabulary; empty if there is no limit."""
         match self.settings:
             case TranslationSection(vocabulary="language"):
                 return self.languages
@@ -99,8 +98,8 @@ class Model:
 
 
 class Fallback(NamedTuple):
-    """The model that answers while a target's own is down, and where that one's quality is
-    `below` a limit."""
+    """The model that answers while a target's own is down, or if the quality of that one's
+    translation is `below` a limit."""
 
     model: Model
     below: float
@@ -113,45 +112,44 @@ class Catalog:
     #: The model for each task and target language, in the map's order. Other tasks have an
     #: empty target.
     routes: Mapping[tuple[str, str], Model]
-    #: By target language; many have none.
+    #: The fallback by target language; many have none.
     fallbacks: Mapping[str, Fallback] = field(default_factory=dict)
     #: The language through which others are translated; empty if there is none.
     pivot: str = ""
     #: The languages that each model reads, by its name; without an entry, it reads any.
     reads: Mapping[str, Collection[str]] = field(default_factory=dict, compare=False)
-    #: The GPUs that the map names where this host has none: the CPU stands in for them.
+    #: The GPUs named by the map on a host without GPUs, where the CPU replaces them.
     unchecked_gpus: tuple[str, ...] = ()
-    #: The map as it was read, with the number of GPUs. It makes this catalog again, even if
-    #: the file or the GPUs have changed.
+    #: The map as it was read, with the number of GPUs. It reproduces this catalog even if the
+    #: file or the GPUs have changed.
     frozen: str = field(default="", compare=False, repr=False)
 
     @cached_property
     def models(self) -> tuple[Model, ...]:
-        """Every model once, in the order of its first language."""
+        """All models, each once, in the order of their first languages."""
         others = (fallback.model for fallback in self.fallbacks.values())
         return tuple(dict.fromkeys((*self.routes.values(), *others)))
 
     @cached_property
     def spares(self) -> tuple[Model, ...]:
-        """The models that are fallbacks alone, and no target's own."""
+        """The models that are only fallbacks."""
         return tuple(m for m in self.models if m not in self.routes.values())
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """The languages that can be translated into, in the map's order."""
+        """The target languages, in the map's order."""
         return tuple(target for task, target in self.routes if task == TRANSLATION)
 
     @cached_property
     def tasks(self) -> Mapping[str, Model]:
-        """The models of the tasks that take images."""
+        """The models of the image tasks."""
         return {
             task: model for (task, _), model in self.routes.items() if task in VISION
         }
 
     @cached_property
     def translation(self) -> TranslationSection:
-        """The section that the models of all languages share, or its defaults if the map
-        has no languages."""
+        """The section that all translation models share, or its defaults if there are none."""
         shared = (model.settings for model in self.models)
         return next(
             (s for s in shared if isinstance(s, TranslationSection)),
@@ -159,13 +157,13 @@ class Catalog:
         )
 
     def route(self, task: str, target: str = "") -> Model:
-        """The model that does `task` for `target`. Raises KeyError if there is none."""
+        """Return the model of a task and target. Raises KeyError if there is none."""
         return self.routes[task, target]
 
     def find_path(self, source: str, target: str) -> tuple[Model, ...]:
-        """The models through which a text goes from `source` to `target`: the target's own,
-        or the pivot's before it. Empty if there is no way. Raises KeyError if the target is
-        not served."""
+        """Return the models that translate from `source` to `target`: the target's own, or the
+        pivot's before it. Empty if there is no path. Raises KeyError if the target is not
+        served."""
         own = self.route(TRANSLATION, target)
         if self.is_read(source, own):
             return (own,)
@@ -175,12 +173,12 @@ class Catalog:
         return (first, own) if self.is_read(source, first) else ()
 
     def list_sources(self, target: str) -> list[str]:
-        """The languages from which there is a way to `target`."""
+        """Return the languages with a path to `target`."""
         known = dict.fromkeys(code for read in self.reads.values() for code in read)
         return [source for source in known if self.find_path(source, target)]
 
     def list_targets(self, source: str) -> list[str]:
-        """The languages to which there is a way from `source`."""
+        """Return the languages with a path from `source`."""
         return [target for target in self.languages if self.find_path(source, target)]
 
     def is_read(self, source: str, model: Model) -> bool:
@@ -197,10 +195,10 @@ def load(
     is_cluster: bool = False,
     is_embedded: bool = False,
 ) -> Catalog:
-    """Reads the map for a host with `gpus` GPUs, unless the map gives a number; with None
-    they are counted. On a cluster every GPU that the map names exists somewhere, so this
-    host's do not matter. `model` replaces the translation model. Models that are all to be
-    embedded in one process are placed by device: it would have a copy per language.
+    """Read the map for a host with `gpus` GPUs, unless the map has a number; with None they
+    are counted. On a cluster every GPU that the map names exists somewhere, so this host's do
+    not matter. `model` replaces the translation model. Models embedded in one process are
+    placed by device: otherwise the process would have a copy per language.
 
     Raises CatalogError if the map is malformed or names a GPU that the host lacks.
     """
@@ -233,7 +231,7 @@ def load(
 
 
 def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
-    """The handler's options from the map."""
+    """Return the handler's options from the map."""
     return model.settings.model_dump(exclude=SERVING) | {
         "model_path": str(model_path),
         "languages": list(model.languages),
@@ -243,7 +241,7 @@ def describe_handler(model: Model, model_path: Path) -> dict[str, Any]:
 
 
 def make_catalog(found: Map, content: object, *, has_gpus: bool) -> Catalog:
-    """The models of a map, which was read from `content`. Without GPUs all are on the CPU."""
+    """Make the catalog of a map read from `content`. Without GPUs all models are on the CPU."""
     placed = {
         language: devices if has_gpus else (CPU,)
         for language, devices in found.cuda_id.items()
@@ -270,14 +268,14 @@ def make_catalog(found: Map, content: object, *, has_gpus: bool) -> Catalog:
 def _place_languages(
     placed: Mapping[str, tuple[str, ...]], found: Map
 ) -> tuple[dict[tuple[str, str], Model], dict[str, Fallback]]:
-    """The routes of translation, and the fallbacks: each is the model of other languages, of
-    those on the same devices if there are any, or one more."""
+    """Return the routes and fallbacks of translation. A fallback is another language's model,
+    on the same devices if there is one, or else an additional model."""
     section, cluster = found.translation, found.find_placement(TRANSLATION)
     places: list[tuple[TranslationSection, tuple[str, ...]]] = []
     served: list[list[str]] = []
 
     def put(code: str, settings: TranslationSection, likely: Iterable[int]) -> int:
-        """Have the first likely model serve a language, or a new one. Returns its number."""
+        """Add a language to the first likely model, or to a new one. Returns its number."""
         number = next(iter(likely), len(places))
         if number == len(places):
             places.append((settings, placed[code]))
@@ -319,7 +317,7 @@ def _place_languages(
 def _name_model(
     settings: TranslationSection, section: TranslationSection, at: tuple[str, ...]
 ) -> str:
-    """The name of a model for several languages. It does not depend on other models."""
+    """Return a name for a model of several languages, independent of other models."""
     name = "-".join((TRANSLATION, *at))
     if settings == section.narrow():
         return name

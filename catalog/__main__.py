@@ -1,5 +1,5 @@
-"""`python -m catalog models`: the models that the map needs, where they are, and the way to a
-machine without a network.
+"""`python -m catalog models`: lists, pulls and verifies the models that the map needs, and
+bundles them for a machine without a network.
 """
 
 import json
@@ -27,7 +27,7 @@ command = make_command(models_app, OPTIONS, CatalogError, ModelError, OSError)
 def list_models(
     *, map_path: Path = catalog.MAP, model: str | None = None, as_json: bool = False
 ) -> None:
-    """List the models that the map needs, and what else is in the cache."""
+    """List the models that the map needs, and the rest of the cache."""
     needed = _find(None, map_path, model)
     described = [each.describe() for each in needed]
     others = list(map(str, inventory.list_others(needed, default_cache())))
@@ -55,7 +55,7 @@ def list_models(
 
 @command()
 def show(name: str, *, map_path: Path = catalog.MAP) -> None:
-    """Show all that is known of one model, and its files."""
+    """Show a model's details and files."""
     (found,) = _find([name], map_path, None)
     typer.echo(json.dumps(found.describe(), indent=2))
 
@@ -79,7 +79,7 @@ def verify(
     map_path: Path = catalog.MAP,
     model: str | None = None,
 ) -> None:
-    """Compare every file with its recorded digest; exit 1 where one is damaged."""
+    """Compare every file with its recorded digest; exit 1 if one is damaged."""
     is_whole, digests = True, Digests()
     for each in _find(names, map_path, model):
         faults = list(each.list_damage(digests))
@@ -108,7 +108,7 @@ def write_bundle(
 def _find(
     names: list[str] | None, map_path: Path, model: str | None
 ) -> list[Checkpoint]:
-    """The checkpoints of these names, else of the map. Raises CatalogError."""
+    """Return the named checkpoints; without names, the map's. Raises CatalogError."""
     cache = default_cache()
     models = catalog.load(map_path, gpus=None, model=model)
     needed = inventory.list_needed(models, cache)

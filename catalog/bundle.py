@@ -1,5 +1,5 @@
 """Packs the models of a map into one file for a machine without a network, and unpacks it
-there. No model gets its place before its digests are compared.
+there. No model is moved into place before its digests have been checked.
 """
 
 import gzip
@@ -38,8 +38,8 @@ _FAULTS = (
 def pack(
     out: Path, map_path: Path, model: str | None, needed: Iterable[Checkpoint]
 ) -> None:
-    """Writes a bundle of the map's checkpoints, which are pulled; `model` replaces the map's
-    for translation. The same ones make the same bundle. Raises OSError or CatalogError."""
+    """Write a bundle of the map's pulled checkpoints; `model` replaces the map's translation
+    model. The same checkpoints make identical bundles. Raises OSError or CatalogError."""
     digests, content = Digests(), read_file(map_path)
     members: dict[str, Path | bytes] = {_CONSTRAINTS: ROOT / _CONSTRAINTS}
     for each in needed:
@@ -51,7 +51,7 @@ def pack(
         }
         record = each.source | {"bundled": True, "files": described}
         members[f"hub/{name}/{SOURCE_FILE}"] = json.dumps(record, indent=2).encode()
-        # The map names what is its default on this machine.
+        # Write out the model that is this machine's default.
         section = content.setdefault(task, {})
         section.setdefault("model", SECTIONS[task].model_fields["model"].default)
         if model and task == TRANSLATION:
@@ -68,13 +68,13 @@ def pack(
 
 
 def unpack(file: Path, cache: Path) -> Path:
-    """Unpacks a bundle into the cache and returns the path of its map. Whole models that are
-    there stay, and those that this machine has pulled. Raises ModelError."""
+    """Unpack a bundle into the cache and return the path of its map. Existing models stay if
+    they are intact, or if this machine has pulled them. Raises ModelError."""
     map_path = cache / "bundles" / f"{file.name}.json"
     part = map_path.with_suffix(".part")
     try:
         map_path.parent.mkdir(parents=True, exist_ok=True)
-        # Another process that unpacks the same bundle waits here.
+        # Other processes that unpack the same bundle wait here.
         with durable.create(map_path) as target:
             shutil.rmtree(part, ignore_errors=True)
             _extract(file, part)
@@ -91,7 +91,7 @@ def unpack(file: Path, cache: Path) -> Path:
 
 
 def _name(each: Checkpoint) -> str:
-    """Its name in the bundle's map: one of the hub stays, a directory gets one."""
+    """Return its name in the bundle's map: the hub's, or a new one for a directory."""
     if each.directory == each.cache / "hub" / each.name:
         return each.name
     word = re.sub("[^A-Za-z0-9._-]+", "-", each.directory.name).strip("-.")
@@ -99,8 +99,8 @@ def _name(each: Checkpoint) -> str:
 
 
 def _list_files(each: Checkpoint) -> dict[str, Path]:
-    """The files of a checkpoint by their names in the bundle: without the weights where
-    CTranslate2 alone runs it."""
+    """Return a checkpoint's files by their names in the bundle, without the weights if only
+    CTranslate2 runs it."""
     from catalog.hub import SMALL_FILES
     from handlers.engine.translation.conversion import converted_path
 
@@ -120,7 +120,7 @@ def _list_files(each: Checkpoint) -> dict[str, Path]:
 def _add(
     archive: tarfile.TarFile, member: tarfile.TarInfo, content: Path | bytes
 ) -> None:
-    """Adds a file, without owner and time."""
+    """Add a file without owner and time, so that equal bundles are identical."""
     file = content.open("rb") if isinstance(content, Path) else BytesIO(content)
     with file as source:
         member.size = source.seek(0, SEEK_END)
@@ -129,7 +129,7 @@ def _add(
 
 
 def _extract(file: Path, folder: Path) -> None:
-    """Extracts files only, and none outside the folder; Debian 12's Python has no filters."""
+    """Extract only files, none outside the folder; Debian 12's Python has no tar filters."""
     with tarfile.open(file) as archive:
         for member in archive:
             name, target = member.name, (folder / member.name).resolve()
@@ -144,7 +144,7 @@ def _extract(file: Path, folder: Path) -> None:
 
 
 def _check_model(directory: Path) -> None:
-    """Raises ModelError unless its files are those of its record."""
+    """Raise ModelError unless its files match its record."""
     files = read_source(directory)["files"]
     for name, fault in compare_files(directory, files, Digests()):
         raise ModelError(f"{directory.name}/{name} {fault}")
@@ -156,8 +156,8 @@ def _check_model(directory: Path) -> None:
 
 
 def _place(source: Path, target: Path) -> None:
-    """Gives a model its place, unless it is there or this machine's own one is. It replaces an
-    older one of a bundle."""
+    """Move a model into place, unless it is there or this machine has pulled one. An older
+    model from a bundle is replaced."""
     record, known = read_source(source), read_source(target)
     is_own = target.is_dir() and not known.get("bundled")
     damage = compare_files(target, record["files"], Digests())

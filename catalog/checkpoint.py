@@ -1,5 +1,5 @@
-"""Finds the model that the map or `MODEL=` names, or makes it ready: downloads it if
-necessary, checks it and converts it once.
+"""Finds and prepares the model that the map or `MODEL=` names: downloads it if necessary,
+checks it and converts it once.
 """
 
 import os
@@ -26,12 +26,12 @@ from handlers.engine.translation.families.marian import list_side
 
 
 def default_cache() -> Path:
-    """Return the folder of downloads and conversions: `BABELGATE_CACHE`, else the user's
+    """Return the folder for downloads and conversions: `BABELGATE_CACHE`, else in the user's
     cache."""
     default = Path(
         os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "babelgate"
     )
-    # TorchServe's workers run in another directory and get paths in here to load.
+    # TorchServe's workers, which load paths in here, run in another directory.
     return Path(variables.CACHE.read() or default).absolute()
 
 
@@ -43,17 +43,17 @@ def locate(name: str, cache: Path) -> Path:
 
 
 def find_input_size(model: Model) -> InputSize | None:
-    """The size of the images that a model reads; None if it is not here yet or does not
-    say."""
+    """Return the size of the images that a model reads; None if the model is not downloaded
+    or does not state it."""
     with suppress(ModelError, OSError):
         return read_input_size(locate(model.settings.model, default_cache()))
     return None
 
 
 def find_languages(name: str | Path) -> Languages:
-    """The languages that a model reads and writes, by its name or directory: where it is not
-    here yet, those of its name, or all that it may. Raises ModelError if its files do not
-    say."""
+    """Return the languages that a model reads and writes, by its name or directory. Before its
+    download they are those in its name, or all possible ones. Raises ModelError if its files
+    do not state them."""
     directory = locate(str(name), default_cache())
     if directory.exists():
         return list_languages(directory)
@@ -65,22 +65,22 @@ def find_languages(name: str | Path) -> Languages:
 
 
 def find_sources(models: Catalog) -> Sequence[str]:
-    """The languages that can be translated from: those that a model reads."""
+    """Return the source languages: all those that a model reads."""
     reads = models.reads or find_reads(models)
     known = dict.fromkeys(chain.from_iterable(reads.values()))
     return [*known] or find_languages(models.translation.model).sources
 
 
 def find_reads(models: Catalog) -> Mapping[str, Collection[str]]:
-    """The languages that each model for languages reads, by its name."""
+    """Return the languages that each translation model reads, by the model's name."""
     named = {m.name: m.settings.model for m in models.models if m.languages}
     read = {n: dict.fromkeys(find_languages(n).sources) for n in {*named.values()}}
     return {model: read[name] for model, name in named.items()}
 
 
 def check_languages(model: Model, directory: Path) -> None:
-    """Raises ModelError if the map serves a language that the model in the directory does not
-    write: it would answer all the same."""
+    """Raise ModelError if the map serves a language that the directory's model cannot write:
+    it would answer nonetheless."""
     known = find_languages(directory).targets
     if unknown := [code for code in model.languages if code not in known]:
         raise ModelError(
@@ -90,10 +90,9 @@ def check_languages(model: Model, directory: Path) -> None:
 
 
 def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
-    """The directory of a model. A hub's name is downloaded; a broken download continues.
-
-    Raises ModelError if it is neither, or not a model for the task.
-    """
+    """Return the directory of a model, by its path or hub name. A missing model is downloaded
+    from the hub; an interrupted download resumes. Raises ModelError if the name is neither, or
+    the model is not for the task."""
     directory = locate(name, cache)
     if not directory.exists():
         from catalog import hub
@@ -104,8 +103,8 @@ def fetch(name: str, cache: Path, task: str = TRANSLATION) -> Path:
 
 
 def prepare(model: Model, cache: Path, digests: Digests | None = None) -> Path:
-    """The directory that the model's engine loads. With `digests` a conversion is checked
-    against its checksums first, and repeated if it is damaged. Raises ModelError."""
+    """Return the directory that the model's engine loads. With `digests` a conversion is first
+    checked against its checksums, and repeated if damaged. Raises ModelError."""
     directory = fetch(model.settings.model, cache, model.task)
     if model.languages:
         check_languages(model, directory)

@@ -1,4 +1,4 @@
-"""Counts this host's GPUs as TorchServe counts them, and reads how full they are."""
+"""Counts this host's GPUs as TorchServe counts them, and measures their memory."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ _MIB = 1 << 20
 
 
 def count_gpus() -> int:
-    """The number of entries in CUDA_VISIBLE_DEVICES, or else of GPUs that nvidia-smi lists; 0
-    without nvidia-smi."""
+    """Return the number of entries in CUDA_VISIBLE_DEVICES, or else of GPUs that nvidia-smi
+    lists; 0 without nvidia-smi."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len(
@@ -22,8 +22,8 @@ def count_gpus() -> int:
 
 
 def measure_gpu_memory() -> list[tuple[str, int, int]]:
-    """Index, used bytes and all bytes of every GPU of this host; none without nvidia-smi. A GPU
-    that does not report its memory is left out, such as one divided by MIG."""
+    """Return index, used bytes and total bytes of each GPU of this host; empty without
+    nvidia-smi. A GPU that reports no memory, such as one divided by MIG, is left out."""
     rows = (
         [cell.strip() for cell in line.split(",")]
         for line in _run_nvidia_smi(
@@ -38,7 +38,7 @@ def measure_gpu_memory() -> list[tuple[str, int, int]]:
 
 
 def _run_nvidia_smi(*arguments: str, timeout_s: int) -> list[str]:
-    """The lines that nvidia-smi prints; none if it is missing or fails."""
+    """Return the output lines of nvidia-smi; empty if it is missing or fails."""
     try:
         said = subprocess.run(
             ["nvidia-smi", *arguments],

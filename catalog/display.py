@@ -1,4 +1,4 @@
-"""The options, the console, the bars and the tables of our command lines."""
+"""The options, the console, the progress bars and the tables of our command lines."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -19,8 +19,8 @@ from rich.progress import (
 from rich.table import Table
 from typer import Argument, Exit, Option, Typer
 
-#: For paths, JSON and TorchServe's messages: it has no markup, and it does not wrap lines, so
-#: they can be copied.
+#: Prints paths, JSON and TorchServe's messages without markup or wrapped lines, so that they
+#: can be copied.
 console = Console(markup=False, highlight=False, soft_wrap=True)
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -29,9 +29,9 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def make_command(
     app: Typer, path: Path, *errors: type[BaseException]
 ) -> Callable[..., Callable[[Command], Command]]:
-    """A decorator that adds a command. Its parameters have their explanations in a file, as
-    `command.name` if that is there, those before a `*` are its arguments, and errors of these
-    types end it without a traceback."""
+    """Return a decorator that adds a command. The file at `path` has the help texts of its
+    parameters, by `command.name` or by name; those before a `*` are arguments. Errors of these
+    types end the command without a traceback."""
     options = yaml.safe_load(path.read_text("utf-8"))
 
     def command(name: str | None = None) -> Callable[[Command], Command]:
@@ -57,11 +57,10 @@ def make_command(
 
 @contextmanager
 def _show_errors(*errors: type[BaseException]) -> Iterator[None]:
-    """Shows an error in red, then its notes, and ends the command with 1; with 130 after
-    Ctrl-C."""
+    """Print an error in red, then its notes, and exit with status 1; after Ctrl-C with 130."""
     try:
         yield
-    except BrokenPipeError:  # of `… | head`, which click knows
+    except BrokenPipeError:  # as with `… | head`; click handles it
         raise
     except errors as error:
         if isinstance(error, KeyboardInterrupt):
@@ -73,7 +72,7 @@ def _show_errors(*errors: type[BaseException]) -> Iterator[None]:
 
 
 def make_progress(counted: ProgressColumn | None = None) -> Progress:
-    """A bar with what it counts, how many of them there are, and the time so far."""
+    """Return a progress bar with a description, a count and the elapsed time."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -84,8 +83,8 @@ def make_progress(counted: ProgressColumn | None = None) -> Progress:
 
 
 def make_table(*columns: str) -> Table:
-    """A table without a frame, so that 80 columns are enough. Where they are not, only the
-    columns that say which models break their lines."""
+    """Return a table without a frame, to fit into 80 columns. If it does not, only the columns
+    that name models or machines wrap."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in columns:
         is_short = name not in ("serves", "model", "machines")

@@ -1,5 +1,5 @@
-"""Downloads a model from the Hugging Face hub. It resumes broken downloads, and the
-directory appears only when it is complete, with a record of its files and its licence.
+"""Downloads a model from the Hugging Face hub. Interrupted downloads resume, and the directory
+appears only when it is complete, with a record of its files and its licence.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _TIMEOUT_S = 10
-#: The files beside the weights.
+#: The files other than the weights.
 SMALL_FILES = (
     "config.json",
     "generation_config.json",
@@ -53,7 +53,7 @@ _HIDDEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
 class _FileBar(nullcontext["_FileBar"]):
-    """Shows a file's bytes in our progress, in the place of the library's own bar."""
+    """A bar for a file's bytes in our progress, instead of the library's own bar."""
 
     def __init__(
         self, bars: Progress, *, desc: str, total: int, initial: int, **_: Any
@@ -64,13 +64,13 @@ class _FileBar(nullcontext["_FileBar"]):
 
 
 def download(name: str, folder: Path, task: str, bars: Progress | None = None) -> Path:
-    """The directory `folder/<name>`. Once it exists, the hub is not asked again. `bars` show
-    what arrives.
+    """Download a model to `folder/<name>`, unless that exists, and return the directory. `bars`
+    show the progress.
 
-    `huggingface_hub.snapshot_download` restarts a file if its process ended, which loses too
-    much with two gigabytes of weights.
+    `huggingface_hub.snapshot_download` restarts a file if its process has ended, which loses
+    too much with two gigabytes of weights.
 
-    Raises ModelError if the hub cannot be reached, or has no such model for the task.
+    Raises ModelError if the hub is unreachable, or has no model of that name for the task.
     """
     _check_name(name)
     directory = folder / name
@@ -86,8 +86,8 @@ def download(name: str, folder: Path, task: str, bars: Progress | None = None) -
 
 
 def take_back(directory: Path, commit: str, damaged: Iterable[str]) -> None:
-    """Makes a download one that has not arrived yet, without its damaged files: the next
-    download gets those alone. Raises OSError."""
+    """Turn a download back into an incomplete one, without its damaged files: the next download
+    gets only those. Raises OSError."""
     for name in damaged:
         (directory / name).unlink(missing_ok=True)
     durable.rename(directory, _find_part(directory, commit))
@@ -122,7 +122,7 @@ def _download(name: str, directory: Path, task: str, bars: Progress | None) -> N
 
 
 def _remove_others(part: Path, directory: Path) -> None:
-    """Removes what has arrived of other commits, which nobody will ask for."""
+    """Remove incomplete downloads of other commits, which will not be resumed."""
     mark = re.compile(rf"{re.escape(directory.name)}-[0-9a-f]{{40}}\.part")
     for other in directory.parent.iterdir():
         if other != part and mark.fullmatch(other.name):
@@ -130,7 +130,7 @@ def _remove_others(part: Path, directory: Path) -> None:
 
 
 def _choose_files(info: ModelInfo, task: str) -> list[RepoSibling]:
-    """The small files that exist, then the best format of the weights."""
+    """Return the small files that exist, then the weights in the best format."""
     files = {file.rfilename: file for file in info.siblings or ()}
     missing = missing_files(files, task)
     if missing:
@@ -163,7 +163,7 @@ def _fetch(
 
 
 def _is_damaged(path: Path, file: RepoSibling, digests: Digests) -> bool:
-    """Whether a file is another one than the hub describes; Git names a small one by its
+    """Whether a file differs from the hub's description. Git identifies a small file by its
     SHA-1."""
     if file.lfs:
         return digests.read(path) != file.lfs.sha256
@@ -187,7 +187,7 @@ def _check_name(name: str) -> None:
 
 @contextmanager
 def _explain(name: str, advice: str) -> Iterator[None]:
-    """Turns errors of the hub and the disk into a ModelError."""
+    """Turn errors of the hub and the disk into a ModelError."""
     hub = constants.ENDPOINT
     try:
         yield

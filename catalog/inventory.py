@@ -1,5 +1,5 @@
-"""The checkpoints that the map needs, and what else the cache holds: where each is, its
-licence, its languages, its conversions, and whether its files are as they were.
+"""The checkpoints that the map needs, with their directories, licences, languages, conversions
+and damaged files, and the rest of the cache.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Checkpoint:
 
     @property
     def directory(self) -> Path:
-        """Its place, now or after its download."""
+        """Its directory, now or after its download."""
         return checkpoint.locate(self.name, self.cache)
 
     @property
@@ -56,18 +56,18 @@ class Checkpoint:
         return hashlib.sha256(content.encode()).hexdigest()
 
     def list_conversions(self) -> list[Path]:
-        """The conversions that are there, those with an output vocabulary included."""
+        """Return the finished conversions, including those with an output vocabulary."""
         if self.models[0].task != TRANSLATION or not self.directory.is_dir():
             return []
         from handlers.engine.translation.conversion import converted_path
 
         place = self.directory.resolve(), self.cache / "ctranslate2"
-        # Unfinished ones are called `converting-…`.
+        # Unfinished ones are named `converting-…`.
         found = converted_path(*place, "int8").parent.glob("[!c]*")
         return sorted(path for path in found if path.is_dir())
 
     def describe(self) -> dict[str, Any]:
-        """Describe it with all its files; sizes are in bytes."""
+        """Return its details with all its files; sizes are in bytes."""
         place, serves = self.directory, [n for m in self.models for n in m.serves]
         found: dict[str, Any] = {"name": self.name, "serves": serves}
         if not place.is_dir():
@@ -89,8 +89,8 @@ class Checkpoint:
         }
 
     def list_damage(self, digests: Digests) -> Iterator[str]:
-        """Yield each file, of the download and of conversions, that is not as it was
-        recorded. Raises OSError."""
+        """Yield each file of the download and the conversions that differs from its record.
+        Raises OSError."""
         if not self.directory.is_dir():
             yield f"{self.directory} is missing"
         recorded = self.source.get("files", {})
@@ -101,7 +101,7 @@ class Checkpoint:
                 yield f"{path}: {fault}"
 
     def pull(self, bars: Progress) -> None:
-        """Downloads what is missing or damaged, and converts it for each of the models.
+        """Download missing and damaged files, and convert the checkpoint for each model.
         Raises ModelError."""
         from catalog import hub
 
@@ -118,7 +118,7 @@ class Checkpoint:
 
 
 def list_needed(models: Catalog, cache: Path) -> dict[str, Checkpoint]:
-    """The checkpoints of the map, each once, by name."""
+    """Return the checkpoints of the map, each once, by name."""
     loading: dict[str, list[Model]] = {}
     for model in models.models:
         loading.setdefault(model.settings.model, []).append(model)
@@ -126,27 +126,27 @@ def list_needed(models: Catalog, cache: Path) -> dict[str, Checkpoint]:
 
 
 def make_checkpoint(name: str, cache: Path) -> Checkpoint:
-    """A checkpoint for translation that the map does not name."""
+    """Make a checkpoint for translation that is not in the map."""
     devices = ("0",) if count_gpus() else (CPU,)
     settings = TranslationSection(model=name)
     return Checkpoint(name, cache, (Model(name, TRANSLATION, (), devices, settings),))
 
 
 def list_others(needed: Iterable[Checkpoint], cache: Path) -> list[Path]:
-    """The folders in the cache that the map does not need: other models, what has arrived of
-    them, and conversions."""
+    """Return the folders in the cache that the map does not need: other models, complete or
+    incomplete, and conversions."""
     used = {path for c in needed for path in (c.directory, *c.list_conversions())}
     folders = [*cache.glob("hub/*/*/"), *cache.glob("ctranslate2/*/*/")]
     return sorted({*folders} - used)
 
 
 def read_source(directory: Path) -> dict[str, Any]:
-    """The record of a download or bundle, empty where there is none. Raises ModelError."""
+    """Return the record of a download or bundle, empty if it has none. Raises ModelError."""
     return read_object(directory / SOURCE_FILE)
 
 
 def find_license(model: Model) -> str | None:
-    """The licence of a model's weights as their card states it, if it is known here."""
+    """Return the licence that the card of a model's weights states, if there is a record."""
     place = checkpoint.locate(model.settings.model, checkpoint.default_cache())
     with suppress(ModelError, OSError):
         return read_source(place).get("license")

@@ -24,7 +24,7 @@ from contract.languages import LANGUAGES, find_tag
 from contract.tasks import TRANSLATION, UPLOADS, find_class
 from contract.validation import expect
 
-#: The expected value, by type of fault. For others the key's schema says it.
+#: The expected value, by type of fault. For other types it is in the key's schema.
 _OBJECTS = {
     "model_type": "an object",
     **dict.fromkeys(("dict_type", "too_short"), 'an object such as {"ko": "0"}'),
@@ -32,7 +32,7 @@ _OBJECTS = {
 
 
 class CatalogError(ValueError):
-    """The map cannot be used; the message says where and why."""
+    """The map cannot be used; the message explains where and why."""
 
 
 def _check_language(code: str) -> str:
@@ -47,11 +47,11 @@ def _check_language(code: str) -> str:
 _Language = Annotated[str, AfterValidator(_check_language)]
 
 
-#: The tasks that take images, in the order in which they are shown.
+#: The sections of the image tasks, in the order in which they are shown.
 VISION: Mapping[str, type[VisionSection]] = MappingProxyType(
     {task: find_class("catalog.sections", task) for task in UPLOADS}
 )
-#: All tasks.
+#: The sections of all tasks.
 SECTIONS: Mapping[str, type[TranslationSection | VisionSection]] = MappingProxyType(
     {TRANSLATION: TranslationSection, **VISION}
 )
@@ -65,7 +65,7 @@ _CLUSTER: type[Shape] = create_model(
 
 
 class Map(Shape):
-    """The whole file. A section that is not in it has its defaults here, and is not served."""
+    """The whole file. A missing section has its defaults here, but its task is not served."""
 
     cuda_id: dict[_Language, Devices] = Field(
         {},
@@ -87,25 +87,25 @@ class Map(Shape):
 
     @property
     def vision(self) -> dict[str, VisionSection]:
-        """The sections that are there."""
+        """The image tasks' sections that are in the file."""
         return {t: getattr(self, t) for t in VISION if t in self.model_fields_set}
 
     def find_placement(self, task: str) -> ClusterSection:
-        """Find the placement of the models of `task` on a cluster."""
+        """Return the placement of a task's models on a cluster."""
         section: ClusterSection = getattr(self.cluster, task)
         return section
 
     @property
     def asked(self) -> dict[str, tuple[str, ...]]:
-        """The requested devices, by their place in the file."""
+        """The requested devices, by their path in the file."""
         return {
             **{f"cuda_id.{code}": devices for code, devices in self.cuda_id.items()},
             **{f"{task}.devices": s.devices for task, s in self.vision.items()},
         }
 
     def list_contradictions(self) -> Iterator[str]:
-        """A line for each value that others do not allow, in the translation section or for
-        want of languages: a map that names only other tasks needs none."""
+        """Yield a line for each value of the translation section that contradicts others, or
+        for missing languages: a map that names only other tasks needs none."""
         if not self.cuda_id and (
             TRANSLATION in self.model_fields_set or not self.vision
         ):
@@ -135,7 +135,7 @@ class Map(Shape):
                     yield f"{place}.{_describe_fault(TranslationSection, fault)}"
 
 
-#: The map with a section for each task that takes images.
+#: The map with a section for each image task.
 WHOLE_MAP: type[Map] = create_model(
     "Map",
     __base__=Map,
@@ -146,7 +146,7 @@ _AnyShape = TypeVar("_AnyShape", bound=BaseModel)
 
 
 def check(shape: type[_AnyShape], content: object, where: str = "") -> _AnyShape:
-    """The content as a value. Raises CatalogError with a line per fault, each after `where`."""
+    """Return the content as a `shape`. Raises CatalogError: a line per fault, after `where`."""
     try:
         found = shape.model_validate(content)
         faults = [*found.list_contradictions()] if isinstance(found, Map) else []
@@ -159,7 +159,7 @@ def check(shape: type[_AnyShape], content: object, where: str = "") -> _AnyShape
 
 
 def _describe_fault(shape: type[BaseModel], fault: Any) -> str:
-    """The place of a fault, unless that is the whole, and the sentence about it."""
+    """Return the sentence about a fault, after its place unless that is the whole map."""
     place = [str(part) for part in fault["loc"] if part != "[key]"]
     owner, where = _find_owner(shape, place), ".".join(place)
     if fault["type"] == "extra_forbidden":
@@ -179,7 +179,7 @@ def _describe_fault(shape: type[BaseModel], fault: Any) -> str:
 
 
 def _find_owner(shape: type[BaseModel], place: list[str]) -> type[BaseModel]:
-    """The innermost object that the place is in."""
+    """Return the shape of the innermost object that contains the place."""
     for name in place[:-1]:
         if name not in shape.model_fields:  # a key of a dictionary
             continue
@@ -192,7 +192,7 @@ def _find_owner(shape: type[BaseModel], place: list[str]) -> type[BaseModel]:
 
 
 def read_file(path: Path) -> Any:
-    """The JSON in a file. Raises CatalogError if it cannot be read, or has a key twice."""
+    """Return the JSON in a file. Raises CatalogError if it is unreadable or repeats a key."""
     try:
         return json.loads(path.read_text("utf-8"), object_pairs_hook=_refuse_duplicates)
     except (OSError, ValueError) as error:
@@ -200,7 +200,7 @@ def read_file(path: Path) -> Any:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """JSON's reader would keep the last of two and say nothing."""
+    """Raise ValueError for a repeated key, of which `json` would silently keep the last."""
     content: dict[str, Any] = {}
     for key, value in pairs:
         if key in content:

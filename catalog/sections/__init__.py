@@ -1,4 +1,4 @@
-"""The sections of the map, one file per task, and what they share."""
+"""The sections of the map, one file per task, and their common parts."""
 
 import math
 from typing import Annotated, Any, Literal
@@ -6,14 +6,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 CPU = "cpu"
-#: For a setting that follows from others.
+#: The value of a setting that is derived from others.
 AUTO = "auto"
 
-#: Keys of a section that place a model's processes, or other models. The processes need not
-#: know them.
+#: The keys of a section that place a model's processes or concern other models. The processes
+#: do not need them.
 PLACEMENT = {"placement", "workers", "targets", "pivot"}
-#: Keys for the placement, the server or the choice of the model, which no handler
-#: needs.
+#: The keys for the placement, the server or the choice of the model, which no handler needs.
 SERVING = PLACEMENT | {
     *("model", "vocabulary", "batch_size", "max_batch_delay"),
     *("queue_size", "response_timeout", "idle_unload_s"),
@@ -21,7 +20,7 @@ SERVING = PLACEMENT | {
 
 
 def _read_devices(value: Any) -> tuple[str, ...]:
-    """The CPU, or GPUs in ascending order, so equal sets are equal devices."""
+    """Return the CPU, or the GPUs in ascending order, so that equal sets are equal tuples."""
     if value == CPU:
         return (CPU,)
     numbers = value if isinstance(value, list | tuple) else [value]
@@ -39,7 +38,7 @@ def _read_devices(value: Any) -> tuple[str, ...]:
 
 
 def _read_replicas(value: Any) -> tuple[int, int] | str:
-    """The fewest and the most; a number alone is both."""
+    """Return the minimum and maximum; a single number is both."""
     if value == AUTO:
         return AUTO
     span = list(value) if isinstance(value, list | tuple) else [value, value]
@@ -53,7 +52,7 @@ def _read_replicas(value: Any) -> tuple[int, int] | str:
 
 
 def _read_share(value: Any) -> float | str:
-    """Ray knows four digits of a share."""
+    """Round a share down to the four digits that Ray supports."""
     if value == AUTO:
         return AUTO
     if type(value) not in (int, float) or not 0.0001 <= value <= 1:
@@ -75,8 +74,8 @@ Precision = Literal["auto", "float32", "float16", "bfloat16"]
 #: The meaning of `compute_type` in every section.
 PRECISION = (
     "The precision of the weights. `auto` is `float16` on a GPU; on a CPU it is `int8` with "
-    "CTranslate2 and else `float32`. CTranslate2 takes `int8`, `int8_float32`, "
-    "`int8_float16`, `int8_bfloat16`, `int16`, `float16`, `bfloat16`, `float32`; all others "
+    "CTranslate2 and `float32` otherwise. CTranslate2 supports `int8`, `int8_float32`, "
+    "`int8_float16`, `int8_bfloat16`, `int16`, `float16`, `bfloat16`, `float32`; other engines "
     "`float32`, `float16`, `bfloat16`."
 )
 
@@ -95,7 +94,7 @@ class Section(Shape):
         "`PekingU/rtdetr_r50vd` (any object detector)."
     )
     batch_size: Count = Field(
-        64, description="The largest batch, in rows; of captioning, in requests."
+        64, description="The largest batch, in rows; for captioning, in requests."
     )
     max_batch_delay: CountOrNone = Field(
         100,
@@ -119,12 +118,12 @@ class Section(Shape):
     idle_unload_s: CountOrNone = Field(
         0,
         description="The seconds without a request after which a model is "
-        "[unloaded](models.md#unused-models) until the next one; `0` is never.",
+        "[unloaded](models.md#unused-models) until the next one; `0` means never.",
     )
 
 
 class VisionSection(Section):
-    """The keys of every section of a task that takes images."""
+    """The keys of every image task's section."""
 
     compute_type: Precision = Field("auto", description=PRECISION)
     queue_size: Count = 256
@@ -149,7 +148,7 @@ class VisionSection(Section):
 
 
 class ClusterSection(Shape):
-    """Ray's placement of the replicas of one task's models."""
+    """The placement of the replicas of one task's models on a Ray cluster."""
 
     replicas: Replicas = Field(
         "auto",
@@ -161,7 +160,7 @@ class ClusterSection(Shape):
         ge=0,
         le=100,
         description="How many [replicas of a model](scaling.md#spread-the-replicas) may be "
-        "on one machine, at most 100; `0` is any number.",
+        "on one machine, at most 100; `0` means any number.",
     )
     gpus: Share = Field(
         "auto",

@@ -9,7 +9,7 @@ class CaptioningSection(VisionSection):
     """Captions for frames and images."""
 
     model: Text = "models/shapes/captioning"
-    #: A request brings a batch of frames of its own.
+    #: Each request contains a batch of frames.
     batch_size: Count = 1
     max_batch_delay: CountOrNone = 0
     response_timeout: Count = 120

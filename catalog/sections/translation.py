@@ -1,4 +1,4 @@
-"""The translation section of the map, and the engines that it can name."""
+"""The translation section of the map, and the engines that it may name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catalog.sections import PRECISION, CountOrNone, Precision, Section, Shape, 
 from contract.options import ALTERNATIVES, BEAM_SIZE
 
 EngineName: TypeAlias = Literal["ctranslate2", "transformers", "echo"]
-#: The engines of translation, each with the precisions that it can be asked for.
+#: The engines of translation, each with the precisions that it supports.
 ENGINES = {
     "ctranslate2": (
         *("auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16"),
@@ -22,7 +22,7 @@ ENGINES = {
 
 
 class TargetSection(Shape):
-    """The settings of one target language, where they are not those of all."""
+    """The settings of one target language that differ from the section's."""
 
     model: Text | None = None
     engine: EngineName | None = None
@@ -36,8 +36,7 @@ class TargetSection(Shape):
         0.0,
         ge=0,
         le=1,
-        description="The fallback also answers where the quality is lower than this, from 0 "
-        "to 1.",
+        description="The fallback also answers if the quality is lower than this, from 0 to 1.",
     )
 
 
@@ -50,7 +49,7 @@ class TranslationSection(Section):
         description="`ctranslate2`; `transformers`, the reference; or `echo`, which returns "
         "the text and loads no model, to measure the cost of serving.",
     )
-    # Behind `engine`: a field's validator sees only those before it.
+    # After `engine`: a field's validator sees only the fields before it.
     compute_type: Text = Field("auto", description=PRECISION)
     placement: Literal["language", "device"] = Field(
         "language",
@@ -84,14 +83,14 @@ class TranslationSection(Section):
     )
     pivot: Text | None = Field(
         None,
-        description="The language through which a text goes whose own language the target's "
-        "model does not read.",
+        description="The language through which a text is translated if the target's model "
+        "does not read the text's own language.",
     )
 
     @field_validator("compute_type")
     @classmethod
     def _suits_the_engine(cls, precision: str, info: ValidationInfo) -> str:
-        engine = info.data.get("engine")  # missing where it was refused itself
+        engine = info.data.get("engine")  # missing if it was itself invalid
         known = ENGINES.get(engine or "", (precision,))
         if precision not in known:
             raise ValueError(f"one of {', '.join(known)} with the engine {engine}")
@@ -106,7 +105,7 @@ class TranslationSection(Section):
         return vocabulary
 
     def narrow(self, target: str = "") -> TranslationSection:
-        """The settings of a target's own model, or else of the model for all."""
+        """Return the settings of a target's own model, or else of the general model."""
         own = self.targets.get(target, TargetSection())
         named = own.model_dump(
             include={"model", "engine", "compute_type"}, exclude_none=True
@@ -114,13 +113,13 @@ class TranslationSection(Section):
         return self.model_copy(update=named | {"targets": {}, "pivot": None})
 
     def find_fallback(self, target: str) -> TranslationSection | None:
-        """The settings of the model that answers in the place of a target's own."""
+        """Return the settings of a target's fallback model; None if it has none."""
         wanted = self.targets[target].fallback
         models = map(self.narrow, ("", *self.targets))
         return next((found for found in models if found.model == wanted), None)
 
     def replace_model(self, model: str) -> TranslationSection:
-        """The same section with another model for all, also where that is the fallback."""
+        """Return the section with another general model, also where that is a fallback."""
         targets = {
             code: own.model_copy(update={"fallback": model})
             if own.fallback == self.model
