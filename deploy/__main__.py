@@ -1,4 +1,4 @@
-"""`python -m deploy`: start the stack, look at it, reload it, stop it."""
+"""`python -m deploy`: start the stack, inspect it, reload it, stop it."""
 
 import os
 from pathlib import Path
@@ -54,7 +54,7 @@ def up(
     bundle: Path | None = None,
     timeout_s: float = 600,
 ) -> None:
-    """Start what is not running yet, wait until every model is ready, show a translation."""
+    """Start the stack's stopped programs, wait for every model, show a translation."""
     wanted = Stack(
         *(run_dir, map_path or UNSAID, model or None, port_offset),
         *(tls.read_option(tls_files), backend),
@@ -95,15 +95,15 @@ def check(
     run_dir: Path = RUN,
     backend: Backend | None = None,
 ) -> None:
-    """Show which model runs where, and what `up` would change in a stack that runs; exit 1
-    where the map is wrong."""
+    """Show which model runs where, and what `up` would change in a running stack; exit 1 if
+    the map is wrong."""
     wanted = Stack(run_dir, map_path or UNSAID, model or None, backend=backend)
     lifecycle.check(wanted)
 
 
 @command()
 def prepare(*, for_tests: bool = False) -> None:
-    """Install nginx where it is missing; `up` does so too."""
+    """Install nginx if it is missing, as `up` does too."""
     needed = programs.FOR_TESTS if for_tests else (NGINX,)
     more = programs.FOR_SOME_TESTS if for_tests else ()
     try:
@@ -149,10 +149,10 @@ def down(*, run_dir: Path = RUN, is_forgotten: bool = False) -> None:
 
 @command()
 def status(*, run_dir: Path = RUN) -> None:
-    """Show every process, language and task; exit 1 where something is not ready."""
+    """Show every process, language and task; exit 1 if something is not ready."""
     running = lifecycle.find(run_dir)
     states = Supervision(running).states()
-    # For ten seconds supervisor says STARTING of what runs; what ends is in BACKOFF.
+    # In its first ten seconds a running program is STARTING; one that has failed is in BACKOFF.
     shown = (
         f"{name} {states[name].replace('STARTING', 'RUNNING')}"
         for name in running.programs
@@ -165,7 +165,7 @@ def status(*, run_dir: Path = RUN) -> None:
 
 @command()
 def reload(*, run_dir: Path = RUN) -> None:
-    """Take over edited nginx and gateway configuration without dropping a request."""
+    """Apply edited nginx and gateway configuration without dropping a request."""
     running = lifecycle.find(run_dir)
     lifecycle.reload(running, *lifecycle.ensure(NGINX))
     console.print("Reloaded nginx and the gateway.")
@@ -181,13 +181,13 @@ def restart(*, run_dir: Path = RUN) -> None:
 
 @command()
 def monitor(*, run_dir: Path = RUN, port: int = 9090) -> None:
-    """Run Prometheus beside the stack, until Ctrl-C."""
+    """Run Prometheus next to the stack, until Ctrl-C."""
     running = lifecycle.find(run_dir)
     port += running.port_offset
     (program,) = lifecycle.ensure(PROMETHEUS)
     command = monitoring.make_command(running, program, port)
     console.print(f"Prometheus is at http://127.0.0.1:{port}; Ctrl-C ends it.")
-    # Prometheus takes this process over, so that no signal can leave it running.
+    # Prometheus replaces this process, so that no signal can leave it running.
     os.execv(command[0], command)
 
 
@@ -203,7 +203,7 @@ def image(*, fresh: bool = False) -> None:
 def write_manifests(
     overlay: Path, *, key_file: Path, map_path: Path | None = None, gpus: bool = False
 ) -> None:
-    """Write the files of a Kubernetes overlay that follow from the map."""
+    """Write the files of a Kubernetes overlay that depend on the map."""
     manifests.write(overlay, map_path or catalog.MAP, key_file, has_gpus=gpus)
     console.print(f"Wrote {manifests.MAP} and {manifests.SERVE} in {overlay}.")
 

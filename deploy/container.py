@@ -1,5 +1,5 @@
-"""`python -m deploy.container`: one program of the stack in a container of its own. The
-containers of a stack share the run directory, which `prepare` fills before they start.
+"""`python -m deploy.container`: run one program of the stack per container. The containers of
+a stack share the run directory, which `prepare` fills before they start.
 """
 
 import os
@@ -23,8 +23,8 @@ from deploy.stack import ROOT, Stack, StackError
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 command = make_command(app, Path(__file__).with_name("options.yaml"))
 
-#: The module through which supervisord starts a program: it ends the program's earlier
-#: life and opens its log file. A container has neither.
+#: The module through which supervisord starts a program: it kills processes left by an earlier
+#: start and opens the log file. A container has neither.
 _LAUNCHER = "deploy.launch"
 _OUTPUT = "/dev/stdout"
 
@@ -46,7 +46,7 @@ def prepare(
     wanted.write(models.frozen)
     with wanted.writing(), suppress(FileExistsError):
         wanted.log("nginx").symlink_to(_OUTPUT)
-    # A cluster's replicas prepare their own models, and its secrets come from elsewhere.
+    # A cluster's replicas prepare their own models, and its secrets are created elsewhere.
     if not is_cluster:
         serving.prepare(models)
         with wanted.writing():
@@ -56,7 +56,7 @@ def prepare(
 
 @command()
 def run(name: str) -> None:
-    """Become a program, in the foreground, as supervisord would start it."""
+    """Replace this process by a program, as supervisord would start it."""
     prepared = stack.read(_find_run())
     nginx = programs.find(programs.NGINX)
     if prepared is None or nginx is None:
@@ -71,8 +71,8 @@ def run(name: str) -> None:
 
 
 def read_start(name: str, text: str) -> tuple[list[str], Path, dict[str, str]]:
-    """The command, directory and environment of a program in supervisord's file. Raises
-    KeyError if there is no such program."""
+    """Return a program's command, directory and environment in supervisord's file. Raises
+    KeyError if the file has no such program."""
     parser = ConfigParser()
     parser.read_string(text)
     section = parser[f"program:{name}"]
@@ -83,8 +83,8 @@ def read_start(name: str, text: str) -> tuple[list[str], Path, dict[str, str]]:
 
 
 def _make_output_openable() -> None:
-    """nginx opens its log by name, which is that of standard output. Some runtimes give a user
-    no right to it; a pipe of the user's own can be opened."""
+    """Let nginx open its log, whose name is that of standard output. Some runtimes deny a user
+    that; a pipe created by the user can be opened."""
     try:
         os.close(os.open(_OUTPUT, os.O_WRONLY | os.O_APPEND))
     except OSError:

@@ -1,5 +1,5 @@
-"""Builds the container image with buildah, on a base that mmdebstrap makes of Debian's own
-packages. No daemon is needed, and no registry.
+"""Builds the container image with buildah, on a base that mmdebstrap makes from Debian's own
+packages. It needs no daemon and no registry.
 """
 
 import re
@@ -14,23 +14,23 @@ from deploy.stack import ROOT, StackError
 
 CONTAINERFILE = ROOT / "deploy" / "image" / "Containerfile"
 IMAGE = "localhost/babelgate"
-#: Without namespaces of its own, which a machine may refuse.
+#: No namespaces, which a machine may refuse.
 ISOLATION = "--isolation=chroot"
 
 _BASE = "localhost/babelgate-base"
-#: The release of Debian with Python 3.11, which python:3.11-slim has as well.
+#: The release of Debian with Python 3.11, the version of python:3.11-slim.
 _SUITE = "bookworm"
 _PACKAGES = "ca-certificates,python3,python3-venv"
-#: Files of this machine that mmdebstrap copies.
+#: Removes this machine's files, which mmdebstrap copies.
 _FORGET = """--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname\""""
 _URL = "file://"
-#: The folder of a build where pip finds files of this machine. Mounts leave empty folders.
+#: The build's folder for this machine's files that pip needs. Mounts leave empty folders.
 _MOUNTED = "/mnt"
 
 
 def build(buildah: Path, mmdebstrap: Path, *, is_fresh: bool = False) -> str:
-    """Builds the image, or what has changed of it, and returns its name. With `is_fresh`
-    everything is made again, with what Debian has now. Raises StackError."""
+    """Build the image, or the layers that have changed, and return its name. With `is_fresh`
+    rebuild everything, with Debian's current packages. Raises StackError."""
     if is_fresh or not _list_sizes(buildah, _BASE):
         console.print("Making the base of Debian's packages …")
         _make_base(buildah, mmdebstrap)
@@ -46,7 +46,7 @@ def build(buildah: Path, mmdebstrap: Path, *, is_fresh: bool = False) -> str:
 
 
 def measure(buildah: Path) -> str:
-    """The image's size, unpacked, such as "2.31 GB". Raises StackError if it is not built."""
+    """Return the image's unpacked size, such as "2.31 GB". Raises StackError if not built."""
     sizes = _list_sizes(buildah, IMAGE)
     if not sizes:
         raise StackError("The image is not built; `make image` builds it.")
@@ -54,8 +54,8 @@ def measure(buildah: Path) -> str:
 
 
 def write_pip_configuration(options: Sequence[tuple[str, str]]) -> str:
-    """A pip.conf of this machine's options, whose files are below _MOUNTED: a build may need
-    its indexes and certificates."""
+    """Return a pip.conf with this machine's options and its files below _MOUNTED: a build may
+    need the machine's indexes and certificates."""
     text = "\n".join(
         ["[global]", *(f"{name} = {value}" for name, value in options), ""]
     )
@@ -63,23 +63,23 @@ def write_pip_configuration(options: Sequence[tuple[str, str]]) -> str:
 
 
 def list_places(options: Iterable[tuple[str, str]]) -> list[str]:
-    """The files and folders of this machine that pip's options name."""
+    """Return the files and folders of this machine that pip's options name."""
     words = (word.removeprefix(_URL) for _, value in options for word in value.split())
     paths = (Path(word) for word in words if word.startswith("/"))
-    # An index is the folder below the one with its files.
+    # The files of an index are in the folder above it.
     found = (path.parent if path.name == "simple" else path for path in paths)
     return sorted({str(path) for path in found if path.exists()})
 
 
 def parse_pip_options(listed: str) -> list[tuple[str, str]]:
-    """Name and value of each line of `pip config list`; the last of a name counts."""
+    """Parse the lines of `pip config list` into names and values; the last of a name wins."""
     found = re.findall(r"(?m)^(?:global|install|:env:)\.([\w-]+)='(.*)'$", listed)
     return list(dict(found).items())
 
 
 def _install_packages(command: Sequence[str | Path]) -> None:
-    """Builds the stage that holds them, the only one that sees pip's files."""
-    # The environment counts more than files; pip lists it first.
+    """Build the stage with the packages, the only one in which pip's files are mounted."""
+    # The environment overrides files, but pip lists it first.
     listed = _run_program([Path(sys.executable), "-m", "pip", "config", "list"])
     options = parse_pip_options("\n".join(reversed(listed.splitlines())))
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +111,7 @@ def _make_base(buildah: Path, mmdebstrap: Path) -> None:
 
 
 def _run_program(command: Sequence[str | Path]) -> str:
-    """Run a program and return its output. Raises StackError with its last words."""
+    """Run a program and return its output. Raises StackError with its last lines."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         said = "\n".join(done.stderr.splitlines()[-20:])

@@ -1,6 +1,6 @@
-"""`python -m deploy.launch NAME COMMAND…`: ends what an earlier life of NAME left
-running, opens its log file, and becomes COMMAND. A killed master leaves children:
-nginx's workers go on serving and hold the port, so a new master cannot start.
+"""`python -m deploy.launch NAME COMMAND…`: kills the processes that an earlier start of NAME
+left running, opens its log file, and becomes COMMAND. Children outlive a killed master:
+nginx's workers continue to serve and keep the port, so a new master cannot start.
 """
 
 import json
@@ -16,16 +16,16 @@ import psutil
 from contract import durable, variables
 from contract.documents import find_documents
 
-#: To import `deploy.programs` would take each start of a program a quarter of a second.
+#: Importing `deploy.programs` would delay each start of a program by a quarter of a second.
 _NGINX = "nginx"
 _WAIT_S, _LOOK_S = 5, 0.02
-#: Every program but nginx gives way by this much: if no other program has CPU left,
-#: nginx must say so in time.
+#: The niceness of every program but nginx, which must still answer in time if no other
+#: program has CPU left.
 _NICENESS = 5
 
 
 def main(name: str, command: list[str]) -> None:
-    """Never returns."""
+    """Become `command`; never return."""
     run = variables.find_run()
     assert run, f"{variables.RUN_DIR.name} is not set"
     end_left(name, run)
@@ -42,21 +42,21 @@ def main(name: str, command: list[str]) -> None:
 
 
 def confine(name: str) -> None:
-    """Hides what a program writes from other users, and from the program what is secret and
-    not its own."""
+    """Hide a program's files from other users, and from the program the secrets that it does
+    not need."""
     os.umask(0o077)
     for variable in variables.SECRETS:
         if name not in (variable.readers or ()):
             os.environ.pop(variable.name, None)
     if name == "documents":
         folder = find_documents(Path(variables.DOCUMENTS.given))
-        with suppress(OSError):  # another machine's user may have made it
+        with suppress(OSError):  # a user on another machine may own it
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)
 
 
 def end_left(name: str, run: Path) -> None:
-    """Kills what earlier lives of a program have left running, and nothing else."""
+    """Kill the processes that earlier starts of a program left running, and no others."""
     left = [each for each in psutil.process_iter() if find_program(each, run) == name]
     for process in left:
         with suppress(psutil.NoSuchProcess):
@@ -67,7 +67,7 @@ def end_left(name: str, run: Path) -> None:
 def wait_for_end(
     processes: Sequence[psutil.Process], limit_s: float
 ) -> list[psutil.Process]:
-    """Returns those that have not ended in time."""
+    """Wait for processes to end, and return those that have not ended in time."""
     give_up_at = time.monotonic() + limit_s
     while alive := list(filter(is_alive, processes)):
         if time.monotonic() > give_up_at:
@@ -77,8 +77,8 @@ def wait_for_end(
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process has not ended. A zombie has, and only its parent has not noticed yet,
-    once it has a single thread: Java's others may still hold its port for a moment."""
+    """Whether a process has not ended. A zombie has ended once it has a single thread: the
+    other threads of Java may keep its port for a moment."""
     with suppress(psutil.NoSuchProcess):
         is_zombie = process.status() == psutil.STATUS_ZOMBIE
         return process.is_running() and not (is_zombie and process.num_threads() == 1)
@@ -86,9 +86,9 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def find_program(process: psutil.Process, run: Path) -> str | None:
-    """The program of the stack in this run directory that a process belongs to, by its
-    environment. nginx overwrites its environment with its title, so its working directory
-    counts. A process of another user shows neither, and is not ours."""
+    """Return the program of this run directory's stack that a process belongs to, according to
+    its environment. nginx overwrites that with its title, so its working directory counts.
+    Another user's process, which shows neither, is not ours."""
     with suppress(psutil.Error):
         environment = process.environ()
         if environment.get(variables.RUN_DIR.name) == str(run):
@@ -99,8 +99,8 @@ def find_program(process: psutil.Process, run: Path) -> str | None:
 
 
 def _write_own_log(path: Path) -> None:
-    """Sends output to the file and not through supervisord: if that stopped, the program
-    would too. Appending lets `deploy.watch` shorten the file."""
+    """Redirect output to the file instead of supervisord: if that stopped, the program would
+    too. Appending lets `deploy.watch` truncate the file."""
     log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.fchmod(log, 0o600)
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""Brings a stack up: decides what is kept, ended and started, and waits until it translates."""
+"""Starts a stack: decides which programs to keep, end and start, and awaits a translation."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from gateway.settings import name_variable, read_settings
 from ray_backend.deployment import DashboardError
 from torchserve_backend.management import ManagementError
 
-#: The other tasks would take nearly as much memory again as translation.
+#: The other tasks would need nearly as much memory again as translation.
 _MORE_TASKS = (
     "Captions for videos, labels and boxes for images as well: "
     "make up CONFIG=torchserve_backend/all_tasks.json"
@@ -37,12 +37,12 @@ _OPEN = (
     "BABELGATE_KEYS=required make up (docs/keys.md)"
 )
 _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (docs/keys.md)"
-#: Texts to show, by their language.
+#: The texts of the shown translation, by their language.
 _GREETINGS = {"en": "Hello, how are you?", "fr": "Bonjour"}
 _LOG_LINES = 15
 _GUNICORN = "gateway/gunicorn.conf.py"
 _PREFIXES = ("BABELGATE_", "HF_", "OTEL_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY")
-#: `up` sets these itself, has an option for them, or they are the caller's own.
+#: `up` sets these itself or has an option for them, or they belong to the caller.
 _OTHERS = {
     *(variable.name for variable in variables.INTERNAL),
     *(variables.MAP.name, variables.MODEL.name, variables.CLIENT_KEY.name),
@@ -51,13 +51,13 @@ _OTHERS = {
 
 
 def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
-    """Starts what is not running yet, waits for every model, shows a translation. Models may
-    come `bundled`, with the map where none is named. After a KeyboardInterrupt nothing that
-    it started is left. Raises SettingsError, StackError, CatalogError, ModelError,
-    ManagementError or TimeoutError."""
+    """Start the stopped programs, wait for every model, show a translation. `bundled` is a
+    bundle of models and, if none is named, of the map. A KeyboardInterrupt ends all programs
+    that it started. Raises SettingsError, StackError, CatalogError, ModelError,
+    ManagementError, DashboardError, DeploymentError or TimeoutError."""
     running = find_running(wanted)
     last = running or stack.read(wanted.run)
-    if last and not running:  # its ports may be others now
+    if last and not running:  # its ports may now differ
         offset = wanted.port_offset or last.port_offset
         last = replace(last, port_offset=offset)
     said = replace(
@@ -70,7 +70,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
             map_path = bundle.unpack(bundled, checkpoint.default_cache())
         wanted = wanted if said.map != UNSAID else replace(wanted, map=map_path)
     if wanted.is_door:
-        read_settings()  # the gateway's log would not repeat what is wrong
+        read_settings()  # raises faults here: `up` does not show the gateway's log
         check_names((ROOT / _GUNICORN).read_text("utf-8"))
     wanted.check_writable()
     if wanted.address and wanted.server != "ray":
@@ -106,15 +106,15 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
 
 
 def _note_log(error: Exception, log: Path) -> None:
-    """Notes the last lines of its log where the models' program did not start."""
+    """Add the last lines of the log to the error of a program that did not start."""
     if log.exists():
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
         error.add_note("\n".join([f"\nThe last lines of {log}:", *lines]))
 
 
 def check(wanted: Stack) -> None:
-    """Shows what the map means, and what `up` would change if the stack runs on the same
-    backend. Raises what `up` does."""
+    """Show the models of the map, and what `up` would change if the stack runs on the same
+    backend. Raises the errors of `up`."""
     running = find_running(wanted)
     said = replace(wanted, settings=find_settings(os.environ))
     wanted = complete(said, running or stack.read(wanted.run))
@@ -128,7 +128,7 @@ def check(wanted: Stack) -> None:
 
 
 def ensure(*wanted: Program) -> list[Path]:
-    """Return the programs' files; install what is missing. Raises StackError."""
+    """Return the programs' files, after installing missing ones. Raises StackError."""
     missing = [program for program in wanted if programs.find(program) is None]
     if missing:
         packages = ", ".join(program.package for program in missing)
@@ -138,8 +138,8 @@ def ensure(*wanted: Program) -> list[Path]:
 
 
 def find_running(wanted: Stack) -> Stack | None:
-    """The stack in the same run directory; another one if its state cannot be read. Settings
-    that are not in the state are supervisord's."""
+    """Return the stack that runs in the same run directory, without a map if its state is
+    unreadable. Settings that are not in the state are read from supervisord's environment."""
     supervision = Supervision(wanted)
     if not supervision.is_running():
         return None
@@ -147,14 +147,14 @@ def find_running(wanted: Stack) -> Stack | None:
     if found.settings is not None:
         return found
     given = find_settings(supervision.read_environment())
-    # Addresses of Ray may have been found, and not said.
+    # Ray's addresses may have been computed rather than set.
     said = {name: given[name] for name in given if "_RAY_" not in name}
     return replace(found, settings=said)
 
 
 def find(run: Path) -> Stack:
-    """The stack that runs in a run directory; this process gets its settings. Raises StackError
-    if there is none."""
+    """Return the stack that runs in a run directory, and apply its settings to this process.
+    Raises StackError if there is none."""
     wanted = Stack(run, UNSAID)
     running = find_running(wanted)
     if running is None:
@@ -168,7 +168,7 @@ def find(run: Path) -> Stack:
 
 
 def complete(wanted: Stack, last: Stack | None) -> Stack:
-    """Return the wanted stack. Options that were not given stay as at the last start."""
+    """Return the wanted stack, with the missing options as at the last start."""
     last = last or Stack(wanted.run, UNSAID, port_offset=wanted.port_offset)
     maps = (wanted.map, last.map, catalog.MAP)
     kept = replace(
@@ -191,8 +191,8 @@ def complete(wanted: Stack, last: Stack | None) -> Stack:
 
 
 def describe_start(last: Stack | None, said: Stack, wanted: Stack) -> list[str]:
-    """A line for what is other than at the last start, and one for what is kept from it
-    without having been said. Secrets are left out."""
+    """Return a line of the options changed since the last start, and one of those kept from it
+    without being given. Secrets are left out."""
     before, now, given = (list_options(each) for each in (last, wanted, said))
     changed = [
         f"{name}: {show_option(name, before)} → {show_option(name, now)}"
@@ -209,7 +209,7 @@ def describe_start(last: Stack | None, said: Stack, wanted: Stack) -> list[str]:
 
 
 def list_options(stack: Stack | None) -> dict[str, str]:
-    """List the options of a stack by their names for `make up`."""
+    """Return the options of a stack by their names for `make up`."""
     if stack is None:
         return {}
     options = {
@@ -226,15 +226,14 @@ def list_options(stack: Stack | None) -> dict[str, str]:
 
 
 def show_option(name: str, options: Mapping[str, str]) -> str:
-    """An option's value, unless it may be a secret, as addresses and tokens may hold one."""
+    """Return an option's value, unless it may contain a secret, as addresses and tokens do."""
     is_secret = name.startswith(("HF_", "OTEL_")) or name.endswith("_URL")
     return "(not shown)" if is_secret else options.get(name, "unset")
 
 
 def down(run: Path, *, is_forgotten: bool = False) -> bool:
-    """Ends the stack of a run directory. The next start begins with what this one was started
-    with; if that `is_forgotten`, only with keys where they were required. Returns whether it
-    was running. Raises StackError."""
+    """End the stack of a run directory, and return whether it was running. The next start has
+    the same options; if they are forgotten, keys still stay required. Raises StackError."""
     unknown = Stack(run, UNSAID)
     last = find_running(unknown) or stack.read(run)
     was_running = end(last or unknown)
@@ -249,8 +248,8 @@ def down(run: Path, *, is_forgotten: bool = False) -> bool:
 
 
 def make_way(wanted: Stack, running: Stack | None) -> bool:
-    """Ends another stack in the run directory; returns whether one is to be started.
-    Raises StackError if it cannot be ended, or if another program has a port."""
+    """End another stack in the run directory, and return whether one is to be started. Raises
+    StackError if it cannot be ended, or if another program uses a port."""
     if running == wanted:
         console.print("The stack is running already.")
         return False
@@ -262,12 +261,12 @@ def make_way(wanted: Stack, running: Stack | None) -> bool:
 
 
 def start(wanted: Stack, nginx: Path) -> None:
-    """Starts supervisord, or the programs that have stopped. Running ones read the new map."""
+    """Start supervisord, or the stopped programs. Running ones reload the map."""
     supervision = Supervision(wanted)
     if not supervision.is_running():
         with wanted.writing():
             wanted.key_file.unlink(missing_ok=True)
-            wanted.metrics.mkdir(mode=0o700, exist_ok=True)  # before another user
+            wanted.metrics.mkdir(mode=0o700, exist_ok=True)  # before another user can
         supervision.start(wanted.environment(), nginx)
         console.print(f"Started {', '.join(wanted.programs)}.")
         return
@@ -281,7 +280,7 @@ def start(wanted: Stack, nginx: Path) -> None:
 
 
 def show_translation(wanted: Stack, models: Catalog) -> None:
-    """The curl command that a newcomer may repeat, with the answer it gets; and who may use
+    """Print a curl command that a newcomer can repeat, its answer, and which clients may use
     the stack. Without languages there is no translation to show."""
     sample = choose_sample(replace(models, reads=checkpoint.find_reads(models)))
     body = json.dumps(sample, ensure_ascii=False)
@@ -304,7 +303,7 @@ def show_translation(wanted: Stack, models: Catalog) -> None:
 
 
 def choose_sample(models: Catalog) -> dict[str, str]:
-    """A greeting, into French where that can be; empty where nothing is translated."""
+    """Return a request for a greeting, into French if possible; empty without languages."""
     for target in sorted(models.languages, key=lambda code: code != "fr"):
         for source in (*_GREETINGS, *models.list_sources(target)):
             if source != target and models.find_path(source, target):
@@ -314,8 +313,8 @@ def choose_sample(models: Catalog) -> dict[str, str]:
 
 
 def reload(running: Stack, nginx: Path) -> None:
-    """Takes over edited files of nginx and the gateway. Raises StackError if they are wrong, or
-    if the stack has neither."""
+    """Apply edited files of nginx and the gateway. Raises StackError if they are wrong, or if
+    the stack has neither program."""
     if not running.is_door:
         raise StackError("This machine has no nginx and no gateway of its own.")
     if running.version != stack.find_version():
@@ -331,13 +330,13 @@ def reload(running: Stack, nginx: Path) -> None:
 
 
 def restart(running: Stack) -> None:
-    """Restarts TorchServe with its edited files, or Ray. Raises StackError."""
+    """Restart TorchServe with its edited files, or Ray. Raises StackError."""
     running.write_configuration()
     Supervision(running).restart(running.server)
 
 
 def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
-    """Has nginx and Gunicorn check the edited files. Raises StackError with their words."""
+    """Have nginx and Gunicorn check the edited files. Raises StackError with their output."""
     program = Path(sys.executable).with_name("gunicorn")
     copies = stack.run / "nginx" / "edited"
     checks = {
@@ -361,7 +360,7 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
 
 
 def check_names(text: str) -> None:
-    """Raises StackError for a name in Gunicorn's file that Gunicorn would ignore."""
+    """Raise StackError for a name in Gunicorn's file that Gunicorn would ignore."""
     try:
         table = symtable.symtable(text, _GUNICORN, "exec")
     except SyntaxError as error:
@@ -377,8 +376,8 @@ def check_names(text: str) -> None:
 
 
 def find_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Find the settings in an environment that a stack keeps. The gateway reads small
-    letters as well."""
+    """Return the settings in an environment that a stack keeps. Names may be in lower case,
+    which the gateway accepts too."""
     given = {name.upper(): value for name, value in environment.items()}
     return {
         name: given[name]
@@ -388,7 +387,7 @@ def find_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def apply_settings(settings: Mapping[str, str]) -> None:
-    """Gives this process, and what it starts, these settings and no others."""
+    """Set these settings, and no others, for this process and its children."""
     for name in list(os.environ):
         if find_settings({name: ""}):
             del os.environ[name]

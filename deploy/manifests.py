@@ -1,5 +1,5 @@
-"""Writes the two files of a Kubernetes overlay that follow from the map: the map itself for the
-gateway, and what Ray is to serve.
+"""Writes the two files of a Kubernetes overlay that depend on the map: the map itself for the
+gateway, and Ray's configuration of the models.
 """
 
 import textwrap
@@ -15,7 +15,7 @@ from ray_backend.nodes import PORTS
 
 OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
 MAP, SERVE = "map.json", "serve.yaml"
-#: The address for requests on each of Ray's pods. A pod has its own address for it.
+#: The address on which each of Ray's pods listens for requests: all of its own.
 _INGRESS = f"http://0.0.0.0:{PORTS.ingress}"
 _HEAD = """\
 # Written by `python -m deploy manifests`.
@@ -29,8 +29,8 @@ spec:
 
 
 def write(overlay: Path, map_path: Path, key_file: Path, *, has_gpus: bool) -> None:
-    """Write both files for the gateway's key. Raises CatalogError if the map cannot be used,
-    DeploymentError if the key cannot, and StackError if a file cannot be written."""
+    """Write both files for the gateway's key. Raises CatalogError if the map is unusable,
+    DeploymentError if the key is, and StackError if a file cannot be written."""
     models = catalog.load(map_path, is_cluster=True)
     key = read_key(key_file)
     config = make_config(models, key=key, has_gpus=has_gpus, ingress=_INGRESS)

@@ -1,4 +1,4 @@
-"""Metrics of the programs and GPUs, and a Prometheus beside a stack that scrapes them."""
+"""Metrics of the programs and GPUs, and the Prometheus that scrapes a stack."""
 
 import re
 import shutil
@@ -18,15 +18,15 @@ from deploy import launch
 from deploy.stack import ROOT, Stack, StackError, is_taken, move_ports, read_object
 
 MONITORING = ROOT / "deploy" / "monitoring"
-#: Prometheus asks on this machine, at an address that no certificate covers.
+#: Prometheus connects to loopback, an address that no certificate covers.
 _HTTPS = "    scheme: https\n    tls_config: {insecure_skip_verify: true}\n"
-#: The processes that hold the models, TorchServe's workers and Ray's replicas, are shown apart.
+#: The processes with models, TorchServe's workers and Ray's replicas, are counted separately.
 _TORCHSERVE, _JAVA, _WORKERS = "torchserve", "java", "workers"
 _REPLICA = "ray::ServeRepli"
 
 
 def serve(run: Path, port: int) -> WSGIServer:
-    """Answers for this stack on loopback, in threads. Raises OSError if the port is taken."""
+    """Serve a stack's metrics on loopback, in threads. Raises OSError if the port is taken."""
     registry = CollectorRegistry()
     registry.register(_Collector(run))
     server, _ = start_http_server(port, "127.0.0.1", registry)
@@ -34,7 +34,7 @@ def serve(run: Path, port: int) -> WSGIServer:
 
 
 class _Collector(Collector):
-    """The programs that `deploy.launch` has recorded, and the GPUs."""
+    """The metrics of the programs that `deploy.launch` has recorded, and of the GPUs."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
@@ -99,7 +99,7 @@ def _measure_memory(leaders: Mapping[str, int], run: Path) -> Counter[str]:
 
 
 def write_configuration(stack: Stack) -> Path:
-    """Copies configuration and rules into the run directory, with the stack's ports."""
+    """Copy configuration and rules into the run directory, with the stack's ports."""
     folder = stack.run / "prometheus"
     folder.mkdir(exist_ok=True)
     configuration = folder / "prometheus.yml"
@@ -115,7 +115,7 @@ def write_configuration(stack: Stack) -> Path:
 
 
 def make_command(stack: Stack, program: Path, port: int) -> list[str]:
-    """The command that runs Prometheus in the run directory. Raises StackError."""
+    """Return the command that runs Prometheus in the run directory. Raises StackError."""
     if is_taken(port):
         raise StackError(
             f"Port {port} is taken by another program. Stop it, or choose another port "

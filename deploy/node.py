@@ -11,7 +11,7 @@ from ray_backend.nodes import Node
 
 
 def main() -> None:
-    """Never returns. Raises OSError if the folders cannot be made."""
+    """Become `ray start`; never return. Raises OSError if the folders cannot be made."""
     run = variables.find_run()
     running = stack.read(run) if run else None
     assert running, f"{variables.RUN_DIR.name} is not that of a stack"
@@ -22,13 +22,12 @@ def main() -> None:
 
 
 def lay_out(node: Node) -> None:
-    """Makes the folders of a machine's Ray, which no other user may enter, and their short
-    name. What an earlier life has left in those for temporary files is removed. Raises
-    OSError."""
+    """Create the folders of a machine's Ray, which no other user may enter, and a short link to
+    them. Temporary files of an earlier start are removed. Raises OSError."""
     for folder in (node.folder, node.sessions, node.state):
         folder.mkdir(parents=True, exist_ok=True)
-    node.folder.chmod(0o700)  # Ray opens its own folders to everybody
-    # A link of another user's cannot be removed, and is not followed.
+    node.folder.chmod(0o700)  # Ray makes its own folders accessible to all users
+    # Another user's link cannot be removed, which raises OSError, so it is never followed.
     node.link.unlink(missing_ok=True)
     node.link.symlink_to(node.sessions)
     for name in nodes.TEMPORARY:
@@ -39,7 +38,7 @@ def lay_out(node: Node) -> None:
 
 
 def clear(node: Node) -> None:
-    """Removes what a machine's Ray has left but its logs: the cluster is forgotten. Raises
+    """Remove all files of a machine's Ray but its logs: the cluster is forgotten. Raises
     OSError."""
     logs = node.sessions / "session_latest" / "logs"
     if logs.is_dir():
@@ -51,7 +50,6 @@ def clear(node: Node) -> None:
 
 
 def _find_logs(node: Node) -> Path:
-    """Find the logs where operators look for them."""
     return node.folder.parent / "logs" / "ray"
 
 

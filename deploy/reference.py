@@ -21,7 +21,7 @@ from gateway.settings import Settings, name_variable
 PAGE = ROOT / "docs/configuration.md"
 _BLOCK = re.compile(r"(<!-- generated: (.+?) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
-#: Objects in objects, by their place.
+#: The shapes of nested objects, by their path.
 _NESTED: Mapping[str, type[Shape]] = {
     "targets.LANGUAGE": TargetSection,
     "cluster.TASK": ClusterSection,
@@ -31,8 +31,7 @@ Row = tuple[str, str, str]
 
 
 def render() -> str:
-    """The page with its generated tables as they should be. Raises KeyError for a table
-    that is not known."""
+    """Return the page with up-to-date tables. Raises KeyError for an unknown table."""
     page = PAGE.read_text("utf-8")
     images = [*VisionSection.model_fields]
     shared = [name for name in TranslationSection.model_fields if name in images]
@@ -48,7 +47,7 @@ def render() -> str:
             where.partition(".")[0]: [
                 _describe_setting(f"{where}.{name}", field)
                 for name, field in shape.model_fields.items()
-                if field.description  # the others mean what they mean for all
+                if field.description  # the others have the general meaning
             ]
             for where, shape in _NESTED.items()
         },
@@ -59,7 +58,7 @@ def render() -> str:
 
 
 def list_settings() -> list[str]:
-    """The names of all that an operator can set."""
+    """Return the names of all settings for operators."""
     blocks = (block[0] for block in _BLOCK.finditer(PAGE.read_text("utf-8")))
     return [
         name
@@ -70,7 +69,7 @@ def list_settings() -> list[str]:
 
 
 def _draw(rows: Iterable[Row]) -> str:
-    """A table in Markdown, without the column of defaults where there are none."""
+    """Render a Markdown table, without the column of defaults if there are none."""
     lines = [(f"`{name}`", default, meaning) for name, default, meaning in rows]
     has_defaults = any(default for _, default, _ in lines)
     kind = "variable" if lines[0][0].isupper() else "key"
@@ -93,7 +92,7 @@ def _list_map() -> Iterator[Row]:
 def _list_keys(
     names: Iterable[str], sections: Mapping[str, type[Section]]
 ) -> Iterator[Row]:
-    """Keys of all these sections, with the defaults of those that differ."""
+    """Yield the keys of all these sections, with the defaults of those that differ."""
     for name in names:
         defaults = {
             task: _show(section.model_fields[name].default)
@@ -105,14 +104,14 @@ def _list_keys(
 
 
 def _find_meaning(name: str) -> str:
-    """Return a key's meaning. A class that only has another default of it has none."""
+    """Return a key's meaning. A class that only overrides the default does not describe it."""
     shapes = (Section, VisionSection, TranslationSection)
     fields = (each.model_fields[name] for each in shapes if name in each.model_fields)
     return next(field.description for field in fields if field.description)
 
 
 def _list_own(task: str) -> Iterator[Row]:
-    """The keys of a section that those of other tasks do not have."""
+    """Yield the keys of a section that other tasks' sections lack."""
     for name, field in SECTIONS[task].model_fields.items():
         if name not in VisionSection.model_fields:
             yield _describe_setting(f"{task}.{name}", field)
@@ -134,7 +133,6 @@ def _describe_setting(name: str, field: FieldInfo) -> Row:
 
 
 def _show(default: object) -> str:
-    """A default as the page writes it."""
     if default is None:
         return "none"
     if isinstance(default, Path) and default.is_relative_to(ROOT):

@@ -1,4 +1,4 @@
-"""Configuration files with the values that follow from the gateway's settings and the APIs."""
+"""Renders configuration files with values derived from the gateway's settings and the APIs."""
 
 import json
 import re
@@ -10,16 +10,16 @@ from contract.dialects import EITHER, FOREIGN, KEY_FIELDS, KEY_HEADERS, OURS
 from contract.problems import write_problem
 from gateway.settings import AHEAD_BYTES, PREFIX, ROW_BYTES, Settings
 
-#: A value of nginx.conf whose comment begins with what it follows from.
+#: A value of nginx.conf whose comment begins with the setting that it is derived from.
 _VALUE = re.compile(rf"(\w+)(; +# ){PREFIX}([A-Z_]+)(?: ([*+]) (\d+))?(?=:|$)", re.M)
 _LOCATIONS = re.compile(r"(?: +location @\d+ .*\n)+")
 _LOCATION = "location @{} {{ proxy_read_timeout {}ms; proxy_pass http://gateway; }}"
-#: How much longer than a request's limit nginx waits for the gateway, in milliseconds.
+#: The time, in milliseconds, that nginx waits for the gateway beyond a request's limit.
 _GRACE_MS = 750
-#: nginx.conf includes this file, and has the texts of the errors itself.
+#: nginx.conf includes this file; the texts of the errors are in nginx.conf itself.
 ERRORS_FILE = "errors.conf"
 _HEAD = "# Written from contract/dialects.py by `make up` and `make reload`: edit nothing.\n"
-#: Slug and status of each error, by the name that nginx.conf gives it.
+#: Slug and status of each error, by its name in nginx.conf.
 ERRORS = {
     "bad_request": ("malformed-request", 400),
     "forbidden": ("forbidden", 403),
@@ -35,8 +35,8 @@ ERRORS = {
 
 
 def render_nginx(text: str, settings: Settings) -> str:
-    """nginx.conf for these settings. A value whose setting has its default stays as it was
-    edited."""
+    """Render nginx.conf for these settings. A value whose setting has its default is left as
+    it was edited."""
     text = _VALUE.sub(lambda found: _write_value(found, settings), text)
     sizes = {
         "images or arrays": settings.max_upload_bytes,
@@ -72,7 +72,7 @@ def _write_value(found: re.Match[str], settings: Settings) -> str:
 
 
 def _render_limits(text: str, timeout_s: float) -> str:
-    """A location for each whole second of the longest time for a request, on as many lines as
+    """Write a location for each whole second of a request's longest time, on as many lines as
     before: nginx's messages name lines."""
     most = int(timeout_s + _GRACE_MS / 3000)
     limits = [max(1000, 1000 * second + _GRACE_MS) for second in range(most + 1)]
@@ -85,8 +85,8 @@ def _render_limits(text: str, timeout_s: float) -> str:
 
 
 def render_torchserve(text: str, settings: Settings) -> str:
-    """config.properties for these settings, unchanged if they are the defaults. A row is an
-    image or a text, and JSON's longest escapes write two bytes of UTF-8 as six."""
+    """Render config.properties for these settings; defaults change nothing. A row is an image
+    or a text, and JSON's longest escapes write two bytes of UTF-8 as six."""
     if _is_default(settings, "max_body_bytes", "max_image_bytes"):
         return text
     row = AHEAD_BYTES + max(ROW_BYTES, settings.max_image_bytes)
@@ -97,7 +97,7 @@ def render_torchserve(text: str, settings: Settings) -> str:
 def render_supervisor(
     text: str, settings: Settings, places: Mapping[str, Path], programs: Collection[str]
 ) -> str:
-    """supervisord.conf for these settings, paths and programs."""
+    """Render supervisord.conf for these settings, paths and programs."""
     # supervisor expands percent signs, and those of stdout_logfile twice.
     known = {name: str(place).replace("%", "%%") for name, place in places.items()}
     known["logs"] = f"{known['run']}/logs".replace("%", "%%")
@@ -108,8 +108,8 @@ def render_supervisor(
 
 
 def render_errors() -> str:
-    """The part of nginx's configuration that follows from the APIs: whose path a request has,
-    the documents of nginx's own errors, and where clients put their keys."""
+    """Render the part of nginx's configuration derived from the APIs: the API of a request's
+    path, the documents of nginx's own errors, and the places of clients' keys."""
     headers = (f"$http_{name}" for name in ("Authorization", *KEY_HEADERS))
     sources = [name.lower().replace("-", "_") for name in headers]
     sources += [f"$arg_{name}" for name in KEY_FIELDS]
@@ -126,8 +126,8 @@ def render_errors() -> str:
 
 
 def _list_paths() -> Iterator[tuple[str, str]]:
-    """List the paths of an error's documents. $request has the path even where the URL is
-    too long for the rest."""
+    """Yield the paths of an error's documents. $request has the path even of a URL that is
+    too long for other variables."""
     yield "default", f"/problems/{OURS.name}"
     yield r'"~^GET /[? ]"', "$first_page"
     theirs = {path for api in FOREIGN for path in api.translating}

@@ -1,5 +1,5 @@
-"""The models' part of a stack, on TorchServe or on a Ray cluster: what it needs, how it is
-started, and how the models are.
+"""The models' part of a stack, on TorchServe or on a Ray cluster: its preparation, its start,
+and the states of the models.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _START_S = 90
 
 
 def choose_serving(stack: Stack) -> TorchServe | Cluster:
-    """Return what the models of a stack run on. Each of its steps raises what `up` says. Raises
-    StackError if it is missing."""
+    """Return the server of a stack's models, whose steps raise the errors of `up`. Raises
+    StackError if Ray is needed and not installed."""
     if stack.server != "ray":
         return TorchServe(stack)
     if find_spec("ray") is None:
@@ -46,7 +46,7 @@ class TorchServe:
         self._desired: list[Desired] = []
 
     def load(self, path: Path) -> Catalog:
-        """The models that a map asks for; tells if the CPU stands in for its GPUs."""
+        """Return a map's models, with a message if the CPU replaces the map's GPUs."""
         models = catalog.load(path, gpus=None, model=self._stack.model)
         if models.unchecked_gpus:
             named = ", ".join(f"GPU {number}" for number in models.unchecked_gpus)
@@ -55,7 +55,7 @@ class TorchServe:
         return models
 
     def show_map(self, models: Catalog) -> None:
-        """Shows which model runs where. Raises ModelError if one that is here lacks a
+        """Show which model runs where. Raises ModelError if a downloaded one lacks a
         language."""
         table = make_table(
             *("serves", "device", "engine", "precision"),
@@ -74,21 +74,21 @@ class TorchServe:
         console.print(table, soft_wrap=False)
 
     def prepare(self, models: Catalog) -> None:
-        """Fetches and converts the weights, before anything is changed."""
+        """Download and convert the weights, before any change to the stack."""
         self._desired = archiver.list_desired(models, are_read=True)
 
     def write(self) -> None:
-        """Writes what the programs read."""
+        """Write the files that the server reads."""
         archiver.write_archives(self._desired, self._stack.store)
 
     def show_changes(self) -> None:
-        """Shows what `bring_up` would change."""
+        """Show the changes that `bring_up` would make."""
         actions = registrar.plan_change(self._desired, self._management)
         nothing = "nothing to change: TorchServe runs what the map says"
         console.print("\n".join(map(str, actions)) or nothing)
 
     def bring_up(self, *, timeout_s: float) -> None:
-        """Has what has been started run what the map says, and waits until it does."""
+        """Apply the map to the started server, and wait until all models are ready."""
         with console.status("Waiting for TorchServe …"):
             wait_for(Supervision(self._stack), "torchserve", self._management.names)
         mend(self._desired, self._management)
@@ -100,7 +100,7 @@ class TorchServe:
                 progress.update(bar, completed=len(ready))
 
     def show(self) -> bool:
-        """Shows how the models are; whether all are ready."""
+        """Show the models' states, and return whether all are ready."""
         models = self.load(self._stack.frozen_map).models
         table = make_table(
             "serves", "model", "device", "READY", "queue", "batch", "delay ms"
@@ -121,7 +121,7 @@ class TorchServe:
 
 
 def mend(desired: Sequence[Desired], management: Management) -> None:
-    """Brings TorchServe to what the map says; names the models that go."""
+    """Apply the map to TorchServe, and print the models that are removed."""
     actions = registrar.plan_change(desired, management)
     gone = [action for action in actions if action.desired is None]
     kept = len(desired) + len(gone) - len(actions)
@@ -132,8 +132,8 @@ def mend(desired: Sequence[Desired], management: Management) -> None:
 
 
 class Cluster:
-    """Ray's part of a stack, with the steps of `TorchServe`: the head's, or that of a machine
-    that joins it."""
+    """Ray's part of a stack, with the steps of `TorchServe`, on the head or on a machine that
+    joins it."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -146,8 +146,8 @@ class Cluster:
         deployment.show_models(models)
 
     def prepare(self, models: Catalog) -> None:
-        """A replica prepares what it needs on its own machine. Here it shows in time whether
-        the map's models are there."""
+        """Check in time that the map's models exist. Replicas prepare them on their own
+        machines."""
         self._models = models
         if not self._stack.head:
             archiver.list_desired(models, are_read=True)
@@ -178,18 +178,18 @@ class Cluster:
 
     def show(self) -> bool:
         stack = self._stack
-        # A machine that has joined without a gateway knows no map.
+        # A machine that has joined without a gateway has no map.
         models = self.load(stack.frozen_map) if stack.is_door else None
         return deployment.show_states(models, self._dashboard)
 
     def find_machine(self) -> None:
-        """Raises DashboardError if this machine is no part of the cluster."""
+        """Raise DashboardError if this machine is not part of the cluster."""
         address = self._stack.node.address
         if all(each.node_ip != address for each in self._dashboard.list_machines()):
             raise DashboardError("the cluster does not know this machine")
 
     def _plan(self) -> dict[str, Any]:
-        """The configuration for the cluster as it is now, after showing what it changes."""
+        """Return the configuration for the present cluster, after showing its changes."""
         return deployment.plan(
             self._dashboard,
             self._models,
@@ -198,7 +198,7 @@ class Cluster:
         )
 
     def _check_copied(self) -> None:
-        """A machine that joins has the head's secrets, which nobody sends."""
+        """Raise StackError if a secret of the head is missing: the operator must copy them."""
         node = self._stack.node
         keys = [self._stack.ray_key_file] if self._stack.is_door else []
         for file in (node.token_file, *keys):
@@ -211,7 +211,7 @@ class Cluster:
 def wait_for(
     supervision: Supervision, program: Backend, ask: Callable[[], object]
 ) -> None:
-    """Returns when a program answers. Raises TimeoutError if it does not start."""
+    """Wait until a program answers. Raises TimeoutError if it does not start."""
     said = ""
     for _ in attempts():
         try:
@@ -226,7 +226,7 @@ def wait_for(
 
 
 def attempts() -> Iterator[None]:
-    """Now and then, until a program should have answered."""
+    """Yield at short intervals, until the time for a program to start is over."""
     give_up_at = time.monotonic() + _START_S
     while time.monotonic() < give_up_at:
         yield

@@ -39,24 +39,24 @@ _PACKAGES = (
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
-#: The socket of a model's worker, as TorchServe names it, and the bytes that the path of a
-#: socket may have (unix(7)). With a longer one workers end and are started again, for ever.
+#: TorchServe's name for a worker's socket, and the most bytes of a socket's path (unix(7)).
+#: With a longer path, workers fail and restart forever.
 _SOCKET, _SOCKET_BYTES = "torchserve/tmp/.ts.sock.9100", 107
-#: The backend that models run on.
+#: The server that runs the models.
 Backend = Literal["torchserve", "ray"]
-#: The map of a stack that was given none.
+#: Stands for the map of a stack for which none was named.
 UNSAID = Path()
 #: The programs that serve clients.
 _DOOR = ("nginx", "gateway", "documents")
 
 
 class StackError(Exception):
-    """The stack cannot be started; the message says what to do."""
+    """The stack cannot be started; the message says how to fix it."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack: its run directory, map, model, port offset, and where the models run."""
+    """One stack: its run directory, map, model, ports, backend and place in a cluster."""
 
     run: Path
     map: Path
@@ -66,13 +66,13 @@ class Stack:
     tls: str | None = None
     #: The backend of the models, if one was chosen.
     backend: Backend | None = None
-    #: This machine's address in a cluster, if that was said.
+    #: This machine's address in a cluster, if one was given.
     address: str | None = None
-    #: The address and port of the cluster's head; None where this machine is it.
+    #: The address and port of the cluster's head; None if this machine is the head.
     head: str | None = None
-    #: Whether it has nginx; a machine that has only joined a cluster has none.
+    #: Whether it runs nginx and the gateway; a machine that only joins a cluster does not.
     is_door: bool = True
-    #: The variables that it was started with; None where an earlier version has started it.
+    #: The variables that it was started with; None if an earlier version started it.
     settings: dict[str, str] | None = field(default=None, repr=False)
     #: The version of the code that its programs run, from `find_version`.
     version: str = ""
@@ -109,7 +109,7 @@ class Stack:
 
     @property
     def ingress_urls(self) -> str:
-        """The addresses at which a cluster takes requests: here, and on the head."""
+        """The addresses at which a cluster accepts requests: here, and on the head."""
         port = nodes.PORTS.ingress
         places = dict.fromkeys((self.node.find(port), self.node.find_on_head(port)))
         found = ",".join(f"http://{place}" for place in places)
@@ -117,8 +117,7 @@ class Stack:
 
     @property
     def workers_url(self) -> str | None:
-        """The URL with the counts of all workers; None where replicas may be on other
-        machines."""
+        """The URL of all workers' metrics; None if replicas may be on other machines."""
         if self.server == "torchserve":
             return self.metrics_url.removesuffix("/metrics")
         is_alone = self.node.address == LOOPBACK and not variables.RAY_URLS.given
@@ -148,9 +147,9 @@ class Stack:
 
     @property
     def metrics(self) -> Path:
-        """The folder in which gateway processes share their counters. They map the files,
-        and a full disk would kill them, so the folder is in memory if there is such a place
-        and the name is free."""
+        """The folder in which gateway processes share their counters. They map the files, and a
+        full disk would kill them, so it is below /dev/shm if that exists and the name is not
+        taken by another user."""
         name = hashlib.sha256(bytes(self.run)).hexdigest()[:12]
         folder = _MEMORY / f"babelgate-{os.geteuid()}-{name}"
         is_taken = os.path.lexists(folder) and folder.lstat().st_uid != os.geteuid()
@@ -172,8 +171,8 @@ class Stack:
         return self.run / "logs" / f"{program}.log"
 
     def check_writable(self) -> None:
-        """Raises StackError if nothing can be written in the run directory, or if its path is
-        too long for the sockets in it."""
+        """Raise StackError if the run directory is not writable, or if its path is too long for
+        the sockets in it."""
         with self.writing():
             logs = self.run / "logs"
             logs.mkdir(parents=True, exist_ok=True)
@@ -186,7 +185,7 @@ class Stack:
             )
 
     def write(self, frozen_map: str) -> None:
-        """Fills the run directory with configuration and the map's copy. Raises StackError."""
+        """Write configuration and the map's copy into the run directory. Raises StackError."""
         with self.writing():
             for folder in (
                 *("nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp"),
@@ -198,13 +197,13 @@ class Stack:
             self.remember()
 
     def remember(self) -> None:
-        """Writes down what the next start begins with, for the owner only. Raises OSError."""
+        """Save the options for the next start, readable by the owner only. Raises OSError."""
         state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
         durable.write(self.run / _STATE, json.dumps(state))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Raises StackError with what to do where the run directory cannot be written."""
+        """Turn an OSError into a StackError that says what to do about the run directory."""
         try:
             yield
         except OSError as error:
@@ -214,7 +213,7 @@ class Stack:
             ) from error
 
     def write_configuration(self) -> None:
-        """Copies the files that operators edit. Raises StackError."""
+        """Copy the files that operators edit. Raises StackError."""
         with self.writing():
             self.write_nginx(self.run / "nginx")
             name = "config.properties"
@@ -227,7 +226,7 @@ class Stack:
                 shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
 
     def write_nginx(self, folder: Path) -> Path:
-        """Writes nginx's files, with TLS if wanted, and returns its main file."""
+        """Write nginx's files, with TLS if configured, and return the main one."""
         folder.mkdir(exist_ok=True)
         main = folder / "nginx.conf"
         text = (ROOT / "nginx/nginx.conf").read_text("utf-8")
@@ -247,7 +246,7 @@ class Stack:
         return main
 
     def render_supervisor(self, nginx: Path) -> str:
-        """Return supervisord's file."""
+        """Return the content of supervisord's file."""
         python = Path(sys.executable)
         places = {
             "root": ROOT,
@@ -261,7 +260,7 @@ class Stack:
 
     @property
     def _gateway(self) -> Settings:
-        """The gateway's settings; their defaults where there is none."""
+        """The gateway's settings; the defaults on a machine without a gateway."""
         return read_settings() if self.is_door else Settings.model_construct()
 
     def environment(self) -> dict[str, str]:
@@ -298,12 +297,12 @@ class Stack:
         }
 
     def find_leader(self, program: str) -> psutil.Process:
-        """A running program's main process, as `deploy.launch` has recorded it."""
+        """Return a running program's main process, as recorded by `deploy.launch`."""
         record = read_object(self.run / f"{program}.group")
         return psutil.Process(record["group"])
 
     def check_ports(self) -> None:
-        """Raises StackError if another program listens on one of ours."""
+        """Raise StackError if another program listens on one of the stack's ports."""
         theirs = nodes.PORTS.fixed if self.server == "ray" else _TORCHSERVE
         for port in (*((DOOR, GATEWAY) if self.is_door else ()), EXPORTER, *theirs):
             places = {LOOPBACK, self.node.address}
@@ -315,9 +314,9 @@ class Stack:
 
 
 def find_version() -> str:
-    """Compute a version that changes with the code and the packages. Programs that start at
-    different times must not mix two versions; the configuration that `reload` reads does
-    not count."""
+    """Return a version that changes with the code and the packages. Programs that start at
+    different times must not mix two versions. Configuration that `reload` applies does not
+    count."""
     files = [ROOT / "constraints.txt", *(ROOT / "deploy").rglob("*.conf")]
     for package in _PACKAGES:
         files += (ROOT / package).rglob("*.py")
@@ -329,7 +328,7 @@ def find_version() -> str:
 
 
 def move_ports(text: str, offset: int) -> str:
-    """A configuration with all of a stack's ports moved."""
+    """Return a configuration with the offset added to all of a stack's ports."""
     return _PORT.sub(lambda match: str(int(match[1]) + offset), text)
 
 
@@ -340,7 +339,7 @@ def is_taken(port: int, address: str = LOOPBACK) -> bool:
 
 
 def read(run: Path) -> Stack | None:
-    """The stack last started in this run directory; None if its state is unreadable."""
+    """Return the stack last started in this run directory; None if its state is unreadable."""
     state = read_object(run / _STATE) | {"run": run}
     try:
         return TypeAdapter(Stack).validate_python(state)
@@ -349,7 +348,7 @@ def read(run: Path) -> Stack | None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in `path`; empty if the file is missing, torn, or holds something else."""
+    """Return the object in `path`; empty if the file is missing, torn, or not an object."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

@@ -19,22 +19,22 @@ from deploy import launch, node
 from deploy.stack import ROOT, Stack, StackError
 
 _STOP_S = 150
-#: Seconds for an answer. A program that is being stopped may take its time.
+#: The longest wait for an answer, in seconds: stopping a program may take that long.
 _ANSWER_S = 140
-#: Seconds for a sign of life.
+#: The longest wait for an answer about supervisord's state, in seconds.
 _ALIVE_S = 10
-#: Seconds between two looks at whether it has ended.
+#: Seconds between two checks whether supervisord has ended.
 _LOOK_S = 0.1
 
 
 class Supervision:
-    """supervisord of one stack, reached through its socket."""
+    """The supervisord of one stack, reached through its socket."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
 
     def is_running(self) -> bool:
-        """Whether supervisord answers. Raises StackError if it is there and does not."""
+        """Whether supervisord answers. Raises StackError if it exists but does not answer."""
         try:
             return bool(self._call("getState", timeout_s=_ALIVE_S))
         except TimeoutError as error:
@@ -47,7 +47,7 @@ class Supervision:
             return False
 
     def start(self, environment: dict[str, str], nginx: Path) -> None:
-        """Raises StackError."""
+        """Start supervisord and its programs. Raises StackError."""
         file = self._stack.run / "supervisord.conf"
         with self._stack.writing():
             durable.write(file, self._stack.render_supervisor(nginx))
@@ -58,7 +58,7 @@ class Supervision:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            umask=0o077,  # for its log; in its file is what its programs get
+            umask=0o077,  # for its log; its file sets the umask of its programs
         )
         if done.returncode != 0:
             raise StackError(
@@ -66,14 +66,14 @@ class Supervision:
             )
 
     def stop(self) -> None:
-        """Stops every program and supervisord, and waits. Raises StackError if some stay."""
+        """Stop every program and supervisord, and wait. Raises StackError if some remain."""
         pid = int(self._call("getPID"))
         supervisord = psutil.Process(pid)
         family = [supervisord, *supervisord.children(recursive=True)]
         self._call("shutdown")
         give_up_at = time.monotonic() + _STOP_S
         while launch.is_alive(supervisord) and time.monotonic() < give_up_at:
-            # Only once a second does supervisord look by itself for programs that have ended.
+            # A call makes supervisord check for ended programs, else it checks once a second.
             with suppress(OSError, HTTPException, Fault):
                 self._call("getState", timeout_s=_LOOK_S)
             time.sleep(_LOOK_S)
@@ -84,16 +84,16 @@ class Supervision:
             )
 
     def read_environment(self) -> dict[str, str]:
-        """Read the environment that supervisord was started with and gives to its programs."""
+        """Return the environment that supervisord was started with and passes to programs."""
         return psutil.Process(int(self._call("getPID"))).environ()
 
     def states(self) -> dict[str, str]:
-        """Each program's state in supervisor's words, such as RUNNING or FATAL."""
+        """Return each program's state by supervisor's name, such as RUNNING or FATAL."""
         processes: Any = self._call("getAllProcessInfo")
         return {process["name"]: process["statename"] for process in processes}
 
     def signal(self, program: str, name: str) -> None:
-        """Sends a signal to a program's main process. Raises StackError if it has none."""
+        """Send a signal to a program's main process. Raises StackError if it has none."""
         try:
             self._call("signalProcess", program, name)
         except Fault as fault:
@@ -102,7 +102,7 @@ class Supervision:
             ) from fault
 
     def start_stopped(self) -> list[str]:
-        """Starts every program that is not running; returns their names."""
+        """Start every program that is not running, and return their names."""
         stopped = [
             program
             for program, state in self.states().items()
@@ -113,7 +113,7 @@ class Supervision:
         return stopped
 
     def restart(self, program: str) -> None:
-        """Stops a program if it runs, and starts it, without waiting. Raises StackError."""
+        """Stop a program if it runs, and start it without waiting. Raises StackError."""
         with suppress(Fault):
             self._call("stopProcess", program)
         try:
@@ -132,8 +132,8 @@ class Supervision:
 
 
 def end(stack: Stack) -> bool:
-    """Ends everything in a run directory, also what a killed supervisord has left, and
-    removes its state. Returns whether supervisord was running. Raises StackError."""
+    """End every process of a run directory, including those left by a killed supervisord, and
+    remove its state. Returns whether supervisord was running. Raises StackError."""
     supervision = Supervision(stack)
     was_running = supervision.is_running()
     if was_running:
@@ -148,7 +148,7 @@ def end(stack: Stack) -> bool:
 
 
 def end_left(stack: Stack) -> None:
-    """Ends what programs have left. Ray's workers and HAProxy outlive it."""
+    """Kill the processes left by programs: Ray's workers and HAProxy outlive Ray."""
     for record in stack.run.glob("*.group"):
         launch.end_left(record.stem, stack.run)
         record.unlink()

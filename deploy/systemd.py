@@ -1,4 +1,4 @@
-"""The systemd unit of a stack: the template in `deploy/systemd` with this clone's paths."""
+"""Renders a stack's systemd unit: the template in `deploy/systemd` with this clone's paths."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ _UP, _JOIN = "-m deploy up", "-m deploy join"
 
 
 def render_unit(stack: Stack, user: str = "") -> str:
-    """A unit that starts and watches `stack`; a system unit runs as `user`."""
+    """Return a unit that starts and watches `stack`; a system unit runs as `user`."""
     options = {
         "--run-dir": stack.run,
         "--map": stack.map if stack.map != UNSAID else None,
@@ -38,5 +38,5 @@ def render_unit(stack: Stack, user: str = "") -> str:
 
 
 def _escape(value: object) -> str:
-    """systemd would expand a percent sign and what follows it."""
+    """Escape percent signs, which systemd would expand."""
     return str(value).replace("%", "%%")

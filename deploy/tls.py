@@ -13,7 +13,7 @@ _LOOPBACK = ("localhost", "127.0.0.1")
 
 
 def read_option(text: str) -> str | None:
-    """`certificate.pem,key.pem` with absolute paths, or None. Raises StackError."""
+    """Return `certificate.pem,key.pem` with absolute paths, or None. Raises StackError."""
     if not text:
         return None
     certificate, comma, key = text.partition(",")
@@ -35,7 +35,7 @@ def read_option(text: str) -> str | None:
 
 def _check_pair(certificate: Path, key: Path) -> None:
     try:
-        # nginx has no terminal on which to ask for a password.
+        # nginx has no terminal to ask for a password on.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
             certificate, key, password=lambda: ""
         )
@@ -49,7 +49,7 @@ def _check_pair(certificate: Path, key: Path) -> None:
 
 
 def post(stack: Stack, body: bytes) -> urllib3.BaseHTTPResponse:
-    """The stack's answer. Its certificate must be the given one, whatever names it has."""
+    """Post to the stack. Its certificate must be the configured one, with any names."""
     context = _make_context(stack) if stack.tls else None
     with urllib3.PoolManager(ssl_context=context, assert_hostname=False) as pool:
         return pool.request(
@@ -58,7 +58,7 @@ def post(stack: Stack, body: bytes) -> urllib3.BaseHTTPResponse:
 
 
 def write_curl(stack: Stack) -> str:
-    """`curl` and the URL, with the options that make it trust the certificate."""
+    """Return `curl` and the URL, with the options that make it trust the certificate."""
     if not stack.tls:
         return f"curl {stack.url}"
     certificate, port = stack.tls.partition(",")[0], DOOR + stack.port_offset
@@ -81,7 +81,7 @@ def _make_context(stack: Stack) -> ssl.SSLContext:
 
 
 def _find_names(stack: Stack) -> list[str]:
-    """The names in the certificate that nginx uses now."""
+    """Return the names in nginx's present certificate."""
     address = ("127.0.0.1", DOOR + stack.port_offset)
     context = _make_context(stack)
     with (

@@ -1,4 +1,4 @@
-"""Runs beside the stack: heals models, bounds the logs, serves metrics."""
+"""Runs alongside the stack: heals models, rotates the logs, serves metrics."""
 
 import shutil
 import threading
@@ -20,7 +20,7 @@ _EVERY_S = 5
 _MB = 1 << 20
 
 
-#: The largest size of each program's log, and how many older ones are kept.
+#: The largest size of each program's log, and the number of older logs that are kept.
 BOUNDS = {
     "nginx": (50 * _MB, 3),
     "gateway": (20 * _MB, 3),
@@ -32,13 +32,13 @@ BOUNDS = {
 
 
 def main() -> None:
-    """Never returns."""
+    """Run all tasks; never return."""
     run = variables.find_run()
     assert run, f"{variables.RUN_DIR.name} is not set"
     threading.Thread(target=rotate_forever, args=(run / "logs",), daemon=True).start()
     running = stack.read(run)
     if running:
-        with suppress(OSError):  # models are healed even where the port is taken
+        with suppress(OSError):  # models are healed even if the port is taken
             monitoring.serve(run, stack.EXPORTER + running.port_offset)
     if running and running.server == "ray":
         _keep_cluster(running)
@@ -57,8 +57,8 @@ def _heal_torchserve() -> None:
 
 
 def _keep_cluster(running: Stack) -> None:
-    """Keeps deployed what `up` has deployed on the cluster; a machine that has only joined
-    leaves that to the head."""
+    """Keep the configuration of `up` deployed on the cluster; a machine that has joined leaves
+    that to the head."""
     dashboard = Dashboard(running.dashboard_url, running.node.token_file)
     deployment.keep_deployed(
         dashboard, lambda: {} if running.head else stack.read_object(running.deployed)
@@ -66,20 +66,20 @@ def _keep_cluster(running: Stack) -> None:
 
 
 def rotate_forever(logs: Path) -> None:
-    """Looks at all logs every few seconds; never returns."""
+    """Check all logs every few seconds; never return."""
     while True:
         for program, (most_bytes, kept) in BOUNDS.items():
-            with suppress(OSError):  # missing, or a disk error, which shows elsewhere
+            with suppress(OSError):  # missing, or a disk error, reported elsewhere
                 rotate(logs / f"{program}.log", most_bytes, kept)
         time.sleep(_EVERY_S)
 
 
 def rotate(path: Path, most_bytes: int, kept: int) -> None:
-    """Copies a log that is too large to `<name>.1` and empties it; `kept` older ones stay.
+    """Copy an oversized log to `<name>.1` and truncate it; `kept` older ones remain.
 
     After renaming, nginx would have to open a new file, which its workers may not be allowed
-    to do. A line that arrives in the microseconds between the two steps is lost. On a full
-    disk the log is emptied without a copy. Raises OSError.
+    to do. A line written in the microseconds between the two steps is lost. On a full disk the
+    log is truncated without a copy. Raises OSError.
     """
     if path.stat().st_size < most_bytes:
         return
