@@ -1,5 +1,5 @@
-"""Makes ready what TorchServe is to run: the weights of every model, and its archive: only a
-manifest and a `model-config.yaml`. The handler and the weights stay where they are.
+"""Prepares the weights and the archive of every model for TorchServe. An archive has only a
+manifest and a `model-config.yaml`; the handler and the weights stay where they are.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from catalog import Catalog, Model, checkpoint, describe_handler
 from contract import durable
 from handlers.engine.directories import Digests
 
-#: TorchServe itself must not give up, because the registrar decides when to revive a model.
+#: TorchServe must not give up on a model, because the registrar decides when to revive it.
 _RETRY_S = 86_400
 _STARTUP_S = 600
 _MANIFEST = "MAR-INF/MANIFEST.json"
@@ -28,11 +28,11 @@ _VERSION = re.compile("1[.]0-[0-9a-f]{8}")
 
 @dataclass(frozen=True)
 class Desired:
-    """A model as the map wants it, and the archive that brings it."""
+    """A model as the map describes it, and its archive."""
 
     model: Model
     version: str
-    #: The directory of its weights; the archive names it.
+    #: The directory of its weights, named in the archive.
     model_path: Path = Path()
 
     @property
@@ -42,15 +42,15 @@ class Desired:
 
     @property
     def archive(self) -> str:
-        """The name that `POST /models?url=` takes."""
+        """The archive's name for `POST /models?url=`."""
         return f"{self.name}.mar"
 
 
 def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
-    """The state that the registrar is to reach. Downloads and converts missing models. With
-    `are_read` it checks conversions against their checksums, and repeats damaged ones.
+    """Return the state that the registrar establishes, after downloading and converting missing
+    models. With `are_read`, check conversions against their checksums and repeat damaged ones.
 
-    Raises ModelError if there is no such model.
+    Raises ModelError if a model does not exist.
     """
     cache, digests = checkpoint.default_cache(), Digests() if are_read else None
     desired = []
@@ -61,8 +61,8 @@ def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
 
 
 def write_archives(desired: Iterable[Desired], store: Path) -> None:
-    """Writes `<name>.mar` for every model, then removes the archives of models that the map
-    no longer names. Those that somebody else has put there stay."""
+    """Write `<name>.mar` for every model, then remove our archives of models that the map no
+    longer names. Archives from other sources remain."""
     store.mkdir(parents=True, exist_ok=True)
     written = set[Path]()
     for entry in desired:
@@ -91,14 +91,13 @@ def write_archives(desired: Iterable[Desired], store: Path) -> None:
 
 
 def version(model: Model, model_path: Path) -> str:
-    """A version that changes with the archive's content, so an old one is noticed."""
+    """Return a version that changes with the archive's content, to detect an old archive."""
     digest = hashlib.sha256(_render_config(model, model_path).encode()).hexdigest()
     return f"1.0-{digest[:8]}"
 
 
 def is_ours(version: str) -> bool:
-    """Whether archives written here can have this version. Others were registered by somebody
-    else."""
+    """Whether this is a version of archives written here. Other models are an operator's."""
     return _VERSION.fullmatch(version) is not None
 
 
@@ -117,6 +116,6 @@ def _render_config(model: Model, model_path: Path) -> str:
         "handler": describe_handler(model, model_path),
     }
     if model.is_on_gpu:
-        # TorchServe deals the workers out to them in turn.
+        # TorchServe assigns the workers to them in rotation.
         config["deviceIds"] = list(map(int, model.devices))
     return yaml.safe_dump(config, sort_keys=False)

@@ -1,5 +1,5 @@
-"""A client of TorchServe's management API: what is registered, in which state, and how
-to change it. It also reads TorchServe's key file.
+"""A client of TorchServe's management API, which lists, describes and changes registered
+models. It also reads TorchServe's key file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:  # the gateway needs no archiver
     from torchserve_backend.archiver import Desired
 
 _TIMEOUT_S = 10
-#: Names in one answer. TorchServe never gives more.
+#: The names in one answer. TorchServe never returns more.
 _PAGE = 100
-#: Characters to quote from an answer that is not TorchServe's.
+#: The characters quoted from an answer that is not TorchServe's.
 _QUOTED = 200
 
 
@@ -38,7 +38,7 @@ class Registered:
     min_workers: int
     ready_workers: int
     pending_requests: int
-    #: The version and its workers: another one has maybe other weights.
+    #: Identifies the version and its workers: after a change, the weights may differ.
     life: str
 
     @property
@@ -47,18 +47,18 @@ class Registered:
         return self.ready_workers > 0
 
     def is_unloaded(self, model: Model) -> bool:
-        """Whether it has no workers because nobody has used it; the gateway wants them again
+        """Whether its workers were stopped while it was unused. The gateway starts them again
         for the next request."""
         return bool(model.settings.idle_unload_s) and not self.min_workers
 
     def serves(self, model: Model) -> bool:
-        """Whether it answers for the model, now or once it is loaded again."""
+        """Whether it answers for the model, now or once it is reloaded."""
         return self.is_ready or self.is_unloaded(model)
 
 
 def read_key(path: Path, kind: str) -> str:
-    """The `management` or `inference` key that TorchServe wrote at its start. Empty if there
-    is none: tokens are off, or TorchServe has not started yet."""
+    """Return the `management` or `inference` key that TorchServe wrote at its start. Empty if
+    there is none: tokens are disabled, or TorchServe has not started yet."""
     try:
         return str(json.loads(path.read_text("utf-8"))[kind]["key"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -75,7 +75,7 @@ class Management:
         self._session.trust_env = False
 
     def names(self) -> list[str]:
-        """The names of all registered models."""
+        """Return the names of all registered models."""
         names: list[str] = []
         page: dict[str, Any] = {"nextPageToken": 0}
         while "nextPageToken" in page:
@@ -85,14 +85,13 @@ class Management:
         return names
 
     def versions(self, name: str) -> list[str]:
-        """The versions of a registered model."""
+        """Return the versions of a registered model."""
         return [
             each["modelVersion"] for each in self._call("GET", f"/models/{name}/all")
         ]
 
     def describe(self, name: str, version: str = "") -> Registered | None:
-        """The state of one model's default or other version, or None if it is not
-        registered."""
+        """Return the state of a model's default or given version; None if not registered."""
         response = self._send("GET", f"/models/{name}/{version}".rstrip("/"))
         if response.status_code == requests.codes.not_found:
             return None
@@ -111,8 +110,8 @@ class Management:
         )
 
     def register(self, desired: Desired) -> None:
-        """Registers an archive of the model store and starts its workers, without waiting for
-        them. A registered version stays as it is, and the first one is the default."""
+        """Register an archive of the model store and start its workers, without waiting for
+        them. A registered version stays unchanged, and the first one is the default."""
         response = self._send(
             "POST",
             "/models",
@@ -127,7 +126,7 @@ class Management:
             self._check_response(response)
 
     def scale(self, name: str, workers: int, *, wait: bool = False) -> None:
-        """Sets the number of workers."""
+        """Set the number of workers; with `wait`, return when it is reached."""
         self._call(
             "PUT",
             f"/models/{name}",
@@ -137,12 +136,12 @@ class Management:
         )
 
     def set_default(self, name: str, version: str) -> None:
-        """Has a registered version answer for its model from now on."""
+        """Make a registered version the one that answers for its model."""
         self._call("PUT", f"/models/{name}/{version}/set-default")
 
     def unregister(self, name: str, version: str) -> None:
-        """Removes a version and stops its workers. Rows that it computes get an error; those
-        that still wait for it are never answered."""
+        """Remove a version and stop its workers. The rows of its current batch get an error;
+        rows in its queue are never answered."""
         self._call("DELETE", f"/models/{name}/{version}")
 
     def _call(self, method: str, path: str, **params: Any) -> Any:

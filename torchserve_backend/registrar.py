@@ -1,4 +1,4 @@
-"""Compares the map with what TorchServe runs, and mends the difference. `plan` is pure;
+"""Compares the map with TorchServe's models, and resolves the differences. `plan` is pure;
 `apply` acts and may be repeated.
 """
 
@@ -12,22 +12,22 @@ from contract.tasks import TRANSLATION
 from torchserve_backend.archiver import Desired, is_ours
 from torchserve_backend.management import Management, ManagementError, Registered
 
-#: Seconds between two looks of the watch.
+#: Seconds between two checks of the watch.
 _EVERY_S = 3.0
-#: Seconds in which rows that wait for a version may be answered before it ends, between two
-#: looks at it, and for a batch that it has begun: that is not shown.
+#: Before a version ends: the longest wait for its pending rows, the interval of checks, and the
+#: wait for a batch in progress, which TorchServe does not report. In seconds.
 _DRAIN_S, _LOOK_S, _BATCH_S = 30.0, 0.1, 1.0
 #: Seconds without a worker before the watch revives a model; a start must not take longer.
 _PATIENCE_S = 900.0
 
 Say = Callable[[str], object]
-#: The step that an action takes with its model.
+#: The kind of an action.
 RegistrationStep = Literal["register", "replace", "scale", "revive", "remove"]
 
 
 @dataclass(frozen=True)
 class Action:
-    """One step on one model, and why."""
+    """One step on one model, and the reason for it."""
 
     step: RegistrationStep
     name: str
@@ -45,11 +45,11 @@ def plan(
     *,
     dead: Iterable[str] = (),
 ) -> list[Action]:
-    """The actions that turn `actual` (by name; None if not registered) into what is desired.
+    """Return the actions that turn `actual` (by name; None if not registered) into `desired`.
 
-    Other models of ours are removed first, because their memory may be needed. `dead` names
-    models without a worker that TorchServe must have given up; they are revived. A model that
-    an operator has scaled to nothing is not dead.
+    Our other models are removed first, because their memory may be needed. `dead` names models
+    without a worker, on which TorchServe must have given up; they are revived. A model that an
+    operator has scaled to zero is not dead.
     """
     given_up, wanted = set(dead), {model.name for model in desired}
     new = [model for model in desired if not actual.get(model.name)]
@@ -67,9 +67,9 @@ def plan(
 
 
 def _explain_removal(name: str, new: Sequence[Desired]) -> str:
-    """Explain why a model goes: after a change of placement, new ones have its languages."""
+    """Explain a model's removal: after a change of placement, new models have its languages."""
     heirs = [each.name for each in new if name in each.model.languages]
-    if name.startswith(f"{TRANSLATION}-"):  # which languages it had is not known
+    if name.startswith(f"{TRANSLATION}-"):  # its languages are unknown
         heirs = [each.name for each in new if each.model.languages]
     return f"replaced by {' '.join(heirs)}" if heirs else "the map does not name it"
 
@@ -101,11 +101,11 @@ def observe(
 
 
 def apply(actions: Iterable[Action], management: Management) -> None:
-    """Performs the actions one after the other, so that only one model at a time has two
+    """Perform the actions one after the other, so that only one model at a time has two
     versions in memory. Workers start in the background.
 
-    Raises ManagementError at the first that TorchServe refuses, and where the archive in
-    its store is not the one that the map asks for.
+    Raises ManagementError at the first action that TorchServe refuses, or if the archive in
+    its store is not the map's.
     """
     for action in actions:
         step, desired = action.step, action.desired
@@ -127,7 +127,7 @@ def apply(actions: Iterable[Action], management: Management) -> None:
 
 
 def retire(desired: Iterable[Desired], management: Management) -> None:
-    """Ends all other versions of the models, which a killed `up` may have left. Raises
+    """End all other versions of the models, which a killed `up` may have left. Raises
     ManagementError."""
     for model in desired:
         for version in management.versions(model.name):
@@ -136,7 +136,7 @@ def retire(desired: Iterable[Desired], management: Management) -> None:
 
 
 def _end(name: str, version: str, management: Management) -> None:
-    """Ends a version when its rows are answered, or have waited too long."""
+    """End a version when its rows have been answered or have waited too long."""
     give_up_at = time.monotonic() + _DRAIN_S
     while (found := management.describe(name, version)) and found.is_ready:
         if not found.pending_requests or time.monotonic() > give_up_at:
@@ -160,8 +160,8 @@ def _register(desired: Desired, management: Management) -> None:
 
 
 def _revive(desired: Desired, management: Management) -> None:
-    """Asking for the same number of workers does nothing, so it takes two calls. If the first
-    takes too long, the second still follows: the model must not stay without workers."""
+    """Scale to zero and back, as setting the same number of workers does nothing. If the first
+    call times out, the second still follows: the model must not stay without workers."""
     try:
         management.scale(desired.name, 0, wait=True)
     finally:
@@ -171,10 +171,10 @@ def _revive(desired: Desired, management: Management) -> None:
 def poll_ready(
     desired: Sequence[Desired], management: Management, timeout_s: float
 ) -> Iterator[set[str]]:
-    """Yield the names of the models that are ready, again and again, until all are. On a busy
-    machine TorchServe may leave a call without an answer; the next one may have it.
+    """Yield the names of the ready models repeatedly, until all are ready. On a busy machine
+    TorchServe may fail to answer a call; the next one may succeed.
 
-    Raise TimeoutError if some are not ready after `timeout_s`, ManagementError if TorchServe
+    Raises TimeoutError if some are not ready after `timeout_s`, ManagementError if TorchServe
     does not answer then.
     """
     give_up_at = time.monotonic() + timeout_s
@@ -201,7 +201,7 @@ def poll_ready(
 
 
 class WorkerWatch:
-    """Remembers since when each model has had no worker."""
+    """A record of the time since which each model has had no worker."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
@@ -210,8 +210,8 @@ class WorkerWatch:
     def find_dead(
         self, actual: Mapping[str, Registered | None], now: float
     ) -> set[str]:
-        """The registered models that should have a worker and have had none for longer than
-        the limit. Each is named once and then gets the same time again."""
+        """Return the registered models that should have a worker and have had none for longer
+        than the limit. Each is returned once, and then gets the same time again."""
         since = {
             name: self._missing_since.get(name, now)
             for name, found in actual.items()
@@ -223,8 +223,8 @@ class WorkerWatch:
 
 
 def plan_change(desired: Sequence[Desired], management: Management) -> list[Action]:
-    """The actions after one look at TorchServe: whatever differs from the map, including
-    models that it no longer names.
+    """Return the actions for all present differences from the map, including models that it no
+    longer names.
 
     Raises ManagementError if TorchServe does not answer.
     """
@@ -235,8 +235,8 @@ def plan_change(desired: Sequence[Desired], management: Management) -> list[Acti
 def plan_healing(
     desired: Sequence[Desired], management: Management, watch: WorkerWatch
 ) -> list[Action]:
-    """The actions after one look at TorchServe: registering missing models and reviving dead
-    ones. Models that an operator has changed are left alone.
+    """Return the actions that register missing models and revive dead ones at present. Models
+    that an operator has changed are left alone.
 
     Raises ManagementError if TorchServe does not answer.
     """
@@ -250,8 +250,8 @@ def plan_healing(
 
 
 def heal_forever(desired: Sequence[Desired], management: Management, say: Say) -> None:
-    """Registers models that are gone, for example after a restart of TorchServe, and revives
-    dead ones. It leaves alone what an operator has changed by hand. Never returns."""
+    """Register missing models, for example after a restart of TorchServe, and revive dead ones,
+    forever. Models that an operator has changed are left alone."""
     watch = WorkerWatch(_PATIENCE_S)
     while True:
         with _told(say):
@@ -261,7 +261,7 @@ def heal_forever(desired: Sequence[Desired], management: Management, say: Say) -
 
 
 def _heal(action: Action, management: Management, say: Say) -> None:
-    """Heals one model. If TorchServe refuses it, the others are still healed."""
+    """Heal one model. If TorchServe refuses, the others are still healed."""
     with suppress(OSError):  # a log on a full disk must not end the watch
         say(str(action))
     with _told(say):
