@@ -23,7 +23,7 @@ from contract import durable
 
 #: The most items of a pack, however little they count.
 _MOST_ITEMS = 4096
-#: Seconds between two checks whether an answer is ready.
+#: Seconds between two checks of a pending answer.
 _LOOK_S = 0.5
 
 
@@ -130,7 +130,7 @@ class Journal:
             yield from takewhile(lambda event: event.source == source, events)
 
     def read_all(self, start: int | None = None) -> Iterator[Any]:
-        """Yield the events of all files."""
+        """Yield the events of all files, or those from an offset in the journal."""
         with explain_disk(self.path):
             lines = durable.read_lines(self.path, start or 0)
             for _, content in islice(lines, start is None, None):

@@ -306,7 +306,7 @@ def show_time(time_ms: int, mark: str) -> str:
 def _list_changes(
     events: Iterable[CaptionAnswer | VideoEnd],
 ) -> Iterator[tuple[int, str | None]]:
-    """Yield each frame's milliseconds and caption, on one line; None at the video's end."""
+    """Yield each frame's milliseconds and caption, without line breaks; None at the end."""
     for event in events:
         for _, time_s, caption in _list_captions([event]):
             # An empty line would end the cue, and an arrow would be parsed as its times.

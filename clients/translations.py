@@ -55,7 +55,6 @@ class TranslationOptions:
     glossary: str | None = None
 
     def write_body(self, texts: Sequence[str]) -> bytes:
-        """Return the body of a request."""
         body: dict[str, Any] = {"src_text": texts, "tgt_lang": self.target}
         body |= {"format": self.format}
         match (self.source or "").split(","):
