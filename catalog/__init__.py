@@ -71,7 +71,6 @@ class Model:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether its devices are GPUs."""
         return CPU not in self.devices
 
     @property
@@ -182,7 +181,6 @@ class Catalog:
         return [target for target in self.languages if self.find_path(source, target)]
 
     def is_read(self, source: str, model: Model) -> bool:
-        """Whether a model reads a language."""
         reads = self.reads.get(model.name)
         return reads is None or source in reads
 

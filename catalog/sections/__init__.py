@@ -143,7 +143,6 @@ class VisionSection(Section):
 
     @property
     def engine(self) -> str:
-        """The engine that runs the model."""
         return "transformers"
 
 
