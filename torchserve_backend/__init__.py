@@ -1,1 +1,1 @@
-"""The way of models to TorchServe."""
+"""Deploys the map's models to TorchServe."""

@@ -43,7 +43,6 @@ class Registered:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a worker answers for this model."""
         return self.ready_workers > 0
 
     def is_unloaded(self, model: Model) -> bool:
