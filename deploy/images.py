@@ -14,7 +14,7 @@ from deploy.stack import ROOT, StackError
 
 CONTAINERFILE = ROOT / "deploy" / "image" / "Containerfile"
 IMAGE = "localhost/babelgate"
-#: No namespaces, which a machine may refuse.
+#: Without namespaces, which a machine may refuse.
 ISOLATION = "--isolation=chroot"
 
 _BASE = "localhost/babelgate-base"

@@ -233,7 +233,7 @@ def show_option(name: str, options: Mapping[str, str]) -> str:
 
 def down(run: Path, *, is_forgotten: bool = False) -> bool:
     """End the stack of a run directory, and return whether it was running. The next start has
-    the same options; if they are forgotten, keys still stay required. Raises StackError."""
+    the same options; if `is_forgotten`, only the requirement of keys. Raises StackError."""
     unknown = Stack(run, UNSAID)
     last = find_running(unknown) or stack.read(run)
     was_running = end(last or unknown)

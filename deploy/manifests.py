@@ -15,7 +15,7 @@ from ray_backend.nodes import PORTS
 
 OVERLAYS = ROOT / "deploy" / "kubernetes" / "overlays"
 MAP, SERVE = "map.json", "serve.yaml"
-#: The address on which each of Ray's pods listens for requests: all of its own.
+#: The address on which each of Ray's pods listens for requests: all its addresses.
 _INGRESS = f"http://0.0.0.0:{PORTS.ingress}"
 _HEAD = """\
 # Written by `python -m deploy manifests`.

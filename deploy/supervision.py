@@ -73,7 +73,7 @@ class Supervision:
         self._call("shutdown")
         give_up_at = time.monotonic() + _STOP_S
         while launch.is_alive(supervisord) and time.monotonic() < give_up_at:
-            # A call makes supervisord check for ended programs, else it checks once a second.
+            # A call makes supervisord check for ended programs; else it does so once a second.
             with suppress(OSError, HTTPException, Fault):
                 self._call("getState", timeout_s=_LOOK_S)
             time.sleep(_LOOK_S)
