@@ -15,7 +15,7 @@ from typing import Any
 
 import requests
 from flask import Response
-from gevent import sleep, spawn_later
+from gevent import spawn_later
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -187,7 +187,9 @@ class Telemetry:
         self.write()
         page = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            sleep(2 * _WRITE_S)  # until the other ones have written what they counted
+            # Until the others have written. Without gevent's patches a lock is held meanwhile
+            # that no other greenlet may find taken.
+            time.sleep(2 * _WRITE_S)
             MultiProcessCollector(page)  # type: ignore[no-untyped-call]
         else:
             page.register(self.registry)

@@ -165,6 +165,7 @@ _HEADERS = {
 _TIMED = ("Server-Timing", "X-Babelgate-Model")
 _HEADERS_BY_STATUS = {
     201: "Location",
+    202: "Location",
     401: "WWW-Authenticate",
     415: "Accept-Encoding",
     429: "Retry-After",

@@ -5,6 +5,7 @@ from all processes and from the workers.
 import json
 from typing import Any
 
+import gevent
 import pytest
 from flask.testing import FlaskClient
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB
@@ -35,6 +36,13 @@ def test_while_torchserve_is_down_the_process_is_alive_and_nothing_ready(
     assert response.status_code == 503
     assert response.json["missing"] == [*LANGUAGES, *TASKS]
     assert not any(row["ready"] for row in client.get("/languages").json)
+
+
+def test_two_may_ask_at_once_if_gevent_patches_nothing(client, tmp_path, monkeypatch):
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    asked = [gevent.spawn(client.get, "/status") for _ in range(2)]
+    gevent.joinall(asked, raise_error=True)
+    assert [each.value.status_code for each in asked] == [200, 200]
 
 
 def test_a_model_that_is_a_fallback_alone_is_seen(map_path, make_client, torchserve):
