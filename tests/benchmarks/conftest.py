@@ -15,7 +15,7 @@ from tests.tiny_models import build_m2m100
 
 @dataclass
 class Server:
-    """Answers every request with the next of its statuses, then with 200."""
+    """A server that answers with its statuses in order, then with 200."""
 
     url: str = ""
     statuses: list[int] = field(default_factory=list)
@@ -25,7 +25,6 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """An HTTP server on a free port."""
     state = Server()
 
     class Handler(QuietHandler):
@@ -43,7 +42,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of two small layers, whose answers end after eight tokens."""
+    """A model with two small layers that stops after eight tokens."""
     directory = build_m2m100(tmp_path_factory.mktemp("tiny") / "model", positions=64)
     (directory / SETTINGS_FILE).write_text(json.dumps({"max_tokens": 8}))
     return directory

@@ -1,4 +1,4 @@
-"""The driver: what options mean, how turns are taken, and what is published."""
+"""The driver of benchmarks: options, rounds and published results."""
 
 import inspect
 import json
@@ -23,7 +23,7 @@ TABLE = [["clients", "requests/s"], ["1", "9.00"], ["64", "180"]]
 
 
 def run(answer: driver.Answer, folder: Path, *options: str, **defaults: Any):
-    """Runs an answer as the command `stack`, whose options are explained."""
+    """Run an answer as the command `stack`, whose options have descriptions."""
     command_line = typer.Typer()
     driver.register(command_line, "stack", answer, defaults)
     out = folder / "new" / "figures.json"

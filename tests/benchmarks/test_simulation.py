@@ -1,6 +1,5 @@
-"""The simulation agrees with what queueing theory knows, and loses nothing; a day is made of
-moments, each with a part of the replicas. Scenarios are checked.
-"""
+"""The simulation agrees with queueing theory and loses no rows; a day consists of moments, each
+with some of the replicas. Scenarios are checked."""
 
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,15 @@ from deploy.stack import ROOT
 
 LONG = {"seconds": 200, "settle_s": 20}
 ROW_BY_ROW: dict[str, Any] = {"ms": {1: 10}, "batch_size": 1, "max_batch_delay": 0}
-#: A batch takes 10 ms, and 1 ms for each row.
+#: A batch takes 10 ms, plus 1 ms per row.
 BATCHES = {"ms": {1: 11, 2: 12}, "batch_size": 32}
-#: For a day: a batch takes 100 ms, and 10 ms for each row.
+#: For a day: a batch takes 100 ms, plus 10 ms per row.
 REPLICA = {"ms": {1: 110, 2: 120}, "batch_size": 16, "max_batch_delay": 50}
 DAY = {"moments": 4, "seconds": 10, "settle_s": 2, "target_ongoing_requests": 15}
 
 
 def make(**parts: Any) -> Scenario:
-    """A scenario of one replica that takes 10 ms for each row, row by row, and whose parts
-    are replaced by what is given."""
+    """Make a scenario from these parts; by default, one replica runs single rows of 10 ms."""
     replica = {**ROW_BY_ROW, "queue_size": 100_000, **parts.pop("replica", {})}
     stretch = {"seconds": 20, "settle_s": 2}
     return Scenario.model_validate({"replica": replica, "stretch": stretch, **parts})
@@ -71,7 +69,7 @@ def test_a_lone_client_waits_for_the_window_and_its_row():
 
 
 def test_a_batch_has_what_comes_in_its_window():
-    # One row opens the window, and further ones come at random.
+    # The first row opens the window, and others arrive at random.
     replica = {"ms": {1: 0.001}, "batch_size": 100_000, "max_batch_delay": 100}
     outcome = simulate(traffic={"requests_per_s": 50}, replica=replica, stretch=LONG)
     assert outcome.batch_fill == pytest.approx(1 + 50 * 0.1, rel=0.02)
@@ -85,7 +83,7 @@ def test_replicas_share_their_load():
 
     least = wait(8)
     assert least < 0.6 * wait(1)
-    # Ingresses that see only their own requests choose worse.
+    # Ingresses choose replicas less well, as each sees only its own requests.
     assert least < wait(8, ingresses=8)
 
 
@@ -106,7 +104,7 @@ def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(replica):
 
 
 def test_rows_that_come_too_late_are_counted():
-    # The forecast knows the mean length only.
+    # The forecast uses only the mean length.
     traffic = {"requests_per_s": 80, "tokens_spread": 3, "timeout_s": 0.2}
     outcome = simulate(traffic=traffic)
     assert 0.01 < outcome.late < 0.5
@@ -140,9 +138,9 @@ def test_replicas_follow_the_wave_with_serves_delays():
     ready = [part.factor * part.replicas for part in parts]
     held = [part.held for part in parts]
     most = max(ready)
-    # The replicas of 12:30 have started at 14:30, and are kept until 18:30.
+    # The replicas needed at 12:30 are ready at 14:30 and kept until 18:30.
     assert [hour for hour in range(24) if ready[hour] == most] == list(range(14, 19))
-    # They are paid for from the moment when they are wanted.
+    # They are paid for from the moment they are requested.
     assert [hour for hour in range(24) if held[hour] == most] == list(range(13, 19))
     assert all(paid >= some for paid, some in zip(held, ready, strict=True))
 
@@ -162,7 +160,7 @@ def test_a_requests_weight_is_what_it_stands_for():
     assert whole.latencies.mean_ms == pytest.approx(2600)
     assert whole.latencies.p50_ms == 3000
     assert french.requests_per_s == pytest.approx(0.2)
-    # A GPU costs 0.01 in 10 s, the gateway 0.001.
+    # A GPU costs 0.01 per 10 s, the gateway 0.001.
     assert whole.cost_per_million == pytest.approx(1e6 * (2 * 0.01 + 0.001) / 10)
     assert french.cost_per_million == pytest.approx(1e6 * (0.01 / 2 + 0.001 / 10))
 

@@ -1,6 +1,5 @@
-"""A search on stacks that are a formula: the best is found, confirmed, and gone on with. A plan
-that is wrong is told with the place.
-"""
+"""A search on stacks whose latency is a formula: the best combination is found and confirmed,
+and a stopped search resumes. The error for a faulty plan names the place."""
 
 import csv
 import json
@@ -48,10 +47,10 @@ def make_load(level: float, p99_ms: float | None, *, errors: int = 0) -> LoadFig
 
 
 class Stacks:
-    """Stands for `running.start`: an answer takes the window, and a millisecond per arrival."""
+    """A substitute for `running.start`: p99 is the batch window plus 1 ms per request/s."""
 
     def __init__(self) -> None:
-        #: The section of each stack's map, and the loads with their seconds.
+        #: The translation section of each stack's map, and the rate and seconds of each load.
         self.tried: list[dict[str, Any]] = []
         self.asked: list[tuple[float, float]] = []
         self.stops_after = 1000
@@ -96,7 +95,7 @@ def test_the_best_is_found_confirmed_and_written_down(tmp_path: Path, stacks: St
     out = tmp_path / "out"
     with (out / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
-    # A third is measured again, twice as long, and the default with it.
+    # A third of them, and the default, are measured again for twice as long.
     tried = {(row["rung"], row["configuration"]) for row in rows}
     assert Counter(rung for rung, _ in tried) == {"0": 5, "1": 3, "2": 1}
     assert ("1", "as it ships") in tried
@@ -107,7 +106,7 @@ def test_the_best_is_found_confirmed_and_written_down(tmp_path: Path, stacks: St
     assert written["translation"]["max_batch_delay"] == 5
     assert list(written["cuda_id"]) == ["fr"]
     report = (out / "report.md").read_text()
-    assert "4.00 times as much" in report  # 80/s with 5 ms; with 100 ms 20/s
+    assert "4.00 times as much" in report  # 80/s with 5 ms, 20/s with 100 ms
     assert "1.00 of what was predicted" in report
     assert (out / "throughput.svg").exists()
 
@@ -137,7 +136,7 @@ def test_a_fresh_run_forgets_results_only(tmp_path: Path, stacks: Stacks):
     run(tmp_path, "--fresh", plan=short)
     assert len(stacks.tried) == 2 * count
     assert other.exists()
-    # More time does not make another plan.
+    # A plan with more time is still the same plan.
     assert run(tmp_path, plan=f"{short}search: {{minutes: 60}}\n").exit_code == 0
     result = run(tmp_path)
     assert result.exit_code == 1
@@ -153,7 +152,7 @@ def test_where_time_is_over_what_is_left_is_counted(tmp_path: Path, stacks: Stac
 
 
 def make_trial(name: str, *levels: tuple[float, float]) -> Trial:
-    """With the throughput and p99 of each level."""
+    """Make a trial from the throughput and p99 of each level."""
     loads = (make_load(*level) for level in levels)
     points = [
         TrialPoint(name, 0, load, WorkerFigures(), is_kept=True) for load in loads
@@ -173,7 +172,7 @@ def test_an_sla_is_kept_or_not(p99_ms: float | None, errors: int, is_kept: bool)
 def test_on_the_front_nobody_is_faster_and_answers_more(tmp_path: Path):
     plan = TuningRun(TuningPlan.model_validate(GRID), tmp_path)
     early = make_trial("a", (10, 5), (20, 3), (15, 20))
-    # Each level counts as it was measured last.
+    # Only the last measurement of each level counts.
     plan.trials = [early, make_trial("b", (20, 12), (30, 40)), make_trial("a", (20, 9))]
     assert plan.rungs == [5], "a grid leaves nothing out"
     assert tuning.draw(plan).lines["front"] == [(30, 40), (20, 9), (10, 5)]

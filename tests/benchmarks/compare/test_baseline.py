@@ -1,4 +1,4 @@
-"""The system that ours is measured against: it answers as the original did."""
+"""The baseline of comparisons, which answers as the original system did."""
 
 import json
 import zipfile

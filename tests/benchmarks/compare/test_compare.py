@@ -1,4 +1,4 @@
-"""Several ways of working in turns, with contenders that only say what they measured."""
+"""Comparisons in alternating rounds, with contenders that return fixed measurements."""
 
 import json
 from dataclasses import replace
@@ -42,8 +42,7 @@ def test_each_number_of_clients_is_compared_without_the_cpu_of_the_client():
 
 
 def test_each_way_of_running_ours_is_compared_with_the_best_peer_of_each_round():
-    # Requests/s and p99 of two rounds. Each peer leads in one of them, and the engine
-    # alone is no peer.
+    # Requests/s and p99 of two rounds. Each peer leads in one; the engine alone is no peer.
     rounds: dict[str, list[tuple[float, float | None]]] = {
         "babelgate": [(20, 50), (30, 60)],
         "embedded": [(40, 25), (60, 30)],

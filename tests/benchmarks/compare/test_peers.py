@@ -1,7 +1,5 @@
-"""Installing, configuring, starting and stopping peers; Flask and LitServe really asked.
-Ray is not started here: it takes 600 MB of packages, and listens on more than the loopback
-interface.
-"""
+"""Installing, configuring, starting and stopping peers; Flask and LitServe get real requests.
+Ray is not started: it needs 600 MB of packages and listens beyond the loopback interface."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +36,7 @@ LIMIT_S = 60
 def test_a_peer_serves_batches_and_leaves_nothing_behind(
     tiny, tmp_path, monkeypatch, name, find_python, processes
 ):
-    python = find_python()  # in a cache that stays
+    python = find_python()  # from the permanent cache
     monkeypatch.setenv("BABELGATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     map_path = write_map(tmp_path / "map.json", {"max_batch_delay": 20})

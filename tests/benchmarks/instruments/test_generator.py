@@ -1,5 +1,5 @@
-"""The generator against servers that answer, wait, hang up, or are not there, the schedule of
-the open loop, and the figures of a load. No test asserts a time of its own."""
+"""The load generator against servers that answer, wait, hang up or do not run, the schedule of
+the open loop, and the figures of a load. No test asserts how long it takes."""
 
 import math
 import socket
@@ -23,7 +23,7 @@ HEAD = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n"
 
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
-    """A socket that takes connections; nobody answers them."""
+    """A socket that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as opened:
         yield opened
 
@@ -105,7 +105,7 @@ def test_arrivals_are_a_poisson_process_and_alike_for_a_seed():
     times = generator.draw_arrivals(rate, seconds, 0)
     assert abs(len(times) - rate * seconds) < 4 * math.sqrt(rate * seconds)
     gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
-    # An even schedule would have no deviation.
+    # Evenly spaced arrivals would have no deviation.
     assert abs(statistics.pstdev(gaps) / statistics.mean(gaps) - 1) < 0.05
 
 
@@ -142,7 +142,7 @@ def test_an_answer_arrives_before_it_is_read_and_the_end_is_no_arrival(listening
         server, _ = listening.accept()
 
         def is_timed() -> bool:
-            """The kernel begins to note times soon after the first who asks for them."""
+            """The kernel records timestamps only some time after the first request for them."""
             server.sendall(b"answer")
             sent_at = time.monotonic()
             assert read(client) == b"answer"

@@ -1,4 +1,4 @@
-"""The costs of processes, and the counts of workers."""
+"""The resource costs of processes, and the counters of workers."""
 
 import psutil
 import pytest

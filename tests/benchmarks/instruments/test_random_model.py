@@ -6,7 +6,7 @@ from benchmarks.instruments.random_model import invent_vocabulary
 from handlers.engine.translation.tokenizer import list_pieces
 from models.phrasebook_recipe import phrasebook
 
-#: Pieces of M2M100.
+#: The number of pieces in M2M100's vocabulary.
 SIZE = 128_004
 
 

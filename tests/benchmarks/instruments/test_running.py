@@ -1,4 +1,4 @@
-"""The end of what a measurement has started, and the stacks that it cannot ask."""
+"""Programs end with the benchmark that started them; a stack that requires a key is refused."""
 
 import signal
 import subprocess
@@ -15,7 +15,7 @@ from deploy.stack import ROOT, StackError
 from tests.benchmarks.conftest import Server
 from tests.e2e.real_stack import wait_until
 
-#: Kills itself once it has started a program.
+#: A benchmark that kills itself once it has started a program.
 KILLED = """
 import os, signal, sys
 from pathlib import Path

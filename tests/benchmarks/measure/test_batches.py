@@ -1,4 +1,4 @@
-"""The costs of batches: of engines alone and of handlers, on models whose costs are known."""
+"""The costs of batches, in engines alone and in handlers, on models with known costs."""
 
 import json
 from dataclasses import dataclass
@@ -66,14 +66,14 @@ def test_the_cost_of_a_batch_is_found(tmp_path: Path):
     done = CliRunner().invoke(app, ["study", *files, *options])
     assert done.exit_code == 0, done.output
     one, many = json.loads(out.read_text("utf-8"))["results"]["measured"]
-    # 64 rows cost as much as one, but for what the machine does meanwhile.
+    # Apart from other load on the machine, 64 rows cost as much as one.
     assert many["items_per_s"]["median"] > one["items_per_s"]["median"]
     assert "knee" in plot.read_text("utf-8")
 
 
 @dataclass
 class Handler:
-    """Answers as it is told."""
+    """A handler with a fixed answer."""
 
     answer: Any
     halved: int = 0

@@ -1,4 +1,4 @@
-"""The gateway's CPU in each API and with keys; it answers hostile texts."""
+"""The gateway's CPU time in each API and with keys, and its answers to hostile texts."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""The lines on which checkpoints are compared."""
+"""The lines of text on which checkpoints are compared."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The stack under stress: how replies and samples are read, and which targets are missed."""
+"""The stack under stress: the evaluation of replies and samples, and missed targets."""
 
 from dataclasses import replace
 
