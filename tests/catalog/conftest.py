@@ -1,4 +1,4 @@
-"""A host without GPUs and without settings, and a map to write."""
+"""A host without GPUs or settings, and a function that writes maps."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def write_map(tmp_path: Path) -> WriteMap:
-    """Writes a map of languages and settings and returns its path."""
+    """A function that writes a map of languages and settings and returns its path."""
 
     def write(devices: dict[str, Any] | None = None, **translation: Any) -> Path:
         path = tmp_path / "map.json"

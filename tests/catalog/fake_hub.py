@@ -1,4 +1,4 @@
-"""A small Hugging Face hub on loopback, whose answers go wrong as a test asks."""
+"""A small Hugging Face hub on loopback, whose answers have the faults that a test sets."""
 
 import hashlib
 import json
@@ -23,32 +23,32 @@ _FILE = re.compile(rf"(/storage)?/([\w-]+/[\w-]+)/resolve/{COMMIT}/([\w.-]+)")
 
 @dataclass(frozen=True)
 class Fault:
-    #: Answered instead of the content.
+    #: If not 200, the answer has this status and no content.
     status: int = 200
-    #: The content up to this byte, then the connection closes.
+    #: The byte before which the content ends and the connection closes.
     ends_at: int | None = None
-    #: The content is not what the hub says it is.
+    #: The content does not match the digest in the hub's metadata.
     is_damaged: bool = False
 
 
 @dataclass
 class FakeHub:
-    """A hub with its repositories, its faults, and the requests to it."""
+    """A hub with its repositories, its faults, and the requests it received."""
 
     repositories: dict[str, Path] = field(default_factory=dict)
     url: str = ""
     #: The metadata of every model's card.
     card: dict[str, str] = field(default_factory=dict)
-    #: Every request: path, and the Range header where there is one.
+    #: The path of every request, with the Range header if it has one.
     calls: list[str] = field(default_factory=list)
-    #: Status and body of every answer instead of the right one.
+    #: If set, the status and body of every answer.
     instead: tuple[int, bytes] | None = None
-    #: The faults of the next answers that carry a file's content.
+    #: For each file, the faults of the next answers with its content.
     faults: dict[str, list[Fault]] = field(default_factory=dict)
 
     @contextmanager
     def serve(self) -> Iterator[None]:
-        """Answers at `url` until the block ends."""
+        """Answer at `url` until the block ends."""
         server = ClosingServer(("127.0.0.1", 0), partial(_Handler, self))
         self.url = server.url
         server.start()
@@ -58,14 +58,14 @@ class FakeHub:
             server.stop()
 
     def sent(self, file: str) -> list[str]:
-        """The Range headers with which a large file's content was asked for."""
+        """The Range headers of the requests for a large file's content."""
         asked = [call.split() for call in self.calls if call.startswith("/storage/")]
         return [" ".join(rest) for path, *rest in asked if path.endswith(f"/{file}")]
 
 
 @contextmanager
 def ask_hub(url: str) -> Iterator[None]:
-    """Has the library ask the hub at `url` in the block."""
+    """Make the library use the hub at `url` within the block."""
     files = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     with pytest.MonkeyPatch.context() as patch:
         # The library reads HF_ENDPOINT when it is imported.
@@ -85,7 +85,7 @@ class _Handler(QuietHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        if path == "/api/agent-harnesses":  # what the library wants to know for itself
+        if path == "/api/agent-harnesses":  # the library's own look-up
             self.reply(404, b"")
             return
         self.hub.calls.append(f"{path} {self.headers.get('Range', '')}".strip())

@@ -1,4 +1,4 @@
-"""A map's models are packed, and unpacked into another cache, without a network there."""
+"""A map's models are packed, and unpacked without a network into another cache."""
 
 import hashlib
 import io
@@ -135,8 +135,8 @@ SOURCE = "hub/a/b/source.json"
 
 
 def write_bundle(path: Path, *, files=None, members=None, link: bytes = b"") -> Path:
-    """A bundle by hand: with a record of other `files` or with other `members`, or with a
-    `link` of this type."""
+    """Write a bundle by hand: `files` change its record and `members` its content; with `link`,
+    the config is a link of this type."""
     described = {"size": len(MODEL), "sha256": hashlib.sha256(MODEL).hexdigest()}
     recorded = {"config.json": described, **(files or {})}
     source = json.dumps({"bundled": True, "files": recorded}).encode()

@@ -1,4 +1,4 @@
-"""A model is found by its name, checked and converted; `test_inventory.py` downloads it."""
+"""A model is found by its name, checked and converted; `test_inventory.py` covers downloads."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Counting GPUs: the environment first, then nvidia-smi. Their memory is what it says."""
+"""GPUs are counted by the environment, else by nvidia-smi, which also reports their memory."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_visible_devices_are_counted(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.fixture
 def say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Say:
-    """Makes an nvidia-smi that says this to an option, and fails on others; or none."""
+    """A function that installs no nvidia-smi, or one that fails on all options but one."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
 

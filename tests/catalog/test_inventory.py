@@ -19,7 +19,7 @@ from tests.catalog.fake_hub import COMMIT, FakeHub, Fault, ask_hub
 NAME = "test/small"
 WEIGHTS = "model.safetensors"
 PHRASEBOOK = catalog.ROOT / "models" / "phrasebook"
-#: `huggingface_hub` writes what has arrived in pieces of this size.
+#: `huggingface_hub` writes downloads in pieces of this size.
 PIECE = 10 * 1024 * 1024
 FILES = {
     "config.json": '{"model_type": "m2m_100"}',
@@ -54,7 +54,7 @@ class Shelf:
 
 @pytest.fixture
 def shelf(tmp_path: Path, write_map: Callable[..., Path]) -> Iterator[Shelf]:
-    """The map's model needs no conversion."""
+    """A shelf whose map has a model that needs no conversion."""
     model = tmp_path / "small"
     model.mkdir()
     for name, content in FILES.items():
@@ -124,7 +124,7 @@ def test_a_hub_name_is_downloaded_and_converted_once_and_then_needs_no_hub(
 
 @pytest.fixture
 def large(shelf: Shelf) -> Shelf:
-    """A shelf whose weights arrive in more than one piece."""
+    """A shelf whose weights arrive in several pieces, the first time incompletely."""
     weights = shelf.hub.repositories[NAME] / WEIGHTS
     weights.write_bytes(bytes(PIECE + 2000))
     shelf.hub.faults[WEIGHTS] = [Fault(ends_at=PIECE + 1000)]

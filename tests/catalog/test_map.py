@@ -1,4 +1,4 @@
-"""The map's file: what it may say, and every refusal with its place, value and expectation."""
+"""The map's file: valid content, and refusals that state place, value and expectation."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ FLOATS = "auto, float32, float16, bfloat16"
 
 
 def refuse(content: Any) -> list[str]:
-    """Return the refusals of a map, fault by fault."""
+    """Return the faults for which a map is refused."""
     with pytest.raises(CatalogError) as refusal:
         check(WHOLE_MAP, content, "map.json")
     places, lines = zip(

@@ -1,4 +1,4 @@
-"""The models and routes of maps of every kind, and of a frozen map again."""
+"""The models and routes of all kinds of maps, including frozen ones."""
 
 import dataclasses
 import json
@@ -294,4 +294,4 @@ def test_a_path_leads_through_the_pivot_where_it_must(path, source, target, path
     assert (target in models.list_targets(source)) is bool(path_of)
     without = dataclasses.replace(models, pivot="").find_path(source, target)
     assert without == (found if len(found) == 1 else ())
-    assert len(catalog.load(path).find_path(source, target)) == 1  # reads any
+    assert len(catalog.load(path).find_path(source, target)) == 1  # reads any language
