@@ -1,4 +1,4 @@
-"""The fake stack, one client of it, and jobs that are stopped."""
+"""The fake stack, a client for it, and jobs that are stopped and repeated."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,19 +8,19 @@ from clients.bulk import Event, FileJob, Remarks, Tick, run_job
 from clients.server import ApiClient, RetryPolicy
 from tests.fake_api import FakeApi
 
-#: Between two attempts of a request.
+#: The delay between two attempts of a request.
 DELAY_S = 0.001
 
 
 class Stop(Exception):
-    """Ends a run as a kill would, between two lines of the journal."""
+    """The end of a run between two lines of the journal, as by a kill."""
 
 
 def run(
     job: FileJob, stop_after: int | None = None
 ) -> tuple[Remarks, list[tuple[Event, float]]]:
-    """The remarks and the events of a job. Raises Stop after this number of events, ticks
-    aside."""
+    """Run a job, and return its remarks and events. Raises Stop after `stop_after` events, not
+    counting ticks."""
     events: list[tuple[Event, float]] = []
 
     def report(event: Event, share: float) -> None:
@@ -33,8 +33,8 @@ def run(
 
 
 def check_stops(make_job: Callable[[str], FileJob]) -> None:
-    """A job that is stopped anywhere and repeated has the result of a whole one. `make_job`
-    gets a name for the result."""
+    """Check that a job stopped after any event and repeated has the result of a whole one. The
+    argument of `make_job` names the result."""
     whole = make_job("whole")
     outcome, events = run(whole)
     assert len(events) >= 12
@@ -42,7 +42,7 @@ def check_stops(make_job: Callable[[str], FileJob]) -> None:
         job = make_job(str(stop_after))
         with pytest.raises(Stop):
             run(job, stop_after)
-        # A kill may come between the journal's line and the file.
+        # A kill may happen after the journal's line is written but before the file is.
         for path in job.plan.files:
             path.unlink(missing_ok=True)
         again, rest = run(make_job(str(stop_after)))
@@ -71,7 +71,7 @@ def stack() -> Iterator[FakeApi]:
 
 @pytest.fixture
 def server(stack: FakeApi) -> Iterator[ApiClient]:
-    """Gives up after three attempts."""
+    """A client that gives up after three attempts."""
     patience = RetryPolicy(attempts=3, timeout_s=30)
     with ApiClient(stack.url, patience, connections=5) as server:
         yield server

@@ -1,4 +1,4 @@
-"""Numbers in, videos that show them out, in several codecs; and back."""
+"""Writes videos that show numbers, in several codecs, and reads the numbers in their frames."""
 
 import os
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ BITS = 8
 
 
 def draw_number(number: int, height: int, width: int) -> Any:
-    """A picture of a number."""
     bits = [number >> bit & 1 for bit in range(BITS)]
     columns = np.arange(width) * BITS // width
     row = np.array(bits, np.uint8)[columns] * 255
@@ -22,7 +21,6 @@ def draw_number(number: int, height: int, width: int) -> Any:
 
 
 def read_number(pixels: Any) -> int:
-    """The number that a picture shows."""
     height, width, _ = pixels.shape
     centres = [(2 * bit + 1) * width // (2 * BITS) for bit in range(BITS)]
     row = pixels[height // 2].mean(axis=1)
@@ -39,8 +37,8 @@ def write_video(
     matrix: Sequence[int] | None = None,
     share: float = 1,
 ) -> Path:
-    """A video of pictures that have the same size; with a `share` it is cut off after this
-    share of its bytes, and the beginning of an MP4 can be read without the end."""
+    """Write pictures of one size as a video. A `share` below 1 cuts the file off after this
+    share of its bytes; the beginning of an MP4 can be read without the end."""
     options = {"movflags": "faststart"} if share < 1 else {}
     height, width, _ = pictures[0].shape
     with av.open(path, "w", options=options) as container:
@@ -64,13 +62,13 @@ def write_video(
 def write_numbers(
     path: Path, count: int, *, height: int = 64, width: int = 128, **options: Any
 ) -> Path:
-    """A video whose frames show 0, 1, 2 …"""
+    """Write a video whose frames show 0, 1, 2 …"""
     pictures = [draw_number(number % 256, height, width) for number in range(count)]
     return write_video(path, pictures, **options)
 
 
 def write_sound(path: Path) -> Path:
-    """A file without pictures."""
+    """Write a file that has sound but no pictures."""
     with av.open(path, "w") as container:
         stream = container.add_stream("aac", rate=8000)
         frame = av.AudioFrame.from_ndarray(

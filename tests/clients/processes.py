@@ -1,4 +1,4 @@
-"""`python -m clients`, as a call in this process and as a process of its own."""
+"""Runs `python -m clients` in this process or in a separate one."""
 
 import subprocess
 import sys
@@ -14,13 +14,13 @@ from tests.scripted_server import LIMIT_S
 
 
 def start(folder: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
-    """A command in a folder; what is there to import wins over what is installed."""
+    """Start a command in a folder, whose modules take precedence over installed ones."""
     command = (sys.executable, "-m", "clients", *arguments, "--url", url)
     return spawn(*command, cwd=folder, PYTHONPATH=f"{folder}:{ROOT}")
 
 
 def run(folder: Path, url: str, *arguments: str) -> tuple[int, str]:
-    """Exit code and what was said."""
+    """Run a command in this process, and return its exit code and error output."""
     with chdir(folder):
         done = CliRunner().invoke(app, [*arguments, "--url", url])
     assert done.stdout == ""
@@ -28,7 +28,7 @@ def run(folder: Path, url: str, *arguments: str) -> tuple[int, str]:
 
 
 def run_process(folder: Path, url: str, *arguments: str) -> tuple[int, str]:
-    """The same of a process of its own."""
+    """Do the same as `run` in a separate process."""
     process = start(folder, url, *arguments)
     out, said = process.communicate(timeout=LIMIT_S)
     assert out == ""

@@ -1,4 +1,4 @@
-"""Jobs that are stopped between any two answers, and what stands in their files after."""
+"""Jobs that are stopped between any two answers, and the files they leave."""
 
 from collections import Counter
 from itertools import chain
@@ -82,7 +82,7 @@ def test_files_that_are_there_are_kept_unless_they_may_go(server, clips):
     with pytest.raises(OutputError, match="captions.jsonl is there already"):
         run(other)
     assert read_files(job) == before
-    with pytest.raises(Stop):  # its journal is not gone on with either
+    with pytest.raises(Stop):  # its journal is not resumed either
         run(make_job(server, clips, "captions.jsonl", is_overwrite=True), 3)
     repeated = make_job(server, clips, "captions.jsonl", every="1s", is_overwrite=True)
     run(repeated)

@@ -1,6 +1,4 @@
-"""Whole videos through a server: order, bounds, broken videos, what was done before, and the
-text of captions.
-"""
+"""Whole videos through a server: order, bounds, broken videos, and the text of captions."""
 
 from pathlib import Path
 
@@ -34,7 +32,7 @@ def run(
     sending: Sending,
     events: list[tuple[Event, float]] | None = None,
 ) -> list[tuple[Event, float]]:
-    """The reported events, which also go to a given list as they come."""
+    """Caption videos and return the events, which also go to a given list as they occur."""
     events = [] if events is None else events
     captioner = Captioner(server.caption, READING, sending)
     videos = find_sources([str(path) for path in paths], VIDEOS)
@@ -103,7 +101,7 @@ def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
     monkeypatch.setattr("clients.captions.pack_frames", count)
     stack.is_open.clear()
     run(server, [clip], Sending(Mode.STREAM_SINGLE, requests_in_flight=3), events)
-    # Two per request under way, and one that is being reported.
+    # Two per request in flight, and one that is being reported.
     assert 6 <= ahead <= 7
     assert stack.most_at_once == 3
     assert list_captions(events) == numbers(100)
@@ -135,7 +133,7 @@ def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
 
 
 def answers(*captions: str, step_s: float = 0.5) -> list[CaptionAnswer | VideoEnd]:
-    """One answer for each two captions, and the end."""
+    """One answer for every two captions, and the end of the video."""
     rows = [(n, n * step_s, caption) for n, caption in enumerate(captions)]
     pairs = [rows[n : n + 2] for n in range(0, len(rows), 2)]
     events = [CaptionAnswer(0, *zip(*pair, strict=True)) for pair in pairs]

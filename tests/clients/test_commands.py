@@ -12,7 +12,7 @@ from tests.clients.drawing import write_numbers
 from tests.clients.processes import run, run_process, start
 from tests.scripted_server import LIMIT_S
 
-#: Texts of forty requests.
+#: The number of texts in forty requests.
 COUNT = 40 * MAX_TEXTS
 CAPTION = ("caption", "a.mp4", "b.mkv", "-o", "out.jsonl")
 TRANSLATE = ("translate", "a.csv", "--column", "text", "--to", "fr", "--from", "en")
@@ -20,7 +20,7 @@ TRANSLATE = ("translate", "a.csv", "--column", "text", "--to", "fr", "--from", "
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two videos, a table that takes some requests, and three documents."""
+    """Two videos, a table that needs forty requests, and three documents."""
     write_numbers(tmp_path / "a.mp4", 60)
     write_numbers(tmp_path / "b.mkv", 30, codec="mpeg4")
     rows = [f"{number},text {number}\r\n" for number in range(COUNT)]
@@ -52,7 +52,7 @@ def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
 
 
 def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
-    """Also where the system interrupts a thread that waits for an answer."""
+    """Even if the system delivers the signal to a thread that waits for an answer."""
     stack.free_requests = 10
     stack.is_open.clear()
     process = start(folder, stack.url, *TRANSLATE)

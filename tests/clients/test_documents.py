@@ -1,4 +1,4 @@
-"""Documents that a stack translates, is asked for again and loses."""
+"""Documents that a stack translates, that a repeated job fetches, and that the stack loses."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ WANTED = TranslationOptions("de", "en", glossary="terms")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Four documents, and what is none."""
+    """Four documents among files that are not documents."""
     monkeypatch.chdir(tmp_path)
     for name in (*NAMES, "f.zip", "~$a.docx", ".hidden.txt"):
         path = tmp_path / "in" / name
@@ -48,7 +48,7 @@ def list_files(folder: Path) -> list[str]:
 
 
 def test_documents_are_uploaded_downloaded_and_deleted(stack, server, folder):
-    stack.polls = 9  # so that the second is there before the first is done
+    stack.polls = 9  # so that the second arrives before the first is done
     stack.warnings = {"a.docx": ["The signature is not valid."]}
     outcome, events = run(make_job(server, ["in"], "out"))
     assert outcome.errors == []
@@ -77,7 +77,7 @@ def test_a_job_that_is_stopped_anywhere_goes_on(stack, server, folder, stop_afte
     outcome, _ = run(make_job(server, ["in"], "out", at_once=1))
     assert outcome.errors == []
     assert len(list_files(folder / "out")) == 4
-    # The next run does not know an upload that was on its way at the stop.
+    # The next run has no record of an upload that was in progress at the stop.
     assert 4 <= len(stack.documents) <= 5
 
 
@@ -119,7 +119,7 @@ def test_what_was_downloaded_but_not_deleted_is_deleted(stack, server, folder):
         run(make_job(stopped, ["in/b"], "new", at_once=1), 2)
     deleted = stack.requests["DELETE"]
     run(make_job(server, ["in/b"], "new", at_once=1))
-    # The first once more: nobody knows whether the stopped run has come to that.
+    # The first is deleted again, as the stopped run may not have deleted it.
     assert stack.requests["DELETE"] == deleted + 2
 
 

@@ -1,4 +1,4 @@
-"""The videos that files, folders and patterns mean, and the files that a run writes."""
+"""The videos that files, folders and patterns select, and the files that a run writes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Real videos of a few frames: which frames come out, when, how large and which way up."""
+"""Real videos of a few frames: the selection, times, sizes and orientation of frames."""
 
 import io
 from itertools import product
@@ -26,7 +26,7 @@ from tests.clients.drawing import read_number, write_numbers, write_sound, write
 def read(
     path: Path, reading: VideoOptions | None = None, skip: int = 0
 ) -> tuple[FrameReader, list[Frame]]:
-    """The reader when it is done, and its frames."""
+    """Read a video, and return the finished reader and its frames."""
     (video,) = find_sources([str(path)], VIDEOS)
     reader = FrameReader(video, reading or VideoOptions())
     return reader, list(reader.read(skip))
@@ -92,7 +92,7 @@ def test_a_variable_frame_rate_keeps_its_times(tmp_path):
     path = write_numbers(tmp_path / "a.mkv", 7, times_ms=times_ms)
     _, frames = read(path)
     assert [frame.time_s for frame in frames] == [time / 1000 for time in times_ms]
-    # Where several seconds pass without a frame, the next one counts once.
+    # After several seconds without a frame, the next one counts once.
     _, frames = read(path, VideoOptions(Every.parse("1s")))
     assert [frame.index for frame in frames] == [0, 3, 5]
 
@@ -106,7 +106,7 @@ COLOURS = {
 
 
 def draw_quarters(height: int, width: int) -> Any:
-    """Red and green above blue and white."""
+    """A picture with red and green above blue and white."""
     picture = np.zeros((height, width, 3), np.uint8)
     halves = (slice(None, height // 2), slice(height // 2, None))
     sides = (slice(None, width // 2), slice(width // 2, None))
@@ -117,7 +117,7 @@ def draw_quarters(height: int, width: int) -> Any:
 
 
 def name_quarters(pixels: Any) -> str:
-    """The colours in reading order."""
+    """The names of the quarters' colours, in reading order."""
     height, width, _ = pixels.shape
     rows, columns = (height // 4, 3 * height // 4), (width // 4, 3 * width // 4)
     return " ".join(
@@ -161,7 +161,7 @@ def test_pictures_are_upright(tmp_path, matrix, is_turned, quarters, size):
 
 @pytest.mark.parametrize("size", [FrameSize(16, 24), FrameSize(128, 96)])
 def test_scaled_frames_have_the_mean_of_what_they_show(tmp_path, size):
-    """One column of two is red: it must not depend on which of them is looked at."""
+    """Every other column is red: the result must not depend on which columns are sampled."""
     picture = np.zeros((96, 128, 3), np.uint8)
     picture[:, ::2] = (200, 0, 0)
     path = write_video(tmp_path / "a.mkv", [picture], codec="ffv1")
@@ -172,7 +172,7 @@ def test_scaled_frames_have_the_mean_of_what_they_show(tmp_path, size):
 
 
 def test_colours_keep_their_sharpness_in_small_pictures(tmp_path):
-    """swscale's usual way would mix the colours of each two pixels."""
+    """swscale's default would mix the colours of every two pixels."""
     picture = np.zeros((320, 320, 3), np.uint8)
     picture[:, 150:160] = (255, 0, 0)
     picture[:, 160:170] = (0, 0, 255)
@@ -216,7 +216,7 @@ def test_what_is_no_video_is_named(tmp_path):
 
 
 def make_frames(*sizes: int) -> list[Frame]:
-    """Frames of 100 pixels in width, each filled with its number."""
+    """Make frames 100 pixels wide, each filled with its number."""
     return [
         Frame(number, number / 10, np.full((rows, 100, 3), number, np.uint8))
         for number, rows in enumerate(sizes)

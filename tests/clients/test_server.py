@@ -1,4 +1,4 @@
-"""Requests to a server that fails, hesitates or refuses."""
+"""Requests to a server that fails, responds slowly or refuses."""
 
 import socket
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def test_what_does_not_pass_is_asked_once(stack, server, failure, reason):
 
 @pytest.fixture
 def secure(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """The URL of a server with TLS, and its certificate."""
+    """The URL of a TLS server, and its certificate."""
     pair = make_certificate(tmp_path / "pair")
     with WebhookReceiver(pair=pair) as server:
         yield server.url, pair.split(",")[0]
@@ -108,7 +108,7 @@ def test_a_fault_of_tls_ends_the_first_attempt(secure, stack, tmp_path):
 
 @pytest.fixture
 def waits(server, monkeypatch) -> list[float]:
-    """The client's waits, each of which would have taken this long."""
+    """The durations of the client's waits, which are skipped."""
     found: list[float] = []
     monkeypatch.setattr(server._stopping, "wait", found.append)
     return found

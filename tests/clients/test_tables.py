@@ -1,4 +1,4 @@
-"""The texts of a file, and its bytes or its table with their translations."""
+"""Reading the texts of a file, and writing its bytes or its table with their translations."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ def open_file(
 
 
 def complete(table: TextTable) -> bytes:
-    """The file with each wanted text in brackets."""
+    """The file with every text to be translated in brackets."""
     cells = list(table.read())
     results = [
         TextReply(f"[{cell.text}]" if cell.is_wanted else cell.text, cell.error)
@@ -155,7 +155,7 @@ def test_a_huge_field_is_read_and_a_boundless_one_is_refused(
     path.write_text(f"{head}{start}{'x' * longest}{end}\n")
     with pytest.raises(InputError, match="line [12]: (longer than|field larger than)"):
         list(open_file(path).read())
-    # Without an end of the quote, all lines are one field.
+    # Without a closing quote, all lines are one field.
     if name == "a.csv":
         path.write_text('text\n"' + "x\n" * (longest // 2 + 1))
         with pytest.raises(InputError, match="is a quote not closed"):

@@ -1,6 +1,5 @@
-"""Jobs of texts that are stopped between any two answers, texts of which some cannot be
-translated, and stacks that cannot translate.
-"""
+"""Jobs of texts that are stopped between any two answers, texts that cannot be translated, and
+stacks that cannot translate."""
 
 import io
 import json
@@ -189,7 +188,7 @@ WANTED = TranslationOptions("fr", "en")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file of each format, each with texts of its own."""
+    """A file of each format, each with different texts."""
     monkeypatch.chdir(tmp_path)
     data = tmp_path / "data"
     (data / "more").mkdir(parents=True)
