@@ -1,19 +1,17 @@
 """The API as data: each pair of files in `cases` is a test; a new case needs no code.
 
-`NAME.request.http` is the request as it goes over the wire, its length left out.
-`NAME.response.json` is the answer: `status`, `headers` (of which there may be more) and
-`body` (all of it; `"*"` stands for anything). What the world is like goes under `given`:
-`torchserve` says what the fake does with the calls in turn, `loading` and `unregistered`
-name models, `tasks` are the sections that the map has (all where nothing is said),
-`settings` replaces the gateway's, `documents` are the states of those that are there, by
-their ids (DeepL's key of each is `KEY`, its result is `bonjour`), `glossary` is one that is
-there already, `keys` are what each key allows (then one is required), `before` is how often
-the same request came before.
+`NAME.request.http` is the request as sent, without its length. `NAME.response.json` is the
+answer: `status`, `headers` (the answer may have others) and `body` (complete; `"*"` matches any
+value that is not empty). `given` sets the state before the request: `torchserve` lists the
+fake's reactions to its calls, `loading` and `unregistered` name models, `tasks` are the map's
+sections (default: all), `settings` override the gateway's, `documents` maps ids to states (the
+DeepL key of each is `KEY`, its result `bonjour`), `glossary` exists already, `keys` are the
+grants of each key (then one is required), `before` is the number of identical earlier requests.
 
-Cases of which nothing is given, and that make nothing, share a gateway. A cluster answers one
-of each that a backend does in its own way.
+Cases that have no `given` and create nothing share a gateway. For each action that depends on
+the backend, one case also runs on a cluster.
 
-The cases that have the name of another API's package are requests of that package, unmodified.
+Cases named after a client package of another API are requests of that package, unmodified.
 """
 
 import json
@@ -52,20 +50,20 @@ GIVEN = {
     *("torchserve", "loading", "unregistered", "tasks", "settings", "keys", "before"),
     *("documents", "glossary"),
 }
-#: The cases that a cluster answers as well.
+#: The cases that also run on a cluster.
 ON_CLUSTERS = (
     *("text", "document", "caption-frames", "classify-top-k", "detect-threshold"),
     *("readyz", "status", "warning-in-a-list", "text-too-long-in-a-list"),
     *("frames-that-the-model-refuses", "row-out-of-memory"),
 )
-#: The id of the glossary that is there already.
+#: The id of the existing glossary.
 GLOSSARY_ID = "38b2dd5c-8c59-4d34-9d9b-1a2b3c4d5e6f"
 
 names = sorted(path.name.removesuffix(REQUEST) for path in CASES.glob(f"*{REQUEST}"))
 
 
 def read_request(name: str) -> dict[str, Any]:
-    """The request in the words of the test client."""
+    """The request as arguments of the test client."""
     head, _, body = (CASES / f"{name}{REQUEST}").read_bytes().partition(b"\n\n")
     first, *lines = head.decode("ascii").splitlines()
     method, path, version = first.split(" ")
@@ -84,7 +82,7 @@ def read_response(name: str) -> dict[str, Any]:
 
 
 def fill_in(expected: Any, found: Any) -> Any:
-    """`expected` with what was found in place of each `"*"`."""
+    """`expected` with the found value in place of each `"*"`."""
     if expected == "*" and found:
         return found
     if isinstance(expected, dict) and isinstance(found, dict):
@@ -97,14 +95,14 @@ def fill_in(expected: Any, found: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def description(tmp_path_factory) -> Description:
-    """The description of a gateway that serves every task, with keys."""
+    """The OpenAPI description of a gateway with every task and with keys."""
     path = write_map(tmp_path_factory.mktemp("map") / "map.json", LANGUAGES, TASKS)
     app = create_app(Settings.model_construct(), models=catalog.load(path))
     return Description(build(app, {TRANSLATION, *TASKS}, needs_key=True))
 
 
 def add_keys(keys: dict[str, dict[str, Any]], patch: pytest.MonkeyPatch) -> None:
-    """These keys, each with what it allows."""
+    """Add keys with their grants."""
     with closing(KeyStorage(find_database(Settings()))) as storage:
         for token, grant in keys.items():
             made = partial(tuple, (token, read_id(token)))
@@ -113,7 +111,7 @@ def add_keys(keys: dict[str, dict[str, Any]], patch: pytest.MonkeyPatch) -> None
 
 
 def make_cluster(torchserve: FakeTorchServe) -> dict[str, Any]:
-    """The settings of a gateway that takes the fake for a cluster's ingress."""
+    """The settings of a gateway that uses the fake as a cluster's ingress."""
     key_file = torchserve.key_file.with_name("key")
     key_file.write_text(torchserve.keys["inference"])
     return {"backend": "ray", "ray_urls": torchserve.url, "ray_key_file": key_file}
@@ -121,7 +119,7 @@ def make_cluster(torchserve: FakeTorchServe) -> dict[str, Any]:
 
 @pytest.fixture
 def make_world(torchserve, make_client, map_path, run, monkeypatch) -> MakeClient:
-    """Makes a client in a world with what a case gives, which may be a cluster."""
+    """A function that makes a client in the state that a case gives, perhaps with a cluster."""
 
     def make(given: dict[str, Any], is_cluster: bool) -> FlaskClient:
         torchserve.will(*given.get("torchserve", []))
@@ -155,7 +153,7 @@ def make_world(torchserve, make_client, map_path, run, monkeypatch) -> MakeClien
 def test_case(name, is_cluster, request, description):
     expected = read_response(name)
     given = expected.get("given", {})
-    # Things that a case makes are there for no other.
+    # No other case may see the objects that a case creates.
     if given or is_cluster or expected["status"] in (201, 202):
         client = request.getfixturevalue("make_world")(given, is_cluster)
     else:
@@ -192,7 +190,7 @@ def test_every_route_has_a_case_that_succeeds(description):
     assert routes - answered == {
         *(("/suggest", "post"), ("/docs/{name}", "get")),
         ("/page/{digest}/{name}", "get"),
-        # It waits for a program that does not run here.
+        # It waits for the documents program, which does not run here.
         ("/translate_file", "post"),
     }
 
@@ -200,8 +198,8 @@ def test_every_route_has_a_case_that_succeeds(description):
 def test_every_problem_has_a_case():
     bodies = [read_response(name)["body"] for name in names]
     found = {body["type"] for body in bodies if "type" in body}
-    # Nobody reads the answer to a client that has gone, no case is slow or fills a disk. What
-    # is forbidden is of another API.
+    # A client that has gone reads no answer, and no case is slow or fills a disk. Forbidden is
+    # only for another API and for pages of other origins.
     others = {ForeignProblem, ClientGone, BodyTooSlow, DiskFull, Forbidden}
     kinds = set(Problem.__subclasses__()) - others
     assert {f"urn:babelgate:{kind.slug}" for kind in kinds} - found == set()

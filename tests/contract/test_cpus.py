@@ -1,4 +1,4 @@
-"""CPUs of machines and of containers."""
+"""The number of CPUs of machines and containers."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,5 @@
-"""The description of each API, and what its clients are told. `errors/NAME.json` has what an
-API's own server answers.
-"""
+"""The description of each API, and the errors for its clients. `errors/NAME.json` has the
+answers of an API's own server."""
 
 import json
 from itertools import product
@@ -15,7 +14,7 @@ from gateway.openapi import describe_errors
 from gateway.schemas import ForeignSchema
 
 ERRORS = Path(__file__).with_name("errors")
-#: Our statuses of the problems in `errors`.
+#: Our status for each problem in `errors`.
 STATUSES = {
     "invalid-key": 401,
     "quota-exceeded": 403,

@@ -1,4 +1,4 @@
-"""Durable files are whole, in their place, and leave no draft."""
+"""Durable files are complete and in their place, and leave no draft."""
 
 import os
 import stat

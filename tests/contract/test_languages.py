@@ -1,4 +1,4 @@
-"""Language tags: what clients and models write for a language, and which language that is."""
+"""Language tags: the forms that clients and models use, and the language of each."""
 
 import re
 from functools import cache
@@ -22,7 +22,7 @@ from contract.languages import (
 )
 from handlers.engine.translation.families.m2m100 import CODES as M2M100
 
-#: Tags, their variant, and its language.
+#: Tags, the variant of each, and its language.
 TAGS = [
     ("zh-CN", "zh", "zh"),
     ("zh-Hans-TW", "zh", "zh"),
@@ -64,9 +64,9 @@ CODES = {
     "translate": None,
     "": None,
 }
-#: CLDR's likeliest scripts that people and models use less than ours.
+#: Languages that people and models write less in CLDR's likeliest script than in ours.
 WRITTEN_OTHERWISE = ("ctd", "kmz", "mww", "suz")
-#: Unicode's codes for ISO 15924's that stand for several scripts or a way to write one.
+#: Unicode's names for ISO 15924's codes of several scripts or of a variant of one.
 UNICODE_CODES = {"Hans": "Hani", "Hant": "Hani", "Jpan": "Hani", "Kore": "Hang"}
 LETTERS = [*filter(str.isalpha, map(chr, range(0x20000)))]
 
@@ -129,6 +129,6 @@ def test_names_scripts_and_directions_are_those_of_cldr():
 
 @cache
 def find_letter(script: str) -> str:
-    """A letter of a script, by ISO 15924's code."""
+    """A letter of a script with this ISO 15924 code."""
     name = UNICODE_CODES.get(script, script)
     return next(filter(regex.compile(rf"\p{{Script={name}}}").match, LETTERS))

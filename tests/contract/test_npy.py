@@ -1,4 +1,4 @@
-"""The header of arrays: NumPy's is ours, and all others are refused."""
+"""Array headers are written as by NumPy; those that do not describe frames are refused."""
 
 import io
 from typing import Any
@@ -19,7 +19,7 @@ def describe(fields: str, version: int = 1) -> bytes:
 
 
 def save(array: Any, version: tuple[int, int] | None = None) -> bytes:
-    """Without the numbers themselves."""
+    """The header that NumPy writes for an array, without the data."""
     file = io.BytesIO()
     np.lib.format.write_array(file, np.asanyarray(array), version=version)
     size = file.tell() - np.asanyarray(array).nbytes

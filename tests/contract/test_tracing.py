@@ -1,4 +1,4 @@
-"""The spans of a batch, as a collector gets them."""
+"""The spans of a batch, as a collector receives them."""
 
 import time
 

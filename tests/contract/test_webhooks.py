@@ -1,4 +1,4 @@
-"""Webhooks lead to public addresses by HTTPS, and to others only where these are allowed."""
+"""Webhooks go to public addresses by HTTPS, and to other addresses only if they are allowed."""
 
 import socket
 
