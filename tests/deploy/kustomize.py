@@ -1,6 +1,5 @@
-"""Renders a kustomization as `kubectl kustomize` does, from the few parts of kustomize that our
-manifests use. All others are refused, so that no test judges what a cluster would not get.
-"""
+"""Renders a kustomization as `kubectl kustomize` does, with only the features of kustomize that
+our manifests use. Others fail, so that no test checks a resource that no cluster would get."""
 
 import json
 from pathlib import Path
@@ -17,8 +16,7 @@ _PARTS = {
 
 
 def render(folder: Path) -> list[Resource]:
-    """The resources of a folder's kustomization. The name of a generated ConfigMap has no
-    hash."""
+    """The resources of a folder's kustomization, without hashes in the names of ConfigMaps."""
     (wanted,) = _load(folder, "kustomization.yaml")
     assert wanted.keys() <= _PARTS, f"{folder}: {wanted.keys() - _PARTS}"
     resources: list[Resource] = []
@@ -40,7 +38,7 @@ def render(folder: Path) -> list[Resource]:
             assert labels.keys() == {"pairs"}, labels
             metadata["labels"] = metadata.get("labels", {}) | labels["pairs"]
         if "namespace" in wanted:
-            # Our only resource that is in no namespace is the namespace itself.
+            # Our only resource without a namespace is the namespace itself.
             key = "name" if resource["kind"] == "Namespace" else "namespace"
             metadata[key] = wanted["namespace"]
         _rename_images(resource, new_images)
@@ -48,15 +46,14 @@ def render(folder: Path) -> list[Resource]:
 
 
 def _load(folder: Path, name: str) -> list[Resource]:
-    """The documents in a file, none of which shares a part with another by an alias."""
+    """Load the documents of a file, with a copy of its target in place of each alias."""
     documents = yaml.safe_load_all((folder / name).read_text("utf-8"))
     found: list[Resource] = json.loads(json.dumps(list(documents)))
     return found
 
 
 def _patch(folder: Path, resources: list[Resource], patch: Any) -> None:
-    """Edit a resource: by a JSON patch of the target, or without a target by a strategic merge
-    patch."""
+    """Edit a resource with a JSON patch, or without a target with a strategic merge patch."""
     text = patch.get("patch") or (folder / patch["path"]).read_text("utf-8")
     content = yaml.safe_load(text)
     named = {(each["kind"], each["metadata"]["name"]): each for each in resources}
@@ -70,7 +67,7 @@ def _patch(folder: Path, resources: list[Resource], patch: Any) -> None:
 
 def _merge(old: Resource, new: Resource) -> None:
     for key, value in new.items():
-        # A null would delete, and lists merge by rules of their own.
+        # A null would delete the key, and lists have special rules for merging.
         assert isinstance(value, dict | str | int | float), key
         if isinstance(value, dict) and key in old:
             _merge(old[key], value)

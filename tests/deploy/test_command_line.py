@@ -1,4 +1,4 @@
-"""`python -m deploy check`: what it says of a map, and of a stack that runs."""
+"""`python -m deploy check`: its output for a map, and for a running stack."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ PHRASEBOOK = catalog.ROOT / "models/phrasebook"
 
 
 class Ran(NamedTuple):
-    """The end of a command and its output, without colours."""
+    """A command's exit code, and its output without colours."""
 
     exit_code: int
     stdout: str
@@ -31,7 +31,7 @@ class Ran(NamedTuple):
 
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
-    """Runs `check` for a map, and a run directory of its own."""
+    """A function that runs `check` for a map, with a temporary run directory."""
 
     def run(path: Path, *options: str) -> Ran:
         arguments = ["check", "--run-dir", str(tmp_path / "run"), "--map", str(path)]

@@ -1,4 +1,4 @@
-"""deploy/compose.yaml against the image, supervisord's times and the files that it shares."""
+"""deploy/compose.yaml agrees with the image, supervisord's time limits and the shared files."""
 
 import re
 from configparser import RawConfigParser
@@ -18,7 +18,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: s for name, s in SERVICES.items() if s["image"] == "babelgate"}
 STACK = RawConfigParser()
 STACK.read_string(Stack(Path("/srv"), Path("map.json")).render_supervisor(Path("/")))
-#: The time that Compose gives a program to end.
+#: Compose's default limit for a program to end.
 DEFAULT_STOP = "10s"
 
 

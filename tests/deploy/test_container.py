@@ -1,4 +1,4 @@
-"""One program of the stack in a container: what it becomes is what supervisord would start."""
+"""A program of the stack in a container becomes the command that supervisord would start."""
 
 import os
 import re
@@ -20,7 +20,7 @@ PROGRAMS = Stack(Path("/srv"), Path("map.json")).programs
 
 @pytest.fixture(autouse=True)
 def umask() -> Iterator[None]:
-    """A container's process is its own; this one goes on."""
+    """Restore the umask: unlike a container's process, this one continues after the test."""
     before = os.umask(0o022)
     os.umask(before)
     yield
@@ -29,7 +29,7 @@ def umask() -> Iterator[None]:
 
 @pytest.fixture
 def archived(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The models that archives are written of, without a conversion."""
+    """The arguments of each call to write archives, which converts and writes nothing."""
     written: list[object] = []
     monkeypatch.setattr(archiver, "list_desired", lambda *_, **__: ["fr"])
     monkeypatch.setattr(
@@ -42,7 +42,7 @@ def archived(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def prepared(
     tmp_path: Path, archived: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> Stack:
-    """A run directory that the programs of a stack share."""
+    """A stack whose run directory is prepared for its programs."""
     monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
     done = CliRunner().invoke(app, ["prepare", "--port-offset", "2000"])
     assert done.exit_code == 0, done.output

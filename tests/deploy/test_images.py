@@ -1,4 +1,4 @@
-"""The Containerfile against the repository, and what a build gets of pip's configuration."""
+"""The Containerfile agrees with the repository, and a build gets pip's configuration."""
 
 import re
 

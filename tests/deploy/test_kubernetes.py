@@ -1,6 +1,5 @@
-"""The Kubernetes manifests, rendered and judged by the schemas of Kubernetes, by the fields
-that operators know, and against each other.
-"""
+"""The Kubernetes manifests, rendered and checked against the schemas of Kubernetes, the fields
+that operators define, and each other."""
 
 import re
 import shutil
@@ -27,20 +26,19 @@ from tests.deploy.kustomize import Resource
 from tests.programs import run
 
 KUBERNETES = "1.37.0"
-#: The schemas of operators' resources, by their kinds.
+#: The schemas of operators' resources, by kind.
 OPERATORS = yaml.safe_load(Path(__file__).with_name("kuberay.yaml").read_text("utf-8"))
 BOTH = pytest.mark.parametrize("overlay", ["cpu", "gpu"])
 
 
 @cache
 def render(overlay: str) -> list[Resource]:
-    """Every resource of an overlay."""
     with TemporaryDirectory() as folder:
         return kustomize.render(copy_overlay(overlay, Path(folder)))
 
 
 def copy_overlay(overlay: str, folder: Path) -> Path:
-    """A copy with what follows from the map."""
+    """Copy an overlay, with the settings that follow from the map."""
     key_file = folder / "key"
     key_file.write_text("secret")
     shutil.copytree(OVERLAYS.parent, folder, dirs_exist_ok=True)
@@ -50,7 +48,7 @@ def copy_overlay(overlay: str, folder: Path) -> Path:
 
 
 def copy_for_registry(overlay: str, folder: Path) -> Path:
-    """A copy that takes the image from a registry, by the lines of docs/scaling.md."""
+    """Copy an overlay, with the lines of docs/scaling.md to get the image from a registry."""
     page = (ROOT / "docs/scaling.md").read_text("utf-8")
     (images,) = re.findall(r"   ```yaml\n(   images:\n.*?)   ```", page, re.DOTALL)
     copy = copy_overlay(overlay, folder)
@@ -76,7 +74,7 @@ def find_program(overlay: str, name: str) -> Resource:
 
 
 def list_pods(overlay: str) -> dict[str, Resource]:
-    """The template of each kind of pod, by the pod's name."""
+    """The template of each kind of pod, by its name."""
     owners = [
         resource
         for resource in render(overlay)
@@ -99,7 +97,7 @@ def list_containers(pod: Resource) -> list[Resource]:
 
 
 def list_values(tree: Any, key: str) -> list[Any]:
-    """List the values under a key, anywhere."""
+    """List the values of a key at any depth."""
     if isinstance(tree, list):
         return [found for item in tree for found in list_values(item, key)]
     if not isinstance(tree, dict):
@@ -109,7 +107,7 @@ def list_values(tree: Any, key: str) -> list[Any]:
 
 
 def list_labels(overlay: str, selector: dict[str, str]) -> list[Resource]:
-    """The pods that a selector finds."""
+    """The pods that match a selector."""
     return [
         pod
         for pod in list_pods(overlay).values()
@@ -254,7 +252,7 @@ def test_the_gateway_asks_where_ray_answers(overlay):
         for port in list_pods(overlay)["workers"]["spec"]["containers"][0]["ports"]
         if port["name"] == "serve"
     )
-    # KubeRay's Service for requests has the RayService's name with an ending.
+    # KubeRay's Service for requests has the RayService's name with a suffix.
     assert environment["BABELGATE_RAY_URLS"] == (
         f"http://babelgate-serve-svc:{options['port']}"
     )
@@ -293,7 +291,7 @@ def test_kubectl_renders_the_same(overlay: str, tmp_path: Path):
     assert kubectl, "Install kubectl: https://kubernetes.io/docs/tasks/tools/"
     copy = copy_for_registry(overlay, tmp_path)
     text = run(kubectl, "kustomize", copy)
-    # The hash is in the map's name and in the gateway's pods: they restart with another map.
+    # The hash is in the map's name and in the gateway's pods, so that a new map restarts them.
     text, hashes = re.subn(r"\b(babelgate-map)-[a-z0-9]{10}\b", r"\1", text)
     assert hashes == 2
     expected, rendered = (
@@ -339,7 +337,7 @@ def test_pods_require_keys_and_count_requests_together(overlay):
     assert environment["BABELGATE_KEYS"] == "required"
     url = environment["BABELGATE_LIMITS_URL"]
     assert url == "redis://:$(REDIS_PASSWORD)@babelgate-limits:6379"
-    # Kubernetes puts in only what stands before it.
+    # Kubernetes expands only variables that are defined earlier in the list.
     names = [entry["name"] for entry in gateway["env"]]
     assert names.index("REDIS_PASSWORD") < names.index("BABELGATE_LIMITS_URL")
 

@@ -1,4 +1,4 @@
-"""Ending what an earlier life of a program has left, on real processes."""
+"""Ending the real processes that an earlier run of a program left."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ StartProgram = Callable[..., psutil.Popen]
 
 @pytest.fixture
 def start_program() -> Iterator[StartProgram]:
-    """Starts what lives until its input ends, with these variables."""
+    """A function that starts a program with these variables that runs until its input ends."""
     with ExitStack() as running:
 
         def start(program: str = "/bin/cat", **variables: object) -> psutil.Popen:
@@ -53,7 +53,7 @@ def test_what_an_earlier_life_has_left_is_ended_and_nothing_else(
     assert [each.poll() for each in others] == [None] * len(others)
 
 
-#: Its first thread ends at once, and it becomes a zombie with another one.
+#: Its first thread ends at once, which makes it a zombie with another, live thread.
 LEADERLESS = """
 import ctypes, sys, threading
 threading.Thread(target=sys.stdin.read).start()

@@ -1,4 +1,4 @@
-"""The decisions of `up`: it keeps, ends, starts and shows."""
+"""The decisions of `up`: the settings and programs that it keeps, ends, starts and shows."""
 
 import json
 import os
@@ -25,7 +25,7 @@ NGINX = Path("/usr/sbin/nginx")
 
 
 class FakeSupervision(Supervision):
-    """Writes calls down; `stopped` are the programs that do not run."""
+    """A recorder of calls; `stopped` are the programs that do not run."""
 
     def __init__(self, *, is_up: bool, stopped: Sequence[str] = ()) -> None:
         self.is_up = is_up
@@ -54,7 +54,7 @@ class FakeSupervision(Supervision):
 
 @pytest.fixture
 def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    """A stack whose ports are free and whose run directory is laid out."""
+    """A stack whose ports are free and whose run directory is ready."""
     monkeypatch.setattr("deploy.stack._MEMORY", tmp_path)
     offset = claim_port_offset()
     stack = Stack(tmp_path, tmp_path / "setup.json", "model", offset, settings={})
@@ -153,13 +153,13 @@ SAID: dict[str, Any] = {
     [
         ({}, None, {"map": catalog.MAP, "settings": {}}),
         ({}, RUNS, RUNS),
-        # Ports stay.
+        # A running stack keeps its ports.
         (
             SAID | {"port_offset": 2},
             RUNS,
             SAID | {"port_offset": 1, "settings": RUNS["settings"] | SAID["settings"]},
         ),
-        # A machine that joins says whether it gets a gateway.
+        # With a head, `up` decides again whether the machine gets a gateway.
         (
             {"head": "10.0.0.9:7800"},
             RUNS,

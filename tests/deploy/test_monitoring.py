@@ -1,4 +1,4 @@
-"""Prometheus beside a stack, the answers of our own exporter, and the alerts and graphs."""
+"""Prometheus with a stack, the answers of our own exporter, and the alerts and graphs."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from deploy.stack import ROOT, Stack, StackError
 from tests.gateway.test_metrics import read
 from tests.programs import run
 
-#: Where Ray lists them.
+#: Ray's list of its machines.
 MACHINES = "prom_metrics_service_discovery.json"
 METRICS_FILE = ROOT / "torchserve_backend/metrics.yaml"
 
@@ -114,7 +114,7 @@ def test_memory_is_that_of_all_processes_of_a_program(scrape: Read, tmp_path: Pa
         process = psutil.Process(program.pid)
         record = {"group": program.pid, "since": process.create_time()}
         (tmp_path / "torchserve.group").write_text(json.dumps(record))
-        (tmp_path / "registrar.group").write_text("")  # it is being written
+        (tmp_path / "registrar.group").write_text("")  # still being written
         (tmp_path / "gateway.group").write_text('{"group": 4194305, "since": 1.5}')
         metrics = scrape()
     memory = {k[1]: v for k, v in metrics.items() if k[0] == "babelgate_memory_bytes"}

@@ -1,4 +1,4 @@
-"""Finding and installing the distribution's programs, with an apt-get that is told how."""
+"""Finding and installing the distribution's programs, with a scripted apt-get."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ from deploy.programs import (
 )
 from deploy.stack import StackError
 
-#: Writes down how it was called. `installs` are programs that an installation brings.
+#: An apt-get that records its calls. `installs` are the programs that an installation adds.
 APT = """#!/bin/sh
 echo "apt-get $* $RUNLEVEL" >>{folder}/calls
 case " $* " in *" {fails} "*) echo "no network" >&2; exit 100;; esac

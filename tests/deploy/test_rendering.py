@@ -1,4 +1,4 @@
-"""The configuration files say what the gateway's settings say."""
+"""The configuration files agree with the gateway's settings."""
 
 import re
 import shlex
@@ -95,7 +95,7 @@ def test_a_request_has_a_location_for_each_second_of_its_limit(settings: Setting
 def test_torchserve_takes_the_largest_row(settings: Settings):
     text = render_torchserve(TORCHSERVE, settings)
     (most,) = re.findall(r"(?m)^max_request_size=(\d+)", text)
-    # Two bytes of UTF-8 become the six of \u00e9; nothing else grows more.
+    # Two bytes of UTF-8 become the six of \u00e9; no other character grows more.
     assert int(most) >= 3 * settings.max_body_bytes
     assert int(most) >= max(ROW_BYTES, settings.max_image_bytes) + 1024
 

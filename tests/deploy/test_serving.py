@@ -1,5 +1,4 @@
-"""The models' part of a stack, without Ray and TorchServe: secrets, folders, and how it is
-waited for."""
+"""The models' part of a stack, without Ray and TorchServe: secrets, folders and waiting."""
 
 import re
 from pathlib import Path
@@ -19,7 +18,7 @@ from torchserve_backend.management import ManagementError
 
 
 class FakeSupervision(Supervision):
-    """Says how Ray and TorchServe are."""
+    """A supervision in which Ray and TorchServe have the same state."""
 
     def __init__(self, state: str = "RUNNING") -> None:
         self.state = state
@@ -122,7 +121,7 @@ def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(tmp_pat
     stack = make_stack(tmp_path)
     stack.write("{}")
     logs = stack.node.sessions / "session_1/logs"
-    for _ in range(2):  # Ray is started again
+    for _ in range(2):  # as when Ray is restarted
         node.lay_out(stack.node)
     logs.mkdir(parents=True)
     (stack.node.sessions / "session_latest").symlink_to(stack.node.link / "session_1")

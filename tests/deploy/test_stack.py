@@ -1,4 +1,4 @@
-"""Small files that say what runs: whole, or as good as absent."""
+"""The small files that describe the running stack: complete, or treated as absent."""
 
 import os
 import stat

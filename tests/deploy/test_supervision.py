@@ -15,11 +15,11 @@ from tests.programs import run
 
 pytestmark = pytest.mark.slow
 
-#: `<name>.does` says what a program does.
+#: A program runs the script in `<name>.does`.
 PROGRAM = """#!/bin/sh
 exec /bin/sh "$BABELGATE_RUN_DIR/{name}.does"
 """
-#: Python, but for the registrar, Ray and what translates documents.
+#: Python, except for the registrar, Ray and the documents program.
 PYTHON = """#!/bin/sh
 case "$*" in
 "-m deploy.watch") exec /bin/sh "$BABELGATE_RUN_DIR/registrar.does";;
@@ -29,7 +29,7 @@ esac
 exec {python} "$@"
 """
 LAST = "exec sleep 600"
-SIZE = 1 << 20  # a pipe takes a sixteenth of it
+SIZE = 1 << 20  # sixteen times the capacity of a pipe
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def small(tmp_path: Path) -> Iterator[Stack]:
 
 
 def lay_out(stack: Stack) -> None:
-    """A run directory with small programs that only sleep."""
+    """Write a run directory with small programs that only sleep."""
     stack.write("{}")
     folder = stack.run / "bin"
     folder.mkdir()
@@ -59,12 +59,12 @@ def lay_out(stack: Stack) -> None:
 
 
 def start(stack: Stack) -> Supervision:
-    """supervisord with the small programs."""
+    """Start supervisord with the small programs."""
     supervision = Supervision(stack)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", str(stack.run / "bin/python"))
         supervision.start(stack.environment(), stack.run / "bin/nginx")
-    # A signal that comes sooner would be lost on supervisord's way to the program.
+    # A signal sent before supervisord has started the program would be lost.
     wait_until(lambda: all((stack.run / f"{p}.group").exists() for p in stack.programs))
     return supervision
 
@@ -93,7 +93,7 @@ def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
         small.log(program).symlink_to("/dev/full")
     supervision = start(small)
     wait_until((small.run / "documents.done").exists)
-    # A program that supervisord takes for started would have EXITED, and be tried at once.
+    # If supervisord considered it started, it would be EXITED, and restarted at once.
     wait_until(lambda: supervision.states()["gateway"] == "BACKOFF")
 
     do(small, "gateway", LAST)
@@ -103,7 +103,7 @@ def test_what_was_stopped_or_given_up_is_started_again(small: Stack):
     started: set[str] = set()
 
     def start_both() -> bool:
-        # nginx is tried again by supervisord as well.
+        # supervisord also retries nginx.
         started.update(supervision.start_stopped())
         return started >= {"nginx", "torchserve"}
 

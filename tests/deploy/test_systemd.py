@@ -1,4 +1,4 @@
-"""The systemd unit, judged by systemd's own checker."""
+"""The systemd unit, verified with systemd-analyze."""
 
 import configparser
 import re

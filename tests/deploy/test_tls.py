@@ -1,4 +1,4 @@
-"""A certificate and its key: what is refused before anything stops, and what nginx gets."""
+"""A certificate and its key: checks before any program stops, and nginx's configuration."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Log files are kept within their bounds while their programs write."""
+"""Log files stay within their bounds while programs write to them."""
 
 import errno
 import shutil
@@ -52,7 +52,7 @@ def test_a_program_goes_on_writing_and_its_lines_are_kept(tmp_path: Path):
         said, _ = writer.communicate()
     kept = [tmp_path / f"nginx.log.{number}" for number in (3, 2, 1)]
     lines = b"".join(path.read_bytes() for path in (*kept, log)).split()
-    # A line may come in the microseconds between copying and emptying.
+    # A line written in the microseconds between copying and truncating is lost.
     assert len(lines) >= int(said) - len(kept)
     assert list(map(int, lines)) == sorted(map(int, lines))
 
