@@ -23,9 +23,9 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
     "blip2": random_vision.build_blip2,
     "blip2-t5": partial(random_vision.build_blip2, language_model="t5"),
     "resnet": random_vision.build_resnet,
-    # It brings every image to one size.
+    # It resizes every image to one size.
     "rt-detr": random_vision.build_rt_detr,
-    # It keeps the proportions of images.
+    # It keeps the aspect ratio of images.
     "detr": random_vision.build_detr,
 }
 
@@ -42,7 +42,7 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: FakeEngine) -> Start:
-    """Starts a handler with these options, for a model with these settings of its own."""
+    """A function that starts a handler with these options, for a model with these settings."""
 
     def start(
         *,
@@ -64,7 +64,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: FakeEngine) -
 
 @pytest.fixture
 def handler(start: Start, engine: FakeEngine) -> TranslationHandler:
-    """Serves Korean and Norwegian, and doubts what scores under -1."""
+    """A handler for Korean and Norwegian that warns about scores below -1."""
     handler = start(min_score=-1.0, warning="This is a demonstration.")
     engine.batches.clear()
     engine.decodings.clear()
@@ -73,8 +73,7 @@ def handler(start: Start, engine: FakeEngine) -> TranslationHandler:
 
 @pytest.fixture(scope="package", autouse=True)
 def one_thread() -> Iterator[None]:
-    """For a tiny model a second thread is only one more to wait for, and a worker of
-    pytest-xdist has one core."""
+    """Use one thread: a second cannot speed up tiny models, and xdist workers have one core."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -83,5 +82,5 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def find_model(tmp_path_factory: pytest.TempPathFactory) -> FindModel:
-    """Finds the directory of one of `BUILDERS`, which is built once."""
+    """A function that returns the directory of one of `BUILDERS`, which is built once."""
     return cache(lambda name: BUILDERS[name](tmp_path_factory.mktemp(name)))

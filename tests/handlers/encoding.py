@@ -1,4 +1,4 @@
-"""Frames as people send them: image files and arrays."""
+"""Frames in the forms that clients send: image files and arrays."""
 
 import io
 from typing import Any
@@ -14,7 +14,7 @@ def write_npy(array: Any) -> bytes:
 
 
 def write_image(image: Any, format: str = "PNG", **options: Any) -> bytes:
-    """An image file of a Pillow image, or of a frame."""
+    """Encode a Pillow image or a frame as an image file."""
     image = image if isinstance(image, Image.Image) else Image.fromarray(image)
     target = io.BytesIO()
     image.save(target, format, **options)

@@ -1,4 +1,4 @@
-"""An engine that answers at once, and TorchServe's own context and metrics around a batch."""
+"""An engine that answers at once, and TorchServe's own context and metrics for a batch."""
 
 import json
 from collections import Counter
@@ -20,7 +20,7 @@ from handlers.engine.translation.tokenizer import Tokenizer
 
 
 class FakeTokenizer(Tokenizer):
-    """One token per word, and the two at the ends."""
+    """A tokenizer with one token per word, and one at each end."""
 
     def __init__(self) -> None:
         super().__init__({}, set())
@@ -37,21 +37,21 @@ class FakeTokenizer(Tokenizer):
 
 @dataclass
 class FakeEngine:
-    """Translates `text` to `[ko] text`; what it breaks on, it quotes in its error."""
+    """An engine that translates `text` to `[ko] text`; its errors quote the batch's texts."""
 
     max_tokens: int = 10
     translators: int = 1
     scores: Mapping[str, float] = field(default_factory=dict)
     breaks_on: str = ""
-    #: The error that it raises then; a bug where there is none.
+    #: The error for a batch with `breaks_on`; by default a RuntimeError, as from a bug.
     error: Exception | None = None
-    #: How many words, with padding, fit into its memory.
+    #: The number of words, with padding, that fit into its memory.
     memory: int = 1_000_000
-    #: Its answer to a text without a careful search, and with one.
+    #: Its answers to texts without a careful search, and with one.
     says: Mapping[str, str] = field(default_factory=dict)
     says_carefully: Mapping[str, str] = field(default_factory=dict)
     tokenizer: Tokenizer = field(default_factory=FakeTokenizer)
-    #: The texts of every batch that it was given, and their decoding.
+    #: The texts of every batch, and their decoding.
     batches: list[list[str]] = field(default_factory=list)
     decodings: list[Decoding] = field(default_factory=list)
 
@@ -81,7 +81,7 @@ class FakeEngine:
 
 @dataclass
 class FakeMetrics:
-    """Adds up, as TorchServe does, unless it is broken."""
+    """A set of counters that add up, as TorchServe's do, or raise if `is_broken`."""
 
     counters: Counter[str] = field(default_factory=Counter)
     calls: int = 0
@@ -128,7 +128,7 @@ def make_context(
 
 
 def make_options(task: str, directory: Path, **changes: Any) -> dict[str, Any]:
-    """Make the options of a handler on the CPU by the map's defaults, with changes."""
+    """Make the options of a handler on the CPU from the map's defaults and `changes`."""
     model = Model(task, task, (), ("cpu",), check(SECTIONS[task], {}))
     return describe_handler(model, directory) | changes
 
@@ -141,13 +141,13 @@ def ask(
     parameters: Mapping[int, Mapping[str, str]] | None = None,
     metrics: Any = None,
 ) -> list[Answer]:
-    """Gives a handler a batch, and reads back what TorchServe would send."""
+    """Pass a batch to a handler, and return the answers that TorchServe would send."""
     given = {i: dict(of_row) for i, of_row in (headers or {}).items()}
     for i, of_row in (parameters or {}).items():
         given.setdefault(i, {})[rows.PARAMETERS] = urlencode(of_row)
     context = make_context(len(bodies), headers=given, metrics=metrics)
     answers = handler.handle([{"body": body} for body in bodies], context)
-    handler.counting.submit(int).result(10)  # the counts before it are written then
+    handler.counting.submit(int).result(10)  # by then the earlier counts are written
     assert len(answers) == len(bodies)
     return [
         Answer(

@@ -1,4 +1,4 @@
-"""TorchServe's contract: one answer per row, each with its own status, whatever happens."""
+"""TorchServe's contract: always one answer per row, each with its own status."""
 
 import json
 import logging
@@ -29,8 +29,8 @@ from tests.handlers.fakes import Answer, FakeMetrics, ask, make_context
 
 
 class Doubling(TaskHandler[int]):
-    """Doubles numbers: refuses negative ones, cannot read 13, breaks on 666, breaks the
-    device on 999, and answers too little where a row is 404."""
+    """A handler that doubles numbers. It refuses negative ones, cannot read 13, is busy for 5,
+    fails on 666, breaks the device on 999, and returns one result too few if a row is 404."""
 
     def __init__(self) -> None:
         self.config: ModelConfig | None = None
@@ -66,7 +66,7 @@ class Doubling(TaskHandler[int]):
 
 
 def results(answers: Sequence[Answer]) -> list[int]:
-    """The doubled number of an answer, or its status where it has none."""
+    """The doubled number of each answer, or its status if it has none."""
     return [answer.content.get("doubled", answer.status) for answer in answers]
 
 
@@ -76,7 +76,7 @@ def milliseconds(from_now_s: float) -> str:
 
 @pytest.fixture
 def doubling() -> Doubling:
-    """A loaded one, which does not know its configuration."""
+    """A loaded handler whose `config` is reset to None."""
     handler = Doubling()
     handler.start(ModelConfig(Path(), None, {}))
     handler.config = None
@@ -135,7 +135,7 @@ def test_a_row_that_breaks_the_batch_is_found_by_halves(doubling, poison):
 
 
 def test_every_phrase_is_one_line_of_ascii(doubling: Doubling):
-    """A longer one than it has characters breaks TorchServe's frame for the batch."""
+    """A phrase with more bytes than characters breaks TorchServe's frame for the batch."""
     late = {0: {rows.DEADLINE: milliseconds(-1)}}
     bodies = [b"1", b"-1", b"{", b"5", b"13", b"666"]
     answers = ask(doubling, bodies, late)
@@ -157,7 +157,7 @@ def test_the_log_says_how_many_rows_failed_and_not_why(doubling, caplog):
 
 
 def test_a_device_that_fails_ends_the_worker(doubling, caplog, monkeypatch):
-    """TorchServe would go on sending batches to it."""
+    """TorchServe would otherwise keep sending batches to it."""
     monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit, match="^1$"):
         ask(doubling, [b"1", b"999"])
@@ -168,7 +168,7 @@ def test_a_device_that_fails_ends_the_worker(doubling, caplog, monkeypatch):
 
 
 def test_what_a_worker_logs_goes_where_torchserve_keeps_it(doubling, capsys):
-    """That is stderr: TorchServe drops what it reads from stdout."""
+    """The log goes to stderr: TorchServe drops log lines from stdout."""
     for _ in range(2):
         initialize(doubling, "cpu", None)
     ask(doubling, [b"666"])
@@ -193,7 +193,7 @@ def test_a_batch_is_counted_with_one_line_per_metric(doubling: Doubling):
     assert counters["BabelgateBatches"] == 1
     assert counters["BabelgateRows"] == 5
     assert counters["BabelgateDroppedRows"] == 1
-    assert counters["BabelgateTokens"] == 7  # of all halves that did not break
+    assert counters["BabelgateTokens"] == 7  # of all halves that succeeded
     assert counters["BabelgateComputeMs"] >= 0
     assert 40_000 <= counters["BabelgateQueueMs"] < 600_000
 

@@ -1,4 +1,4 @@
-"""The batcher: who is run with whom, what each one gets, and that nobody is lost."""
+"""The batcher: the items of each batch, the result of each item, and no lost items."""
 
 import random
 import threading
@@ -18,7 +18,7 @@ from handlers import microbatcher
 from handlers.microbatcher import BatchFailed, Closed, MicroBatcher, QueueFull
 
 LIMIT_S = 60
-#: Longer than any test may take: a batch that waits so long for others fails its test.
+#: Longer than a test may take: a batch that waits this long for other items fails its test.
 FOR_EVER_S = 10 * LIMIT_S
 
 Batcher = MicroBatcher[Any, Any]
@@ -36,7 +36,7 @@ def run_batcher(*works, **options: Any) -> closing[Batcher]:
 
 
 class Gate:
-    """Work that begins and then waits to be let on; remembers every batch."""
+    """Work that starts, then waits for `open`, and records every batch."""
 
     def __init__(self) -> None:
         self.batches: list[list[Any]] = []
@@ -113,7 +113,7 @@ def test_what_has_come_while_a_batch_ran_leaves_together(gate: Gate):
 
 
 def test_an_item_has_waited_while_another_batch_ran(gate: Gate, monkeypatch):
-    """Its wait counts from when it came, not from when somebody had time for it."""
+    """Its wait counts from its arrival, not from the end of the other batch."""
     with run_batcher(gate, batch_size=2, wait_s=FOR_EVER_S) as batcher:
         both = [batcher.submit(n) for n in range(2)]
         gate.wait_for_batch()
@@ -138,7 +138,7 @@ def test_works_run_at_the_same_time_and_share_the_queue():
 
 
 def fail_with(error: BaseException) -> Callable[[Sequence[int]], list[int]]:
-    """Work that breaks on zeros."""
+    """Make work that raises the error for batches with a zero."""
 
     def work(items: Sequence[int]) -> list[int]:
         if 0 in items:
@@ -175,7 +175,7 @@ def test_more_than_the_queue_holds_is_refused_and_who_has_gone_is_not_run(gate: 
             batcher.ask("refused", LIMIT_S)
         gate.open.set()
         assert first.result(LIMIT_S) == "first"
-        # The other one is in the queue until the thread has passed by.
+        # A cancelled item stays in the queue until the thread reaches it.
         while batcher.waiting:
             first.result(0)
         assert batcher.ask("last", LIMIT_S) == "last"
@@ -235,7 +235,7 @@ def test_nothing_of_a_batch_is_kept_when_it_is_over():
 
 
 def test_under_a_storm_nobody_is_lost_or_answered_twice():
-    """Threads that ask, give up and come back, a small queue, work that sometimes fails."""
+    """Threads that submit, some of which give up, a small queue, and work that may fail."""
     clients, each = 32, 100
     ran: Counter[int] = Counter()
     counting = threading.Lock()

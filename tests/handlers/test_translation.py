@@ -1,4 +1,4 @@
-"""The translation task on a fake engine: what a row must be and what its client gets."""
+"""The translation task on a fake engine: the checks of a row and the answers to its client."""
 
 import json
 import logging
@@ -68,7 +68,7 @@ def test_a_malformed_row_costs_the_other_63_nothing(
     assert refused.status == refused.content["status"] == status
     assert refused.content_type == "application/problem+json"
     assert says in refused.content["detail"]
-    if content == body(TOO_LONG):  # by which the gateway splits it
+    if content == body(TOO_LONG):  # the gateway needs both to split it
         assert (refused.content["tokens"], refused.content["limit"]) == (11, 10)
     expected = [f"text {i}" for i in range(64) if i != 41]
     assert engine.batches == [expected]
@@ -220,8 +220,8 @@ def test_a_row_whose_deadline_passes_in_the_batch_is_504(handler: TranslationHan
 # TorchServe leaves the file open.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_every_metric_of_a_batch_is_declared_and_emitted(start, find_model, caplog):
-    """TorchServe drops what `metrics.yaml` does not declare, and reads the rest from one
-    line each. Lines of its own, for each batch, would wake it up."""
+    """TorchServe drops metrics that `metrics.yaml` does not declare, and reads the others from
+    one line each. Lines that its worker logs for each batch would wake up its frontend."""
     image = write_image(draw_frames(1)[0])
     metrics = MetricsCacheYamlImpl(config_file_path=METRICS)
     metrics.initialize_cache()
@@ -240,7 +240,7 @@ def test_every_metric_of_a_batch_is_declared_and_emitted(start, find_model, capl
         set(found) for kind, found in metrics.cache.items() if kind.value == "counter"
     ]
     assert emitted == counters
-    # Each once, but for those that both tasks have.
+    # Each metric once, except for those of both tasks.
     common = {"Batches", "Rows", "DroppedRows", "QueueMs", "ComputeMs", "HalvedPacks"}
     assert len(lines) == len(emitted) + len(common)
     for line in lines:

@@ -1,4 +1,4 @@
-"""The common behaviour of tasks that take images, as TorchServe calls them."""
+"""The common behaviour of image tasks, as TorchServe calls them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def handler(request: pytest.FixtureRequest, find_model: FindModel) -> TaskHandle
 def limit_memory(
     monkeypatch: pytest.MonkeyPatch, handler: Any, images: int
 ) -> list[int]:
-    """Gives the model room for `images` images; returns the sizes of its batches."""
+    """Limit the model's memory to `images` images, and return the sizes of its batches."""
     batches: list[int] = []
     compute = handler.compute
 
@@ -74,7 +74,7 @@ def limit_memory(
 
 
 def read(answer: Answer) -> Any:
-    """The content without its model and what its batch took."""
+    """The content without the model and the compute time."""
     content = answer.content
     assert content.pop("compute_ms") > 0
     assert content.pop("model")
@@ -82,7 +82,7 @@ def read(answer: Answer) -> Any:
 
 
 def check_alike(found: Any, expected: Any) -> None:
-    """The same content, but for what rounding does to numbers."""
+    """Check that contents are the same, except for rounding."""
     if isinstance(expected, dict):
         assert list(found) == list(expected)
         for key, value in expected.items():
@@ -156,7 +156,7 @@ def test_another_threshold_is_refused(text):
         Row(b"", {"threshold": text}).read_parameters(DetectionRow)
 
 
-#: Numbers of frames, each of one client and of a size of its own.
+#: Rows of different clients, with different numbers and sizes of frames.
 ROWS = [
     draw_frames(count, height=height, width=width, seed=seed)
     for seed, (count, height, width) in enumerate(

@@ -21,7 +21,7 @@ MakeEngine = Callable[[str], Engine]
 
 @pytest.fixture(scope="session")
 def make_engine(tmp_path_factory: pytest.TempPathFactory) -> MakeEngine:
-    """An engine by its name: `reference`, or CTranslate2 at a precision."""
+    """A function that returns an engine by name: `reference`, or CTranslate2's precision."""
     folder = tmp_path_factory.mktemp("ctranslate2")
 
     @cache
@@ -36,7 +36,6 @@ def make_engine(tmp_path_factory: pytest.TempPathFactory) -> MakeEngine:
 
 @pytest.fixture(params=["reference", "int8"])
 def engine(request: pytest.FixtureRequest, make_engine: MakeEngine) -> Engine:
-    """Each library."""
     return make_engine(request.param)
 
 
@@ -60,11 +59,11 @@ def sentences(pairs: list[TextPair]) -> list[Sentence]:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model that has learnt nothing, with the phrasebook's vocabulary."""
+    """A small untrained model with the phrasebook's vocabulary."""
     return build_m2m100(tmp_path_factory.mktemp("tiny") / "model", positions=256)
 
 
 @pytest.fixture
 def model(tmp_path: Path, tiny: Path) -> Path:
-    """A directory like the small model's that a test may change."""
+    """A copy of the small model's directory that a test may change."""
     return Path(copytree(tiny, tmp_path / "model"))

@@ -1,4 +1,4 @@
-"""The checks of a model's directory before anything is loaded."""
+"""The checks of a model's directory before the model is loaded."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def write(directory: Path, name: str, content: Any) -> None:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A captioner's, without weights that anyone could load."""
+    """A captioner's directory, with an empty file in place of the weights."""
     write(tmp_path, "config.json", {"architectures": [MODELS["captioning"]]})
     write(tmp_path, "preprocessor_config.json", {"size": {"height": 3, "width": 4}})
     write(tmp_path, "tokenizer.json", {})

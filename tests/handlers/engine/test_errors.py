@@ -1,4 +1,4 @@
-"""A library's errors become ours: too large, or a broken device."""
+"""A library's errors become ours: out of memory, or a broken device."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def test_an_error_of_a_library_is_ours_if_it_is_about_the_device(error, kind):
 
 
 def double(items: Sequence[int]) -> list[int]:
-    """Has room for a sum of 10."""
+    """Double numbers, with memory for a sum of 10."""
     if sum(items) > 10:
         raise OutOfMemory("too much")
     return [2 * item for item in items]

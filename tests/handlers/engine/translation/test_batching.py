@@ -1,4 +1,4 @@
-"""The way of a batch to the engine, with one that answers at once."""
+"""The batches that an engine gets, with an engine that answers at once."""
 
 import threading
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ def sentence(text: str, decoding: Decoding = USUAL) -> Sentence:
 
 
 def words(*counts: int) -> list[Sentence]:
-    """Sentences of names, which may be copied."""
+    """Make sentences with these numbers of words, all names, which a translation may copy."""
     return [sentence(f"T{i}" + " W" * (n - 1)) for i, n in enumerate(counts)]
 
 
 def texts(answers: Sequence[Answer]) -> list[str]:
-    """The translated texts; where there is none, `too large`."""
+    """The translated texts, or `too large` for a row without one."""
     return [a.text if isinstance(a, Translation) else "too large" for a in answers]
 
 
@@ -55,7 +55,7 @@ def test_without_a_budget_a_batch_runs_as_it_came():
 
 
 def test_translators_work_at_the_same_time():
-    """Each of them waits until the other has its pack, too."""
+    """Each translator waits until the other has its pack, too."""
     both = threading.Barrier(2, timeout=60)
 
     class Waiting(FakeEngine):
@@ -139,7 +139,7 @@ def test_a_faulty_answer_is_searched_for_again(text: str, said: str, fault: Faul
 
 
 def test_a_copy_is_searched_for_without_what_was_copied():
-    """Together with the copies of the same two languages."""
+    """Copies between the same two languages are translated again together."""
     text, copy, other = "where is my bus now", "how is it there", "wo ist mein Bus"
     engine = FakeEngine(
         says={text: text, copy: copy, other: other, "The dog": LOOP},
@@ -237,7 +237,7 @@ def test_the_statistics_count_what_the_model_read():
     engine = FakeEngine(says={"T1 W W": LOOP})
     rows = [*words(1, 3), *words(1)]
     _, counts = Batcher(engine, max_tokens=4096).translate(rows)
-    # 3 and 5 tokens in one pack, the 5 a second time.
+    # 3 and 5 tokens in one pack, and the 5 a second time.
     assert (counts["BabelgateTokens"], counts["BabelgatePaddingTokens"]) == (13, 2)
     assert (counts["BabelgateDeduplicatedRows"], counts["BabelgateRedecodedRows"]) == (
         1,
@@ -245,14 +245,13 @@ def test_the_statistics_count_what_the_model_read():
     )
 
 
-#: Packs hold every row once, keep to their budget, and leave no translator idle.
 LENGTHS = st.lists(st.integers(1, 300), max_size=64)
 BUDGET = st.integers(1, 5000)
 TRANSLATORS = st.integers(1, 8)
 
 
 def cost(packed: list[int], lengths: list[int]) -> int:
-    """Tokens of a pack with its padding."""
+    """The number of tokens in a pack, with padding."""
     return len(packed) * max(lengths[row] for row in packed)
 
 

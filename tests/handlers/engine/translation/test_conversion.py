@@ -1,4 +1,4 @@
-"""From a Hugging Face directory to CTranslate2's: once, whole or not at all."""
+"""Conversion of a Hugging Face directory to CTranslate2's: once, completely or not at all."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Path:
 
 
 def spoil(path: Path) -> None:
-    """Other content, of the same size and time: a reader of it notices, and nobody else."""
+    """Replace a file's content but not its size and time, so that only a read detects it."""
     state = path.stat()
     path.write_bytes(bytes(state.st_size))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
@@ -77,7 +77,7 @@ def test_all_languages_are_in_the_vocabulary_at_their_ids(converted: Path, tiny:
     assert len(vocabulary) == len(ids) + 108
 
 
-#: As facebook/nllb-200-3.3B.
+#: The files of facebook/nllb-200-3.3B.
 PARTS = ("pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin")
 
 
@@ -100,7 +100,7 @@ def cut_short(path: Path) -> None:
 
 
 def write_pointer(path: Path) -> None:
-    """Write the pointer that lies in a clone without Git's large file storage."""
+    """Write the pointer that a clone without Git LFS contains."""
     path.write_text("version https://git-lfs.github.com/spec/v1\nsize 15227640\n")
 
 

@@ -1,6 +1,5 @@
-"""Both engines on the model that ships. It may be an early checkpoint of a training, so
-nothing here looks at what a translation says, only at its form and at who agrees.
-"""
+"""Both engines on the model that ships. It may be an early checkpoint of a training, so the
+tests check the form of translations and the engines' agreement, not the content."""
 
 import math
 import re
@@ -27,8 +26,8 @@ from tests.handlers.fakes import FakeTokenizer
 
 pytestmark = pytest.mark.slow
 
-#: Below this a model stammers: answers that nearly tie change places with the last digit
-#: of a sum, and those that do not end are cut at a length that depends on their batch.
+#: Below this score, near ties change places with the last digit of a sum, and answers that do
+#: not end are cut at a length that depends on their batch.
 SURE = -0.5
 CONTROL = re.compile(r"__\w+__|</?\w+>")
 
@@ -41,7 +40,7 @@ def few(sentences: list[Sentence]) -> list[Sentence]:
 def share_of_other_texts(
     some: Sequence[Translation], others: Sequence[Translation]
 ) -> float:
-    """Return the share of texts that differ, without those of which neither is sure."""
+    """Return the share of texts that differ, not counting pairs of two low scores."""
     pairs = [
         (a, b)
         for a, b in zip(some, others, strict=True)
@@ -64,7 +63,7 @@ def test_ctranslate2_gives_the_answers_and_scores_of_transformers(
     assert len(same) > len(sentences) / 2
     for a, b in same:
         assert a.score == pytest.approx(b.score, abs=apart)
-    # A few of each library's other hypotheses are not among the other's.
+    # In a few rows, the libraries' other hypotheses differ.
     margins = [(a.margin or 0.0, b.margin or 0.0) for a, b in same]
     assert statistics.median(abs(a - b) for a, b in margins) <= apart
 
@@ -115,7 +114,7 @@ DECODINGS = [
     Decoding(beam_size=1, alternatives=5),
     Decoding().careful(),
 ]
-#: Answers out of six that may differ: ties swap with rounding.
+#: The number of answers, out of six, that may differ, because rounding can swap ties.
 ALLOWED_DIFFERENCES = 1
 
 
@@ -124,7 +123,7 @@ def differences(some: Sequence[Any], others: Sequence[Any]) -> int:
 
 
 def test_packing_does_not_change_an_answer(engine: Engine, few: list[Sentence]):
-    """Nor do rows that ask for something else."""
+    """Rows with other decoding options do not change it either."""
     rows = [
         replace(sentence, decoding=DECODINGS[i % len(DECODINGS)])
         for i, sentence in enumerate(few)

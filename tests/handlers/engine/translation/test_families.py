@@ -1,4 +1,4 @@
-"""Every family on every engine, on tiny checkpoints with the files of the hub's."""
+"""Every family on every engine, with tiny checkpoints that have the same files as the hub's."""
 
 import json
 import pickle
@@ -48,7 +48,7 @@ Load = Callable[[str, str], Engine]
 
 @pytest.fixture(scope="session")
 def find(tmp_path_factory: pytest.TempPathFactory) -> Find:
-    """A checkpoint of a family, which is built once."""
+    """A function that returns a family's checkpoint, which is built once."""
 
     @cache
     def build(name: str) -> Path:
@@ -60,7 +60,7 @@ def find(tmp_path_factory: pytest.TempPathFactory) -> Find:
 
 @pytest.fixture(scope="session")
 def prepare(find: Find, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The directory that an engine of a family loads."""
+    """A function that returns the directory that an engine loads for a family."""
     folder = tmp_path_factory.mktemp("converted")
 
     def prepare(name: str, engine: str, languages: Sequence[str] = ()) -> Path:
@@ -73,7 +73,7 @@ def prepare(find: Find, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="session")
 def load(prepare: Any) -> Load:
-    """An engine of a family."""
+    """A function that loads a family's engine once."""
 
     @cache
     def load(name: str, engine: str) -> Engine:
@@ -85,7 +85,7 @@ def load(prepare: Any) -> Load:
 
 @pytest.fixture
 def directory(find: Find, tmp_path: Path) -> Callable[[str], Path]:
-    """A checkpoint that a test may change."""
+    """A function that returns a copy of a checkpoint, which a test may change."""
     return lambda name: Path(copytree(find(name), tmp_path / name))
 
 
@@ -115,7 +115,7 @@ def test_both_engines_give_the_same_answers(name, decoding, load):
 @pytest.mark.parametrize("name", BUILDERS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_row_is_translated_as_it_is_alone(name, engine, load):
-    # The longest of a batch limits the answers of all, which these models never end.
+    # One text for all: these models never end an answer, so a batch's longest row limits all.
     text = TEXTS[0]
     given = [replace(row, text=text) for row in rows(name)[:4]]
     together = load(name, engine).translate(given)
@@ -323,7 +323,7 @@ def test_a_t5s_limit_is_a_sane_one(tmp_path, tokenizer, config, limit):
 
 
 class Malice:
-    """A pickle runs this when it is read."""
+    """An object whose pickle creates a file when it is read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The findings of the guard, and that translations by people have none."""
+"""The findings of the guard, and their absence in translations by people."""
 
 import random
 from functools import cache
@@ -74,7 +74,7 @@ def test_a_fault_is_found_and_a_right_translation_has_none(
 
 @pytest.mark.slow
 def test_nothing_of_the_phrasebook_has_a_fault(pairs: list[TextPair]):
-    """Translations that people made, between 14 languages in 7 scripts."""
+    """These are translations by people, between 14 languages in 7 scripts."""
     assert [pair for pair in pairs if judge(pair)] == []
 
 
@@ -141,7 +141,7 @@ def judge(pair: TextPair) -> Fault | None:
 
 
 def test_the_phrasebooks_true_copies_are_let_alone(corpus: Corpus):
-    """Names, dates, "Taxi": right translations that are their own source."""
+    """Names, dates, "Taxi": correct translations that equal their source."""
     same = {
         pair
         for pair in [*corpus.finite(), *corpus.held_out(4000)]

@@ -103,7 +103,7 @@ def test_a_text_with_a_third_script_needs_all_pieces(pieces, is_suited):
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Holds the phrasebook's conversions."""
+    """The directory of the phrasebook's conversions."""
     return tmp_path_factory.mktemp("vocabulary")
 
 
@@ -130,7 +130,7 @@ def test_rows_that_need_other_pieces_get_them(cache: Path):
     expected, found = whole.translate(rows), listed.translate(rows)
     assert [t.text for t in found] == [t.text for t in expected]
     assert found[1].score == pytest.approx(expected[1].score, abs=1e-3)
-    assert found[0].score > expected[0].score  # the probability has fewer pieces
+    assert found[0].score > expected[0].score  # fewer pieces share the probability
 
 
 def test_a_second_attempt_has_all_pieces(cache: Path):

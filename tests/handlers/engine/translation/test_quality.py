@@ -1,4 +1,4 @@
-"""The evidence about a translation, and what each of it does to the quality."""
+"""The evidence about a translation, and the effect of each item on its quality."""
 
 import math
 
@@ -45,7 +45,7 @@ def test_a_model_that_is_calibrated_knows_more(worse):
 def test_the_evidence_is_what_it_says():
     answer = Translation("안녕 세계", -0.97, fault=Fault.SCRIPT, margin=0.22)
     found = gather(Sentence("{0} ab {1}", "en", "ko"), answer)
-    # Two letters, and four that stand for two each.
+    # The source has two letters, the answer four that count as two each.
     expected = (1, 0, math.log(0.25), math.log(3), math.log(9 / 3), 1, 2)
     assert found == pytest.approx(expected)
 

@@ -1,4 +1,4 @@
-"""Bytes become frames, or an error that says what was expected, whatever they are."""
+"""Any bytes become frames, or an error that states the expected input."""
 
 import tracemalloc
 import warnings
@@ -89,7 +89,7 @@ def test_another_array_is_refused(data: bytes, says: str):
 def test_an_image_file_is_one_upright_frame(format, options, orientation):
     sent = (
         np.rot90(FRAME) if orientation == 6 else FRAME
-    )  # 6 says: turn it to the right
+    )  # 6 means: rotate it to the right
     exif = make_exif(orientation)
     (frame,) = read(write_image(sent, format, exif=exif, **options))
     assert frame.shape == FRAME.shape
@@ -155,14 +155,14 @@ def test_another_format_is_unsupported(data: bytes):
 
 
 def test_a_renamed_format_is_not_read_by_another_reader():
-    """Pillow knows many more formats than are wanted here."""
+    """Pillow reads many more formats than we accept."""
     gif = write_image(FRAME, "GIF")
     with pytest.raises(ImageError):
         read(b"\xff\xd8\xff" + gif)
 
 
 def make_bomb(width: int, height: int) -> bytes:
-    """A PNG that says to be of this size, in a few hundred bytes."""
+    """A PNG that claims to have this size, in a few hundred bytes."""
     data = bytearray(write_image(Image.new("1", (8, 8))))
     data[16:24] = width.to_bytes(4, "big") + height.to_bytes(4, "big")
     data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
@@ -223,7 +223,7 @@ FILES = [
 
 @st.composite
 def damaged_files(draw: st.DrawFn) -> bytes:
-    """A file of which some bytes are others, some are missing and some are there twice."""
+    """A file with some bytes changed, and perhaps a part of it missing or repeated."""
     data = bytearray(draw(st.sampled_from(FILES)))
     for _ in range(draw(st.integers(0, 6))):
         place = draw(st.integers(0, len(data) - 1))
@@ -242,7 +242,7 @@ def damaged_files(draw: st.DrawFn) -> bytes:
 
 @given(damaged_files())
 def test_a_damaged_file_gives_frames_or_an_image_error(data: bytes):
-    """The tests' filter makes an error of every warning."""
+    """pytest's filter turns every warning into an error."""
     try:
         frames = read(data)
     except ImageError:

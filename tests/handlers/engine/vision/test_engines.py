@@ -1,4 +1,4 @@
-"""Captions, labels and objects of models with random weights, against Transformers' own."""
+"""Captions, labels and objects of models with random weights equal those of Transformers."""
 
 import json
 import shutil
@@ -80,7 +80,7 @@ def test_captions_are_those_of_transformers(name: str, find_model: FindModel):
 
 
 def test_weights_have_the_precision_that_was_asked_for(find_model: FindModel):
-    """But for the Q-Former, of which float16 is too small."""
+    """All but the Q-Former's, for which the range of float16 is too small."""
     kind, directory = CaptioningHandler.kind, find_model("blip2")
     model = VisionEngine(kind, directory, compute_type="float16").model
     assert model.vision_model.post_layernorm.weight.dtype == torch.float16
@@ -92,7 +92,7 @@ def test_weights_have_the_precision_that_was_asked_for(find_model: FindModel):
 @pytest.mark.parametrize(
     ("model", "file", "changes"),
     [
-        # As an older Transformers has written it.
+        # As written by an older Transformers.
         ("blip2", "config.json", {"image_token_index": None}),
         ("blip2-t5", "config.json", {"text_config": {"bos_token_id": None}}),
         ("blip2", "generation_config.json", {"do_sample": True, "temperature": 9.0}),

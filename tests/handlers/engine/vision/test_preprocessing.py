@@ -1,4 +1,4 @@
-"""The input of a vision model, against that of its image processor."""
+"""The input of a vision model, compared with the output of its image processor."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from handlers.engine.vision.engine import Image, VisionEngine
 from tests.handlers.conftest import FindModel
 from tests.random_vision import SIDE, draw_frames
 
-#: Sizes, some of which look like the channels of an image.
+#: Sizes, some of which look like an image's number of channels.
 SIZES = [
     *((SIDE, SIDE), (48, 100), (100, 48), (3, 3)),
     *((1, 1), (3, 100), (100, 3), (1, 64)),
@@ -31,7 +31,7 @@ FRAMES = [
 
 
 class NoModel:
-    """Loads nothing: here only the processor is asked."""
+    """A model without weights, as these tests use only the processor."""
 
     @staticmethod
     def from_pretrained(*_: Any, **__: Any) -> torch.nn.Module:
@@ -43,13 +43,13 @@ def make(directory: Path, compute_type: str = "float32") -> VisionEngine:
 
 
 def read(engine: VisionEngine, frames: Sequence[Frame]) -> list[torch.Tensor]:
-    """The pixels of each frame as the model gets them."""
+    """The pixels of each frame as passed to the model."""
     images = [(engine.preprocess(frame), None) for frame in frames]
     return engine.infer(images, lambda _, pixels: list(pixels))
 
 
 def expect(directory: Path, frame: Frame) -> torch.Tensor:
-    """The result of Transformers for a frame alone."""
+    """The pixels that Transformers makes of a single frame."""
     processor = AutoImageProcessor.from_pretrained(directory, backend="pil")
     features = processor(frame, input_data_format="channels_last", return_tensors="pt")
     pixels: torch.Tensor = features["pixel_values"][0]
@@ -99,7 +99,7 @@ def test_other_processors_are_followed_as_well(save: Save, tmp_path: Path):
 def test_a_frame_of_the_models_size_is_not_touched(find_model: FindModel):
     engine = make(find_model("blip2"))
     (frame,) = draw_frames(1)
-    frame.flags.writeable = False  # as one is that a request has brought
+    frame.flags.writeable = False  # like a frame from a request
     assert engine.preprocess(frame).pixels is frame
     assert len(read(engine, [frame])) == 1
 
