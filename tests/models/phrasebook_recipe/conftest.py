@@ -1,4 +1,4 @@
-"""A phrasebook of a few phrases, whose wordings say what language they are in."""
+"""A phrasebook of a few phrases, whose wordings end with their language's code."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,17 +16,17 @@ Write = Callable[..., Path]
 
 
 def say(text: str) -> Entry:
-    """The same text in every language, marked with its code."""
+    """The same text in every language, marked with the language's code."""
     return {language: f"{text} {language}" for language in LANGUAGES}
 
 
-#: Enough that some of a phrase's fillings are held out.
+#: Enough values for a slot that some fillings of a phrase are held out.
 THINGS = [say(f"thing{number}") for number in range(40)]
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a folder of phrases: a domain `shop`, the shared slots, sentences on words."""
+    """A function that writes phrases: a domain `shop`, shared slots and sentences on words."""
 
     def write(phrases: list[Entry], *, things: list[Entry] = THINGS) -> Path:
         files = {
@@ -44,6 +44,6 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def corpus(write: Write) -> Corpus:
-    """A phrase without a slot, one with the shop's, one with CLDR's dates."""
+    """A phrase without a slot, one with the shop's slot, and one with CLDR's dates."""
     folder = write([say("Hello!"), say("I want {thing}."), say("Until {date}.")])
     return Corpus(phrasebook.load(folder))

@@ -1,4 +1,4 @@
-"""The texts of training, those held out, and those as people type them."""
+"""The training texts, the held-out texts, and texts as people type them."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The answers that count as right, and the score from which one is believed."""
+"""The answers that count as right, and the lowest score at which an answer is trusted."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ SURE, UNSURE = -0.1, -5.0
 
 
 class KnowingEngine(FakeEngine):
-    """Knows the pairs of a corpus, but not into one language."""
+    """An engine that translates only the pairs of a corpus, and none into one language."""
 
     def __init__(self, corpus: Corpus, ignorant_of: str) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class KnowingEngine(FakeEngine):
 
 @pytest.fixture
 def report(corpus: Corpus) -> dict[str, Any]:
-    """The answers of an engine that knows no Vietnamese."""
+    """The evaluation of an engine that cannot translate into Vietnamese."""
     corpus.names = {"weekdays": corpus.names["weekdays"]}
     return evaluation.evaluate(KnowingEngine(corpus, "vi"), corpus, ITEMS)
 
@@ -51,7 +51,7 @@ def test_a_language_that_is_not_known_is_seen(report: dict[str, Any]):
     assert 0.8 < report["overall"] < 1
     assert 0.8 < report["names"] < 1
     assert set(report["by_category"]) >= {"phrases/shop", "dates", "numbers"}
-    # A right answer is believed, and one outside of the domain is not.
+    # A right answer is trusted, and one outside the domain is not.
     assert report["min_score"] == SURE
     assert report["outside_warned"] == 1
     assert (report["rated"], report["auc"]) == (ITEMS / 2, 1)
@@ -66,7 +66,7 @@ def test_a_quality_is_the_share_of_right_answers_with_such_evidence(right, wrong
     judged = [evaluation.JudgedPair(pair, Translation(text, -0.3)) for text in answers]
     weights = evaluation.calibrate(judged)
     assert estimate(judged[0].evidence, weights) == pytest.approx(right / 10, abs=0.02)
-    # No answer has a fault.
+    # No answer has a fault, so the weights of faults stay generic.
     assert (weights.faulty, weights.lost) == (GENERIC.faulty, GENERIC.lost)
 
 

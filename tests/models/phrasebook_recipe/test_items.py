@@ -33,7 +33,7 @@ def test_a_value_is_written_in_every_language(category: str):
 
 
 def test_no_clock_is_singular():
-    """In Spanish, Italian and Portuguese one o'clock takes another article."""
+    """In Spanish, Italian and Portuguese, one o'clock needs a different article."""
     rng = random.Random(3)
     hours = {items.fill_slot("time", rng)["es"][:2] for _ in range(500)}
     assert hours == {f"{hour:02}" for hour in range(24)} - {"01"}

@@ -1,4 +1,4 @@
-"""The Marian of one direction: its numbers of tokens, and what its training leaves alone."""
+"""The Marian model of one direction: its token ids, and the weights that training preserves."""
 
 from pathlib import Path
 
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.slow
 def trainer(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> PhrasebookTrainer:
-    """One that has learnt nothing yet."""
     monkeypatch.setattr(pair, "_LINES", 2000)
     monkeypatch.setattr(training, "_POOL", 200)
     monkeypatch.setattr(training, "_BATCH_TOKENS", 128)

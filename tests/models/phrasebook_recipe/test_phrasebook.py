@@ -1,4 +1,4 @@
-"""Phrases files: what they become when slots are filled, and which are refused."""
+"""Files of phrases: the phrases with filled slots, and the files that are refused."""
 
 import random
 

@@ -1,6 +1,4 @@
-"""Batches, the learning rate and the loss of the phrasebook's training, and what a stopped
-one remembers.
-"""
+"""The phrasebook's training: its tokenizer and loss, its export, and the state after a stop."""
 
 import itertools
 from pathlib import Path
@@ -24,7 +22,6 @@ TOKENS = 128
 def trainer(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> PhrasebookTrainer:
-    """One that has learnt nothing yet."""
     monkeypatch.setattr(training, "_POOL", 200)
     monkeypatch.setattr(training, "_BATCH_TOKENS", TOKENS)
     monkeypatch.setattr(training, "_WARMUP_STEPS", 4)

@@ -1,4 +1,4 @@
-"""The words by which the gateway identifies short texts."""
+"""The words by which the gateway identifies the language of short texts."""
 
 from models.phrasebook_recipe import words
 

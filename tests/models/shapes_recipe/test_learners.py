@@ -1,6 +1,5 @@
-"""Learners: a stopped training goes on, an export answers as before, and the models that ship
-are as good as their card says. Then the commands that judge and draw.
-"""
+"""Learners: a stopped training resumes, an export answers as before, and the models that ship
+are as good as their card says. Also the commands that evaluate and draw."""
 
 import json
 import shutil
@@ -18,13 +17,13 @@ from models.shapes_recipe import __main__ as commands
 from models.shapes_recipe.learners import LEARNERS, SHIPPED, Learner, ShapesTrainer
 from models.shapes_recipe.samples import ShapesTask, draw_batch, held_out, held_out_at
 
-#: Each model's least score, on the card's many pictures and on these few.
+#: Each model's minimum score, on the card's many pictures and on the few of these tests.
 LEAST = dict.fromkeys(ShapesTask, 0.9) | {ShapesTask.CLASSIFICATION: 0.98}
 CAPTIONING = ShapesTask.CAPTIONING
 
 
 class StoppedError(Exception):
-    """Somebody pressed Ctrl-C."""
+    """The end of a training, as by Ctrl-C."""
 
 
 def stop(_: str) -> None:
@@ -32,7 +31,7 @@ def stop(_: str) -> None:
 
 
 def make_trainer(folder: Path) -> ShapesTrainer:
-    """A short training."""
+    """Make a trainer with only four steps."""
     learner = LEARNERS[ShapesTask.CLASSIFICATION].make()
     learner.steps, learner.batch_size, learner.warmup_steps = 4, 4, 2
     return ShapesTrainer(learner, folder)
@@ -55,7 +54,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch)
         assert torch.equal(weights[name], expected), name
 
 
-# RT-DETR's loss needs SciPy, which only a training installs.
+# RT-DETR's loss needs SciPy, which is installed only for training.
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [CAPTIONING, ShapesTask.CLASSIFICATION])
 def test_a_few_steps_on_the_same_pictures_lower_the_loss(task: ShapesTask):

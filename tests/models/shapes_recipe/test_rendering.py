@@ -1,6 +1,5 @@
-"""Scenes, the one caption or label that is right for each, their pictures, boxes and clips; and
-AP50 on cases that can be worked out by hand.
-"""
+"""Scenes, the one right caption or label of each, their pictures, boxes and clips; and AP50 on
+cases worked out by hand."""
 
 import math
 import random
