@@ -1,4 +1,4 @@
-"""TorchServe's management API as a client that takes notes, and models that a map wants."""
+"""A management client that records calls, and models as in a map and as in TorchServe."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,23 +12,23 @@ from torchserve_backend.management import Management, ManagementError, Registere
 
 
 def want(name: str, version: str = "1.0-ab", **settings: Any) -> Desired:
-    """A model for a language, as a map with these settings wants it."""
+    """A language's model as a map with these settings describes it."""
     section = TranslationSection(**settings)
     model = Model(name, "translation", (name,), ("cpu",), section)
     return Desired(model, version)
 
 
 def runs(name: str = "ko", version: str = "1.0-ab", **changes: int) -> Registered:
-    """A model as TorchServe describes it, with one worker that is ready."""
+    """A model as TorchServe describes it, with one ready worker."""
     found = Registered(name, version, 64, 100, 1, 1, 0, life="")
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
 class FakeManagement(Management):
-    """Writes changes down. It knows what is registered, the versions beside the defaults, and
-    the archives of the store with other versions than are wanted; `refuses` says at which
-    changes it raises ManagementError, and `looks` what it raises, look by look, instead of
-    describing a model."""
+    """A recorder of changes. It has the registered models, their `spares` (versions besides the
+    default), and the `store` of archives whose versions are not the desired ones. A change that
+    begins with one of `refuses` raises ManagementError; each description of a model takes the
+    next of `looks`, and raises it if it is an error."""
 
     def __init__(self, *found: Registered, refuses: tuple[str, ...] = ()) -> None:
         super().__init__("http://nowhere.invalid", Path("none"))

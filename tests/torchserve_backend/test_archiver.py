@@ -1,4 +1,4 @@
-"""Archives: thin, complete, and with a version that follows their content."""
+"""Archives: complete without weights, and with a version that depends on their content."""
 
 import dataclasses
 import json
@@ -20,7 +20,6 @@ KO = want("ko").model
 
 
 def archive(model: Model, store: Path) -> Path:
-    """Writes a model's archive, and returns its path."""
     desired = archiver.Desired(model, archiver.version(model, WEIGHTS), WEIGHTS)
     archiver.write_archives([desired], store)
     return store / f"{model.name}.mar"
@@ -70,7 +69,7 @@ def test_the_configuration_says_what_the_map_says(tmp_path: Path):
         max_beam_size=4,
         max_alternatives=3,
     )
-    # `no` without quotes is a boolean to YAML.
+    # `no` without quotes is a boolean in YAML.
     model = Model("shared", "translation", ("ko", "no"), ("0", "2"), settings)
     config = read_config(archive(model, tmp_path))
     assert config == {

@@ -1,4 +1,4 @@
-"""The client of the management API: what it asks over HTTP, and how it takes the answers."""
+"""The client of the management API: its HTTP requests, and its treatment of the answers."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ ANY = re.compile(f"{URL}/")
 
 @pytest.fixture
 def server() -> Iterator[RequestsMock]:
-    """TorchServe, with what a test has it answer; the last answer stays."""
+    """A fake TorchServe with the answers that a test adds, of which the last is repeated."""
     with RequestsMock() as found:
         yield found
 
@@ -91,7 +91,7 @@ def test_a_model_is_described_if_it_is_there(
 
 
 def test_names_that_are_on_several_pages_are_all_listed(server, management):
-    """A full page names the next one, even if nothing is there."""
+    """A full page names the next one, even if that is empty."""
     names = [f"model-{i:03}" for i in range(200)]
     for start in (0, 100, 200):
         page = [{"modelName": name} for name in names[start : start + 100]]

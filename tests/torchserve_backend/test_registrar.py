@@ -1,5 +1,4 @@
-"""The actions that differences lead to, models that count as dead, and the watch that heals
-them."""
+"""The actions for differences, models that count as dead, and the watch that heals them."""
 
 import dataclasses
 import json
@@ -241,7 +240,7 @@ def test_polling_names_who_is_not_ready_in_time():
 )
 def test_a_model_is_dead_after_the_patience(seen, dead_at):
     watch = WorkerWatch(60)
-    # Another one is watched beside it, for itself.
+    # Another model is watched separately.
     dead = {now: watch.find_dead({"ko": at, "fr": RUNS}, now) for now, at in seen}
     assert {now: each for now, each in dead.items() if each} == {
         now: {"ko"} for now in dead_at
@@ -249,12 +248,12 @@ def test_a_model_is_dead_after_the_patience(seen, dead_at):
 
 
 class Ended(Exception):
-    """Ends the loop that never ends."""
+    """The end of an endless loop."""
 
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is waited for: no batch, no worker and no next look of the watch."""
+    """Remove all waits: for batches, for workers, and between the checks of the watch."""
     for name, seconds in (("_BATCH_S", 0), ("_EVERY_S", 0), ("_PATIENCE_S", -1)):
         monkeypatch.setattr(registrar, name, seconds)
 

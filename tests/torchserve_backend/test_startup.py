@@ -1,4 +1,4 @@
-"""A process of TorchServe, as it starts: without torch until that is needed."""
+"""A TorchServe process starts without torch, and imports it only when it is needed."""
 
 import os
 import sys
