@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measures on this machine what `docs/performance.md` reports."""
+"""`python -m benchmarks`: repeats the measurements of `docs/performance.md` on this machine."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
 
 @app.callback()
 def main() -> None:
-    """Measure on this machine what docs/performance.md reports."""
+    """Repeat the measurements of docs/performance.md on this machine."""
     # SIGTERM must stop the stacks of a benchmark as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 

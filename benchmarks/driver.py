@@ -27,7 +27,7 @@ from ray_backend.deployment import DashboardError
 
 QUESTIONS = Path(__file__).with_name("questions.yaml")
 OPTIONS = Path(__file__).with_name("options.yaml")
-#: The reasons why something cannot be measured, which need no traceback.
+#: Errors for which a command shows only the message, without a traceback.
 _REFUSALS = (
     *(StackError, ClientError, DashboardError, RequestException),
     *(ValueError, SubprocessError),
@@ -35,7 +35,7 @@ _REFUSALS = (
 
 Turn = TypeVar("Turn")
 Number = TypeVar("Number", int, float)
-#: Measures something. Its parameters are the command's options, but for `--out` and `--plot`.
+#: A command's function. Its parameters are the options other than `--out` and `--plot`.
 Answer = Callable[..., Findings | None]
 
 Plan = TypeVar("Plan", bound=Shape)
@@ -43,7 +43,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
 
 
 class _PlanLoader(yaml.SafeLoader):
-    """YAML's own loader would keep the last one of a key that is there twice."""
+    """A YAML loader that refuses repeated keys; YAML's own keeps the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
         known: set[Any] = set()
@@ -56,7 +56,7 @@ class _PlanLoader(yaml.SafeLoader):
 
 
 def load_plan(path: Path, kind: type[Plan]) -> Plan:
-    """A plan of this kind from a file. Raises ValueError with the place of each fault."""
+    """Load a plan of this kind from a file. Raises ValueError with the place of each fault."""
     try:
         return kind.model_validate(yaml.load(path.read_bytes(), _PlanLoader))
     except (OSError, yaml.YAMLError, ValidationError) as error:
@@ -83,7 +83,7 @@ def register(
     if "plot" in given:
         files["plot"] = option("plot", annotation=Path | None)
     parameters = []
-    for key, one in {**own, **files, **own}.items():  # an `out` of its own wins
+    for key, one in {**own, **files, **own}.items():  # the function's own `out` wins
         default = defaults.get(key, inspect.Parameter.empty)
         if key in given and one.annotation is Path:
             default = ROOT / default
@@ -103,7 +103,7 @@ def register(
 def _publish(
     name: str, options: Mapping[str, Any], asked: Mapping[str, Any], found: Findings
 ) -> None:
-    """Show the table and write it as Markdown next to the figures, and draw them."""
+    """Show the table, write it as Markdown next to the JSON file, and draw the charts."""
     out, table = options["out"], report.to_markdown(found.table)
     for text in (*found.remarks, table):
         console.print(text)
@@ -115,7 +115,7 @@ def _publish(
 
 
 def say(doing: str) -> None:
-    """Show what is being done, and after how long."""
+    """Print the current step, after the seconds since the program's start."""
     elapsed_s = time.time() - psutil.Process().create_time()
     console.print(f"{elapsed_s:6.0f} s  {doing}")
 
@@ -123,8 +123,8 @@ def say(doing: str) -> None:
 def take_turns(
     ways: Mapping[str, Callable[[], Turn]], rounds: int
 ) -> dict[str, list[Turn]]:
-    """Return what each way did in each round. In turns, what slows the machine for a while
-    slows all ways."""
+    """Run each way once per round, and return the results by way. Because the ways alternate, a
+    temporary slowdown of the machine affects all of them."""
     done: dict[str, list[Turn]] = {name: [] for name in ways}
     for number in range(rounds):
         for name, take_turn in ways.items():
@@ -155,7 +155,7 @@ def read_numbers(text: str, kind: Callable[[str], Number] = int) -> list[Number]
 
 def read_words(text: str, known: Iterable[str] = ()) -> list[str]:
     """Read `a,b` as a list; an empty text is an empty list. Raises ValueError for a word that
-    is not `known`, if any is."""
+    is not in `known`, unless that is empty."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     if known and (unknown := ", ".join(set(words) - set(known))):
         raise ValueError(f"{unknown}: expected some of {', '.join(known)}")

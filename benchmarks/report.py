@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of repeated measurements, the smallest and the largest."""
+    """The median, the smallest and the largest of repeated measurements."""
 
     median: float
     low: float
@@ -34,7 +34,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Latencies:
-    """Percentiles of the answers' times, and the mean; None if there were no answers."""
+    """Percentiles and the mean of the answers' latencies; None if there were no answers."""
 
     p50_ms: float | None
     p95_ms: float | None
@@ -45,7 +45,7 @@ class Latencies:
 def summarize_latencies(
     seconds: Sequence[float], weights: Sequence[float] | None = None
 ) -> Latencies:
-    """Percentiles in milliseconds of times in seconds, each of which counts with its weight."""
+    """Return percentiles in milliseconds of times in seconds, each counted with its weight."""
     if not len(seconds):
         return Latencies(None, None, None)
     ms, shares = np.array(seconds) * 1000, (0.5, 0.95, 0.99)
@@ -55,7 +55,7 @@ def summarize_latencies(
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """The spread of one value or more."""
+    """Return the spread of one or more values."""
     values = list(values)
     return Spread(statistics.median(values), min(values), max(values))
 
@@ -65,8 +65,7 @@ def find_ratio(
     theirs: Sequence[float | None],
     relate: Callable[[float, float], float] = operator.truediv,
 ) -> Spread | None:
-    """Relate ours to theirs, round by round, as a ratio unless another function is given;
-    None if no round has both."""
+    """Return the spread of `relate(ours, theirs)` over all rounds; None if none has both."""
     pairs = zip(ours, theirs, strict=True)
     ratios = [relate(our, their) for our, their in pairs if our is not None and their]
     return spread(ratios) if ratios else None
@@ -75,7 +74,7 @@ def find_ratio(
 def group(
     values: Iterable[Value], key: Callable[[Value], Key]
 ) -> dict[Key, list[Value]]:
-    """The values of each key, in the order in which they come."""
+    """Group values by key, in their original order."""
     groups: dict[Key, list[Value]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)
@@ -83,7 +82,7 @@ def group(
 
 
 def show(value: float | None) -> str:
-    """Three digits: more than a benchmark knows."""
+    """Format a number with three digits, more than a benchmark's precision; None as `–`."""
     if value is None or not math.isfinite(value):
         return "–"
     size = abs(value)
@@ -93,14 +92,14 @@ def show(value: float | None) -> str:
 
 _PACKAGES = ("ctranslate2", "torch", "torchserve", "transformers")
 
-#: Rows of cells, as they are shown; the first one has the headers.
+#: Rows of formatted cells; the first row has the headers.
 FigureTable = Sequence[Sequence[str]]
 Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines through points, and points without a line, each with its name."""
+    """A chart of named lines and of named sets of separate points."""
 
     title: str
     x_label: str
@@ -122,9 +121,9 @@ class Findings:
 
 
 def flatten(item: Any) -> dict[str, Any]:
-    """The fields of a dataclass by their headers, with those of dataclasses and mappings in
-    it: `load.requests_per_s` is `requests/s`, and `cpu_ms["nginx"]` is `nginx cpu ms`. A
-    mapping has its headers already."""
+    """Return the fields of a dataclass by column header, with those of nested dataclasses and
+    mappings: `load.requests_per_s` is `requests/s`, and `cpu_ms["nginx"]` is `nginx cpu ms`.
+    The keys of a mapping are already headers."""
     if isinstance(item, Mapping):
         return dict(item)
     cells: dict[str, Any] = {}
@@ -141,8 +140,8 @@ def flatten(item: Any) -> dict[str, Any]:
 
 
 def tabulate(items: Iterable[Any]) -> FigureTable:
-    """A row per item with the fields that some item has: texts as they are, numbers with
-    three digits."""
+    """Make a table with a row per item and the fields that some item has; floats get three
+    digits, all else is unchanged."""
 
     def write(value: Any) -> str:
         is_figure = value is None or isinstance(value, float)
@@ -155,7 +154,7 @@ def tabulate(items: Iterable[Any]) -> FigureTable:
 
 
 def plot(items: Iterable[Any], x: str, y: str, line: str) -> Chart:
-    """A chart of one column over another, with a line for each value of a third."""
+    """Plot column `y` over column `x`, with a line for each value of column `line`."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for cells in map(flatten, items):
         value = cells[y]
@@ -166,8 +165,8 @@ def plot(items: Iterable[Any], x: str, y: str, line: str) -> Chart:
 
 
 def draw_charts(charts: Sequence[Chart], path: Path) -> None:
-    """Draw the charts side by side in the format of the path's ending. Raises ValueError."""
-    # Tests import this module, and few of them draw.
+    """Draw the charts side by side in the format of the file extension. Raises ValueError."""
+    # Many tests import this module, but few draw charts.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6 * len(charts), 4), layout="constrained")
@@ -197,10 +196,10 @@ def compare_turns(
     is_added: bool = False,
 ) -> Findings:
     """Compare the first way of each case with the others, round by round: by their ratio, or
-    by what the other one adds. `figures` are headers that `flatten` gives; all if empty.
+    by the difference if `is_added`. `figures` are headers of `flatten`; all if empty.
 
-    Each way has a row: counts are sums, figures are medians, the first one with its
-    extremes. The first column is the case, if `case` names it.
+    Each way has a row: counts are summed, other figures are medians, the first of them with
+    its extremes. `case` is the header of the column of cases, which is omitted if empty.
     """
     rows, relations = [], []
     every = (turn for ways in cases.values() for some in ways.values() for turn in some)
@@ -244,7 +243,7 @@ def _summarize(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 
 def to_markdown(table: FigureTable) -> str:
-    """Return the table for a terminal, or for a page in Markdown."""
+    """Return the table as Markdown, with aligned cells for a terminal."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     header, *rows = (
         f"| {' | '.join(map(str.ljust, line, widths))} |\n" for line in table
@@ -253,8 +252,8 @@ def to_markdown(table: FigureTable) -> str:
 
 
 def write_tables(page: str, tables: Mapping[str, FigureTable]) -> str:
-    """Return a page in Markdown with these tables, by section. Raises ValueError for a section
-    without a table."""
+    """Return a Markdown page with the tables of these sections replaced. Raises ValueError for
+    a section without a table."""
     for section, table in tables.items():
         lines = re.sub(" +[|]", " |", to_markdown(table)).replace("\\", r"\\")
         place = rf"(?ms)(^## {re.escape(section)}$(?:(?!^## ).)*?)(?:^\|.*?\n)+"
@@ -265,7 +264,7 @@ def write_tables(page: str, tables: Mapping[str, FigureTable]) -> str:
 
 
 def save(out: Path, benchmark: str, options: Mapping[str, Any], results: Any) -> None:
-    """Writes the JSON file. Numbers that are not finite become null."""
+    """Write the JSON file of a benchmark. Numbers that are not finite become null."""
     content = {
         "machine": describe_machine(),
         "benchmark": benchmark,
@@ -277,7 +276,7 @@ def save(out: Path, benchmark: str, options: Mapping[str, Any], results: Any) ->
 
 
 def describe_machine() -> dict[str, Any]:
-    """The machine, on which the figures depend."""
+    """Describe the machine, on which the figures depend."""
     text = Path("/proc/cpuinfo").read_text("utf-8")
     processor = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
     return {

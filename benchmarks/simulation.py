@@ -1,9 +1,9 @@
-"""`python -m benchmarks simulate`: the figures of gateways and replicas, before anybody rents
-them.
+"""`python -m benchmarks simulate`: predicts the figures of gateways and replicas before you
+rent them.
 
-Requests come to the gateways, go to a replica of their language, and are answered by batches. A
-day of a large cluster is made of moments: each is simulated with a few replicas of each
-language and their part of the traffic, and the autoscaling is calculated.
+Requests arrive at the gateways, wait at a replica of their language, and are answered in
+batches. A day of a large cluster is represented by moments: each is simulated with a few
+replicas of each language and their share of the traffic; the autoscaling is calculated.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from catalog.sections import Shape
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
-#: The share of a request's time that a forecast may use up, as in the gateway.
+#: The share of a request's remaining time that a forecast may take, as in the gateway.
 _MARGIN = 0.8
-#: The pause before a refused client asks again.
+#: A client's pause after a refusal.
 _PAUSE_S = 1.0
-#: Differences of times are not exact.
+#: The tolerance for rounding errors of time differences.
 _EPSILON_S = 1e-6
-#: Looks at the traffic within a delay.
+#: Samples of the traffic within a delay.
 _LOOKS = 8
-#: Halvings until the rate of a replica is known well enough.
+#: Bisection steps that find the rate of a replica precisely enough.
 _STEPS = 8
 
 Natural = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False, strict=False)]
@@ -44,21 +44,21 @@ Count = Annotated[int, pydantic.Field(ge=1)]
 
 
 class TrafficEntry(Shape):
-    """The traffic: requests and their times. A request is one sentence."""
+    """The simulated traffic. Each request is one sentence."""
 
-    #: Requests/s of all languages, the mean of a day; they come at random.
+    #: Requests/s of all languages, averaged over a day; arrivals are random.
     requests_per_s: Positive | None = None
-    #: Instead: clients, each of which asks again as soon as it has its answer.
+    #: Instead: clients, each of which sends a request as soon as its last one is answered.
     clients: Count | None = None
-    #: Language n has 1 / n to the power of `zipf` of the first one's traffic.
+    #: Language n has 1 / n**zipf times the traffic of the first.
     languages: Count = 1
     zipf: Natural = 1.0
-    #: The height of a day's peak above the mean, and of the trough below it.
+    #: The height of a day's peak above the mean, and of its trough below, divided by the mean.
     wave: Annotated[float, pydantic.Field(ge=0, lt=1, strict=False)] = 0.0
     peak_hour: Annotated[float, pydantic.Field(ge=0, lt=24, strict=False)] = 14.0
     #: The standard deviation of a sentence's length, divided by the mean.
     tokens_spread: Natural = 0.0
-    #: A request that cannot be answered in time is refused.
+    #: The time limit of a request, which is refused if its answer would be too late.
     timeout_s: Positive = 30.0
 
     @pydantic.model_validator(mode="after")
@@ -68,13 +68,13 @@ class TrafficEntry(Shape):
         return self
 
     def find_shares(self) -> dict[str, float]:
-        """Each language's share of the traffic, the largest first."""
+        """Return each language's share of the traffic, the largest first."""
         weights = {n: n**-self.zipf for n in range(1, self.languages + 1)}
         total = sum(weights.values())
         return {f"language-{n}": weight / total for n, weight in weights.items()}
 
     def find_rate(self, at_s: float) -> float:
-        """Requests/s of all languages, so long after midnight."""
+        """Return the requests/s of all languages at a time in seconds after midnight."""
         phase = 2 * math.pi * (at_s - self.peak_hour * HOUR_S) / DAY_S
         return (self.requests_per_s or 0.0) * (1 + self.wave * math.cos(phase))
 
@@ -83,31 +83,31 @@ class GatewayEntry(Shape):
     """The processes in front of the replicas."""
 
     processes: Count = 1
-    #: CPU of a request, which keeps its process busy.
+    #: CPU time of a request, during which its process is busy.
     request_ms: Natural = 0.0
-    #: Programs that choose the replica with the fewest requests that it has sent itself, as
-    #: HAProxy does.
+    #: Load balancers. Each chooses the replica to which it has the fewest open requests
+    #: itself, as HAProxy does.
     ingresses: Count = 1
-    #: The price of a process for an hour, in any currency.
+    #: The price of a process per hour, in any currency.
     hour_price: Natural = 0.0
 
 
 class ReplicaEntry(Shape):
-    """One replica. The keys of batches are those of the map."""
+    """One replica. Its keys for batches are those of the map."""
 
-    #: Milliseconds of a batch, by its rows, as `python -m benchmarks study` finds them.
+    #: Milliseconds of a batch by its number of rows, as `python -m benchmarks study` measures.
     ms: Annotated[Mapping[Count, Positive], pydantic.Field(min_length=1)]
     batch_size: Count = 64
     max_batch_delay: Natural = 100.0
     queue_size: Count = 1000
-    #: From the wish for a replica to its first answer.
+    #: From the decision to add a replica to its first answer.
     start_s: Natural = 60.0
-    #: The price of its GPU for an hour.
+    #: The price of its GPU per hour.
     hour_price: Natural = 0.0
 
     def tabulate(self) -> list[float]:
-        """Return the seconds of a batch, by its rows from 0. Beyond the measured sizes, the
-        line of the last two goes on, and below them the first one's time holds."""
+        """Return the seconds of a batch by its number of rows, from 0. Sizes above the measured
+        ones are extrapolated from the last two; those below take the time of the first."""
         sizes, times = map(np.array, zip(*sorted(self.ms.items()), strict=True))
         rows = np.arange(1, self.batch_size + 1)
         ms = np.interp(rows, sizes, times)
@@ -118,23 +118,23 @@ class ReplicaEntry(Shape):
 
 
 class StretchEntry(Shape):
-    """The time that is simulated: seconds that count, after `settle_s` that do not."""
+    """The simulated time: `seconds` that count, after `settle_s` that do not."""
 
     seconds: Positive = 600.0
     settle_s: Natural = 60.0
 
 
 class DayEntry(StretchEntry):
-    """A day of a cluster that is too large to be simulated as it is, and the rules by which
-    replicas come and go, with Serve's names and defaults."""
+    """A day of a cluster too large to be simulated whole, and its autoscaling rules, with
+    Serve's names, and its defaults for the periods."""
 
-    #: Moments, evenly spread, that stand for the day.
+    #: Evenly spaced moments that represent the day.
     moments: Count = 24
-    #: A language's replicas are represented by this many, with their part of the traffic.
+    #: The most replicas to simulate per language, with their share of the traffic.
     most_replicas: Count = 4
-    #: The fewest and the most of a language.
+    #: The fewest and the most replicas of a language.
     replicas: Annotated[tuple[Count, Count], pydantic.Field(strict=False)]
-    #: Requests that a replica should have, those included that wait for it.
+    #: The target number of requests per replica, including queued ones.
     target_ongoing_requests: Count = 64
     upscale_delay_s: Natural = 30.0
     downscale_delay_s: Natural = 600.0
@@ -142,11 +142,11 @@ class DayEntry(StretchEntry):
 
 
 class Scenario(Shape):
-    """The subject of a simulation."""
+    """The input of a simulation: traffic, gateways and replicas."""
 
     traffic: TrafficEntry
     replica: ReplicaEntry
-    #: The number for each language; a day has its own.
+    #: Replicas per language; a day calculates them instead.
     replicas: Count = 1
     gateways: GatewayEntry = GatewayEntry()
     stretch: StretchEntry = StretchEntry()
@@ -160,7 +160,7 @@ class Scenario(Shape):
 
 
 def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:
-    """The scenario with other values, such as `traffic.languages=100`. Raises ValueError."""
+    """Return the scenario with changes such as `traffic.languages=100`. Raises ValueError."""
     content = scenario.model_dump(exclude_unset=True)
     for place, value in driver.read_settings(texts).items():
         parent, _, key = place.rpartition(".")
@@ -173,27 +173,27 @@ def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:
 
 @dataclass
 class LanguagePart:
-    """The part of a simulation for one language, and the fates of its requests within the
-    time that counts."""
+    """One language's part of a simulation, and the results of its requests in the time that
+    counts."""
 
     language: str
     #: Its share of the traffic.
     share: float
-    #: Requests/s; 0 if clients ask.
+    #: Requests/s; 0 in a closed loop of clients.
     rate: float
     replicas: int
-    #: All replicas that are paid for, with those that start or end.
+    #: All replicas that are paid for, including those that are starting or stopping.
     held: int
-    #: Replicas that each simulated one stands for.
+    #: The number of replicas that each simulated one represents.
     factor: float = 1.0
     latencies_s: array[float] = field(default_factory=lambda: array("d"))
-    #: Not taken: the queue was full, or the answer would have come too late.
+    #: Requests refused because the queue was full or the answer would have been too late.
     refused: int = 0
-    #: Taken, and not answered in time.
+    #: Requests accepted but not answered in time.
     late: int = 0
     batches: int = 0
     rows: int = 0
-    #: Seconds of batches.
+    #: Seconds spent on batches.
     busy_s: float = 0.0
 
 
@@ -201,7 +201,7 @@ class _Row(NamedTuple):
     """One sentence in a replica's queue."""
 
     asked_at: float
-    #: The time at which it reached its replica.
+    #: The time of its arrival at the replica.
     came_at: float
     #: Its length divided by the mean.
     length: float
@@ -210,19 +210,19 @@ class _Row(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Replica:
-    """The queue of a replica, and what runs on it."""
+    """A replica with its queue."""
 
     part: LanguagePart
-    #: Requests that it has, those in its batch included, by the ingress that sent them.
+    #: Its requests, including those in the current batch, by the ingress that sent them.
     connections: list[int]
     is_busy: bool = False
     waiting: deque[_Row] = field(default_factory=deque)
-    #: The latest time at which the batch that is being filled leaves.
+    #: The latest start of the batch that is being filled.
     wakes_at: float = -1.0
 
 
 class Simulation:
-    """All queues, and SimPy's clock. The same seed gives the same figures."""
+    """A simulation of all queues on SimPy's clock. The same seed produces the same figures."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class Simulation:
         self._timeout_s = scenario.traffic.timeout_s
         self._wait_s = scenario.replica.max_batch_delay / 1000
         self._batch_size = scenario.replica.batch_size
-        #: Seconds of a batch, by its rows.
+        #: Seconds of a batch by its number of rows.
         self._table = scenario.replica.tabulate()
         self._sigma = math.sqrt(math.log1p(scenario.traffic.tokens_spread**2))
         self._is_closed = scenario.traffic.clients is not None
@@ -253,7 +253,7 @@ class Simulation:
         }
 
     def run(self) -> None:
-        """Count what ends in the time that counts."""
+        """Run the simulation, and count the requests that end after `settle_s`."""
         for part in self._parts:
             if part.rate:
                 self._env.process(self._arrive(part))
@@ -281,18 +281,18 @@ class Simulation:
         self._after(delay_s, lambda: self._enter(part))
 
     def _enter(self, part: LanguagePart) -> None:
-        """The gateway processes take turns, and each does one thing at a time."""
+        """Send a request to the next gateway process; each handles one at a time."""
         now, number, free = self._env.now, next(self._numbers), self._gateway_free
         place = number % len(free)
         free[place] = max(free[place], now) + self._scenario.gateways.request_ms / 1000
         self._after(free[place] - now, lambda: self._route(part, number, now))
 
     def _route(self, part: LanguagePart, number: int, asked_at: float) -> None:
-        """Refuses a request where the queue is full, or its answer would come too late."""
+        """Queue a request, or refuse it if the queue is full or its answer would be late."""
         now = self._env.now
         turn, ingress = divmod(number, self._scenario.gateways.ingresses)
         replicas = self._replicas[part.language]
-        # Replicas with equally few take turns.
+        # Replicas with equally few requests are chosen in rotation.
         _, _, replica = min(
             (one.connections[ingress], (place - turn) % len(replicas), one)
             for place, one in enumerate(replicas)
@@ -305,7 +305,7 @@ class Simulation:
             if self._is_closed:
                 self._ask_again(_PAUSE_S)
             return
-        # Lengths that differ have a logarithmic normal distribution with the mean 1.
+        # Lengths have a log-normal distribution with the mean 1.
         sigma, draw = self._sigma, self._rng.lognormvariate
         length = draw(-(sigma**2) / 2, sigma) if sigma else 1.0
         replica.waiting.append(_Row(asked_at, now, length, ingress))
@@ -315,8 +315,8 @@ class Simulation:
     # From a replica to the client.
 
     def _advance(self, replica: _Replica) -> None:
-        """Starts the next batch if it can leave, and waits for it otherwise: a batch leaves
-        when it is full, or when the window has ended that its first row began."""
+        """Start the next batch if it is due, or else wait until it is: when it is full, or when
+        the time window that began with its first row has ended."""
         if replica.is_busy or not replica.waiting:
             return
         now, leaves_at = self._env.now, replica.waiting[0].came_at + self._wait_s
@@ -327,7 +327,7 @@ class Simulation:
             self._after(leaves_at - now, lambda: self._advance(replica))
 
     def _start_batch(self, replica: _Replica) -> None:
-        """Rows whose time is over are in the batch, and take none."""
+        """Start a batch. Expired rows are in it, but add nothing to its time."""
         now, part = self._env.now, replica.part
         count = min(self._batch_size, len(replica.waiting))
         batch = [replica.waiting.popleft() for _ in range(count)]
@@ -358,7 +358,7 @@ class Simulation:
 
 
 class Planner:
-    """Finds how many replicas each language has at each moment of a day."""
+    """The autoscaling of a day: the number of replicas of each language at each moment."""
 
     def __init__(self, scenario: Scenario, day: DayEntry) -> None:
         self._scenario, self._day = scenario, day
@@ -366,8 +366,8 @@ class Planner:
         self._rate = find_rate(scenario, day)
 
     def plan(self, number: int) -> tuple[Scenario, list[LanguagePart]]:
-        """The moment with this number, at the middle of its part of the day, with as many
-        gateways as its parts need."""
+        """Return the scenario and the parts of a moment, which is the middle of its section of
+        the day. The gateway processes are scaled down like the traffic."""
         at_s = (number + 0.5) * DAY_S / self._day.moments
         traffic, gateways = self._scenario.traffic, self._scenario.gateways
         rate = traffic.find_rate(at_s)
@@ -384,8 +384,8 @@ class Planner:
         return self._scenario.model_copy(update={"gateways": gateways}), parts
 
     def _find_replicas(self, share: float, at_s: float) -> tuple[int, int]:
-        """Replicas that answer and those that are paid for. Serve keeps what was wanted
-        within a delay, and a new replica answers when it has started."""
+        """Return the number of replicas that answer, and of those that are paid for. Serve
+        keeps the most required within a delay, and a new replica answers after its start."""
         seen_s = at_s - self._day.look_back_period_s / 2
         wanted_s = seen_s - self._day.upscale_delay_s
         started_s = wanted_s - self._scenario.replica.start_s
@@ -394,7 +394,7 @@ class Planner:
         return ready, self._count_wanted(share, kept_s, wanted_s)
 
     def _count_wanted(self, share: float, since_s: float, until_s: float) -> int:
-        """Count the replicas that Serve wants for the highest traffic between two times."""
+        """Return the number of replicas that Serve requires for the peak between two times."""
         times = np.linspace(since_s, until_s, _LOOKS + 1)
         rate = share * max(map(self._scenario.traffic.find_rate, times))
         least, most = self._day.replicas
@@ -402,7 +402,7 @@ class Planner:
 
 
 def find_rate(scenario: Scenario, day: DayEntry) -> float:
-    """The requests/s of a replica at which it has `target_ongoing_requests`."""
+    """Return the requests/s of a replica at which it has `target_ongoing_requests`."""
     scenario = scenario.model_copy(update={"gateways": GatewayEntry()})
     low, count = 0.0, day.most_replicas
     high = scenario.replica.batch_size / scenario.replica.tabulate()[-1]
@@ -410,7 +410,7 @@ def find_rate(scenario: Scenario, day: DayEntry) -> float:
         rate = (low + high) / 2
         part = LanguagePart("", 1.0, rate * count, count, count)
         Simulation(scenario, [part], day, "rate").run()
-        # Little's law: requests there are arrivals times the time that each stays.
+        # Little's law: concurrent requests are the arrival rate times the latency of each.
         ongoing = sum(part.latencies_s) / day.seconds / count
         if part.refused or part.late or ongoing > day.target_ongoing_requests:
             high = rate
@@ -420,7 +420,7 @@ def find_rate(scenario: Scenario, day: DayEntry) -> float:
 
 
 def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
-    """Simulate a scenario. The first outcome is that of all languages."""
+    """Simulate a scenario. The first outcome is for all languages together."""
     day, traffic, count = scenario.day, scenario.traffic, scenario.replicas
     if day is None:
         rate = traffic.requests_per_s or 0.0
@@ -441,32 +441,31 @@ def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
 
 @dataclass(frozen=True)
 class LanguageOutcome:
-    """The figures of a language, or of all, and a row of the table. None where nothing was
-    counted."""
+    """The figures of one or all languages: a row of the table. None if nothing was counted."""
 
     language: str
-    #: Answered in time.
+    #: Requests answered in time.
     requests_per_s: float
     latencies: report.Latencies
-    #: Rows of a batch.
+    #: The mean number of rows in a batch.
     batch_fill: float | None
-    #: Shares of all requests that ended.
+    #: Shares of all finished requests, including refused ones.
     refused: float
     late: float
-    #: The average and the most, with those that start or end.
+    #: The mean and the maximum, including replicas that are starting or stopping.
     replicas: float
     most_replicas: int
-    #: The share of the time that replicas had a batch.
+    #: The share of the replicas' time spent on batches.
     utilisation: float
-    #: The price of a million answers, with a part of the gateways that is alike for all.
+    #: The price of a million answers; the cost of the gateways is the same for every answer.
     cost_per_million: float | None
 
 
 def summarize(
     scenario: Scenario, parts: Sequence[LanguagePart], seconds: float
 ) -> list[LanguageOutcome]:
-    """Return all languages together, then each one if there are several. In each part,
-    `seconds` counted."""
+    """Return the outcome of all languages together, then of each one if there are several. Each
+    part counted requests for `seconds`."""
     languages = report.group(parts, lambda part: part.language)
     moments = len(next(iter(languages.values())))
     millions_per_hour = HOUR_S / 1e6 / seconds / moments
@@ -506,10 +505,10 @@ def summarize(
 
 
 def answer(scenario: Path, *, setting: list[str] | None, seed: int) -> report.Findings:
-    """Latencies, batches, refusals, replicas and cost of a scenario, without any GPU.
+    """Simulate latencies, batches, refusals, replicas and cost of a scenario, without a GPU.
 
     A scenario with `day` is represented by moments of the day with a part of the replicas;
-    any other is simulated as it is.
+    any other is simulated whole.
     """
     plan = change(driver.load_plan(scenario, Scenario), setting or ())
     outcomes = run(plan, seed)

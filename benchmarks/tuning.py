@@ -1,5 +1,5 @@
-"""`python -m benchmarks tune`: finds the most throughput within an SLA, confirms it, and writes
-results.csv, report.md with a picture, and the winner's map.
+"""`python -m benchmarks tune`: finds the settings with the highest throughput within an SLA,
+confirms them, and writes results.csv, report.md with a chart, and the winner's map.
 """
 
 from __future__ import annotations
@@ -41,15 +41,14 @@ from handlers.base import COUNT_S
 #: Successive halving (Jamieson and Talwalkar, arXiv:1502.07943): all combinations are measured
 #: briefly, the best third of them twice as long, and so on.
 _ETA = 3
-#: The first rung's share of the time: what it has not come to by then is not tried.
+#: The first rung's share of the search time. Combinations not reached by then are not tried.
 _FIRST_SHARE = 0.6
 _INTERRUPTED = 130
-#: With fewer requests the 99th percentile is the slowest one, and a matter of chance.
+#: With fewer requests, the 99th percentile is that of the slowest one, which is random.
 _LEAST_REQUESTS = 100
 
 
 def _make_list(value: Any) -> Any:
-    """Makes a list of a single value."""
     values = value if isinstance(value, list) else [value]
     return tuple(tuple(v) if isinstance(v, list) else v for v in values)
 
@@ -62,7 +61,7 @@ class ModelEntry(Shape):
     """A model and the values to try; a missing key keeps the map's default."""
 
     task: MeasuredTask = TRANSLATION
-    #: The task's own where it is empty.
+    #: The task's own model if empty.
     model: str = ""
     languages: Values = ()
     device: Values = ()
@@ -88,7 +87,7 @@ class ModelEntry(Shape):
         return values
 
     def combine(self) -> Iterator[ModelEntry]:
-        """The model with one value of each key, in every combination."""
+        """Yield the model with one value per key, in every combination."""
         tried = [key for key in TRIED if getattr(self, key)]
         for values in itertools.product(*(getattr(self, key) for key in tried)):
             update = zip(tried, ((value,) for value in values), strict=True)
@@ -96,7 +95,7 @@ class ModelEntry(Shape):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The value of each key that has one, in a combination."""
+        """The model of a combination, and the value of each other key that has one."""
         model = self.model or SECTIONS[self.task].model_fields["model"].default
         found = {key: getattr(self, key) for key in TRIED}
         chosen = {key: values[0] for key, values in found.items() if values}
@@ -104,7 +103,7 @@ class ModelEntry(Shape):
 
     @property
     def name(self) -> str:
-        """A combination's difference to the map as it ships, which names it."""
+        """The name of a combination: its differences from the shipped map."""
         model = SECTIONS[self.task].model_fields["model"].default
         usual = {"task": TRANSLATION, "model": str(model)}
         told = {"task": self.task, **self.values}.items()
@@ -112,8 +111,7 @@ class ModelEntry(Shape):
         return " ".join(differences) or "as it ships"
 
     def write_map(self, path: Path) -> Path:
-        """Write a combination's map for `make up CONFIG=…`. Raises ValueError if it makes no
-        map."""
+        """Write a combination's map for `make up CONFIG=…`. Raises ValueError if invalid."""
         settings = self.values
         device = settings.pop("device", None)
         running.write_map(path, settings, self.languages, device=device, task=self.task)
@@ -122,7 +120,7 @@ class ModelEntry(Shape):
 
 
 class LoadEntry(Shape):
-    """The load for each combination: clients that wait for their answers, or arrivals."""
+    """The load for each combination: clients of a closed loop, or rates of an open one."""
 
     rates: Levels = ()
     clients: Annotated[
@@ -140,36 +138,36 @@ class LoadEntry(Shape):
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The rates or numbers of clients, the least first."""
+        """The rates or numbers of clients, in ascending order."""
         return tuple(sorted(set(self.rates or self.clients)))
 
 
 class SlaEntry(Shape):
-    """The promises of an operator."""
+    """The service level that a load must meet."""
 
     p99_ms: driver.Positive
     error_share: Annotated[float, pydantic.Field(ge=0, lt=1, strict=False)] = 0.0
 
     def is_kept(self, load: LoadFigures) -> bool:
-        """Whether a load keeps the promise. A load without a good answer does not."""
+        """Whether a load meets the SLA. A load without a good answer does not."""
         p99_ms = load.latencies.p99_ms
         is_fast = p99_ms is not None and p99_ms <= self.p99_ms
         return is_fast and load.errors <= self.error_share * load.answers
 
 
 class SearchEntry(Shape):
-    """The choice of combinations, and the time that it may take."""
+    """The search method and its time limit."""
 
     method: Literal["halving", "grid"] = "halving"
     minutes: driver.Positive = 15
 
 
-#: The keys of which several values may be tried.
+#: The keys that may have several values to try.
 TRIED = tuple(list(ModelEntry.model_fields)[3:])
 
 
 class TuningPlan(Shape):
-    """A whole plan."""
+    """The content of a plan file."""
 
     models: Annotated[
         tuple[ModelEntry, ...], pydantic.Field(min_length=1, strict=False)
@@ -179,32 +177,32 @@ class TuningPlan(Shape):
     search: SearchEntry = SearchEntry()
 
     def combine(self) -> dict[str, ModelEntry]:
-        """Every combination by its name, the default first."""
+        """Return every combination by name, the default first."""
         default = self.models[0].model_copy(update=dict.fromkeys(TRIED, ()))
         tried = itertools.chain.from_iterable(map(ModelEntry.combine, self.models))
         return {each.name: each for each in (default, *tried)}
 
     @property
     def fingerprint(self) -> str:
-        """Identifies this plan's results. The search time is not part of it."""
+        """The identity of this plan's results. The search time is not part of it."""
         return self.model_dump_json(exclude={"search": {"minutes"}})
 
 
 @dataclass(frozen=True)
 class TrialPoint:
-    """One level of load, and a row of results.csv and report.md."""
+    """The figures of one level of load: a row of results.csv and report.md."""
 
     configuration: str
     rung: int
     load: LoadFigures
     workers: WorkerFigures
-    #: Whether it keeps the SLA.
+    #: Whether the load meets the SLA.
     is_kept: bool
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The larger the better: throughput (in an open loop the planned one, which all
-        combinations were asked for), then a short p99."""
+        """A sort key, larger is better: throughput (the planned one of an open loop, which is
+        equal for all combinations), then a lower p99."""
         load = self.load
         throughput = load.level if load.loop == OPEN else load.requests_per_s
         return throughput, -(load.latencies.p99_ms or 0.0)
@@ -212,26 +210,26 @@ class TrialPoint:
 
 @dataclass
 class Trial:
-    """The levels that one rung of the search measured of a combination."""
+    """The measurements of a combination in one rung of the search."""
 
     name: str
     rung: int
-    #: From its start to its end.
+    #: The duration of the trial.
     seconds: float = 0.0
     points: list[TrialPoint] = field(default_factory=list)
-    #: The reason why it has no more points.
+    #: The error that ended it early, if any.
     fault: str = ""
 
     @property
     def best(self) -> TrialPoint | None:
-        """The most throughput that keeps the SLA."""
+        """The point with the highest throughput within the SLA."""
         kept = (point for point in self.points if point.is_kept)
         return max(kept, key=lambda point: point.rank, default=None)
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The larger the better. Without a load that keeps the SLA, the p99 at the lowest
-        load decides."""
+        """A sort key, larger is better. If no load meets the SLA, the p99 at the lowest load
+        decides."""
         if self.best:
             return self.best.rank
         lowest = min(self.points, key=lambda point: point.load.level, default=None)
@@ -240,7 +238,7 @@ class Trial:
 
     @property
     def rate(self) -> float:
-        """Requests/s within the SLA."""
+        """The highest requests/s within the SLA; 0 if no load meets it."""
         return self.best.load.requests_per_s if self.best else 0.0
 
     def __str__(self) -> str:
@@ -254,9 +252,9 @@ _TRIAL = pydantic.TypeAdapter(Trial)
 
 
 def answer(plan: Path, *, out: Path, fresh: bool) -> None:
-    """Find the configuration that answers most within an SLA.
+    """Find the configuration with the highest throughput within an SLA.
 
-    Every combination is started as its own stack, warmed up, asked and stopped. Writes
+    Start a stack for each combination, warm it up, measure it and stop it. Write
     results.csv, report.md with a chart, and the winner as setup_config.json.
     """
     run = open_run(driver.load_plan(plan, TuningPlan), out.resolve(), is_fresh=fresh)
@@ -272,8 +270,8 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
 
 
 def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRun:
-    """Return the run in a folder, with its trials. Raises ValueError for another plan's
-    results, and for no map."""
+    """Open the run in a folder with its previous trials. Raises ValueError for another plan's
+    results and for a combination that makes an invalid map."""
     run = TuningRun(plan, out)
     out.mkdir(parents=True, exist_ok=True)
     for combination in run.combinations.values():
@@ -293,8 +291,7 @@ def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRu
 
 @dataclass
 class TuningRun:
-    """A search so far; the journal has the plan's fingerprint, and each trial as soon as it is
-    done."""
+    """A search so far. The journal has the plan's fingerprint and each finished trial."""
 
     plan: TuningPlan
     out: Path
@@ -305,23 +302,23 @@ class TuningRun:
         self.tried_map = self.out / "map.json"
         self.winner_map = self.out / "setup_config.json"
         self.combinations = self.plan.combine()
-        #: The map as it ships.
+        #: The name of the combination that is the shipped map.
         self.default = next(iter(self.combinations))
-        #: The number of combinations of each rung, without the default in all but the first.
+        #: The number of combinations of each rung; the default is counted only in the first.
         self.rungs = [len(self.combinations)]
         while self.plan.search.method == "halving" and self.rungs[-1] > _ETA:
             self.rungs.append(math.ceil(self.rungs[-1] / _ETA))
 
     @property
     def finalists(self) -> list[Trial]:
-        """The trials of the last rung before the confirmation, the best first; none if
-        nothing keeps the SLA."""
+        """The trials of the last rung before the confirmation, the best first; empty if none
+        meets the SLA."""
         last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
         ranked = self._rank(last)
         return ranked if ranked and ranked[0].best else []
 
     def search(self) -> None:
-        """Go rung by rung, then once more with the winner's map as it was written."""
+        """Measure rung by rung, then confirm the winner with its map as written."""
         limit_s = self.plan.search.minutes * 60
         names = list(self.combinations)[1:]
         random.Random(0).shuffle(names)
@@ -345,7 +342,7 @@ class TuningRun:
         return sorted(trials, key=lambda trial: trial.rank, reverse=True)
 
     def _try(self, name: str, map_path: Path, rung: int, *, like: int) -> None:
-        """Measure each level twice as long as in the rung before the one that it is `like`."""
+        """Measure a combination, each level for as long as in rung `like`: doubled per rung."""
         self.combinations[name].write_map(map_path)
         if any((trial.name, trial.rung) == (name, rung) for trial in self.trials):
             return
@@ -362,7 +359,7 @@ class TuningRun:
             file.write(_TRIAL.dump_json(trial).decode() + "\n")
 
     def _climb(self, stack: running.Running, trial: Trial, seconds: float) -> None:
-        """Add a point for each level on the way to the highest that keeps the SLA."""
+        """Bisect for the highest level within the SLA, and add a point for each measurement."""
         load, levels = self.plan.load, self.plan.load.levels
         combination = self.combinations[trial.name]
         requests = draw_requests(
@@ -403,7 +400,7 @@ def write_results(run: TuningRun) -> None:
         writer = csv.DictWriter(file, keys)
         writer.writeheader()
         writer.writerows(rows)
-    # The last trial of each combination, those of later rungs first, then the best.
+    # The last trial of each combination, sorted by rung and rank, the highest first.
     latest = sorted(
         {trial.name: trial for trial in run.trials}.values(),
         key=lambda trial: (trial.rung, trial.rank),
@@ -436,7 +433,7 @@ def _write_report(run: TuningRun, latest: Sequence[Trial]) -> str:
 
 
 def summarize(run: TuningRun) -> str:
-    """Return the outcome in a few lines."""
+    """Return the outcome as a few lines of text."""
     sla = run.plan.sla
     promise = f"p99 ≤ {sla.p99_ms:g} ms, errors ≤ {sla.error_share:.2%}"
     if not run.finalists:
