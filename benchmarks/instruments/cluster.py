@@ -1,5 +1,5 @@
-"""A cluster for one measurement or for tests: a machine of Ray in each network namespace. Its
-models repeat each text after a known time.
+"""A Ray cluster for one measurement or for tests, with a machine in each network namespace. Its
+models echo each text after a known time.
 """
 
 import json
@@ -29,7 +29,7 @@ from ray_backend.config import make_config
 from ray_backend.deployment import Dashboard, ReplicaStatus, read_key
 from ray_backend.nodes import PORTS, Node
 
-#: Enough memory for what Serve sends, and as many workers as two cores do not suggest.
+#: Enough memory for Serve's messages, and more workers than Ray would start on two cores.
 _OPTIONS = "--object-store-memory=80000000 --num-cpus=4"
 #: Ray starts a worker for each core in advance; nothing here needs them.
 _ENVIRONMENT = {
@@ -43,15 +43,15 @@ wait_until = partial(running.wait_until, limit_s=120)
 
 @dataclass
 class NamespaceCluster:
-    """Hosts with Ray on them. The first is the head."""
+    """A Ray cluster of several hosts. The first is the head."""
 
     hosts: tuple[Host, ...]
     folder: Path
-    #: More options of each host's `ray start`, in the order of the hosts.
+    #: Additional options of each host's `ray start`, in the order of the hosts.
     options: Sequence[str] = ()
-    #: More variables of Ray's processes.
+    #: Additional environment variables of Ray's processes.
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: The configuration that was deployed last.
+    #: The last deployed configuration.
     config: dict[str, Any] = field(default_factory=dict)
     #: The last `ray start` of each host.
     _started: dict[Host, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -62,12 +62,12 @@ class NamespaceCluster:
 
     @property
     def urls(self) -> list[str]:
-        """The ingress of every host."""
+        """The URL of every host's ingress."""
         return [name_ingress(host.address) for host in self.hosts]
 
     @property
     def models(self) -> dict[str, str]:
-        """The path of each model that was deployed."""
+        """The path of each deployed model."""
         return {one["name"]: one["route_prefix"] for one in self.config["applications"]}
 
     @property
@@ -89,14 +89,13 @@ class NamespaceCluster:
         return Node(host.address, self.folder / host.name / "ray", head)
 
     def find_host(self, replica: ReplicaStatus) -> Host:
-        """Find the host of a replica."""
         return next(h for h in self.hosts if h.address == replica.node_ip)
 
     def start(self, host: Host) -> None:
-        """Ends the last Ray on a host and starts another. Returns before it is ready."""
+        """Restart Ray on a host. Returns before it is ready."""
         self._end(host)
         node = self.find_node(host)
-        # Ray on another host of this machine would be taken for what is left of this one's.
+        # Ray would take another host's cluster on this machine for a leftover of its own.
         (node.sessions / "ray_current_cluster").unlink(missing_ok=True)
         options = dict(zip_longest(self.hosts, self.options, fillvalue=""))
         command = nodes.write_command(node, f"{_OPTIONS} {options[host]}")
@@ -123,31 +122,31 @@ class NamespaceCluster:
             started.wait(_ANSWER_S)
 
     def end(self) -> None:
-        """Kills all processes on the hosts, and removes files outside of the folder."""
+        """Kill all processes on the hosts, and remove files outside the folder."""
         for host in self.hosts:
             self._end(host)
             self.find_node(host).link.unlink(missing_ok=True)
 
     def deploy(self, models: Catalog, *, has_gpus: bool = False) -> None:
-        """Serves these models, and no other any more. Raises DashboardError."""
+        """Serve these models and stop all others. Raises DashboardError."""
         self.put(self.write(models, has_gpus=has_gpus))
 
     def write(self, models: Catalog, *, has_gpus: bool) -> dict[str, Any]:
-        """The configuration that serves these models alone."""
+        """Return the configuration that serves only these models."""
         key = read_key(self.key_file)
         ingress = name_ingress(self.head.address)
         return make_config(models, key=key, has_gpus=has_gpus, ingress=ingress)
 
     def put(self, config: dict[str, Any]) -> None:
-        """Gives Ray the whole configuration. Raises DashboardError."""
+        """Replace Ray's whole configuration. Raises DashboardError."""
         self.dashboard.deploy(config)
         self.config = config
 
     def start_gateway(
         self, run: Path, map_path: Path
     ) -> AbstractContextManager[running.Running]:
-        """A gateway with one process that asks all ingresses. The cluster need not have all of
-        the map's models. Raises StackError."""
+        """Run a gateway with one process that uses all ingresses. The cluster need not serve
+        all of the map's models. Raises StackError."""
         settings = {
             "GATEWAY_BACKEND": "ray",
             "WEB_CONCURRENCY": "1",
@@ -159,7 +158,7 @@ class NamespaceCluster:
         return running.start_gunicorn(run, settings, "/healthz")
 
     def list_replicas(self, model: str) -> list[ReplicaStatus]:
-        """List the replicas that run: the head may take a dead one for alive for a while.
+        """List the replicas that run, without dead ones that the head still reports as running.
         Raises DashboardError."""
         found = self.dashboard.list_applications()[model].model.replicas
         return [
@@ -169,15 +168,15 @@ class NamespaceCluster:
         ]
 
     def wait_until_whole(self) -> None:
-        """Until every host is there, every model has all its replicas, and every ingress
-        leads to it. Raises StackError."""
+        """Wait until every host has joined, every model has all its replicas, and every ingress
+        reaches every model. Raises StackError."""
         goal = f"{len(self.hosts)} hosts; see {self.folder}/*.log"
         wait_until(self._has_all_hosts, goal)
         wait_until(self._is_running, "every model has all its replicas")
         wait_until(self._is_reached, "every ingress leads to every model")
 
     def _has_all_hosts(self) -> bool:
-        """On a busy machine `ray start` may give up; in a stack, supervisor tries again."""
+        """Retry a `ray start` that failed on a busy machine; in a stack, supervisord does."""
         for host in [
             host for host, ray in self._started.items() if ray.poll() is not None
         ]:
@@ -193,7 +192,7 @@ class NamespaceCluster:
         )
 
     def _is_reached(self) -> bool:
-        """Ray has an ingress on the head, and where there is a replica."""
+        """Ask the ingresses: Ray has one on the head and on every host with a replica."""
         replicas = [r for name in self.models for r in self.list_replicas(name)]
         hosts = {self.head, *map(self.find_host, replicas)}
         urls = [
@@ -207,7 +206,7 @@ class NamespaceCluster:
 
 
 def name_ingress(address: str) -> str:
-    """Return the address at which a host takes requests."""
+    """Return the URL of a host's ingress."""
     return f"http://{address}:{PORTS.ingress}"
 
 
@@ -219,7 +218,7 @@ def start_cluster(
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[NamespaceCluster]:
-    """`count` hosts with Ray while the block lasts, each with its own of the `options`. Raises
+    """Run Ray on `count` hosts while the block lasts, each with its entry of `options`. Raises
     StackError."""
     with lay_network(count) as hosts:
         cluster = NamespaceCluster(hosts, folder, options, environment or {})
@@ -234,7 +233,7 @@ def start_cluster(
 
 
 def _prepare(cluster: NamespaceCluster) -> None:
-    """The files of every node; all share the head's secrets."""
+    """Write the files of every node; all share the head's secrets."""
     head = cluster.find_node(cluster.head)
     for host in cluster.hosts:
         node = cluster.find_node(host)
@@ -249,7 +248,7 @@ def _prepare(cluster: NamespaceCluster) -> None:
 
 
 def write_model(folder: Path, *, batch_ms: int = 0, word_ms: int = 0) -> Path:
-    """A model that takes this long for a batch and for each word in it, asleep."""
+    """Write a model that sleeps for this long per batch and per word in it."""
     if not folder.exists():
         shutil.copytree(ROOT / "models" / "phrasebook", folder)
     path = folder / SETTINGS_FILE
@@ -260,8 +259,8 @@ def write_model(folder: Path, *, batch_ms: int = 0, word_ms: int = 0) -> Path:
 
 
 def write_map(path: Path, devices: Mapping[str, str], **settings: Any) -> Path:
-    """A map with these languages on these devices, and settings of their section or of how
-    a cluster places them."""
+    """Write a map with these languages on these devices, and settings of their section or of
+    their placement on a cluster."""
     section = {"engine": "echo", "max_batch_delay": 5, **settings}
     names = section.keys() & ClusterSection.model_fields.keys()
     placement = {name: section.pop(name) for name in names}

@@ -22,16 +22,16 @@ from urllib.parse import urlsplit
 import psutil
 from typing_extensions import Buffer
 
-#: Each program's main process, from which all others descend.
+#: The main process of each program, the ancestor of its other processes.
 Leaders = Mapping[str, psutil.Process]
-#: The time that a client waits beyond its limit.
+#: The time that a client waits beyond a request's time limit.
 GRACE_S = 1.0
-#: The client's words for a request without an answer; the last is its own fault: it has
-#: no file or port left.
+#: Statuses of requests without an answer. `unsent` is the client's own fault: it has no file
+#: descriptor or port left.
 REFUSED, RESET, TIMEOUT, UNSENT = "refused", "reset", "timeout", "unsent"
-#: Servers close connections that are idle for longer; asking on one would be a gamble.
+#: Connections idle for longer are not reused, because servers may close them at any moment.
 _IDLE_S = 10.0
-#: Sent between two looks at what has arrived.
+#: The most requests sent between two polls of the sockets.
 _BURST = 32
 _LOOK_S = 0.1
 _READ_BYTES = 65_536
@@ -41,7 +41,7 @@ _LAST_CHUNK = b"0\r\n\r\n"
 
 @dataclass(frozen=True)
 class Request:
-    """The content of one request, and where it goes."""
+    """The body and path of one request."""
 
     body: bytes
     path: str = "/"
@@ -49,28 +49,28 @@ class Request:
 
 @dataclass(frozen=True)
 class Target:
-    """The server that is asked, and for what."""
+    """A server, and the requests to send to it."""
 
     url: str
     requests: Sequence[Request]
     #: Headers for every request.
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: The server's programs, where their cost is measured.
+    #: The server's programs, if their cost is measured.
     leaders: Leaders = field(default_factory=dict)
 
 
 class LoadReply(NamedTuple):
-    """The answer to one request. Times are in seconds."""
+    """The outcome of one request. Times are in seconds."""
 
-    #: The request's place in their order.
+    #: The request's position in the load.
     number: int
-    #: A status of HTTP, or `refused`, `reset`, `timeout` or `unsent`.
+    #: An HTTP status, or `refused`, `reset`, `timeout` or `unsent`.
     status: str
-    #: From the start of the load to the arrival of the answer's end, read when it may be.
+    #: From the start of the load to the arrival of the answer's end, even if it is read later.
     ended_s: float
     #: From the planned arrival.
     latency_s: float
-    #: The delay of its sending against the plan.
+    #: From the planned arrival to the sending.
     lag_s: float
 
     @property
@@ -80,23 +80,23 @@ class LoadReply(NamedTuple):
 
 @dataclass(frozen=True)
 class Manner:
-    """The manner of asking a load's requests."""
+    """The settings of a load's clients."""
 
     #: The request's time limit, sent as `X-Timeout-Ms`; None sends none.
     limit_ms: int | None = None
-    #: The number of this machine's addresses that the clients have.
+    #: The number of this machine's addresses that the clients use.
     addresses: int = 1
     #: The time that a client waits for an answer.
     patience_s: float = 600.0
 
 
 def ask_within(limit_ms: int, *, addresses: int = 1) -> Manner:
-    """A time limit that the stack is told, and a client that waits a little longer."""
+    """Return settings with a time limit for requests, and a slightly longer one for clients."""
     return Manner(limit_ms, addresses, limit_ms / 1000 + GRACE_S)
 
 
 def ask_once(target: Target) -> LoadReply:
-    """The reply to the target's first request alone."""
+    """Send only the target's first request, and return its reply."""
     first = replace(target, requests=target.requests[:1])
     (reply,) = Generator(first, Manner()).run([0.0])
     return reply
@@ -105,7 +105,7 @@ def ask_once(target: Target) -> LoadReply:
 def ask_again(
     target: Target, manner: Manner, *, clients: int, seconds: float, pause_s: float = 0
 ) -> list[LoadReply]:
-    """A closed loop: each client asks again after its answer, with a pause if not 200."""
+    """Run a closed loop: each client asks again after its answer, with a pause if not 200."""
 
     def find_next(reply: LoadReply) -> float | None:
         again_s = reply.ended_s + (0.0 if reply.is_good else pause_s)
@@ -114,19 +114,18 @@ def ask_again(
     return Generator(target, manner).run([0.0] * clients, find_next)
 
 
-#: Linux's SO_TIMESTAMPNS, for which Python has no name. It gives what is read the time of its
-#: last bytes' arrival, by the clock that shows the date.
+#: Linux's SO_TIMESTAMPNS, for which Python has no name. It adds to each read the arrival time
+#: of the last bytes, by the wall clock.
 _OPTION = 35
 _STAMP = struct.Struct("@qq")
 _SPACE = socket.CMSG_SPACE(_STAMP.size)
 
 
 class TimedSocket(socket.socket):
-    """A TCP socket that knows when the kernel had what is read: a client that gets no CPU reads
-    late, and that is no fault of its server's. Times are of the monotonic clock, and 0 at
-    first."""
+    """A TCP socket that records when data reached the kernel: a client short of CPU time reads
+    it late, which must not count against the server. Times are of the monotonic clock."""
 
-    #: The time at which the kernel had all bytes that have been read.
+    #: The time at which the kernel had all bytes that have been read; 0 before the first.
     arrived_at = 0.0
 
     def __init__(self) -> None:
@@ -134,12 +133,11 @@ class TimedSocket(socket.socket):
         self.setsockopt(socket.SOL_SOCKET, _OPTION, 1)
 
     def recv_into(self, buffer: Buffer, nbytes: int = 0, flags: int = 0) -> int:
-        """Notes when what it reads has arrived."""
         place = memoryview(buffer)
         count, ancillary, *_ = self.recvmsg_into(
             [place[: nbytes or len(place)]], _SPACE, flags
         )
-        # The end of a connection has no time, nor what came before the kernel noted any.
+        # The end of a connection has no timestamp, nor has data from before the option was set.
         if count:
             now, age_s = time.monotonic(), 0.0
             for _, _, data in ancillary:
@@ -151,7 +149,7 @@ class TimedSocket(socket.socket):
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """A socket, and the request that waits on it."""
+    """A socket, and the request that waits for its answer there."""
 
     socket: TimedSocket
     number: int = 0
@@ -159,12 +157,12 @@ class _Connection:
     sent_s: float = 0.0
     unsent: bytes = b""
     received: bytes = b""
-    #: Whether the socket takes no more for now.
+    #: Whether the socket's send buffer is full.
     is_blocked: bool = False
 
 
 class Generator:
-    """One load. It keeps connections and reuses them, the last used first."""
+    """One load. Its connections are reused, the most recently used first."""
 
     def __init__(self, target: Target, manner: Manner) -> None:
         parts = urlsplit(target.url)
@@ -174,11 +172,11 @@ class Generator:
         self._epoll = select.epoll()
         self._open: dict[int, _Connection] = {}
         self._idle: list[_Connection] = []
-        #: By file descriptor, the one that has waited longest first.
+        #: Connections by file descriptor, the longest-waiting first.
         self._waiting: OrderedDict[int, _Connection] = OrderedDict()
         self._buffer = memoryview(bytearray(_READ_BYTES))
         self._number = 0
-        #: The replies so far, while it runs.
+        #: The replies so far.
         self.replies: list[LoadReply] = []
 
     def run(
@@ -186,15 +184,15 @@ class Generator:
         arrivals: Iterable[float],
         find_next: Callable[[LoadReply], float | None] = lambda _: None,
     ) -> list[LoadReply]:
-        """The replies to a request at each of the arrivals, in seconds from now, and to
-        those that `find_next` wants after a reply, also then: without it an open loop."""
-        # Each connection is a file.
+        """Send a request at each arrival, in seconds from now, and return the replies. After
+        each one, `find_next` may return another arrival; without it, the loop is open."""
+        # Each connection needs a file descriptor.
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._find_next = find_next
         self._due = sorted(arrivals)
         self._began = time.monotonic()
-        # To look through a model's libraries for garbage holds the loop for 0.1 s.
+        # Garbage collection of a model's libraries would block the loop for 0.1 s.
         gc.freeze()
         try:
             self._work()
@@ -265,7 +263,7 @@ class Generator:
         return connection
 
     def _write_request(self, connection: _Connection) -> None:
-        """Send what the socket takes now, and the rest later, from when its answer counts."""
+        """Send as much as the socket accepts. Latency counts from the last part sent."""
         began_s = self._now()
         try:
             sent = connection.socket.send(connection.unsent)
@@ -273,7 +271,7 @@ class Generator:
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            # The server takes no more; it may have answered before.
+            # The connection is broken, but the server may have answered before.
             self._read_reply(connection, _name(error))
             return
         connection.unsent = connection.unsent[sent:]
@@ -283,7 +281,7 @@ class Generator:
             self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | events)
 
     def _read_reply(self, connection: _Connection, fault: str = RESET) -> None:
-        """Reads an answer, perhaps before all has been sent, or ends with the fault."""
+        """Read the answer, which may arrive before all is sent, or finish with the fault."""
         try:
             count = connection.socket.recv_into(self._buffer)
             received = bytes(self._buffer[:count])
@@ -298,7 +296,7 @@ class Generator:
             self._finish(connection, fault)
 
     def _finish(self, connection: _Connection, status: str) -> None:
-        """Ends the request, and keeps the connection if it can be reused."""
+        """Record the reply, and keep the connection if it can be reused."""
         was_asked = self._waiting.pop(connection.socket.fileno(), None)
         head = connection.received.partition(b"\r\n\r\n")[0].lower()
         is_over = connection.unsent or b"connection: close" in head
@@ -325,7 +323,7 @@ class Generator:
             oldest = next(iter(self._waiting.values()))
             if oldest.sent_s > last_s:
                 return
-            # Its answer may have come since the last look.
+            # Its answer may have arrived since the last poll.
             self._read_reply(oldest)
             if self._waiting.get(oldest.socket.fileno()) is oldest:
                 self._finish(oldest, TIMEOUT)
@@ -338,14 +336,14 @@ class Generator:
 
 
 def draw_arrivals(rate: float, seconds: float, seed: int) -> list[float]:
-    """Times in seconds of a Poisson process, none after `seconds`; alike for a seed."""
+    """Draw the times of a Poisson process up to `seconds`, the same ones for the same seed."""
     rng = random.Random(seed)
     gaps = (rng.expovariate(rate) for _ in count())
     return list(takewhile(lambda time: time < seconds, accumulate(gaps)))
 
 
 def write_messages(target: Target, limit_ms: int | None) -> list[bytes]:
-    """The target's requests as they go over the wire."""
+    """Encode the target's requests as HTTP messages."""
     headers = {
         "Host": urlsplit(target.url).netloc,
         "Content-Type": "application/json",
@@ -362,7 +360,7 @@ def write_messages(target: Target, limit_ms: int | None) -> list[bytes]:
 
 
 def read_status(received: bytes) -> str:
-    """The status of a complete answer; empty if the answer is incomplete."""
+    """Return the status of a complete answer; empty if the answer is incomplete."""
     head_end = received.find(b"\r\n\r\n")
     if head_end < 0:
         return ""
@@ -374,7 +372,7 @@ def read_status(received: bytes) -> str:
 
 
 def name_address(number: int) -> str:
-    """One of this machine's own addresses; the first is the usual one."""
+    """Return one of this machine's loopback addresses; number 0 is 127.0.0.1."""
     return f"127.0.{number // 250}.{number % 250 + 1}"
 
 

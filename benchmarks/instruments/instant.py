@@ -1,4 +1,4 @@
-"""A fake TorchServe that repeats each row at once, on a port of this machine."""
+"""A fake TorchServe that echoes each row at once, on a local port."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ _READY = {
 
 
 def serve(client: socket.socket, _: object) -> None:
-    """Serves a connection, faster than a usual server: the gateway is to be the slower one."""
+    """Serve a connection, faster than a usual server: the gateway must be the slower one."""
     stream = client.makefile("rb")
     while request := stream.readline():
         length = 0
@@ -32,7 +32,7 @@ def serve(client: socket.socket, _: object) -> None:
 
 
 def answer(request: str, body: bytes) -> Any:
-    """A row's answer, or a model's state."""
+    """Return a row's answer, or a model's state."""
     if request.startswith("POST"):
         text = json.loads(body)["src_text"]
         return {"translated": text, "score": 0.0, "model": "instant"}

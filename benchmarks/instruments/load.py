@@ -1,6 +1,6 @@
-"""Measures load by clients that wait (closed loop), or by requests that do not (open loop): its
-latencies, the CPU time and memory of a stack's programs, and the counters of its workers on the
-metrics page of TorchServe or Ray. Model workers are not counted with Java.
+"""Measures a load of clients that wait for answers (closed loop) or of planned arrivals (open
+loop): its latencies, the CPU time and memory of a stack's programs, and the workers' counters
+on the metrics page of TorchServe or Ray. TorchServe's workers are counted apart from its Java.
 """
 
 from collections import Counter
@@ -30,34 +30,34 @@ class LoadFigures:
     level: float
     seconds: float
     answers: int
-    #: Answered with 200.
+    #: Requests answered with 200.
     requests_per_s: float
-    #: Answered with anything else, or not at all.
+    #: Requests answered with another status, or not at all.
     errors: int
-    #: The latencies of requests that were answered with 200: from the sending, and in
-    #: an open loop from the planned arrival.
+    #: Latencies of requests answered with 200: from the sending, or from the planned arrival
+    #: in an open loop.
     latencies: Latencies
     statuses: Mapping[str, int]
-    #: The least delay of the latest 1 % of the requests: much means that the client,
-    #: not the stack, was too slow. It is part of the latencies.
+    #: The 99th percentile of the sending delays, which are part of the latencies. A high value
+    #: means that the client, not the stack, was too slow.
     lag_p99_ms: float | None = None
-    #: Milliseconds of CPU per answer, by program; the client that made the load is one.
+    #: Milliseconds of CPU per answer by program, including the client that made the load.
     cpu_ms: Mapping[str, float] = field(default_factory=dict)
-    #: Megabytes at its end, by program.
+    #: Megabytes at the end of the load, by program.
     memory_mb: Mapping[str, float] = field(default_factory=dict)
-    #: From the start command to the first answer; None of what was not started for it.
+    #: From the start command to the first answer; None if the stack was already running.
     cold_start_s: float | None = None
 
 
 def measure_closed(target: Target, *, clients: int, seconds: float) -> LoadFigures:
-    """Asks with `clients` for `seconds`. Requests that are then under way still count."""
+    """Measure a closed loop of `clients` for `seconds`. Requests then in flight still count."""
     return measure(target, CLOSED, clients, seconds=seconds)[0]
 
 
 def measure_levels(
     target: Target, levels: Sequence[int], *, seconds: float, warm_s: float
 ) -> dict[str, LoadFigures]:
-    """Warm up with the most clients, then measure each number of them."""
+    """Warm up with the most clients, then measure each number of clients."""
     measure_closed(target, clients=max(levels), seconds=warm_s)
     return {
         str(level): measure_closed(target, clients=level, seconds=seconds)
@@ -74,11 +74,11 @@ def measure(
     manner: Manner | None = None,
     pause_s: float = 0.0,
 ) -> tuple[LoadFigures, list[LoadReply]]:
-    """The figures of a load of at least `seconds`, and its replies.
+    """Measure a load of at least `seconds`, and return its figures and replies.
 
-    In an open loop, requests arrive at random, whatever happens to the others. Times count
-    from the planned arrival: otherwise the wait for a free connection would be hidden. In a
-    closed loop, a client pauses after a refusal.
+    In an open loop, requests arrive at random, independently of other requests. Latency
+    counts from the planned arrival: otherwise the wait for a free connection would be hidden.
+    In a closed loop, a client pauses after a refusal.
     """
     manner = manner or Manner()
     with measure_cpu(target.leaders) as spent:
@@ -100,7 +100,7 @@ def measure(
 def summarize(
     loop: str, level: float, seconds: float, replies: Sequence[LoadReply]
 ) -> LoadFigures:
-    """The figures of a loop's replies."""
+    """Return the figures of a load's replies."""
     is_open = loop == OPEN
     good = [
         reply.latency_s - (0.0 if is_open else reply.lag_s)
@@ -125,29 +125,29 @@ def summarize(
 LOAD_COLUMNS = ("requests/s", "p50 ms", "p95 ms", "p99 ms", "errors")
 
 _TORCHSERVE, _WORKERS = "torchserve", "workers"
-#: This process, which makes the load.
+#: This process, which generates the load.
 CLIENT = "client"
 
 
 def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
-    """The main processes of a stack that `python -m deploy` has started."""
+    """Return the main processes of a stack that `python -m deploy` has started."""
     return {program: stack.find_leader(program) for program in stack.programs}
 
 
 @contextmanager
 def measure_cpu(leaders: Leaders) -> Iterator[dict[str, float]]:
-    """The CPU seconds that each program and the client have spent when the block ends."""
+    """Measure the CPU seconds that each program and the client spend during the block."""
     spent: dict[str, float] = {}
     before = _read_clock(leaders)
     yield spent
-    # A new process began at 0; what an ended one used is unknown.
+    # A new process began at 0; the CPU time of an ended one is unknown.
     for program, processes in _read_clock(leaders).items():
         known = before.get(program, {})
         spent[program] = sum(s - known.get(pid, 0.0) for pid, s in processes.items())
 
 
 def measure_memory(leaders: Leaders) -> dict[str, float]:
-    """Megabytes of each program; memory shared by several processes counts once."""
+    """Measure the megabytes of each program; memory shared by several processes counts once."""
     return {
         program: _measure_holding(family)["MB"]
         for program, family in _find_families(leaders).items()
@@ -155,8 +155,8 @@ def measure_memory(leaders: Leaders) -> dict[str, float]:
 
 
 def measure_holdings(leaders: Leaders) -> dict[str, dict[str, float]]:
-    """Measure what the processes of each program hold together, by unit, and what supervisord
-    holds, which started them."""
+    """Measure the total memory, files and threads of each program and of supervisord, which
+    started them, by unit."""
     families = _find_families(leaders)
     supervisors = {leader.parent() for leader in leaders.values()} - {None}
     families["supervisord"] = [process for process in supervisors if process]
@@ -164,8 +164,7 @@ def measure_holdings(leaders: Leaders) -> dict[str, dict[str, float]]:
 
 
 def _measure_holding(family: Iterable[psutil.Process]) -> dict[str, float]:
-    """Megabytes of the proportional set size, files and threads. A process that ends meanwhile
-    has nothing."""
+    """Add up proportional set sizes, files and threads; processes that end are skipped."""
     pss = files = threads = 0
     for process in family:
         with suppress(psutil.Error):
@@ -176,7 +175,7 @@ def _measure_holding(family: Iterable[psutil.Process]) -> dict[str, float]:
 
 
 def divide(seconds: Mapping[str, float], answers: int) -> dict[str, float]:
-    """Milliseconds per answer."""
+    """Convert CPU seconds to milliseconds per answer."""
     return {name: 1000 * spent / max(1, answers) for name, spent in seconds.items()}
 
 
@@ -194,7 +193,7 @@ def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
 
 
 def _read_clock(leaders: Leaders) -> dict[str, dict[int, float]]:
-    """Read the CPU seconds of each program's processes."""
+    """Read the CPU seconds of each program's processes, by process id."""
     families = _find_families(leaders) | {CLIENT: [psutil.Process()]}
     clock: dict[str, dict[int, float]] = {program: {} for program in families}
     for program, family in families.items():
@@ -210,18 +209,18 @@ _PREFIX, _RAY_PREFIX = "babelgate", "ray_"
 
 @dataclass(frozen=True)
 class WorkerFigures:
-    """Figures of all workers together; None if no batch came."""
+    """Figures of all workers together; None if they ran no batch."""
 
-    #: Rows of a batch.
+    #: The mean number of rows in a batch.
     batch_fill: float | None = None
-    #: From the gateway's sending of a row to its batch's start.
+    #: From the sending of a row by the gateway to the start of its batch.
     queue_ms: float | None = None
     #: The duration of a batch in the handler.
     handler_ms: float | None = None
 
 
 def read_counters(url: str) -> Counter[str]:
-    """The handlers' counters in small letters, which Ray writes, added up over the models.
+    """Read the handlers' counters, added up over the models, in lower case, as Ray writes them.
     Raises RequestException."""
     page = requests.get(url, timeout=10)
     page.raise_for_status()
@@ -238,7 +237,7 @@ def read_counters(url: str) -> Counter[str]:
 def describe_workers(
     before: Mapping[str, int], after: Mapping[str, int]
 ) -> WorkerFigures:
-    """Describe the counts between two readings."""
+    """Return the figures between two readings of the counters."""
     counted = Counter(after)
     counted.subtract(before)
 

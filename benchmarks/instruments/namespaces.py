@@ -1,5 +1,5 @@
-"""Several hosts on one machine: network namespaces with addresses on one bridge. A fault of a
-host is then one command: its processes are killed, or its cable is pulled out.
+"""Several hosts on one machine: network namespaces with addresses on one bridge. One command
+then makes a host fail: it kills the host's processes or removes its cable.
 """
 
 import os
@@ -24,7 +24,7 @@ _LIMIT_S = 20
 
 @dataclass(frozen=True)
 class Host:
-    """A network namespace with an address of its own."""
+    """A network namespace with its own address."""
 
     name: str
     address: str
@@ -34,24 +34,24 @@ class Host:
         return self.name.partition("-")[0]
 
     def enter(self, *command: object) -> list[str]:
-        """The command line that runs `command` on the host."""
+        """Return the command line that runs `command` on the host."""
         return ["ip", "netns", "exec", self.name, *map(str, command)]
 
     def processes(self) -> list[psutil.Process]:
-        """The processes on the host, orphans included."""
+        """Return the processes on the host, including orphans."""
         numbers = map(int, _run_ip("ip", "netns", "pids", self.name).split())
         return [psutil.Process(pid) for pid in numbers if psutil.pid_exists(pid)]
 
     def kill(self) -> None:
-        """Ends all its processes, as if its power were cut: what is killed may just have
-        started another."""
+        """Kill all processes as a power loss would. Repeated, because a process may start
+        another one just before it is killed."""
         give_up_at = time.monotonic() + _LIMIT_S
         while (left := self.processes()) and time.monotonic() < give_up_at:
             running.kill(left)
 
 
 def find_obstacle() -> str | None:
-    """Find the reason why no network can be made here; None if it can."""
+    """Return the reason why no network can be made here, or None if it can."""
     if os.geteuid() != 0:
         return "only root can make network namespaces"
     if not shutil.which("ip"):
@@ -66,8 +66,8 @@ def find_obstacle() -> str | None:
 
 @contextmanager
 def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
-    """`count` hosts that reach each other and this machine while the block lasts. Then all
-    that runs on them is killed, and they are removed, also if this process is killed before.
+    """Create `count` hosts that reach each other and this machine while the block lasts. Then
+    their processes are killed and the hosts removed, even if this process is killed before.
     Raises StackError."""
     if obstacle := find_obstacle():
         raise StackError(obstacle)
@@ -87,7 +87,7 @@ def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
 
 
 def _add_bridge() -> int:
-    """The number of the first network that is free."""
+    """Add the bridge of the first free network, and return its number."""
     for number in _NETWORKS:
         command = ["ip", "link", "add", f"bg{number}", "type", "bridge"]
         if subprocess.run(command, capture_output=True).returncode == 0:
@@ -96,7 +96,7 @@ def _add_bridge() -> int:
 
 
 def _add(host: Host) -> None:
-    """The namespace, and a cable from it to the bridge that has the same name."""
+    """Add a namespace, and a cable of the same name from it to the bridge."""
     _run_ip("ip", "netns", "add", host.name)
     ends = ("type", "veth", "peer", "name", "eth0", "netns", host.name)
     _run_ip("ip", "link", "add", host.name, *ends)
@@ -108,13 +108,13 @@ def _add(host: Host) -> None:
 
 
 def _remove(hosts: Sequence[Host]) -> None:
-    """Removes what there is of them: a network may have failed half-way."""
+    """Remove the hosts and their bridge, some of which are missing if their setup failed."""
     known = _run_ip("ip", "netns", "list").split()
     for host in hosts:
         if host.name in known:
             host.kill()
             _run_ip("ip", "netns", "del", host.name)
-    # A namespace takes its cable along, but later.
+    # The end of a namespace also removes its cable, but later.
     for name in (hosts[0].bridge, *(host.name for host in hosts)):
         subprocess.run(["ip", "link", "del", name], capture_output=True)
 

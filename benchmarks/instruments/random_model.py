@@ -1,4 +1,4 @@
-"""Builds M2M100s with random weights: they answer nonsense at the real cost."""
+"""Builds M2M100 models with random weights, which output nonsense at the real cost."""
 
 import itertools
 import json
@@ -16,9 +16,9 @@ from models.phrasebook_recipe import phrasebook
 
 #: M2M100 appends its languages and eight unused rows to the vocabulary.
 _UNUSED_ROWS = 8
-#: Uniform in ±0.035 spreads as the normal distribution that training starts from.
+#: Uniform in ±0.035 has the spread of the normal distribution from which training starts.
 _SPREAD = 0.035
-#: Random weights do not know when to end. A usual answer has this many tokens.
+#: Random weights predict no end of an answer. A usual one has this many tokens.
 _ANSWER_TOKENS = 32
 _PIECE_LETTERS = 4
 _ALPHABETS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
@@ -28,8 +28,8 @@ FOLDER = f"{SIZE}-random-{_ANSWER_TOKENS}"
 
 
 def build_size(directory: Path) -> None:
-    """Writes M2M100-418M's size. Its answers end after 32 tokens, it takes texts of as many,
-    and no guard judges them."""
+    """Write a model of M2M100-418M's size. Its texts and answers are limited to 32 tokens,
+    and its guard is off."""
     config = transformers.M2M100Config()
     build(directory, config)
     settings = {"max_tokens": _ANSWER_TOKENS, "guard": False}
@@ -40,7 +40,7 @@ def build_size(directory: Path) -> None:
 
 
 def build(directory: Path, config: transformers.PreTrainedConfig) -> Path:
-    """Writes a checkpoint with random weights: M2M100's size takes 1 GB on disk and 2 GB of
+    """Write a checkpoint with random weights: M2M100's size needs 1 GB on disk and 2 GB of
     memory. Biases and norms are neutral."""
     model = transformers.AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float16)
     torch.manual_seed(0)
@@ -57,7 +57,7 @@ def build(directory: Path, config: transformers.PreTrainedConfig) -> Path:
 
 
 def invent_vocabulary(size: int) -> dict[str, int]:
-    """Ids by piece: the phrasebook's, and invented pieces in many scripts up to `size`.
+    """Return ids by piece: the phrasebook's, and invented pieces in many scripts up to `size`.
 
     About half of the invented ones are Latin, 13 % Cyrillic, 15 % Chinese, Japanese or
     Korean, 6 % Arabic, 9 % Indic, 7 % others. These shares are estimates.
@@ -70,11 +70,11 @@ def invent_vocabulary(size: int) -> dict[str, int]:
 
 
 def _invent_pieces() -> Iterator[str]:
-    """Different words, a hundred at a time with the scripts' shares."""
+    """Yield distinct words, each hundred of them with the scripts' shares."""
     turns = []
     for first, last, percent in _ALPHABETS:
         letters = map(chr, range(ord(first), ord(last) + 1))
-        # One iterator many times, so that its words go on.
+        # One iterator many times, so that it does not repeat its words.
         turns += [itertools.product(letters, repeat=_PIECE_LETTERS)] * percent
     for words in itertools.cycle(turns):
         yield "▁" + "".join(next(words))

@@ -1,4 +1,4 @@
-"""The stack that is running, and stacks and servers that are started for one measurement."""
+"""Finds the running stack, and runs stacks and servers for one measurement."""
 
 import json
 import os
@@ -35,20 +35,20 @@ from torchserve_backend.management import ManagementError, read_key
 START_S = 900
 _STOP_S, _KILL_S, _LOOK_S = 180, 20, 0.1
 _TAIL_LINES = 20
-#: Ends a program when the one that has started it ends, however that happens.
+#: Ends a program when its parent process ends, even if that is killed.
 _WITH_US = ("setpriv", "--pdeathsig", "TERM")
-#: The offsets of stacks' ports, below the ports that Linux gives to clients.
+#: The offsets of stacks' ports, below Linux's ephemeral ports.
 _OFFSETS = range(1000, 20_000, 500)
-#: The statuses of a stack that wants TLS or a key.
+#: The statuses of a stack that requires TLS or a key.
 _WANTING = frozenset({"400", "401", "403"})
 #: The offsets that this process has claimed.
 _claimed: set[int] = set()
 
 
 def claim_port_offset(address: str = LOOPBACK) -> int:
-    """Return an offset at which every port of a stack is free, whatever its models run on.
-    No other process gets it while this one lives; this one may get it again once the ports
-    are free again. Raises StackError if there is none."""
+    """Return an offset at which every port of a stack is free, with any backend. No other
+    process gets it while this one runs; this one may get it again once the ports are free
+    again. Raises StackError if there is none."""
     for offset in _OFFSETS:
         stack = Stack(Path(), Path(), None, offset, address=address)
         with suppress(StackError, OSError):
@@ -60,8 +60,8 @@ def claim_port_offset(address: str = LOOPBACK) -> int:
 
 
 def _claim(offset: int) -> None:
-    """Bind a name in Linux' abstract namespace, which is free again as soon as the process
-    has ended, however it ends. Raises OSError if another one has it."""
+    """Bind a name in Linux's abstract namespace, which the kernel frees when the process
+    ends, even if it is killed. Raises OSError if another process has it."""
     if offset not in _claimed:
         with socket.socket(socket.AF_UNIX) as claim:
             claim.bind(f"\0babelgate-port-offset-{offset}")
@@ -72,7 +72,7 @@ def _claim(offset: int) -> None:
 def run_command(
     command: Sequence[str], limit_s: float, more: Mapping[str, str] | None = None
 ) -> str:
-    """Return what a command writes, with `more` variables. Raises StackError if it fails."""
+    """Run a command with `more` variables; return its output. Raises StackError if it fails."""
     done = subprocess.run(
         [*_WITH_US, *command],
         cwd=ROOT,
@@ -92,7 +92,7 @@ def run_command(
 def run_program(
     command: list[str], log: Path, *, folder: Path, environment: Mapping[str, str]
 ) -> Iterator[psutil.Popen]:
-    """A program in a session of its own, which ends with the block, or with this program."""
+    """Run a program in its own session until the block or this program ends."""
     with log.open("wb") as output:
         leader = psutil.Popen(
             [*_WITH_US, *command],
@@ -110,7 +110,7 @@ def run_program(
 
 @contextmanager
 def undo_after(command: Sequence[str], limit_s: float) -> Iterator[None]:
-    """Run `command` when the block ends, or this program does, even if it is killed. Raises
+    """Run `command` when the block or this program ends, even if it is killed. Raises
     StackError if the command fails."""
     with tempfile.TemporaryFile("w+") as output:
         guard = subprocess.Popen(
@@ -136,8 +136,8 @@ def wait_until(
     limit_s: float,
     leaders: Mapping[Path, psutil.Popen] | None = None,
 ) -> None:
-    """Wait while the `leaders` run; a server that does not answer yet is no error. Raises
-    StackError with the goal and the ends of their logs, which name the leaders."""
+    """Wait until a condition holds; a server that does not answer yet is no error. Raises
+    StackError with the goal and the ends of the `leaders`' logs, also if a leader ends."""
     leaders, began = leaders or {}, time.monotonic()
     while True:
         with suppress(requests.RequestException, ManagementError, DashboardError):
@@ -154,7 +154,7 @@ def wait_until(
 
 
 def _end(leader: psutil.Popen) -> None:
-    """Asks the leader to end, then kills its session, with what has lost its parent."""
+    """Terminate the leader, then kill its session, including orphans."""
     family = _find_session(leader.pid)
     with suppress(psutil.NoSuchProcess):
         leader.terminate()
@@ -164,7 +164,7 @@ def _end(leader: psutil.Popen) -> None:
 
 
 def kill(processes: Collection[psutil.Process]) -> None:
-    """Kills processes and waits until they are gone."""
+    """Kill processes, and wait until they have ended."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
@@ -188,14 +188,14 @@ class Running:
     leaders: Leaders
     #: Sent with every request.
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: The paths of target languages that differ from `/`.
+    #: The paths of target languages, if not `/`.
     paths: Mapping[str, str] = field(default_factory=dict)
-    #: The metrics page of TorchServe and its workers, where there is one.
+    #: The metrics page of TorchServe and its workers; empty if there is none.
     metrics_url: str = ""
 
     def aim(self, requests: Sequence[Request]) -> Target:
-        """Return a target that also measures its processes. Raises StackError if the first
-        request is refused as all would be."""
+        """Return a target whose processes are measured too. Raises StackError if the stack
+        refuses the first request because it requires TLS or another key."""
         target = Target(self.url, requests, self.headers, self.leaders)
         if (status := ask_once(target).status) in _WANTING:
             raise StackError(
@@ -207,7 +207,7 @@ class Running:
 
 
 def find_running(run: Path) -> Running:
-    """The stack that `make up` has started here. Raises StackError if there is none."""
+    """Find the stack that `make up` has started here. Raises StackError if there is none."""
     stack = stacks.read(run.resolve())
     if stack is None or not Supervision(stack).is_running():
         raise StackError("The stack is not running; `make up` starts it.")
@@ -216,17 +216,17 @@ def find_running(run: Path) -> Running:
     return Running(stack.url, find_leaders(stack), headers)
 
 
-#: Loads repeat their sentences, but each translation is to be measured.
+#: Loads repeat their sentences, but each one must be translated.
 CACHE_OFF = {"BABELGATE_CACHE_BYTES": "0"}
 CACHE_ON = {"BABELGATE_CACHE_BYTES": str(64 << 20)}
-#: Starts a stack in a directory, with a map and a model, for as long as it is entered.
+#: A context manager that runs a stack in a directory, with a map and a model.
 Start = Callable[[Path, Path, Path], AbstractContextManager[Running]]
 
 
 @contextmanager
 def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Running]:
-    """Runs a stack with `python -m deploy` while the block lasts. `model` replaces the
-    map's model for translation. Raises StackError with its message if it does not start."""
+    """Run a stack with `python -m deploy` while the block lasts. `model` replaces the map's
+    model for translation. Raises StackError with its message if it does not start."""
     options = ["--map", str(map_path), "--port-offset", str(claim_port_offset())]
     if model:
         options += ["--model", str(model)]
@@ -240,13 +240,13 @@ def start(run: Path, map_path: Path, model: Path | None = None) -> Iterator[Runn
 
 
 def reload(run: Path) -> None:
-    """Runs `make reload` for the stack here. Raises StackError with its message."""
+    """Run `make reload` for the stack of a directory. Raises StackError with its message."""
     run_command(_write_command("reload", run), _STOP_S)
 
 
 @contextmanager
 def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
-    """The same stack, asked at TorchServe's own port. Raises StackError."""
+    """Run the same stack, but send requests to TorchServe's own port. Raises StackError."""
     routes = read_map(map_path).routes
     with start(run, map_path, model) as running:
         stack = stacks.read(run)
@@ -264,8 +264,8 @@ def start_torchserve(run: Path, map_path: Path, model: Path) -> Iterator[Running
 def start_embedded(
     run: Path, map_path: Path, model: Path | None = None
 ) -> AbstractContextManager[Running]:
-    """A gateway with the map's models in its own process. `model` replaces the map's model
-    for translation. Raises StackError."""
+    """Run a gateway with the map's models in its own process. `model` replaces the map's
+    model for translation. Raises StackError."""
     settings = {"GATEWAY_BACKEND": "embedded", variables.MAP.name: str(map_path)}
     if model:
         settings[variables.MODEL.name] = str(model)
@@ -276,7 +276,7 @@ def start_embedded(
 def start_gunicorn(
     run: Path, settings: Mapping[str, str], page: str = "/readyz"
 ) -> Iterator[Running]:
-    """A gateway alone, from when its `page` answers with 200. Raises StackError."""
+    """Run a gateway alone, and enter the block once `page` returns 200. Raises StackError."""
     bind = f"127.0.0.1:{GATEWAY + claim_port_offset()}"
     run.mkdir(parents=True, exist_ok=True)
     gunicorn = Path(sys.executable).with_name("gunicorn")
@@ -291,7 +291,7 @@ def start_gunicorn(
 
 
 def find_model(name: str) -> Path:
-    """The directory of a path, a hub name, or `random_model.SIZE`. Raises ModelError."""
+    """Return the directory of a path, hub name or `random_model.SIZE`. Raises ModelError."""
     cache = checkpoint.default_cache()
     if "/" not in name and not Path(name).exists():
         from benchmarks.instruments import random_model
@@ -303,8 +303,8 @@ def find_model(name: str) -> Path:
 
 
 def keep(path: Path, make: Callable[[Path], object]) -> Path:
-    """The path of what takes long to make, such as a model or a video. It is made if it is
-    missing, and appears complete or not at all."""
+    """Return the path of a file or folder, such as a model or a video, that is slow to make. It
+    is made if it is missing, and appears complete or not at all."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-") as folder:
@@ -315,13 +315,13 @@ def keep(path: Path, make: Callable[[Path], object]) -> Path:
 
 
 def read_map(path: Path, model: Path | None = None) -> catalog.Catalog:
-    """A map on this machine; `model` replaces its model for translation."""
+    """Load a map for this machine; `model` replaces its model for translation."""
     chosen = str(model) if model else None
     return catalog.load(path, gpus=count_gpus(), model=chosen)
 
 
 def merge(models: catalog.Catalog) -> catalog.Model:
-    """The model of a map for translation where one process serves all languages."""
+    """Return a map's translation model as if one process served all languages."""
     return replace(models.models[0], languages=models.languages)
 
 
@@ -333,7 +333,7 @@ def write_map(
     device: Any = None,
     task: str = TRANSLATION,
 ) -> Path:
-    """The shipped map with this task alone, other `settings`, and `languages` and
+    """Write the shipped map with only this task, other `settings`, and `languages` and
     `device` if they are given. Raises ValueError for a language that is not in the map."""
     shipped = json.loads(catalog.MAP.read_text("utf-8"))
     content = {task: shipped.get(task, {}) | dict(settings)}

@@ -24,18 +24,18 @@ from models.phrasebook_recipe.corpus import Corpus
 from models.shapes_recipe import samples
 
 _FINAL_MARKS = ".!?。！？।؟"
-#: For texts of a length: phrases, tries for each, and the share that is long enough.
+#: For texts of a length: phrases to choose from, tries per text, and the sufficient share.
 _POOL, _CANDIDATES, _NEAR = 4000, 8, 0.9
-#: Draws per sentence before they repeat themselves.
+#: Draws per sentence before sentences are repeated.
 _ATTEMPTS = 50
 
 
 def draw(
     count: int, targets: Collection[str] = (), *, tokens: tuple[int, int] | None = None
 ) -> tuple[Sentence, ...]:
-    """Sentences in random directions into `targets` or any language, the same in every run
-    and all different as long as there are enough. With `tokens`, texts between about these
-    lengths, phrases with commas between."""
+    """Draw sentences in random directions into `targets` or any language, the same in every run
+    and distinct as long as there are enough. With `tokens`, draw texts of between about these
+    lengths, which are phrases joined by commas."""
     rng = random.Random(0)
     if tokens is None:
         return _draw_phrases(rng, count, targets)
@@ -49,7 +49,7 @@ def draw(
 
 
 def write_document(language: str, size_bytes: int, *, seed: int = 0) -> str:
-    """A text of at least this size in UTF-8, with one phrase per line."""
+    """Return a text of at least this size in UTF-8, with one phrase per line."""
     rng = random.Random(seed)
     phrases = [p for p in _load_corpus().phrases if p.domain != phrasebook.WORDS]
     lines: list[str] = []
@@ -62,7 +62,7 @@ def write_document(language: str, size_bytes: int, *, seed: int = 0) -> str:
 
 
 def write_request(sentence: Sentence, path: str = "/", **options: Any) -> Request:
-    """The request for its translation."""
+    """Return the request for a sentence's translation."""
     body = {
         "src_lang": sentence.source,
         "src_text": sentence.text,
@@ -80,7 +80,7 @@ def _draw_phrases(
         pair = _load_corpus().draw(rng)
         target = rng.choice(sorted(targets)) if targets else pair.target_language
         sentence = Sentence(pair.source, pair.source_language, target)
-        # A mask stands for what the gateway has taken out of a text; it is no text.
+        # A mask is the gateway's placeholder for a removed part of a text.
         if sentence.source != sentence.target and "{" not in sentence.text:
             sentences[sentence] = None
         if len(sentences) == count:
@@ -91,7 +91,7 @@ def _draw_phrases(
 def _join(
     rng: random.Random, pools: Mapping[str, list[Sentence]], tokens: float
 ) -> Sentence:
-    """The text with the nearest length, out of several."""
+    """Join phrases to several texts, and return the one closest to this length."""
     first = rng.choice(pools[rng.choice(list(pools))])
     pool = pools[first.source]
 
@@ -121,9 +121,9 @@ def _load_tokenizer() -> M2M100Tokenizer:
 #: The tasks that can be measured.
 MeasuredTask = Literal["translation", "captioning", "classification", "detection"]
 
-#: Usually drawn for a measurement.
+#: The usual number of requests to draw for a measurement.
 REQUESTS = 2000
-#: More would be drawn for longer than most measurements take.
+#: Drawing more pictures would take longer than most measurements.
 _PICTURES = 200
 
 
@@ -134,7 +134,7 @@ def draw_requests(
     targets: Collection[str] = (),
     tokens: tuple[int, int] | None = None,
 ) -> list[Request]:
-    """The same requests in every run, frames as arrays and images as JPEG; `targets` and
+    """Draw the same requests in every run, frames as arrays and images as JPEG; `targets` and
     `tokens` are those of `draw`."""
     if task == TRANSLATION:
         return list(map(write_request, draw(count, targets, tokens=tokens)))
