@@ -1,6 +1,6 @@
-"""`python -m benchmarks study`: the cost of a batch, batch size by batch size, of a task's
-handler as TorchServe loads it, without HTTP and queues, in a process of its own so that its
-memory is measured.
+"""`python -m benchmarks study`: measures the cost of a batch, by its size, in a task's handler
+as TorchServe loads it, without HTTP and queues. The handler runs in a separate process so that
+its memory can be measured.
 """
 
 import math
@@ -22,75 +22,75 @@ from benchmarks.instruments import running, workload
 from catalog import checkpoint, describe_handler
 from handlers import base
 
-#: Items in a pass of the study; a larger batch is a pass by itself.
+#: Items in a pass of the study; a larger batch is a whole pass.
 _PASS_ITEMS = 64
-#: The knee is the smallest batch that has so much of the best throughput.
+#: The knee is the smallest batch with this share of the best throughput.
 _KNEE_SHARE = 0.9
 _NO_MEMORY = "out-of-memory"
 
 
 class MemoryEnds(RuntimeError):
-    """A batch did not fit into memory as a whole."""
+    """The error of a batch that does not fit into memory as a whole."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over some batches."""
+    """The duration and the tokens of one pass over some batches."""
 
     seconds: float
-    #: In the items, without padding; 0 where they have none.
+    #: Tokens in the items, without padding; 0 if they have none.
     tokens: int
 
 
-#: A subject that is loaded: it does one batch after the other. Raises MemoryEnds.
+#: A loaded model that runs one batch after the other. Raises MemoryEnds.
 Runner = Callable[[Sequence[Sequence[Any]]], Pass]
-#: The subject that the measuring process has loaded.
+#: The model that the measuring process has loaded.
 _runners: list[Runner] = []
 
 
 @dataclass(frozen=True)
 class PassPlan:
-    """The plan of measuring one subject, which is sent to the process that measures it."""
+    """The plan for measuring one model, which is sent to the measuring process."""
 
     model: catalog.Model
     load: Callable[[catalog.Model, Path], Runner]
     batches: tuple[int, ...]
-    #: At least as many as the largest batch has.
+    #: At least as many items as in the largest batch.
     items: tuple[Any, ...]
-    #: A pass takes this many of them, or one batch if that is larger.
+    #: The number of items in a pass, or one batch if that is larger.
     pass_items: int
-    #: Passes that count; one before them warms up.
+    #: The number of passes that count, after one for warming up.
     repetitions: int
-    #: No further pass of a batch size begins after so long.
+    #: The time after which no further pass of a batch size begins.
     limit_s: float
 
     def divide(self, batch: int) -> list[tuple[Any, ...]]:
-        """The batches of a pass, all full."""
+        """Return the batches of a pass, all full."""
         count = max(1, self.pass_items // batch)
         return [self.items[i * batch : (i + 1) * batch] for i in range(count)]
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One subject with one batch size."""
+    """The figures of a model with one batch size."""
 
     device: str
     batch: int
     items_per_s: report.Spread
-    #: In the texts, without padding.
+    #: Tokens in the texts, without padding.
     tokens_per_s: float
     ms_per_batch: report.Spread
     ms_per_item: float
-    #: The most that the process held while it ran this batch size, model included.
+    #: The process's peak with this batch size, including the model.
     memory_mb: float = 0.0
-    #: Memory of the whole device.
+    #: The used memory of the whole device.
     gpu_memory_mb: float | None = None
 
 
 def measure_apart(plan: PassPlan) -> Iterator[Measurement]:
-    """A measurement per batch size, from a process that ends afterwards; another process
-    converts the model. Raises OSError, RuntimeError or ValueError for what fails: MemoryEnds
-    for memory, and another one for a process that dies."""
+    """Measure each batch size in a process that ends afterwards; another process converts the
+    model. Raises OSError, RuntimeError or ValueError: MemoryEnds for lack of memory, another
+    RuntimeError for a process that dies."""
     cache = checkpoint.default_cache()
     with _spawn() as pool:
         directory = pool.submit(checkpoint.prepare, plan.model, cache).result()
@@ -102,7 +102,7 @@ def measure_apart(plan: PassPlan) -> Iterator[Measurement]:
 
 @contextmanager
 def _spawn() -> Iterator[ProcessPoolExecutor]:
-    """One process that leaves Ctrl-C to this one, which then kills it."""
+    """Start a process that ignores Ctrl-C. This one handles it, and kills the other."""
     context = multiprocessing.get_context("spawn")
     ignore = (signal.SIGINT, signal.SIG_IGN)
     pool = ProcessPoolExecutor(1, context, initializer=signal.signal, initargs=ignore)
@@ -119,9 +119,9 @@ def _load(plan: PassPlan, directory: Path) -> None:
 
 
 def measure(plan: PassPlan, batch: int) -> Measurement:
-    """One batch size with the subject that this process has loaded. Raises MemoryEnds."""
+    """Measure one batch size of the model that this process has loaded. Raises MemoryEnds."""
     with suppress(OSError):
-        # Resets the peak. Where that is forbidden, it covers all batch sizes so far.
+        # Resets the peak. If that is forbidden, the peak covers all batch sizes so far.
         Path("/proc/self/clear_refs").write_text("5")
     try:
         done = _repeat(_runners[0], plan, batch)
@@ -142,7 +142,7 @@ def measure(plan: PassPlan, batch: int) -> Measurement:
 def summarize(
     device: str, batches: list[tuple[Any, ...]], done: Sequence[Pass]
 ) -> Measurement:
-    """The figures of passes over `batches`, without memory."""
+    """Return the figures of passes over `batches`, without memory."""
     items = sum(map(len, batches))
     rates = report.spread(items / one.seconds for one in done)
     return Measurement(
@@ -156,7 +156,7 @@ def summarize(
 
 
 def _repeat(runner: Runner, plan: PassPlan, batch: int) -> list[Pass]:
-    """The passes that count, at least one. A pass that outlasts the limit warms itself up."""
+    """Run the passes that count: one or more, or only the warm-up if it exceeds the limit."""
     batches = plan.divide(batch)
     give_up_at = time.monotonic() + plan.limit_s
     warm_up = runner(batches[:1])
@@ -180,7 +180,7 @@ def study(
     tokens: str,
     setting: list[str] | None,
 ) -> report.Findings:
-    """Time, throughput and memory of a model's handler, batch size by batch size.
+    """Measure time, throughput and memory of a model's handler, batch size by batch size.
 
     The handler is loaded as TorchServe loads it, each device in its own process. The knee
     is the smallest batch with nine tenths of the best throughput.
@@ -217,7 +217,7 @@ def study(
 def describe(
     measured: Sequence[Measurement], skipped: Sequence[str] = ()
 ) -> report.Findings:
-    """A row and a point per device and batch size; the knee of each device is marked."""
+    """Make a row and a point per device and batch size, and mark the knee of each device."""
     found = report.group(measured, lambda m: m.device)
     knees, at_knees = [], []
     for name, some in found.items():
@@ -242,7 +242,7 @@ def describe(
 
 
 def load_handler(model: catalog.Model, directory: Path) -> Runner:
-    """Load a model of the map on its first device; its items are bodies of requests."""
+    """Load a model of the map on its first device; its items are request bodies."""
     gpu = int(model.devices[0]) if model.is_on_gpu else None
     options = describe_handler(model, directory)
     return partial(run_handler, base.start_handler(model.task, directory, gpu, options))
@@ -251,7 +251,7 @@ def load_handler(model: catalog.Model, directory: Path) -> Runner:
 def run_handler(
     handler: base.TaskHandler[Any], batches: Sequence[Sequence[bytes]]
 ) -> Pass:
-    """Time `infer` alone. Raises MemoryEnds for a halved batch, else RuntimeError."""
+    """Time `infer` alone. Raises MemoryEnds for a halved batch, RuntimeError for others."""
     items = [[handler.preprocess(base.Row(body)) for body in one] for one in batches]
     tokens = 0
     began = time.perf_counter()

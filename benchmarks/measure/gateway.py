@@ -1,6 +1,6 @@
-"""The cost of a request in one gateway's processes: `python -m benchmarks dialects` with the
-fields of other APIs and `keys` where keys are required, before a TorchServe that answers at
-once; `profile` with the packages that it goes to; `cache` with kept sentences and without them.
+"""Measures the cost of a request in a gateway before a TorchServe that answers at once: `python
+-m benchmarks dialects` with the fields of other APIs, `keys` with required keys, `profile` by
+package, and `cache` with cached sentences and without them.
 """
 
 import itertools
@@ -28,17 +28,17 @@ from deploy.stack import INFERENCE, ROOT, StackError
 CPU_MS = "gateway cpu ms"
 OFF, REQUIRED = "off", "required"
 _LANGUAGE, _SENTENCES = "fr", 500
-#: Limits of a key that nobody reaches: each is looked at.
+#: Limits of a key that no load reaches, but the gateway checks for every request.
 _GRANT = ("--characters-per-month", "1000000000000", "--requests-per-minute", "1000000")
 _CPU_COLUMNS = (CPU_MS, "requests/s", "errors")
 _SAMPLES_PER_S = 200
-#: The time that py-spy may take beyond its recording, and that a new key may take.
+#: The time limit of py-spy after its recording, and of adding a key.
 _WRITE_S = 60
 _WARM_S = 2.0
 
 
 def compare_dialects(*, clients: int, seconds: float, rounds: int) -> report.Findings:
-    """The gateway's CPU per request in each API, in turns."""
+    """Compare the gateway's CPU per request in each API, in alternation."""
     with TemporaryDirectory() as name, start(Path(name), {}) as stack:
         ask = partial(load.measure_closed, clients=clients, seconds=seconds)
         ways = {
@@ -49,8 +49,8 @@ def compare_dialects(*, clients: int, seconds: float, rounds: int) -> report.Fin
 
 
 def compare_keys(*, clients: int, seconds: float, rounds: int) -> report.Findings:
-    """The gateway's CPU per request with keys and without, in turns, with the database and
-    the limits of the environment's BABELGATE_DATABASE_URL and BABELGATE_LIMITS_URL."""
+    """Compare the gateway's CPU per request with keys and without, in alternation, with the
+    environment's BABELGATE_DATABASE_URL and BABELGATE_LIMITS_URL."""
     ask = partial(load.measure_closed, clients=clients, seconds=seconds)
     with TemporaryDirectory() as name, ExitStack() as gateways:
         ways = {}
@@ -62,7 +62,7 @@ def compare_keys(*, clients: int, seconds: float, rounds: int) -> report.Finding
 
 
 def write_requests(dialect: Dialect) -> list[Request]:
-    """Write the same sentences for each API."""
+    """Return requests for the same sentences in any API."""
     more = {"format": "text"} if dialect is GOOGLE else {}
     bodies = (
         {
@@ -78,7 +78,7 @@ def write_requests(dialect: Dialect) -> list[Request]:
 
 
 def profile(*, clients: int, seconds: float, flame: Path | None) -> report.Findings:
-    """The packages that the gateway's CPU goes to, by samples of py-spy."""
+    """Show which packages use the gateway's CPU, by samples of py-spy."""
     with TemporaryDirectory() as name, start(Path(name), {}) as stack:
         target = stack.aim(write_requests(OURS))
         load.measure_closed(target, clients=clients, seconds=_WARM_S)
@@ -103,7 +103,7 @@ def profile(*, clients: int, seconds: float, flame: Path | None) -> report.Findi
 
 @contextmanager
 def _record(worker: int, kind: str, out: Path, seconds: float) -> Iterator[None]:
-    """Write the stacks of a process that hold Python's lock. Raises StackError."""
+    """Record the stacks of a process's threads that hold the GIL. Raises StackError."""
     options = f"--gil --full-filenames --rate {_SAMPLES_PER_S} --format {kind}".split()
     place = ("--pid", str(worker), "--duration", str(round(seconds)), "--output", out)
     spy = Path(sys.executable).with_name("py-spy")
@@ -114,7 +114,7 @@ def _record(worker: int, kind: str, out: Path, seconds: float) -> Iterator[None]
         text=True,
     ) as recorder:
         assert recorder.stdout
-        # It has begun, or failed, when it says something.
+        # Its first line shows that it has begun or failed.
         said = recorder.stdout.readline()
         yield
         said += recorder.communicate(timeout=_WRITE_S)[0]
@@ -125,7 +125,7 @@ def _record(worker: int, kind: str, out: Path, seconds: float) -> Iterator[None]
 def count_samples(lines: Iterable[str]) -> Counter[str]:
     """Count the samples of each package from lines such as `run (a.py:3);call (b.py:7) 12`,
     which end with the number of samples. Python's own modules, and gevent as their
-    replacement, count for the package that calls them."""
+    replacement, count towards the package that calls them."""
     counts: Counter[str] = Counter()
     for line in lines:
         frames, _, count = line.rpartition(" ")
@@ -146,8 +146,8 @@ def _find_package(file: str) -> str:
 
 @contextmanager
 def start(run: Path, more: Mapping[str, str]) -> Iterator[Running]:
-    """A gateway with one process before a fake TorchServe, with `more` settings, and a key
-    where it requires one. Raises StackError."""
+    """Run a gateway with one process before a fake TorchServe, with `more` settings, and a key
+    if it requires one. Raises StackError."""
     map_path = running.write_map(run / "map.json", {}, [_LANGUAGE], device="cpu")
     key_file, port = run / "keys.json", INFERENCE + running.claim_port_offset()
     keys = dict.fromkeys(("inference", "management"), {"key": "any"})
@@ -175,14 +175,14 @@ def start(run: Path, more: Mapping[str, str]) -> Iterator[Running]:
         yield replace(stack, headers=headers)
 
 
-#: Requests that no load gets through.
+#: More requests than any load sends.
 _REQUESTS = 60_000
 _CACHE_COLUMNS = ("requests/s", "p50 ms", "p95 ms", "errors", CPU_MS)
 
 
 def compare_caches(*, clients: int, seconds: float, rounds: int) -> report.Findings:
-    """The gateway's CPU before a backend that answers at once, with sentences that are kept,
-    that are new, and that are not kept."""
+    """Compare the gateway's CPU without a cache, with new sentences and with cached ones. Its
+    backend answers at once."""
     with TemporaryDirectory() as name, ExitStack() as gateways:
         kept = gateways.enter_context(start(Path(name) / "on", running.CACHE_ON))
         plain = gateways.enter_context(start(Path(name) / "off", {}))
@@ -199,12 +199,12 @@ def compare_caches(*, clients: int, seconds: float, rounds: int) -> report.Findi
 
 
 def _write(count: int, mark: object) -> list[Request]:
-    """Requests for sentences that no other mark has."""
+    """Return requests for sentences that differ from those of any other mark."""
     sentences = draw(_SENTENCES, (_LANGUAGE,))
     found = []
     for number in range(count):
         one = sentences[number % len(sentences)]
-        stem = one.text.rstrip(".!?")  # behind a mark would stand another sentence
+        stem = one.text.rstrip(".!?")  # text after the mark would be another sentence
         text = f"{stem} ({mark}, {number}){one.text[len(stem) :]}"
         found.append(write_request(replace(one, text=text)))
     return found

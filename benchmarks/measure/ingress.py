@@ -1,4 +1,4 @@
-"""`python -m benchmarks ingress`: what the way to a model on a Ray cluster costs."""
+"""`python -m benchmarks ingress`: measures the cost of the path to a model on a Ray cluster."""
 
 import tempfile
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _WARM_S, _COUNTED_S = 2.0, 60.0
 
 @dataclass(frozen=True)
 class WayFigures:
-    """A load on one way to the model, and the rows of its batches."""
+    """The load on one path to the model, and the mean rows of its batches."""
 
     name: str
     load: LoadFigures
@@ -34,9 +34,9 @@ class WayFigures:
 
 
 def answer(*, clients: int, seconds: float) -> Findings:
-    """Through a gateway that has the model itself, and through one before a machine of Ray.
+    """Compare a gateway that runs the model itself with one in front of a Ray machine.
 
-    The machine is a network namespace on this one; only root may make it.
+    The Ray machine is a network namespace on this one, which only root can create.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
@@ -64,7 +64,7 @@ def answer(*, clients: int, seconds: float) -> Findings:
 def _measure(
     name: str, stack: Running, page: str, *, clients: int, seconds: float
 ) -> WayFigures:
-    """`page` has the model's counters. The texts are the same in every run."""
+    """Measure a load of texts that are the same in every run; `page` has the counters."""
     say(name)
     texts = (f"Good morning {n}" for n in range(_TEXTS))
     requests = [write_request(Sentence(text, "en", _LANGUAGE)) for text in texts]
@@ -72,7 +72,7 @@ def _measure(
     measure_closed(target, clients=clients, seconds=_WARM_S)
     before = load.read_counters(page)
     figures = measure_closed(target, clients=clients, seconds=seconds)
-    # Ray shows what a replica has counted after some seconds.
+    # Ray publishes a replica's counters some seconds later.
     rows_done = before["rows"] + figures.answers
     running.wait_until(
         lambda: load.read_counters(page)["rows"] >= rows_done,
@@ -84,8 +84,8 @@ def _measure(
 
 
 def _find_leaders(cluster: NamespaceCluster) -> Leaders:
-    """The ingress of the head and the model's one replica. Beside HAProxy there is Ray's own
-    proxy, which then has nothing to do."""
+    """Find the head's ingress and the model's one replica. Ray's own proxy also runs, but is
+    idle with HAProxy."""
     named = {
         process.cmdline()[0].partition(" ")[0]: process
         for process in cluster.head.processes()

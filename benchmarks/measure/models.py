@@ -1,4 +1,4 @@
-"""The best checkpoint for somebody's texts: `python -m benchmarks models` serves one after the
+"""Finds the best checkpoint for your texts: `python -m benchmarks models` serves one after the
 other, and compares their translations with references, their speed and their memory.
 """
 
@@ -30,27 +30,27 @@ from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.items import LANGUAGES
 
-#: Texts of a request, and how long it may take.
+#: Texts per request, and its time limit.
 _AT_ONCE, _TIMEOUT_S = 64, 600
-#: Lines of the phrasebook, where no file is given.
+#: Lines of the phrasebook if no file is given.
 _DRAWN = 200
 
-#: A text in several languages, by their tags.
+#: A text in several languages, by language tag.
 Line = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class ModelFigures:
-    """A checkpoint's translations and its speed."""
+    """The quality, speed and memory of a checkpoint."""
 
     #: By language, from 0 to 100.
     chrf: Mapping[str, float]
-    #: Translations that are their texts, or repeat themselves.
+    #: Translations that equal their texts, and those that repeat themselves.
     copies: int
     loops: int
-    #: By number of clients, each of which sends one line after the other.
+    #: By number of clients, each of which sends one line at a time.
     lines_per_s: Mapping[str, float]
-    #: The whole stack holds so much.
+    #: The memory of the whole stack.
     memory_mb: float
 
 
@@ -68,8 +68,8 @@ def answer(
     """Compare checkpoints on a file of texts and references: chrF++, copies, loops, lines per
     second and memory.
 
-    The file has a column per language: .csv, .tsv or .jsonl. Without one, the lines are of
-    the phrasebook. A checkpoint is asked for those languages that it knows.
+    The file, a .csv, .tsv or .jsonl, has a column per language. Without it, lines of the
+    phrasebook are used. A checkpoint translates only into languages that it supports.
     """
     targets = read_words(languages)
     wanted = (source, *targets)
@@ -120,8 +120,8 @@ def _measure(
 
 
 def read_lines(path: Path, languages: Sequence[str]) -> Iterator[Line]:
-    """The lines of a file with a column per language. Raises ClientError, and ValueError for a
-    line that lacks one of these languages, with its number."""
+    """Read the lines of a file with a column per language. Raises ClientError, and ValueError
+    with the number of a line that lacks one of these languages."""
     (source,) = find_sources([str(path)], TABLES)
     columns = [Column(tag, f"{tag} translated") for tag in languages]
     cells = open_table(source, columns).read()
@@ -134,8 +134,8 @@ def read_lines(path: Path, languages: Sequence[str]) -> Iterator[Line]:
 
 
 def draw_lines(languages: Sequence[str]) -> Iterator[Line]:
-    """Lines of the phrasebook that its own model has not seen. Raises ValueError for a
-    language that it has not."""
+    """Draw lines of the phrasebook on which its own model was not trained. Raises ValueError
+    for a language that it lacks."""
     if missing := set(languages) - set(LANGUAGES):
         raise ValueError(
             f"{', '.join(missing)}: not in the phrasebook; name --pairs FILE"
@@ -147,7 +147,7 @@ def draw_lines(languages: Sequence[str]) -> Iterator[Line]:
 
 
 def score(translated: Sequence[str], references: Sequence[str]) -> float:
-    """chrF++ from 0 to 100 (Popović 2017)."""
+    """Return chrF++ from 0 to 100 (Popović 2017)."""
     return float(CHRF(word_order=2).corpus_score(translated, [references]).score)
 
 
@@ -163,7 +163,7 @@ def _translate(url: str, sentences: Sequence[Sentence]) -> Iterator[str]:
 
 
 def _plot(turns: Mapping[str, Sequence[ModelFigures]]) -> report.Chart:
-    """Quality over speed: the mean of the languages, and the most clients."""
+    """Plot quality, the mean of the languages, over speed with the most clients."""
     dots = {
         name: [(list(one.lines_per_s.values())[-1], mean(one.chrf.values()))]
         for name, (one, *_) in turns.items()

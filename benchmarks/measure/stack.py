@@ -1,6 +1,6 @@
-"""The stack that is running here: `python -m benchmarks stack` puts load on port 7777,
-`fairness` asks for single sentences beside a document, and `captioning` sends videos of several
-sizes in the captioner's three ways.
+"""Measures the running stack: `python -m benchmarks stack` puts load on port 7777, `fairness`
+sends single sentences during a document, and `captioning` sends videos of several sizes in the
+captioner's three modes.
 """
 
 import time
@@ -38,27 +38,27 @@ from models.shapes_recipe.samples import draw_clip, plan_clip
 
 _SOURCE, _TARGET = "en", "fr"
 _SENTENCES = 500
-#: For a document to be read and its first sentences translated.
+#: The time limit for reading a document and translating its first sentences.
 _BEGIN_S = 120
-#: The original's clients send frames as they are; ours scales them.
+#: The modes of the original's clients, which send frames unscaled.
 _FULL_SIZE = (Mode.SINGLE, Mode.STREAM_SINGLE)
 _ANSWER_S = 300
-#: `single` has the whole video in memory: 5.6 GB of 901 frames of 1080p.
+#: `single` reads the whole video into memory: 5.6 GB for 901 frames of 1080p.
 _MEMORY_LIMIT_BYTES = 8 << 30
 _SEED = 5
 _FRAMES_PER_S = 30
-#: A usual file's quality and seeking, quickly encoded.
+#: The quality and seeking of a usual file, and fast encoding.
 _ENCODING = {"crf": "23", "preset": "veryfast", "g": "250"}
 
 
 def answer(
     *, clients: str, rates: str, seconds: float, task: MeasuredTask, run_dir: Path
 ) -> report.Findings:
-    """Requests/s, latency, errors, CPU and memory of the running stack.
+    """Measure requests/s, latency, errors, CPU and memory of the running stack.
 
     In a closed loop, each client waits for its answer before it asks again. In an open
-    loop, requests arrive at random, whatever happens to the others, and their time counts
-    from the planned arrival.
+    loop, requests arrive at random, independently of other requests, and latency counts from
+    the planned arrival.
     """
     levels = [(OPEN, rate) for rate in driver.read_numbers(rates, float)]
     levels = [(CLOSED, n) for n in driver.read_numbers(clients)] + levels
@@ -75,7 +75,7 @@ def answer(
 def measure_fairness(
     *, kilobytes: float, seconds: float, rounds: int, run_dir: Path
 ) -> report.Findings:
-    """One client's p95 while the running stack translates a document, against its p95
+    """Compare one client's p95 while the running stack translates a document with its p95
     alone."""
     running = find_running(run_dir)
     content = write_document(_SOURCE, int(kilobytes * 1000))
@@ -100,7 +100,7 @@ def measure_fairness(
 
 @contextmanager
 def _upload(running: Running, content: str) -> Iterator[Callable[[], Any]]:
-    """Sends a plain text as a document, which is deleted in the end. Yields a function that
+    """Upload a plain text as a document, and delete it in the end. Yields a function that
     returns its state. Both raise ServerError."""
     languages = {"src_lang": _SOURCE, "tgt_lang": _TARGET}
     form, kind = encode_multipart_formdata(
@@ -118,7 +118,7 @@ def _upload(running: Running, content: str) -> Iterator[Callable[[], Any]]:
 def measure_captioning(
     *, sizes: str, modes: str, frames: int, rounds: int, run_dir: Path
 ) -> report.Findings:
-    """Frames/s of the running stack, mode by mode and size by size.
+    """Measure frames/s of the running stack, mode by mode and size by size.
 
     `single` and `stream-single` send every frame unscaled in its own request, as the
     original did; `stream-prebatch` scales frames to the model's size and packs them.
@@ -147,8 +147,8 @@ def read_size(text: str) -> FrameSize:
 def _caption_all(
     running: Running, path: Path, frames: int, modes: Sequence[Mode], *, rounds: int
 ) -> dict[str, list[Mapping[str, float]]]:
-    """Take all modes and the decoding alone in turns: frames/s, the share of captions that say
-    what the frame shows, and milliseconds of CPU per frame by program."""
+    """Alternate between all modes and decoding alone: frames/s, the share of right captions,
+    and milliseconds of CPU per frame by program."""
     truth = list_captions(frames)
 
     def decode() -> Mapping[str, float]:

@@ -1,6 +1,6 @@
-"""The whole stack under stress: `python -m benchmarks overload` sends more requests with time
-limits than a server can answer, and `soak` an hour of the same mixed load, with mistakes, slow
-clients and clients that hang up.
+"""Puts the whole stack under stress: `python -m benchmarks overload` sends more requests with
+time limits than a server can answer, and `soak` sends the same mixed load for an hour, with
+mistakes, slow clients and clients that hang up.
 """
 
 import math
@@ -35,37 +35,37 @@ from handlers.engine.translation.engine import Sentence
 OURS, TARGET = "babelgate", "fr"
 REFUSED = "429"
 _FOLDER = stacks.ROOT / "run/overload"
-#: A sentence's end in a text that goes on.
+#: The end of a sentence inside a text.
 _INNER_END = re.compile(r"[.!?。！？।؟…:;]\s*\S")
-#: The clients' addresses: a server may bound what it does for one.
+#: The number of the clients' addresses: a server may limit each one.
 _ADDRESSES = 256
-#: A client of the closed loop waits so long before it asks again for what it was refused.
+#: The pause of a client of the closed loop after a refusal.
 _PAUSE_S = 0.05
-#: The longest time for which work that no client waits for goes on.
+#: The longest wait for work without a waiting client to end, and the interval of probes.
 _SETTLE_S, _LOOK_S = 600.0, 1.0
-#: Requests by which a server's idle time is found, and how much longer than that is idle still.
+#: Probes for the latency of an idle server; it is idle up to this factor and this excess.
 _PROBES, _NEARLY, _NOISE_S = 3, 2.0, 0.05
-#: Fewer refusals say nothing about what one costs.
+#: With fewer refusals, the cost of one cannot be estimated.
 _FEWEST_REFUSALS = 200
 
 
 @dataclass(frozen=True)
 class LoadStep:
-    """A server under a load whose requests have a time limit."""
+    """The figures of a server under a load whose requests have a time limit."""
 
     limit_ms: int
     #: Requests that were sent.
     offered_per_s: float
-    #: Answered with 200 within the limit while the load lasted.
+    #: Requests answered with 200 within the limit while the load lasted.
     good_per_s: float
-    #: Answered with 200, but after the limit.
+    #: Requests answered with 200, but after the limit.
     late: int
     refusal_p99_ms: float | None
     figures: LoadFigures
     server: str = OURS
-    #: Times the capacity; 0 of a closed loop, which looks for the peak.
+    #: The load as a multiple of the capacity; 0 for a closed loop, which searches for the peak.
     times: float = 0.0
-    #: Share of the peak within the same limit, or of the offer where that is less.
+    #: `good_per_s` divided by the peak within the same limit, or by the offer if that is less.
     share: float | None = None
 
 
@@ -79,11 +79,11 @@ def overload(
     model: str,
     against: str,
 ) -> report.Findings:
-    """Goodput and refusals at multiples of the capacity.
+    """Measure goodput and refusals at multiples of the capacity.
 
-    Each limit has its own stack. Its peak is found with clients that wait; then requests
-    arrive at random, whatever happens to the others. The capacity is our peak within the
-    longest limit; others get the same load.
+    Each limit has its own stack. Its peak is found with clients that wait for answers; then
+    requests arrive at random, independently of other requests. The capacity is our peak within
+    the longest limit; other servers get the same load.
     """
     multiples, sizes = driver.read_numbers(loads, float), driver.read_numbers(clients)
     limits_ms = sorted(driver.read_numbers(limits), reverse=True)
@@ -109,23 +109,23 @@ def overload(
 
 @dataclass
 class Bench:
-    """A running server's requests, and the loads that it is put under."""
+    """The requests for a running server, and its loads."""
 
     target: generator.Target
     limit_ms: int
-    #: Times the capacity.
+    #: Multiples of the capacity.
     loads: Sequence[float]
     seconds: float
-    #: Numbers of clients among which the peak is looked for, and for how long each.
+    #: Numbers of clients to try for the peak, and the length of each try.
     clients: Sequence[int]
     peak_s: float
-    #: The time of a request that is alone.
+    #: The latency of a request to an idle server.
     _idle_s: float = math.inf
 
     def press(self, capacity: float | None) -> list[LoadStep]:
-        """The peak, then the multiples of `capacity` or of that peak, and the peak again,
+        """Measure the peak, the multiples of `capacity` or of that peak, and the peak again,
         because a machine's speed varies. Shares are relative to the mean of both peaks, or to
-        the best load if that is more. Raises ValueError if nothing is answered in time."""
+        the best load if that is more. Raises ValueError if no answer is in time."""
         self._ask_load(CLOSED, max(self.clients))
         probes = [generator.ask_once(self.target) for _ in range(_PROBES)]
         times_s = (probe.latency_s for probe in probes if probe.is_good)
@@ -150,7 +150,7 @@ class Bench:
         return [first, last, *map(compare, steps)]
 
     def _ask_load(self, loop: str, level: float) -> LoadStep:
-        """A load of clients that wait for their answers, or that come by themselves."""
+        """Measure a load of a closed or open loop, and wait until the server is idle."""
         manner = generator.ask_within(self.limit_ms, addresses=_ADDRESSES)
         seconds = self.seconds if loop == OPEN else self.peak_s
         driver.say(f"{loop} loop, {level:.0f}, within {self.limit_ms} ms")
@@ -161,7 +161,7 @@ class Bench:
         return summarize(replies, self.limit_ms, seconds, figures)
 
     def _settle(self) -> None:
-        """Waits until a single request is fast."""
+        """Wait until a single request is as fast as on an idle server."""
         give_up_at = time.monotonic() + _SETTLE_S
         while time.monotonic() < give_up_at:
             probe = generator.ask_once(self.target)
@@ -176,7 +176,7 @@ def summarize(
     seconds: float,
     figures: LoadFigures,
 ) -> LoadStep:
-    """Describe the replies to a load that took `seconds` beyond its usual figures."""
+    """Add figures about the limit to the usual ones of a load of `seconds`."""
     refused_s = [reply.latency_s for reply in replies if reply.status == REFUSED]
     answered = [reply for reply in replies if reply.is_good]
     good = [reply for reply in answered if reply.latency_s * 1000 <= limit_ms]
@@ -193,7 +193,7 @@ def summarize(
 
 
 def describe(steps: Sequence[LoadStep]) -> report.Findings:
-    """A row per server, limit and load, and goodput over offered load."""
+    """Make a row per server, limit and load, and plot goodput over offered load."""
     own = [step for step in steps if step.server == OURS]
     costs = find_refusal_cost([step.figures for step in own])
     remarks = [
@@ -212,7 +212,7 @@ def describe(steps: Sequence[LoadStep]) -> report.Findings:
 
 
 def find_refusal_cost(loads: Sequence[LoadFigures]) -> dict[str, float]:
-    """Milliseconds of CPU per refusal by program, by least squares: a program spends a
+    """Estimate milliseconds of CPU per refusal by program, by least squares: a program spends a
     fixed amount per refusal, other request and second. Empty if few were refused."""
     refused = [one.statuses.get(REFUSED, 0) for one in loads]
     if sum(refused) < _FEWEST_REFUSALS:
@@ -231,29 +231,29 @@ def find_refusal_cost(loads: Sequence[LoadFigures]) -> dict[str, float]:
 
 _RUN = stacks.ROOT / "run/soak/run"
 SENTENCE = "sentence"
-#: The share of each, of a hundred requests.
+#: The number of requests of each kind, out of a hundred.
 SHARES = {SENTENCE: 75, "list": 8, "document": 2, "HTML": 7, "mistake": 8}
 _LIST_TEXTS, _DOCUMENT_BYTES = 5, 2000
 _PATIENCE_S = 40.0
 _SLOW_PARTS = 5
-#: The target: nothing grows by more, from the first quarter to the last.
+#: The target: the most that a measure may grow from the first quarter to the last.
 GROWTH = 0.02
-#: MB, files, threads or milliseconds that are too few to be called growth, such as a pool's
-#: next thread.
+#: MB, files, threads or milliseconds that are too few to count as growth, such as another
+#: thread of a pool.
 SLACK = 2.0
-#: The first looks do not count: caches fill, code is compiled.
+#: The share of samples at the start that do not count: caches fill, code is compiled.
 WARM_UP = 0.2
 _PIECES = 5000
-#: Clients and length of the look for the capacity, and its share that is asked for.
+#: Clients and length of the search for the capacity, and the share of it that is requested.
 _MANY, _PEAK_S, _SHARE = 64, 10.0, 0.5
 _MANNER = generator.Manner(addresses=50, patience_s=_PATIENCE_S)
-#: Looks at the stack, and the pauses between two reloads and two visits of bad clients.
+#: The number of samples, and the pauses between reloads and between visits of bad clients.
 _LOOKS, _RELOAD_S, _VISIT_S = 60, 600.0, 1.0
 
 
 @dataclass(frozen=True)
 class MedleyPiece:
-    """A request, and the status that it is to get."""
+    """A request, and its expected status."""
 
     kind: str
     request: generator.Request
@@ -261,7 +261,7 @@ class MedleyPiece:
 
 
 def draw_medley(count: int) -> list[MedleyPiece]:
-    """`count` requests of all kinds in random order, the same in every run."""
+    """Draw `count` requests of all kinds in random order, the same in every run."""
     rng = random.Random(0)
     kinds = rng.choices(list(SHARES), list(SHARES.values()), k=count)
     return list(map(_make_piece, [rng] * count, kinds, draw(count)))
@@ -293,7 +293,7 @@ def _make_piece(rng: random.Random, kind: str, sentence: Sentence) -> MedleyPiec
 
 
 def ask_badly(url: str, pieces: Sequence[MedleyPiece]) -> None:
-    """One client sends slowly, and one hangs up before its answer."""
+    """Send one request slowly, and hang up before the answer to another."""
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or 80)
     for is_slow in (True, False):
@@ -320,19 +320,19 @@ class Trend:
     first: float
     last: float
     change: str
-    #: Whether it grew by at most 2 %, or by little of something small.
+    #: Whether it grew by at most 2 %, or by at most `SLACK`.
     is_flat: bool
 
 
-#: Values by the part of the stack and the unit.
+#: A sample: values by part of the stack and unit.
 Look = Mapping[tuple[str, str], float | None]
 
 
 def soak(*, minutes: float) -> report.Findings:
-    """Memory, open files, threads and latency of a stack under a steady load.
+    """Measure memory, open files, threads and latency of a stack under a steady load.
 
-    Sentences, lists, documents, HTML and mistakes arrive at random, beside clients that
-    send slowly or hang up, and a reload now and then. A measure is flat if it grew by at
+    Sentences, lists, documents, HTML and mistakes arrive at random, together with clients that
+    send slowly or hang up, and a reload every ten minutes. A measure is flat if it grew by at
     most 2 % from the first quarter to the last, after a warm-up of a fifth.
     """
     pieces, looks = draw_medley(_PIECES), list[Look]()
@@ -361,7 +361,7 @@ def soak(*, minutes: float) -> report.Findings:
 def judge(
     pieces: Sequence[MedleyPiece], replies: Sequence[generator.LoadReply]
 ) -> tuple[Counter[str], report.Latencies]:
-    """The counts of unexpected answers, by kind and status, and the latencies of sentences."""
+    """Count unexpected answers by kind and status, and summarize the latencies of sentences."""
     wrong: Counter[str] = Counter()
     times_s = []
     for reply in replies:
@@ -374,7 +374,7 @@ def judge(
 
 
 def look(stack: running.Running, latencies: report.Latencies) -> Look:
-    """The latencies, and what each program holds."""
+    """Sample the latencies, and the memory, files and threads of each program."""
     held = {
         (program, unit): value
         for program, some in load.measure_holdings(stack.leaders).items()
@@ -385,7 +385,7 @@ def look(stack: running.Running, latencies: report.Latencies) -> Look:
 
 @contextmanager
 def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
-    """Repeats it in a thread while the block lasts, with a pause before each time."""
+    """Repeat a call in a thread while the block lasts, with a pause before each one."""
     stop = threading.Event()
 
     def run() -> None:
@@ -404,7 +404,7 @@ def repeat(act: Callable[[], object], pause_s: float) -> Iterator[None]:
 def describe_soak(
     looks: Sequence[Look], surprises: Counter[str], rate: float
 ) -> report.Findings:
-    """A row per measure of each program, and what is not as it should be."""
+    """Make a row per measure of each program, and report growth and unexpected answers."""
     trends = [find_trend(*key, [one[key] for one in looks]) for key in looks[0]]
     grown = [
         f"{trend.part}, {trend.unit}: grown by {trend.change}"
@@ -423,7 +423,7 @@ def describe_soak(
 
 
 def find_trend(part: str, unit: str, values: Sequence[float | None]) -> Trend:
-    """The trend of a measure, from the looks at it."""
+    """Return the trend of a measure from its samples."""
     known = [one for one in values[int(WARM_UP * len(values)) :] if one is not None]
     quarter = len(known) // 4
     first, last = map(statistics.median, (known[:quarter], known[-quarter:]))
