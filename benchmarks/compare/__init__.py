@@ -1,1 +1,1 @@
-"""Babelgate and other systems in turns on the same machine."""
+"""Comparisons of Babelgate with other systems, in alternation on the same machine."""

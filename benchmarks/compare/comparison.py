@@ -1,4 +1,4 @@
-"""`python -m benchmarks compare`: Babelgate and other systems, in turns on the same work."""
+"""`python -m benchmarks compare`: compares Babelgate with other systems under the same load."""
 
 import itertools
 import time
@@ -28,28 +28,28 @@ from handlers.engine.translation.loading import load_engine
 
 @dataclass(frozen=True)
 class Workload:
-    """The load, map and model that every contender gets."""
+    """The load, map and model of every contender."""
 
     #: For run directories and maps.
     folder: Path
     model: Path
     sentences: tuple[Sentence, ...]
-    #: One closed loop each.
+    #: Numbers of clients, with a closed loop for each.
     clients: tuple[int, ...]
     seconds: float
     warm_s: float
-    #: The map's languages to serve; all where none are named.
+    #: The map's languages to serve; all if empty.
     languages: tuple[str, ...] = ()
     #: Keys of the map's translation section, for every contender.
     settings: Mapping[str, Any] | None = None
 
 
-#: Measures a contender of this name: a load per number of clients.
+#: A function that measures a contender by name: a load per number of clients.
 TakeTurn = Callable[[str, Workload], Mapping[str, LoadFigures]]
 
 
 def choose(names: Sequence[str]) -> Mapping[str, TakeTurn]:
-    """Ours, then the named others. Raises ValueError for unknown and unlike ones."""
+    """Return ours and the named others, or a pair. Raises ValueError for any other names."""
     if len(names) == 1 and names[0] in PAIRS:
         return PAIRS[names[0]]
     unknown = [name for name in names if name not in OTHERS]
@@ -62,7 +62,7 @@ def choose(names: Sequence[str]) -> Mapping[str, TakeTurn]:
 
 
 def _start_with(start: running.Start, **settings: Any) -> TakeTurn:
-    """A stack with these settings of the map."""
+    """Return a function that measures a stack with these settings of the map."""
 
     def take_turn(name: str, workload: Workload) -> dict[str, LoadFigures]:
         map_path = _write_map(workload, name, settings)
@@ -92,8 +92,8 @@ def _run_engine(
     threads: int | None = None,
     size: int | None = None,
 ) -> dict[str, LoadFigures]:
-    """Runs the map's engine in this process, with batches of the map's size or of `size`, on
-    `threads` threads or all cores. It has no clients: its figures stand for any number."""
+    """Run the map's engine in this process, with batches of the map's size or of `size`, on
+    `threads` threads or all cores. Without clients, its figures are equal for any number."""
     map_path = _write_map(workload, name, {})
     model = running.merge(running.read_map(map_path, workload.model))
     directory = checkpoint.prepare(model, checkpoint.default_cache())
@@ -119,7 +119,7 @@ def _run_engine(
         if (elapsed_s := ends[-1] - ends[0]) >= workload.seconds:
             break
     rate, took_s = count / elapsed_s, np.diff(ends).tolist()
-    # A batch's time would tell nothing about one of its sentences.
+    # The duration of a larger batch is not the latency of one of its sentences.
     latencies = report.summarize_latencies(took_s if size == 1 else ())
     return {
         str(n): LoadFigures("engine", n, elapsed_s, count, rate, 0, latencies, {})
@@ -128,7 +128,7 @@ def _run_engine(
 
 
 def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Path:
-    """A contender's own settings win over those of all."""
+    """Write a contender's map; its own settings override those for all contenders."""
     return running.write_map(
         workload.folder / f"{name}.json",
         {**(workload.settings or {}), **settings},
@@ -137,11 +137,11 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
 
 
 OURS = "babelgate"
-#: The ways in which ours runs.
+#: The contenders that are ours.
 OWN = (OURS, "interactive", "embedded")
-#: The difference of torchserve_backend/interactive.json to the map that ships.
+#: The differences of torchserve_backend/interactive.json from the shipped map.
 INTERACTIVE = {"max_batch_delay": 2, "placement": "device"}
-#: The contenders that ours is compared with, by their names for `--against`.
+#: The contenders to compare ours with, by their names for `--against`.
 OTHERS: Mapping[str, TakeTurn] = {
     "baseline": _start_with(launch.start),
     "interactive": _start_with(running.start, **INTERACTIVE),
@@ -152,7 +152,7 @@ OTHERS: Mapping[str, TakeTurn] = {
     "sentence": partial(_run_engine, threads=1, size=1),
     "torchserve": _start_with(running.start_torchserve),
 }
-#: Our stack with two settings, to compare with each other.
+#: Pairs of settings of our stack, to compare with each other.
 PAIRS: Mapping[str, Mapping[str, TakeTurn]] = {
     pair: {name: _start_with(running.start, **some) for name, some in ways.items()}
     for pair, ways in yaml.safe_load(driver.QUESTIONS.read_text("utf-8"))[
@@ -176,9 +176,9 @@ def answer(
     model: str,
     setting: list[str] | None,
 ) -> report.Findings:
-    """Start ours and others in turns, A B C A B C …, and report how they compare.
+    """Compare ours with others, in alternation: A B C A B C ….
 
-    Each turn starts its stack on ports of its own, warms it up, measures it and stops it.
+    Each turn starts a stack on its own ports, warms it up, measures it and stops it.
     """
     names, served = driver.read_words(against), driver.read_words(languages)
     contenders = choose(names)
@@ -192,7 +192,7 @@ def answer(
         languages=tuple(served),
         settings=driver.read_settings(setting),
     )
-    # Packages are installed and the model is converted, so that no first start is slower.
+    # Install packages and convert the model first, so that the first starts are not slower.
     for name in set(PEERS) & set(names):
         say(f"preparing {name}")
         prepare_peer(name)
@@ -209,8 +209,8 @@ def answer(
 def describe(
     turns: Mapping[str, Sequence[Mapping[str, LoadFigures]]],
 ) -> report.Findings:
-    """Compare the first contender with the others at each number of clients. At the end,
-    ours over the best peer."""
+    """Compare the first contender with the others at each number of clients, and finally
+    ours with the best peer."""
     loads = {
         level: {way: [_add_up(t[level]) for t in some] for way, some in turns.items()}
         for level in next(iter(turns.values()))[0]
@@ -232,7 +232,7 @@ def describe(
 
 
 def _add_up(figures: LoadFigures) -> Mapping[str, Any]:
-    """Add the cost of all programs but the client; None if none was counted."""
+    """Add the total CPU and memory of the stack's programs; None if they were not measured."""
     cpu_ms = sum(ms for name, ms in figures.cpu_ms.items() if name != load.CLIENT)
     memory_mb = sum(figures.memory_mb.values())
     return report.flatten(figures) | {CPU: cpu_ms or None, MEMORY: memory_mb or None}
@@ -242,7 +242,7 @@ def _pair_with_best(
     ways: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> Iterator[dict[str, Sequence[Mapping[str, Any]]]]:
     """Pair each way of running ours with each round's best peer: the most requests/s, and the
-    smallest p99, which can be another's. Only other serving systems count as peers."""
+    lowest p99, perhaps of another peer. Only other serving systems count as peers."""
     rounds = zip(*(ways[name] for name in ways if name in PEERS), strict=True)
     best = [
         {

@@ -7,7 +7,7 @@ _TIMEOUT_S = 86_400
 
 
 def create_app(predictions_url: str) -> Flask:
-    """`predictions_url` and a language are where a model is asked."""
+    """Return the application. The URL of a model is `predictions_url`, `/` and its language."""
     app = Flask(__name__)
 
     @app.post("/")

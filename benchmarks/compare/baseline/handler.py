@@ -9,7 +9,7 @@ _BEAMS = 2
 
 
 class BaselineHandler:
-    """Translates into the language that its model is named after."""
+    """A handler that translates into the language after which its model is named."""
 
     def initialize(self, context: Any) -> None:
         path = context.model_yaml_config["handler"]["model_path"]

@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 @contextmanager
 def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
-    """Starts the baseline for a map's languages and devices. Raises StackError if it cannot."""
+    """Run the baseline for a map's languages and devices. Raises StackError if it cannot."""
     offset = running.claim_port_offset()
     routes = running.read_map(map_path).routes
     placed = {language: model.devices[0] for (_, language), model in routes.items()}
@@ -52,7 +52,7 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
 
 
 def lay_out(run: Path, placed: Mapping[str, str], model: Path, offset: int) -> None:
-    """Writes the configuration with moved ports, and an archive without weights per language
+    """Write the configuration with moved ports, and an archive without weights per language
     with its device: `cpu`, or the number of a GPU."""
     shutil.rmtree(run, ignore_errors=True)
     for folder in ("logs", "temp", "torchserve/store", "torchserve/tmp"):

@@ -1,1 +1,1 @@
-"""Other serving systems with the same engine: how to install, start and ask them."""
+"""Other serving systems with the same engine: their installation and servers."""

@@ -1,4 +1,4 @@
-"""Starts other serving systems, with our engine, in environments of their own."""
+"""Starts other serving systems, with our engine, in separate Python environments."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ HOST = "127.0.0.1"
 _ANSWER_S = 60
 
 
-#: Serving systems, each with a server in the module `serve_` and its name.
+#: Serving systems, each with a server in the module `serve_NAME`.
 PEERS = ("litserve", "rayserve", "flask")
-#: Ray's documentation asks for the second to get the most requests through.
+#: Ray's documentation recommends the second for the highest throughput.
 _RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1"}
 
 
 def prepare_peer(name: str) -> Path:
-    """The Python with a peer's packages, installed if they are missing. Raises StackError."""
+    """Return the Python with a peer's packages, installed if missing. Raises StackError."""
     directory = checkpoint.default_cache() / "benchmarks" / "peers" / name
     return prepare_environment(HERE / f"requirements-{name}.txt", directory)
 
@@ -42,8 +42,8 @@ def prepare_peer(name: str) -> Path:
 def start_peer(
     name: str, run: Path, map_path: Path, model: Path, *, python: Path | None = None
 ) -> Iterator[Running]:
-    """Serves a map and a model while the block lasts, as others start our stack; in the peer's
-    own environment unless `python` is another's. Raises StackError with the end of its log."""
+    """Serve a map and a model while the block lasts, with the interface of `running.start`, in
+    the peer's environment unless `python` is given. Raises StackError with its log's end."""
     options, python = choose(map_path, model), python or prepare_peer(name)
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
@@ -58,7 +58,7 @@ def start_peer(
         answer = requests.post(url, json=row, timeout=_ANSWER_S)
         return answer.status_code == HTTPStatus.OK and "translated" in answer.json()
 
-    # Sockets lie in it, whose names must be short, and what Ray writes into a user's home.
+    # For sockets, whose paths must be short, and for files that Ray writes into HOME.
     with tempfile.TemporaryDirectory(prefix="peer-") as temporary:
         places = {"TMPDIR": temporary, "HOME": temporary, "PYTHONPATH": str(ROOT)}
         with running.run_program(
@@ -70,7 +70,7 @@ def start_peer(
 
 
 def choose(map_path: Path, model: Path) -> PeerOptions:
-    """The model and the batches of a map. Raises StackError for what peers cannot run."""
+    """Return the model and batching of a map. Raises StackError if peers cannot run them."""
     models = running.read_map(map_path, model)
     served, settings = running.merge(models), models.translation
     if settings.engine == "transformers" or served.is_on_gpu:
@@ -88,13 +88,13 @@ def choose(map_path: Path, model: Path) -> PeerOptions:
     )
 
 
-#: Our own versions, which hold for the peers' environments wherever they need the same.
+#: Our own versions, which also apply to the peers' environments if they need the package.
 _CONSTRAINTS = ROOT / "constraints.txt"
 _INSTALL_S = 900
 
 
 def prepare_environment(requirements: Path, directory: Path) -> Path:
-    """The Python of an environment, made again for other packages. Raises StackError."""
+    """Return the Python of an environment, rebuilt for changed packages. Raises StackError."""
     python = directory / "bin" / "python"
     mark = directory / "made-of"
     texts = (path.read_bytes() for path in (requirements, _CONSTRAINTS))

@@ -12,14 +12,14 @@ from benchmarks.compare.peers.translator import load_handler, read_options
 from handlers.base import Result, Row, write_answer
 from handlers.microbatcher import MicroBatcher, QueueFull
 
-#: A thread per request that is answered at the same time, and no more of them than wait.
+#: The number of concurrent requests, each of which has a thread and may wait in the queue.
 _THREADS = _QUEUE_SIZE = 512
 _ANSWER_S = 600
 _APP = "benchmarks.compare.peers.serve_flask:create_app"
 
 
 def create_app(argument: str) -> Flask:
-    """Loads the model and answers `POST /`."""
+    """Load the model, and return the application that answers `POST /`."""
     app = Flask(__name__)
     options = read_options(argument)
     handler = load_handler(options)

@@ -1,5 +1,5 @@
 """LitServe with its batching: one worker process, because the engine uses all cores,
-and ZeroMQ, which LitServe advises from 100 requests/s on; release 0.2.19 accepts that
+and ZeroMQ, which LitServe recommends from 100 requests/s on; release 0.2.19 accepts that
 option and ignores it.
 """
 
@@ -18,7 +18,7 @@ _ANSWER_S = 600
 
 
 class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
-    """Answers `POST /`."""
+    """The API that answers `POST /`."""
 
     def __init__(self, options: translator.PeerOptions) -> None:
         super().__init__(
@@ -31,8 +31,8 @@ class TranslationApi(litserve.LitAPI):  # type: ignore[misc]
     def setup(self, device: str) -> None:
         self._handler = translator.load_handler(self._options)
 
-    # LitServe makes FastAPI's model of a body of this annotation, and of an answer of the
-    # other's: without them it takes JSON as it is, as in its examples.
+    # LitServe would make FastAPI models from annotations of this method and `encode_response`.
+    # Without them, it accepts JSON as it is, as in its examples.
     def decode_request(self, request):  # type: ignore[no-untyped-def]
         return Row(request)
 
@@ -50,7 +50,7 @@ if __name__ == "__main__":
     server = litserve.LitServer(
         api, accelerator="cpu", devices=1, timeout=_ANSWER_S, fast_queue=True
     )
-    # LitServe takes its workers along at Ctrl-C.
+    # LitServe stops its workers at Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     address = {"host": given.host, "port": given.port}
     server.run(**address, log_level="warning", generate_client_file=False)

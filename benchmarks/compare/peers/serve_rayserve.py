@@ -15,16 +15,16 @@ from starlette.responses import Response
 from benchmarks.compare.peers import translator
 from handlers.base import Result, Row, write_answer
 
-#: Requests that the replica is given at the same time: with Ray's 5 no batch could fill.
+#: Concurrent requests of the replica: with Ray's default of 5, no batch could fill.
 _ONGOING = 1024
-#: Ray's own default takes a third of the memory; nothing is kept in the store here.
+#: Ray's default is a third of the memory, but nothing is stored here.
 _OBJECT_STORE_BYTES = 100_000_000
-#: Ray would make of 127.0.0.1 the address by which other machines reach this one.
+#: Ray would replace 127.0.0.1 by this machine's external address.
 _NODE = "127.0.0.2"
 
 
 class PeerReplica:
-    """Answers `POST /`."""
+    """The deployment that answers `POST /`."""
 
     def __init__(self, options: translator.PeerOptions) -> None:
         self._handler = translator.load_handler(options)
@@ -32,34 +32,32 @@ class PeerReplica:
         self.translate.set_batch_wait_timeout_s(options.wait_s)
 
     async def __call__(self, request: Request) -> Response:
-        """A body as an answer's body."""
         result = await self.translate(Row(await request.body()))
         status, content_type, body = write_answer(result)
         return Response(body, status, media_type=content_type)
 
     @serve.batch  # type: ignore[untyped-decorator]
     async def translate(self, rows: Sequence[Row]) -> list[Result]:
-        """One answer per row."""
         outcome = await asyncio.to_thread(self._handler.answer, rows)
         return outcome.results
 
 
 def main() -> None:
-    """Serves until it is told to end."""
+    """Serve until SIGTERM or Ctrl-C."""
     options = translator.read_options()
     ray.init(
         include_dashboard=False,
         object_store_memory=_OBJECT_STORE_BYTES,
         _node_ip_address=_NODE,
     )
-    # Ray has set a handler of its own, which would end without what follows.
+    # Ray's own handler would exit without the shutdown below.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     serve.start(http_options={"host": options.host, "port": options.port})
     deployment = serve.deployment(PeerReplica, max_ongoing_requests=_ONGOING)
     serve.run(deployment.bind(options))
     with suppress(KeyboardInterrupt):
         signal.pause()
-    # Serve's own end would first let the replica idle for half a minute.
+    # Serve's own shutdown would first wait for half a minute.
     ray.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""The model that every peer serves, with the handler of our workers."""
+"""Loads the model that every peer serves, with the handler of our workers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from handlers.base import TaskHandler, start_handler
 
 @dataclass(frozen=True)
 class PeerOptions:
-    """A model and how its requests become batches: the one argument of a peer's server, as
-    JSON."""
+    """A model and its batching: the only argument of a peer's server, as JSON."""
 
     host: str
     port: int
-    #: The most requests in a batch, and how long it waits for them.
+    #: The most requests in a batch, and the longest wait for them.
     batch_size: int
     wait_s: float
     #: The handler's options, from the map.
@@ -28,11 +27,11 @@ class PeerOptions:
 
 
 def read_options(argument: str | None = None) -> PeerOptions:
-    """The options of an argument, or of the command line."""
+    """Return the options from an argument, or from the command line."""
     return PeerOptions(**json.loads(argument or sys.argv[1]))
 
 
 def load_handler(options: PeerOptions) -> TaskHandler[Any]:
-    """The handler with its model. Batches come one at a time."""
+    """Load the handler with its model. It answers one batch at a time."""
     directory = Path(options.handler["model_path"])
     return start_handler(TRANSLATION, directory, None, options.handler)
