@@ -315,8 +315,8 @@ class Simulation:
     # From a replica to the client.
 
     def _advance(self, replica: _Replica) -> None:
-        """Start the next batch if it is due, or else wait until it is: when it is full, or when
-        the time window that began with its first row has ended."""
+        """Start the next batch if it is full, or if the time window that began with its first
+        row has ended; otherwise wait for that."""
         if replica.is_busy or not replica.waiting:
             return
         now, leaves_at = self._env.now, replica.waiting[0].came_at + self._wait_s

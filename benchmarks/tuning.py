@@ -184,7 +184,7 @@ class TuningPlan(Shape):
 
     @property
     def fingerprint(self) -> str:
-        """The identity of this plan's results. The search time is not part of it."""
+        """A text that identifies this plan's results. The search time is not part of it."""
         return self.model_dump_json(exclude={"search": {"minutes"}})
 
 
@@ -238,7 +238,7 @@ class Trial:
 
     @property
     def rate(self) -> float:
-        """The highest requests/s within the SLA; 0 if no load meets it."""
+        """The requests/s of `best`; 0 if no load meets the SLA."""
         return self.best.load.requests_per_s if self.best else 0.0
 
     def __str__(self) -> str:

@@ -1,1 +1,1 @@
-"""Comparisons of Babelgate with other systems, in alternation on the same machine."""
+"""Comparisons of Babelgate with other systems on the same machine, in alternating rounds."""

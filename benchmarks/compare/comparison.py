@@ -93,7 +93,7 @@ def _run_engine(
     size: int | None = None,
 ) -> dict[str, LoadFigures]:
     """Run the map's engine in this process, with batches of the map's size or of `size`, on
-    `threads` threads or all cores. Without clients, its figures are equal for any number."""
+    `threads` threads or all cores. Without clients, its figures are the same for any number."""
     map_path = _write_map(workload, name, {})
     model = running.merge(running.read_map(map_path, workload.model))
     directory = checkpoint.prepare(model, checkpoint.default_cache())
@@ -176,7 +176,7 @@ def answer(
     model: str,
     setting: list[str] | None,
 ) -> report.Findings:
-    """Compare ours with others, in alternation: A B C A B C ….
+    """Compare ours with others in alternating rounds (A B C A B C …).
 
     Each turn starts a stack on its own ports, warms it up, measures it and stops it.
     """

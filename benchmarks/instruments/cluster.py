@@ -95,7 +95,7 @@ class NamespaceCluster:
         """Restart Ray on a host. Returns before it is ready."""
         self._end(host)
         node = self.find_node(host)
-        # Ray would take another host's cluster on this machine for a leftover of its own.
+        # Ray would mistake another host's cluster on this machine for a leftover of its own.
         (node.sessions / "ray_current_cluster").unlink(missing_ok=True)
         options = dict(zip_longest(self.hosts, self.options, fillvalue=""))
         command = nodes.write_command(node, f"{_OPTIONS} {options[host]}")

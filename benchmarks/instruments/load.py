@@ -136,7 +136,7 @@ def find_leaders(stack: Stack) -> dict[str, psutil.Process]:
 
 @contextmanager
 def measure_cpu(leaders: Leaders) -> Iterator[dict[str, float]]:
-    """Measure the CPU seconds that each program and the client spend during the block."""
+    """Yield the CPU seconds of each program and the client, set when the block ends."""
     spent: dict[str, float] = {}
     before = _read_clock(leaders)
     yield spent

@@ -43,7 +43,7 @@ class Host:
         return [psutil.Process(pid) for pid in numbers if psutil.pid_exists(pid)]
 
     def kill(self) -> None:
-        """Kill all processes as a power loss would. Repeated, because a process may start
+        """Kill all processes, as a power loss would, until none is left: a process may start
         another one just before it is killed."""
         give_up_at = time.monotonic() + _LIMIT_S
         while (left := self.processes()) and time.monotonic() < give_up_at:

@@ -137,7 +137,7 @@ def wait_until(
     leaders: Mapping[Path, psutil.Popen] | None = None,
 ) -> None:
     """Wait until a condition holds; a server that does not answer yet is no error. Raises
-    StackError with the goal and the ends of the `leaders`' logs, also if a leader ends."""
+    StackError with the goal and the ends of the logs after `limit_s`, or if a leader ends."""
     leaders, began = leaders or {}, time.monotonic()
     while True:
         with suppress(requests.RequestException, ManagementError, DashboardError):
@@ -276,7 +276,7 @@ def start_embedded(
 def start_gunicorn(
     run: Path, settings: Mapping[str, str], page: str = "/readyz"
 ) -> Iterator[Running]:
-    """Run a gateway alone, and enter the block once `page` returns 200. Raises StackError."""
+    """Run only a gateway, and enter the block once `page` returns 200. Raises StackError."""
     bind = f"127.0.0.1:{GATEWAY + claim_port_offset()}"
     run.mkdir(parents=True, exist_ok=True)
     gunicorn = Path(sys.executable).with_name("gunicorn")

@@ -33,9 +33,9 @@ _ATTEMPTS = 50
 def draw(
     count: int, targets: Collection[str] = (), *, tokens: tuple[int, int] | None = None
 ) -> tuple[Sentence, ...]:
-    """Draw sentences in random directions into `targets` or any language, the same in every run
-    and distinct as long as there are enough. With `tokens`, draw texts of between about these
-    lengths, which are phrases joined by commas."""
+    """Draw sentences between random languages, or into `targets`, the same in every run and
+    distinct as long as there are enough. With `tokens`, draw texts with lengths in about that
+    range, made of phrases joined by commas."""
     rng = random.Random(0)
     if tokens is None:
         return _draw_phrases(rng, count, targets)
@@ -91,7 +91,7 @@ def _draw_phrases(
 def _join(
     rng: random.Random, pools: Mapping[str, list[Sentence]], tokens: float
 ) -> Sentence:
-    """Join phrases to several texts, and return the one closest to this length."""
+    """Make several texts of phrases, and return the one closest to this many tokens."""
     first = rng.choice(pools[rng.choice(list(pools))])
     pool = pools[first.source]
 

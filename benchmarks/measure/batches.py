@@ -42,7 +42,7 @@ class Pass:
     tokens: int
 
 
-#: A loaded model that runs one batch after the other. Raises MemoryEnds.
+#: A function that runs batches one by one on a loaded model. Raises MemoryEnds.
 Runner = Callable[[Sequence[Sequence[Any]]], Pass]
 #: The model that the measuring process has loaded.
 _runners: list[Runner] = []
@@ -81,16 +81,16 @@ class Measurement:
     tokens_per_s: float
     ms_per_batch: report.Spread
     ms_per_item: float
-    #: The process's peak with this batch size, including the model.
+    #: The process's peak memory with this batch size, including the model.
     memory_mb: float = 0.0
-    #: The used memory of the whole device.
+    #: The memory in use on the whole device.
     gpu_memory_mb: float | None = None
 
 
 def measure_apart(plan: PassPlan) -> Iterator[Measurement]:
-    """Measure each batch size in a process that ends afterwards; another process converts the
-    model. Raises OSError, RuntimeError or ValueError: MemoryEnds for lack of memory, another
-    RuntimeError for a process that dies."""
+    """Yield a measurement per batch size, from a process that ends afterwards; another process
+    converts the model. Raises OSError, RuntimeError or ValueError: MemoryEnds for lack of
+    memory, another RuntimeError for a process that dies."""
     cache = checkpoint.default_cache()
     with _spawn() as pool:
         directory = pool.submit(checkpoint.prepare, plan.model, cache).result()

@@ -1,6 +1,6 @@
-"""Measures the cost of a request in a gateway before a TorchServe that answers at once: `python
--m benchmarks dialects` with the fields of other APIs, `keys` with required keys, `profile` by
-package, and `cache` with cached sentences and without them.
+"""Measures the cost of a request in a gateway in front of a TorchServe that answers at once:
+`python -m benchmarks dialects` with the fields of other APIs, `keys` with required keys,
+`profile` by package, and `cache` with cached sentences and without them.
 """
 
 import itertools
@@ -38,7 +38,7 @@ _WARM_S = 2.0
 
 
 def compare_dialects(*, clients: int, seconds: float, rounds: int) -> report.Findings:
-    """Compare the gateway's CPU per request in each API, in alternation."""
+    """Compare the gateway's CPU per request in each API, in alternating rounds."""
     with TemporaryDirectory() as name, start(Path(name), {}) as stack:
         ask = partial(load.measure_closed, clients=clients, seconds=seconds)
         ways = {
@@ -49,8 +49,8 @@ def compare_dialects(*, clients: int, seconds: float, rounds: int) -> report.Fin
 
 
 def compare_keys(*, clients: int, seconds: float, rounds: int) -> report.Findings:
-    """Compare the gateway's CPU per request with keys and without, in alternation, with the
-    environment's BABELGATE_DATABASE_URL and BABELGATE_LIMITS_URL."""
+    """Compare the gateway's CPU per request with and without keys, in alternating rounds. Uses
+    the environment's BABELGATE_DATABASE_URL and BABELGATE_LIMITS_URL."""
     ask = partial(load.measure_closed, clients=clients, seconds=seconds)
     with TemporaryDirectory() as name, ExitStack() as gateways:
         ways = {}
@@ -62,7 +62,7 @@ def compare_keys(*, clients: int, seconds: float, rounds: int) -> report.Finding
 
 
 def write_requests(dialect: Dialect) -> list[Request]:
-    """Return requests for the same sentences in any API."""
+    """Return requests of an API, with the same sentences for every API."""
     more = {"format": "text"} if dialect is GOOGLE else {}
     bodies = (
         {
@@ -146,8 +146,8 @@ def _find_package(file: str) -> str:
 
 @contextmanager
 def start(run: Path, more: Mapping[str, str]) -> Iterator[Running]:
-    """Run a gateway with one process before a fake TorchServe, with `more` settings, and a key
-    if it requires one. Raises StackError."""
+    """Run a gateway with one process and a fake TorchServe, with `more` settings, and a key if
+    it requires one. Raises StackError."""
     map_path = running.write_map(run / "map.json", {}, [_LANGUAGE], device="cpu")
     key_file, port = run / "keys.json", INFERENCE + running.claim_port_offset()
     keys = dict.fromkeys(("inference", "management"), {"key": "any"})

@@ -30,7 +30,7 @@ from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus
 from models.phrasebook_recipe.items import LANGUAGES
 
-#: Texts per request, and its time limit.
+#: The number of texts in a request, and its time limit.
 _AT_ONCE, _TIMEOUT_S = 64, 600
 #: Lines of the phrasebook if no file is given.
 _DRAWN = 200

@@ -1,6 +1,6 @@
 """Measures the running stack: `python -m benchmarks stack` puts load on port 7777, `fairness`
-sends single sentences during a document, and `captioning` sends videos of several sizes in the
-captioner's three modes.
+sends single sentences while it translates a document, and `captioning` sends videos of several
+sizes in the captioner's three modes.
 """
 
 import time
@@ -100,7 +100,7 @@ def measure_fairness(
 
 @contextmanager
 def _upload(running: Running, content: str) -> Iterator[Callable[[], Any]]:
-    """Upload a plain text as a document, and delete it in the end. Yields a function that
+    """Upload a plain text as a document, and delete it at the end. Yields a function that
     returns its state. Both raise ServerError."""
     languages = {"src_lang": _SOURCE, "tgt_lang": _TARGET}
     form, kind = encode_multipart_formdata(

@@ -37,13 +37,13 @@ REFUSED = "429"
 _FOLDER = stacks.ROOT / "run/overload"
 #: The end of a sentence inside a text.
 _INNER_END = re.compile(r"[.!?。！？।؟…:;]\s*\S")
-#: The number of the clients' addresses: a server may limit each one.
+#: The number of the clients' addresses: a server may limit the requests of each.
 _ADDRESSES = 256
 #: The pause of a client of the closed loop after a refusal.
 _PAUSE_S = 0.05
-#: The longest wait for work without a waiting client to end, and the interval of probes.
+#: The longest wait for a server to finish abandoned requests, and the interval of probes.
 _SETTLE_S, _LOOK_S = 600.0, 1.0
-#: Probes for the latency of an idle server; it is idle up to this factor and this excess.
+#: Probes for the latency of an idle server, and the factor and excess that count as idle too.
 _PROBES, _NEARLY, _NOISE_S = 3, 2.0, 0.05
 #: With fewer refusals, the cost of one cannot be estimated.
 _FEWEST_REFUSALS = 200
@@ -150,7 +150,7 @@ class Bench:
         return [first, last, *map(compare, steps)]
 
     def _ask_load(self, loop: str, level: float) -> LoadStep:
-        """Measure a load of a closed or open loop, and wait until the server is idle."""
+        """Measure a closed or an open loop, then wait until the server is idle."""
         manner = generator.ask_within(self.limit_ms, addresses=_ADDRESSES)
         seconds = self.seconds if loop == OPEN else self.peak_s
         driver.say(f"{loop} loop, {level:.0f}, within {self.limit_ms} ms")
@@ -176,7 +176,7 @@ def summarize(
     seconds: float,
     figures: LoadFigures,
 ) -> LoadStep:
-    """Add figures about the limit to the usual ones of a load of `seconds`."""
+    """Return the usual figures of a load of `seconds` with those of its time limit."""
     refused_s = [reply.latency_s for reply in replies if reply.status == REFUSED]
     answered = [reply for reply in replies if reply.is_good]
     good = [reply for reply in answered if reply.latency_s * 1000 <= limit_ms]
