@@ -46,12 +46,12 @@ class _PlanLoader(yaml.SafeLoader):
     """A YAML loader that refuses repeated keys; YAML's own keeps the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
-        known: set[Any] = set()
+        known: list[Any] = []
         for key, _ in node.value:
             if key.value in known:
                 problem = f"{key.value} is there twice"
                 raise ConstructorError(problem=problem, problem_mark=key.start_mark)
-            known.add(key.value)
+            known.append(key.value)
         return super().construct_mapping(node, deep)
 
 
