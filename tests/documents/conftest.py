@@ -1,4 +1,4 @@
-"""Documents of a format that has a text in each line, and a gateway that a test controls."""
+"""Documents in a test format with one text per line, and a gateway that a test controls."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +51,7 @@ LINES = Format((".lines",), "text/x-lines", "text", read_lines, write_lines)
 
 @pytest.fixture(autouse=True)
 def lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All documents are of this format, and stops are noticed at once."""
+    """Use the line format for every document, and notice stops at once."""
     monkeypatch.setattr("documents.translation._LOOK_S", 0.0001)
     monkeypatch.setattr("documents.translation._PAUSE_S", 0.01)
     monkeypatch.setattr("documents.worker.find_format", lambda name: LINES)
@@ -60,14 +60,14 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> None:
 def take_step(
     request: Mapping[str, Any], _: Allowance, check: Callable[[], None]
 ) -> Mapping[str, Any]:
-    """Takes a step without a process and limits."""
+    """Run a step in this process, without limits."""
     check()
     return worker.run(request)
 
 
 @pytest.fixture(autouse=True)
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The run directory of all that is started."""
+    """The run directory of the programs in a test."""
     folder = tmp_path / "run"
     monkeypatch.setenv(variables.RUN_DIR.name, str(folder))
     return folder
@@ -83,7 +83,7 @@ Add = Callable[..., DocumentFolder]
 
 @pytest.fixture
 def add(storage: DocumentStorage) -> Add:
-    """Adds a document of these texts, as the gateway does."""
+    """Add a document with these texts, as the gateway does."""
 
     def add(*texts: str, content: bytes = b"", **given: Any) -> DocumentFolder:
         owner = given.pop("owner", NOBODY)
@@ -112,7 +112,7 @@ def asking(gateway: FakeApi) -> Gateway:
 
 
 def list_orders(storage: DocumentStorage, owner: str) -> list[Order]:
-    """The orders of an owner's documents that can be read."""
+    """Return the orders of an owner's readable documents."""
     found, _ = read_page(storage, owner, "", 99)
     return [document.order for document, _ in found]
 

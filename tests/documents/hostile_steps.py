@@ -1,4 +1,4 @@
-"""Faulty steps of a sandbox's worker, by name."""
+"""Misbehaving steps for a sandbox's worker, by name."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Does the `deed`, after its process's number is in the file `told`."""
+    """Do the `deed`, after writing the ids of the process and its parent to the file `told`."""
     if told := request.get("told"):
         Path(told).write_text(json.dumps([os.getpid(), os.getppid()]))
     deed = _DEEDS[request["deed"]]
@@ -26,7 +26,7 @@ def _take_memory(_: Mapping[str, Any]) -> None:
 
 
 def _hide_memory(request: Mapping[str, Any]) -> None:
-    """As a library does that has its own word for it."""
+    """Replace the MemoryError, like a library with its own exceptions."""
     try:
         _take_memory(request)
     except MemoryError as error:
@@ -34,7 +34,7 @@ def _hide_memory(request: Mapping[str, Any]) -> None:
 
 
 def _match_forever(_: Mapping[str, Any]) -> None:
-    """Holds the interpreter, so that no signal handler of Python would run."""
+    """Block the interpreter, so that no Python signal handler can run."""
     re.match(r"(?:a|a)*b", "a" * 60)
 
 
@@ -45,7 +45,7 @@ def _write(request: Mapping[str, Any]) -> None:
 
 
 def _write_many_files(request: Mapping[str, Any]) -> None:
-    """Each is small, and so are all that are there at a time."""
+    """Overwrite a small file forever, so that few bytes are on disk at any time."""
     while True:
         Path(request["file"]).write_bytes(b"x" * (1 << 16))
 

@@ -1,4 +1,4 @@
-"""A gateway that is busy is waited for; a text that cannot be done is divided or refused."""
+"""A busy gateway is retried; a text that cannot be translated is divided or refused."""
 
 import json
 import socket
@@ -24,7 +24,7 @@ NOT_READY = Failure(503, "not-ready")
 
 @dataclass
 class Waits:
-    """Waiting takes no time, but is counted."""
+    """A sleep function that returns at once and counts the seconds."""
 
     seconds: float = 0.0
 
@@ -42,7 +42,7 @@ Connect = Callable[..., DocumentTranslator]
 
 @pytest.fixture
 def connect(monkeypatch, waits) -> Iterator[Connect]:
-    """Clients of an address; hours are a few requests."""
+    """Connect to an address, with retry delays so long that a few requests fill hours."""
     with ExitStack() as stack:
 
         def connect(address: str, timeout_s: float = 60.0) -> DocumentTranslator:
@@ -117,7 +117,7 @@ def test_a_program_that_is_no_gateway_is_waited_for(translator, gateway, waits):
 
 @pytest.fixture
 def unanswered() -> Iterator[socket.socket]:
-    """An address where nobody answers, and where nobody listens either at first."""
+    """A bound socket that does not listen at first, and never answers."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         yield server

@@ -1,4 +1,4 @@
-"""Jobs survive whatever ends the program that translates, each document exactly once."""
+"""Jobs survive the end of their program, and each document is translated exactly once."""
 
 import os
 import signal
@@ -27,12 +27,12 @@ LIMIT_S = 60
 
 @pytest.fixture
 def add_text(add: Add) -> Add:
-    """Adds a document of a real format: the program knows no other."""
+    """Add a document in a real format: the program does not have the line format."""
     return partial(add, name="a.txt")
 
 
 def is_busy(gateway: FakeApi, count: int) -> Callable[[], bool]:
-    """Whether more requests than this have arrived."""
+    """Return a condition: whether more than `count` requests have arrived."""
     return lambda: len(gateway.asked) > count
 
 
@@ -41,7 +41,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start(gateway, storage, tmp_path) -> Iterator[Start]:
-    """Starts the program; several with run directories of their own are several machines."""
+    """Start the program; separate run directories stand for separate machines."""
     programs: list[subprocess.Popen[bytes]] = []
 
     def start(
@@ -101,7 +101,7 @@ def test_documents_are_translated_and_their_jobs_end(
 
 
 def kill(program: subprocess.Popen[bytes]) -> None:
-    """Its workers end with it."""
+    """Kill a program, and check that its workers end with it."""
     children = psutil.Process(program.pid).children(recursive=True)
     program.kill()
     program.wait(LIMIT_S)

@@ -1,4 +1,4 @@
-"""Long texts are divided between sentences, and what is joined is the text."""
+"""Long texts are divided between sentences, and joined again without changes."""
 
 import pytest
 from hypothesis import given

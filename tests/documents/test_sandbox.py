@@ -1,4 +1,4 @@
-"""A sandbox's worker hurts nobody, and its caller learns which limit has ended it."""
+"""A sandbox's worker harms no other process, and its caller learns which limit ended it."""
 
 import json
 import os
@@ -27,14 +27,13 @@ LIMIT_S = 60
 
 @pytest.fixture
 def hostile() -> Iterator[Sandbox]:
-    """A sandbox of hostile steps."""
     found = Sandbox(HOSTILE)
     yield found
     found.close()
 
 
 def never() -> None:
-    """Somebody waits."""
+    """Let the worker continue: its caller still waits."""
 
 
 def ask(sandbox: Sandbox, deed: str, allowance: Allowance = AMPLE, **more: Any) -> Any:
@@ -72,7 +71,7 @@ def test_a_worker_that_ends_without_an_answer_is_told(hostile, deed):
 
 
 def read_processes(told: Path) -> list[int]:
-    """The worker and its keeper, once they are there."""
+    """Wait for the worker, and return its process id and its keeper's."""
     found: list[int] = []
 
     def are_there() -> bool:
@@ -95,7 +94,7 @@ def are_gone(processes: list[int]) -> bool:
     return True
 
 
-#: How a worker may go on without end.
+#: Deeds that never end.
 DEEDS = [
     "stand still",
     pytest.param("sleep", marks=pytest.mark.faults),
@@ -104,7 +103,7 @@ DEEDS = [
 
 
 class Enough(Exception):
-    """Nobody wants the answer any more."""
+    """The caller no longer wants the answer."""
 
 
 @pytest.mark.parametrize("deed", DEEDS)

@@ -1,4 +1,4 @@
-"""Folders of documents: who may have how many, and what is left of them."""
+"""Folders of documents: limits per owner and in total, deletion, and damaged entries."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_waiting_documents_are_bounded(storage, limits, is_own):
     ids=["of all", "of one", "of many small ones"],
 )
 def test_the_bytes_of_documents_are_bounded(storage, limits, is_own, size):
-    # A small document counts 64 KiB, and others twice.
+    # A small document counts as 64 KiB, any other as twice its size.
     count = 2 if size == MIB else 64
     places = [storage.reserve(KEY, KEY, limits, size) for _ in range(count)]
     with pytest.raises(NoRoom) as refused:
@@ -88,7 +88,7 @@ def test_the_bytes_of_documents_are_bounded(storage, limits, is_own, size):
 
 
 def test_a_document_counts_what_it_takes(storage):
-    """Twice its bytes until it is done, what is in its folder then, and nothing afterwards."""
+    """It counts twice its size until it is done, then its folder's size until it is deleted."""
     limits = DocumentLimits(9, 9, bytes_of_one=4 * MIB)
     place = storage.reserve(KEY, KEY, limits, MIB)
     place.path.write_bytes(bytes(MIB // 2))
@@ -126,14 +126,13 @@ def test_an_owners_documents_have_pages_from_the_oldest_on(add, storage):
     while after is not None:
         page, after = read_page(storage, KEY, after, 2)
         found.append([document.order.id for document, _ in page])
-        for document, _ in page:  # a sweep that deletes what it has seen goes on
+        for document, _ in page:  # deletions do not disturb the paging
             storage.delete(document)
     assert found == [ids[:2], ids[2:4], ids[4:]]
     assert read_page(storage, "ab0123456789", "", 9) == ([], None)
 
 
 def measure(storage: DocumentStorage) -> int:
-    """The bytes that all documents count."""
     return sum(entry.stat().st_size for entry in (storage.folder / "sizes").iterdir())
 
 

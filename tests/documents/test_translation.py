@@ -1,6 +1,4 @@
-"""One document: its texts go to the gateway and come back in order, whatever happens to the
-program, the gateway, the disk or a worker.
-"""
+"""A document is translated in order despite faults of programs, gateway, disk and workers."""
 
 import errno
 import time
@@ -19,13 +17,13 @@ from documents.translation import DocumentTranslation, WorkerStopped
 from tests.documents.conftest import DAMAGED, take_step
 from tests.fake_api import Failure, FakeApi
 
-#: More than one request has.
+#: More texts than one request has.
 MANY = [f"text {number}" for number in range(1000)]
 KEPT_S = 60.0
 
 
 class Failing:
-    """Workers that end in turn in a step as they are told, and then as they should."""
+    """A `take_step` that raises each of `ends` once in a certain step, and then works."""
 
     def __init__(self, *ends: Exception, step: str = "read") -> None:
         self.ends, self.step = list(ends), step
@@ -227,7 +225,7 @@ def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, cap
 
 
 def stop_after(gateway: FakeApi, count: int, act: Callable[[], object]) -> None:
-    """Does something when this many requests have come."""
+    """Call `act` when the gateway has received this many requests."""
 
     def pause() -> None:
         if len(gateway.asked) == count:

@@ -1,5 +1,5 @@
-"""A webhook is told of its document's end, at an address that it may have, and again until it
-answers; nobody waits for one that hangs.
+"""Webhooks are called when a document ends, only at allowed addresses, and retried until they
+answer; one that hangs delays nothing else.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.webhook_receiver import SECRET, WebhookReceiver
 
 LOCAL = "127.0.0.0/8"
 END = State(status="done", texts=1, texts_done=1, expires_at=2e9)
-#: The log's word for an attempt, by the behaviour of the server.
+#: The log's reason for a failed attempt, by the behaviour of the server.
 FAULTS = {
     "fail": "500",
     "bad head": "500",
@@ -37,7 +37,7 @@ def _logged(caplog) -> None:
 
 @pytest.fixture
 def shorten(monkeypatch) -> Callable[[], None]:
-    """Has an attempt wait for a moment only."""
+    """A function that lowers the time limit of an attempt to one second."""
     return lambda: monkeypatch.setattr(webhooks, "_ATTEMPT_S", 1.0)
 
 
@@ -56,7 +56,7 @@ def receiver(pair, monkeypatch) -> Iterator[WebhookReceiver]:
 
 @pytest.fixture
 def end(add, storage, receiver) -> Callable[..., DocumentFolder]:
-    """Adds a document that has just ended."""
+    """Add a document that has just ended."""
 
     def end(url: str = "", caller: str = "somebody") -> DocumentFolder:
         webhook = Webhook(url or f"{receiver.url}/done?token=abc", SECRET)
@@ -82,7 +82,7 @@ def test_a_webhook_is_told_once_what_its_owner_is_told(end, receiver):
 
 
 def make_older(document: DocumentFolder, seconds: int) -> None:
-    """The document has ended long ago."""
+    """Move the end of a document into the past."""
     ended_at = time.time() - seconds
     os.utime(document.state, (ended_at, ended_at))
 
@@ -100,7 +100,7 @@ def test_a_webhook_is_told_again_after(fault, end, receiver, shorten, caplog):
     receiver.will("fail")
     assert 500 <= webhooks.tell(document, LOCAL) < 1010
     assert webhooks.tell(document, LOCAL) == 0
-    assert "token" not in caplog.text  # a URL may hold a secret
+    assert "token" not in caplog.text  # a URL may contain a secret
     assert "127.0.0.1" not in caplog.text
 
 
@@ -125,7 +125,7 @@ def test_a_server_that_never_speaks_tls_is_left(end, shorten, caplog):
 
 @pytest.fixture
 def look_up(monkeypatch) -> list[str]:
-    """The names that were looked up, each at an address of ours. It has another afterwards."""
+    """The names looked up. A name has our address in the first lookup, then another."""
     find, asked = socket.getaddrinfo, list[str]()
 
     def look_up(host: str, *given: Any, **more: Any) -> Any:
@@ -167,7 +167,7 @@ def test_a_name_leads_only_where_it_may(
 
 @pytest.fixture
 def run_until(storage, asking) -> Iterator[Callable[..., None]]:
-    """Runs a program's jobs until something is so."""
+    """Run a program's jobs until a condition is true."""
     jobs = Jobs(storage, asking, take_step, kept_s=60, at_once=1, webhooks=LOCAL)
 
     def run_until(is_so: Callable[[], bool]) -> None:
@@ -199,7 +199,7 @@ def test_webhooks_that_hang_delay_no_translation_and_no_new_webhook(
 def test_the_webhook_of_a_deleted_document_is_not_told(
     end, storage, receiver, run_until
 ):
-    """Nor that of one whose folder another program has locked."""
+    """Neither is the webhook of a document whose folder another program has locked."""
     deleted, failed, locked, kept = (end() for _ in range(4))
     failed.write_state(State(status="failed", error={"status": 422}))
     storage.delete(deleted)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 _TEXT = '<w:t xml:space="preserve">'
-#: The marks that stand for runs in the cases.
+#: Abbreviations in the cases, and the XML that replaces them.
 _SHORT = {
     "<run>": f"<w:r>{_TEXT}",
     "<bold>": f"<w:r><w:rPr><w:b/></w:rPr>{_TEXT}",
@@ -25,7 +25,7 @@ def _read_cases() -> Any:
     text = Path(__file__).with_name("cases.yaml").read_text("utf-8")
     for short, whole in _SHORT.items():
         text = text.replace(short, whole)
-    # The parser in C takes an eighth of the time, in each process that collects the tests.
+    # Every process that collects tests parses this; the C parser needs an eighth of the time.
     return yaml.load(text, yaml.CSafeLoader)
 
 
@@ -38,14 +38,14 @@ W, A, P, X = (
     for name in "wordprocessingml drawingml presentationml spreadsheetml".split()
 )
 _MC = f"{_MICROSOFT}/markup-compatibility/2006"
-#: The types of the document and of its layouts.
+#: The content types of a text document and of a slide layout, without `_DOCUMENT`.
 MAIN, LAYOUT = "wordprocessingml.document.main+xml", "presentationml.slideLayout+xml"
 _TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
 _DOCUMENT = "application/vnd.openxmlformats-officedocument."
 
 
 def find_group(name: str) -> dict[str, Any]:
-    """The cases of a format, by the name of a file."""
+    """Return the group of cases with this name, such as `a.docx`."""
     return next(group for group in GROUPS if group["name"] == name)
 
 
@@ -59,7 +59,7 @@ def pack(members: Mapping[str, str | bytes]) -> bytes:
 
 
 def pack_openxml(parts: Mapping[str, tuple[str, str | bytes]]) -> bytes:
-    """Office Open XML: its parts with the last words of their types and their content."""
+    """An Office Open XML package. Each part has the last words of its type, and its content."""
     overrides = "".join(
         f'<Override PartName="/{name}" ContentType="{_DOCUMENT}{kind}"/>'
         for name, (kind, _) in parts.items()
@@ -88,7 +88,7 @@ def pack_pptx(inner: str, kind: str = "presentationml.slide+xml") -> bytes:
 
 
 def pack_xlsx(strings: str = "", sheet: str = "", table: str = "") -> bytes:
-    """A spreadsheet with these shared texts, cells and columns of a table."""
+    """A spreadsheet with these shared strings, cells and table columns."""
     parts = {
         "workbook.xml": ("sheet.main", "<workbook/>"),
         "sheet.xml": ("worksheet", f'<worksheet xmlns="{X}">{sheet}</worksheet>'),

@@ -1,4 +1,4 @@
-"""Documents that the libraries make, with all that a format can hold."""
+"""Documents made with third-party libraries, covering the features of their formats."""
 
 import io
 from pathlib import Path
@@ -26,7 +26,7 @@ def make_image() -> io.BytesIO:
 
 
 def make_docx(path: Path) -> Path:
-    """Sections, lists, an image, merged cells, a remark and runs of all kinds."""
+    """Write sections, lists, images, merged cells, a comment and runs of all kinds."""
     document = docx.Document()
     document.core_properties.title = "The title"
     document.sections[0].header.paragraphs[0].text = "The header"
@@ -55,7 +55,7 @@ def make_docx(path: Path) -> Path:
 
 
 def make_pptx(path: Path) -> Path:
-    """Slides with levels, formats, an image, a table and a chart."""
+    """Write slides with levels, formats, images, a table and a chart."""
     deck = pptx.Presentation()
     deck.core_properties.title = "The title"
     for number in range(3):
@@ -86,7 +86,7 @@ def make_pptx(path: Path) -> Path:
 
 
 def make_xlsx(path: Path) -> Path:
-    """Two sheets with formats, formulas, a table, a chart and a remark."""
+    """Write two sheets with formats, formulas, a table, a chart and a comment."""
     book = xlsxwriter.Workbook(str(path))
     book.set_properties({"title": "The title"})
     data, view = book.add_worksheet("Data"), book.add_worksheet("View")
@@ -115,7 +115,6 @@ def make_xlsx(path: Path) -> Path:
 
 
 def save(path: Path, kind: str, *elements: odfdo.Element) -> Path:
-    """An OpenDocument file of a kind with these elements."""
     document = odfdo.Document(kind)
     document.body.clear()
     for element in elements:
@@ -147,7 +146,7 @@ def make_odp(path: Path) -> Path:
 
 
 def make_rich_docx(path: Path) -> Path:
-    """Links, fields, tracked changes and content controls."""
+    """Write links, fields, tracked changes and content controls."""
     document = docx.Document()
     for inner, _ in find_group("a.docx")["rich"]:
         paragraph = f'<w:p xmlns:w="{W}">{inner}</w:p>'
@@ -156,7 +155,7 @@ def make_rich_docx(path: Path) -> Path:
     return path
 
 
-#: By the name of the file.
+#: The function that writes each document, by file name.
 MAKERS = {
     "report.docx": make_docx,
     "draft.docx": make_rich_docx,

@@ -1,4 +1,4 @@
-"""Blocks of a part: all bytes come back, whatever their encoding and wherever reading stops."""
+"""Blocks of a part preserve every byte, in any encoding and wherever a read ends."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The documents in `cases.yaml`: formats, texts, and what translations make of them."""
+"""The documents in `cases.yaml`: their formats, texts and translations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ from tests.documents.formats.translating import keep, read, shout, translate
 
 
 def list_cases(kind: str) -> list[Any]:
-    """The name, the document and what is expected; nothing is the document itself."""
+    """Return names, documents and expected values. A change of None expects no change."""
     cases = []
     for group in GROUPS:
         name, frame = group["name"], group.get("frame", "¦")
@@ -130,7 +130,7 @@ def test_the_readings_of_words_are_lost_with_a_warning():
 
 
 def test_short_rows_of_markdown_do_not_fill_the_memory():
-    """Half a kilobyte becomes 65,000 cells: one such table may be, and not hundreds."""
+    """Less than 2 KB become 65,000 cells: one table like this is allowed, several are not."""
     rows = "|" + "a|" * 256 + "\n|" + "-|" * 256 + "\n" + "|b\n" * 256 + "\n"
     assert read("a.md", rows.encode())
     with pytest.raises(DocumentTooLarge, match=r"more than 100,\d+ cells"):

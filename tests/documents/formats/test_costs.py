@@ -1,4 +1,4 @@
-"""Documents that are made to take more than their size cost what they are long."""
+"""Even documents crafted to be expensive cost no more than in proportion to their length."""
 
 import gc
 from contextlib import suppress
@@ -12,14 +12,14 @@ from tests.fuzz.shapes import SHAPES, Shape
 
 #: Quadratic work costs sixteen times as much for four times the length.
 SIZE, TIMES, MOST = 1_000, 4, 5.0
-#: Markdown's tables are large when they begin, and have a bound of their own.
+#: Without Markdown's tables, which are large from the start and have a separate bound.
 CHECKED = [each for each in SHAPES if each.name not in ("short rows", "tables")]
 pytestmark = pytest.mark.slow
 
 
 def count_calls(shape: Shape, size: int) -> int:
-    """The calls of functions in Python and in C. The garbage collector waits: it would call
-    what belongs to other tests."""
+    """Count calls of Python and C functions. The garbage collector is off, because it would
+    call finalizers of other tests' objects."""
     content, profile = shape.write(size), Profile()
     gc.disable()
     try:
@@ -34,6 +34,6 @@ def count_calls(shape: Shape, size: int) -> int:
     "shape", CHECKED, ids=lambda each: f"{each.ending} {each.name}"
 )
 def test_a_document_costs_what_it_is_long(shape: Shape):
-    count_calls(shape, 1)  # what is made once
+    count_calls(shape, 1)  # fill the caches
     small, large = (count_calls(shape, size) for size in (SIZE, TIMES * SIZE))
     assert large <= MOST * small, f"{small} calls became {large}"

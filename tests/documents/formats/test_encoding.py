@@ -1,4 +1,4 @@
-"""Bytes of text files: encodings, marks, and what is no text."""
+"""Encodings of text files: labels, byte order marks, and bytes that are no text."""
 
 import codecs
 import re
@@ -60,7 +60,7 @@ def test_a_label_is_one_of_the_web(label, name, tmp_path):
     assert find_encoding(path, LABELLED, warn=DocumentContext("de").warn).name == name
 
 
-#: Texts as people have them, with the language that their owner names, and documents.
+#: An encoding and a text for each language, and documents to put the texts into.
 OLD, FRAMES = itemgetter("encodings", "frames")(find_group("old.txt"))
 PLACES = [
     *(("a.txt", language) for language in OLD),

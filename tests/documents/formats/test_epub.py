@@ -1,4 +1,4 @@
-"""Books: chapters of mixed blocks and texts, their language, and what protects a book."""
+"""EPUB: chapters that mix blocks and texts, the language of a book, and copy protection."""
 
 import pytest
 from lxml import etree

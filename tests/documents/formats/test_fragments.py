@@ -1,4 +1,4 @@
-"""Fragments: a sentence with its formatting, and the translations that do not fit it."""
+"""Fragments: sentences with formatting, and translations whose markup does not fit them."""
 
 import pytest
 
@@ -10,7 +10,7 @@ PARTS: list[Part] = ["a & b ", Span(LINK, ["the ", Span(BOLD, ["page"])], True),
 
 
 def show(parts: list[Part]) -> list[object]:
-    """Parts as lists, with the shell first."""
+    """Convert spans to lists that begin with their shell."""
     return [
         [part.shell, *show(list(part.parts))] if isinstance(part, Span) else part
         for part in parts

@@ -1,4 +1,4 @@
-"""gettext's catalogs: entries, plural forms, flags and headers."""
+"""gettext catalogs: entries, plural forms, flags and headers."""
 
 import pytest
 from babel.messages.pofile import read_po

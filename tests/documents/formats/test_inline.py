@@ -1,4 +1,4 @@
-"""Sentences with markup, as fragments and back."""
+"""Conversion of sentences with markup to fragments and back."""
 
 import pytest
 

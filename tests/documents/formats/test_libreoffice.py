@@ -1,4 +1,4 @@
-"""LibreOffice opens what is written, and finds the same structure with the translated texts."""
+"""LibreOffice opens translated documents, and finds the old structure and the new texts."""
 
 import os
 import re
@@ -14,24 +14,24 @@ from tests.documents.formats.samples import MAKERS
 from tests.documents.formats.translating import shout, translate
 from tests.programs import find_or_skip, run
 
-#: The formats into which LibreOffice converts each of the libraries' documents.
+#: The format to which LibreOffice converts documents with each suffix.
 OTHERS = {".docx": "odt", ".pptx": "odp", ".xlsx": "ods"}
 OTHERS |= {f".{kind}": suffix[1:] for suffix, kind in OTHERS.items()}
-#: Elements that may be divided otherwise after a translation.
+#: Elements whose number may change in a translation.
 LOOSE = {"text:span", "text:soft-page-break", "text:s"}
-#: Texts that stay: results of formulas, headings of tables, and what a program works out.
+#: Texts that stay: results of formulas, headings of tables, and text that a program generates.
 KEPT = re.compile(
     r"Yes|Fruit|Count|https://example.com/a|<number>|Page \d|IT WAS badGOOD"
     r"|Click to edit.*|\w+ level"
 )
-#: Elements with paragraphs of their own, or without text.
+#: Elements with separate paragraphs, or without text.
 APART = {"draw:frame", "office:annotation", "text:note"}
 pytestmark = pytest.mark.slow
 
 
 def convert(folder: Path, documents: list[Path], kind: str, to: str) -> list[Path]:
-    """Converts documents into a folder with LibreOffice, which has its own profile; each must
-    be there afterwards. All in one start, which takes longer than what it converts."""
+    """Convert documents with LibreOffice, in a new profile, and check that all results exist.
+    One start converts all of them, because it takes longer than the conversions."""
     writer, *_ = [find_or_skip(program) for program in OFFICE]
     profile = f"-env:UserInstallation=file://{folder}/profile"
     options = [profile, "--headless", "--convert-to", kind, "--outdir", folder / to]
@@ -44,7 +44,7 @@ def convert(folder: Path, documents: list[Path], kind: str, to: str) -> list[Pat
 
 
 def convert_each(folder: Path, documents: list[Path]) -> list[Path]:
-    """Converts each into the other family's format, under a name of its own."""
+    """Convert each document to the other family's format, under a new name."""
     others = []
     for suffix, kind in OTHERS.items():
         some = [document for document in documents if document.suffix == suffix]
@@ -54,8 +54,7 @@ def convert_each(folder: Path, documents: list[Path]) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def flat_pairs(request, tmp_path_factory) -> dict[str, tuple[Path, Path]]:
-    """Each document as LibreOffice reads it, in one XML file, before and after its
-    translation."""
+    """Each document as LibreOffice's flat XML, before and after its translation."""
     folder = tmp_path_factory.mktemp("office")
     (folder / "made").mkdir()
     documents = [make(folder / "made" / name) for name, make in MAKERS.items()]
@@ -70,7 +69,7 @@ def flat_pairs(request, tmp_path_factory) -> dict[str, tuple[Path, Path]]:
     return dict(zip((d.name for d in documents), pairs, strict=True))
 
 
-#: The libraries' documents, converted by LibreOffice.
+#: The names of the samples after their conversion by LibreOffice.
 CONVERTED = [f"other-{Path(n).stem}.{OTHERS[Path(n).suffix]}" for n in MAKERS]
 NAMES = [
     *(pytest.param("made", name, id=name) for name in MAKERS),
@@ -82,7 +81,7 @@ NAMES = [
 
 
 def read_flat(path: Path) -> tuple[list[str], list[str]]:
-    """The structure of a document, and the texts of its paragraphs."""
+    """Return the element names of a flat document, and the texts of its paragraphs."""
     root = etree.parse(str(path), etree.XMLParser(huge_tree=True)).getroot()
     named = {name_of(element): element for element in root}
     parts = (named["office:master-styles"], named["office:body"])
@@ -93,7 +92,7 @@ def read_flat(path: Path) -> tuple[list[str], list[str]]:
 
 
 def list_texts(element: etree._Element) -> Iterator[str]:
-    """A paragraph's own text."""
+    """Yield the pieces of a paragraph's own text."""
     yield element.text or ""
     for child in element:
         if name_of(child) not in APART:

@@ -1,4 +1,4 @@
-"""OpenDocument: mixed content, automatic styles, and cells that formulas fill."""
+"""OpenDocument: mixed content, automatic styles, and cells filled by formulas."""
 
 import pytest
 

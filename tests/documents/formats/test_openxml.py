@@ -1,4 +1,4 @@
-"""Office Open XML: the texts that a paragraph has, and the places of their translations."""
+"""Office Open XML: the texts of a paragraph, and the places of their translations."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_a_box_for_old_and_new_programs_has_the_same_translation():
 
 
 def write_paragraph(paragraph: str, text: str, target: str) -> str:
-    """The paragraph after one translation."""
+    """Translate a paragraph to this text, and return its XML."""
     written = translate("a.docx", pack_docx(paragraph), lambda _: text, target)
     document = unpack(written)["word/document.xml"].decode()
     return document.split("<w:body>")[1].split("</w:body>")[0].replace(PRESERVE, "")
@@ -96,7 +96,7 @@ def test_an_instruction_may_be_in_pieces_and_long():
 
 
 def test_formatting_is_not_repeated_without_end():
-    """2 KB become 200 MB where each piece of a run has all of its formatting."""
+    """If every piece of a run repeated its formatting, 13 KB would become 190 MB."""
     looks = "".join(f'<w:b w:val="{n}"/>' for n in range(5_000))
     paragraph = f"<w:r><w:rPr>{looks}</w:rPr>{'<w:t>a b</w:t><w:tab/>' * 2_000}</w:r>"
     with pytest.raises(DocumentTooLarge, match="formatting"):

@@ -1,4 +1,4 @@
-"""Zip files: what is refused and why, and that members are copied as they are."""
+"""Zip files: hostile and damaged ones are refused, and members are copied unchanged."""
 
 import random
 import struct
@@ -35,7 +35,7 @@ GOOD = pack_docx(run("Hello"))
 DOCX = find_format("a.docx")
 OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 ENCRYPTED = bytes(600) + "EncryptedPackage".encode("utf-16-le")
-#: Flags and method are at these places of the headers of a member.
+#: The signatures of a member's two headers, with the offsets of the flags; the method follows.
 LOCAL, CENTRAL = (b"PK\3\4", 6), (b"PK\1\2", 8)
 
 
@@ -45,7 +45,7 @@ def make_bomb() -> bytes:
 
 
 def change_headers(content: bytes, offset: int, value: int) -> bytes:
-    """A field of two bytes in the headers of all members."""
+    """Set a two-byte field in the headers of all members, `offset` bytes after the flags."""
     changed = bytearray(content)
     for signature, place in (LOCAL, CENTRAL):
         at = changed.find(signature)
@@ -60,7 +60,7 @@ def zip_twice() -> bytes:
 
 
 def list_members(*entries: tuple[int, int], packed: bytes = b"a" * 100) -> bytes:
-    """A zip file with stored members, of which each has a place and a size in the list."""
+    """A zip file with one stored member, listed once with each of these offsets and sizes."""
     local = (
         struct.pack("<4s2B4HL2L2H", b"PK\3\4", 20, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0) + b"a"
     )
@@ -76,25 +76,25 @@ def list_members(*entries: tuple[int, int], packed: bytes = b"a" * 100) -> bytes
 
 
 def set_size(content: bytes) -> bytes:
-    """The size of the only member is another one in the list than that of its bytes."""
+    """Make the two sizes of the only member differ in the directory, though it is stored."""
     at = content.rfind(b"PK\1\2") + 24
     return content[:at] + struct.pack("<L", 9) + content[at + 4 :]
 
 
 def break_member(content: bytes) -> bytes:
-    """The last part's packed bytes are others, and its list is as it was."""
+    """Overwrite packed bytes of the last member, and leave its directory entry unchanged."""
     at = content.rfind(b"PK\3\4") + 60
     return content[:at] + bytes(40) + content[at + 40 :]
 
 
 def change_end(content: bytes, offset: int, value: int) -> bytes:
-    """A field of four bytes at the end of the list of members."""
+    """Set a four-byte field in the end record of the directory."""
     at = content.rfind(b"PK\5\6") + offset
     return content[:at] + struct.pack("<I", value) + content[at + 4 :]
 
 
 Make = Callable[[bytes], bytes]
-#: How a good document becomes one that is told of, and what is said.
+#: The error, a function that turns a good document into a bad one, and words of the message.
 HOSTILE: list[tuple[type[DocumentError], Make, str]] = [
     (DamagedDocument, lambda _: b"Hello", "no zip file"),
     (DamagedDocument, lambda _: OLE + bytes(600), "before 2007"),
@@ -141,7 +141,7 @@ def test_hostile_and_damaged_files_are_told(tmp_path, name, error, make, said):
 
 
 def rename(content: bytes) -> bytes:
-    """A part has another name than in the list, which is no text either."""
+    """Give a part a name that differs from the directory's and is not UTF-8."""
     return content.replace(b"word/doc", b"word/\xffoc", 1)
 
 
@@ -161,7 +161,7 @@ VBA = "application/vnd.ms-office.vbaProject"
 
 
 def add_macros(source: bytes, kind: str, program: str) -> bytes:
-    """The document as Office writes it with macros."""
+    """Add macros to a document, as Office writes them."""
     members = unpack(source)
     name, types = "[Content_Types].xml", members["[Content_Types].xml"].decode()
     main = f"application/vnd.openxmlformats-officedocument.{kind}.main"
@@ -270,7 +270,7 @@ def test_members_keep_order_names_dates_methods_and_packed_bytes(good: Path):
         assert list(map(describe, members)) == list(map(describe, before.infolist()))
 
 
-#: Reads and writes a document, and prints how many KiB of memory that takes at most.
+#: A program that reads and writes a document, and prints the growth of its peak memory in KiB.
 MEASURE = """
 import re, sys
 from pathlib import Path
@@ -312,7 +312,7 @@ def describe(member: zipfile.ZipInfo) -> tuple[object, ...]:
 
 
 def hide_directory(content: bytes, comment: bytes = b"") -> bytes:
-    """The list of members is said to be small, and a record for large files has its size."""
+    """Declare the directory small in the end record, with its real size in a zip64 record."""
     at = content.rfind(b"PK\5\6")
     size, start = struct.unpack("<2L", content[at + 12 : at + 20])
     count = struct.unpack("<H", content[at + 10 : at + 12])[0]

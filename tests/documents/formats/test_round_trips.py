@@ -1,4 +1,4 @@
-"""Any document, translated into itself, is the same file, byte for byte."""
+"""Any document that is translated into itself stays the same, byte for byte."""
 
 import codecs
 import tracemalloc

@@ -1,4 +1,4 @@
-"""Documents in bytes, translated by a function instead of a model."""
+"""Translates documents given as bytes with a function instead of a model."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,6 @@ Translate = Callable[[str], str]
 
 
 def read(name: str, content: bytes, target: str | DocumentContext = "de") -> list[str]:
-    """The texts of a document."""
     with TemporaryDirectory() as folder:
         source = Path(folder, name)
         source.write_bytes(content)
@@ -27,7 +26,6 @@ def translate(
     translate: Translate,
     target: str | DocumentContext = "de",
 ) -> bytes:
-    """The document with each text translated."""
     format, context = find_format(name), _find_context(target)
     with TemporaryDirectory() as folder:
         source, written = Path(folder, name), Path(folder, f"new-{name}")
@@ -43,13 +41,12 @@ def _find_context(target: str | DocumentContext) -> DocumentContext:
 
 
 def keep(text: str) -> str:
-    """A translation that is like the text."""
     return text
 
 
 def shout(text: str) -> str:
-    """A translation in capitals, with the elements of the text."""
-    # No element ends behind the last ">". To look for it would take the square of the length.
+    """Return the text in capitals, with its elements and entities unchanged."""
+    # No element ends after the last ">", and searching for one there takes quadratic time.
     marked, end, rest = text.rpartition(">")
     parts = [*_MARKUP.split(marked + end), "", *_ENTITIES.split(rest)]
     return "".join(p if n % 2 else p.upper() for n, p in enumerate(parts))
