@@ -1,4 +1,4 @@
-"""The automaton against a search that tries everything."""
+"""Compares the automaton with a brute-force search."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -56,7 +56,7 @@ def make(patterns: Sequence[tuple[int, ...]]) -> Automaton:
 def find(
     automaton: Automaton, sequence: Sequence[int], may_end: Sequence[bool]
 ) -> list[tuple[int, int, int]]:
-    """The first and longest patterns that do not overlap."""
+    """Return the start, end and number of the leftmost longest matches, without overlaps."""
     begun, place, found = automaton.read(sequence), 0, []
     while place < len(sequence):
         length, number = automaton.find(begun, place, may_end)

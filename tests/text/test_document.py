@@ -1,4 +1,4 @@
-"""Texts as pieces: what is translated, and that nothing else changes."""
+"""Texts in pieces: sentences are translated, and nothing else changes."""
 
 import re
 from collections.abc import Callable
@@ -32,13 +32,13 @@ def read(
 
 
 def copy(part: Any, write: Callable[[str], str]) -> str:
-    """A part's translation into itself."""
+    """Translate a part into itself."""
     kept = part.placeholders
     return fill(part.text, kept, [p.shown for p in kept], write)
 
 
 def identity(document: Document) -> str:
-    """The result with a model that answers every text with itself."""
+    """Render a document as if the model returned every text unchanged."""
     return document.render(copy(s, document.format.write) for s in document.segments)
 
 
@@ -66,7 +66,7 @@ def test_a_short_sentence_is_read_as_if_it_were_a_line_of_several(text, source):
 @given(st.text(), st.booleans(), st.sampled_from(["sentences", "none"]))
 def test_any_text_comes_back_byte_for_byte(text, is_protected, splitting):
     flowing = read(text, splitting=splitting)
-    read_format = flowing.format.read  # line breaks mean nothing
+    read_format = flowing.format.read  # reads a line break as a space
     assert read_format(identity(flowing)) == read_format(text)
     document = read(text, is_protected=is_protected)
     assert identity(document) == text
@@ -157,7 +157,7 @@ def test_a_separator_becomes_what_the_target_writes(
     assert separate(before, separator, after, spacing) == expected
 
 
-#: A model that knows a few sentences and copies the others.
+#: The sentences of a model that copies all others.
 KNOWN = {"你好。": "Hello.", "我叫": "I am", "再见！": "Bye!"}
 KNOWN |= {english: chinese for chinese, english in KNOWN.items()}
 
@@ -189,7 +189,7 @@ KNOWN |= {english: chinese for chinese, english in KNOWN.items()}
     ],
 )
 def test_sentences_are_apart_as_the_target_writes(text, expected):
-    """A space stands outside of tags, and none stands behind a wide mark."""
+    """Spaces are outside tags, and no space follows a full-width mark."""
     tags = HTML_TAGS if "<" in text else None
     pair = ("zh", "en") if re.search("[一-龥]", text) else ("en", "zh")
     how: Splitting = "sentences" if tags else "lines"

@@ -1,4 +1,4 @@
-"""The entries of dictionaries, and the refused ones."""
+"""Entries of dictionaries in TSV and CSV, and refused ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A language with its confidence, or none where there is too little evidence."""
+"""Texts have a language with a confidence, or none if there is too little evidence."""
 
 from pathlib import Path
 
@@ -106,8 +106,8 @@ def test_a_closed_set_leaves_its_languages(identifier, text, languages, expected
 
 
 def list_held_out() -> list[tuple[str, str]]:
-    """Texts of at most three words and their languages: meanings that no text has of which
-    `words.txt` was made, and that only one language writes like that."""
+    """Return held-out texts of at most three words, with their languages. None is in the data
+    that `words.txt` was made from, and only one language writes each like that."""
     known = {fold(text) for _, text in list_texts(is_held_out=False)}
     languages: dict[str, set[str]] = {}
     texts = {}
@@ -128,7 +128,7 @@ def is_short(language: str, text: str) -> bool:
 
 
 def test_short_texts_that_no_data_was_made_of_are_identified():
-    """`docs/api.md` has the figures."""
+    """`docs/api.md` states the shares."""
     identifier = Identifier(LANGUAGES)
     texts = list_held_out()
     ranked = [identifier.rank(text) for _, text in texts]

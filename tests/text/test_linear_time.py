@@ -1,4 +1,4 @@
-"""Four times as much text costs about four times as much CPU, whatever is in it."""
+"""Four times as much text takes about four times as much CPU time, even if it is hostile."""
 
 import gc
 import re
@@ -26,15 +26,15 @@ from text.variants import convert
 pytestmark = pytest.mark.slow
 
 SIZE, TIMES = 8 << 10, 4
-#: Linear work stays below, quadratic work reaches TIMES * TIMES.
+#: Linear work stays below this; quadratic work reaches TIMES * TIMES.
 MOST = 2.2 * TIMES
-#: Less CPU than that measures nothing.
+#: Shorter CPU times are noise.
 NOISE_S = 0.03
 
 
 def measure(work: Callable[[], object]) -> float:
-    """The seconds of CPU that `work` takes. The garbage collector waits: a full collection
-    costs what earlier tests have left in memory, several times what is measured here."""
+    """Return the CPU seconds of `work`, without garbage collection: a full collection scans
+    the objects of earlier tests, and takes several times as long as `work`."""
     gc.disable()
     before = time.process_time()
     try:
@@ -45,7 +45,7 @@ def measure(work: Callable[[], object]) -> float:
 
 
 def assert_linear(work: Callable[[int], object]) -> None:
-    """Compares the cost of `work` at two sizes; a busy machine gets further chances."""
+    """Compare the cost of `work` at two sizes, with two retries in case the machine is busy."""
     ratios = []
     for _ in range(3):
         small, large = (measure(partial(work, n * SIZE)) for n in (1, TIMES))
@@ -74,12 +74,12 @@ def test_reading_a_hostile_text_costs_what_it_is_long(shape):
 @pytest.mark.faults
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_reading_it_in_xml_or_chinese_costs_no_more(shape):
-    """In elements are sentences as they are elsewhere."""
+    """Plain texts are not repeated as XML: sentences in elements are read like any others."""
     given = {"tags": XML_TAGS} if shape.format == "html" else {"source": "zh"}
     assert_linear(lambda size: read(shape, size, **given))
 
 
-#: Any characters, those of markup, and those of what is protected.
+#: Any characters, those of markup, and those of placeholders.
 ALPHABETS = (
     st.characters(codec="utf-8"),
     "<>/!-?[]=\"'&#; ab",
@@ -97,7 +97,7 @@ def test_reading_what_is_repeated_costs_what_it_is_long(alphabet, data, tags):
 
 @pytest.mark.parametrize("unit", ["a", "a@", "a://", "1 ", "你"])
 def test_identification_looks_at_a_part_of_a_text(unit):
-    """At four times the size it costs the same."""
+    """Identification costs the same at four times the size."""
     identifier = Identifier(["en", "fr", "zh"])
     assert_linear(lambda size: [identifier.rank(unit * size) for _ in range(20)])
 
@@ -170,7 +170,7 @@ def test_a_translation_that_repeats_a_long_stretch_is_judged_in_linear_time():
     assert_linear(judge)
 
 
-#: Glossaries that a search from the front would go back for, and what it would go back in.
+#: Glossaries and texts that would make a simple search from the front backtrack.
 NESTED = [("a " * number + "a", "x") for number in range(200)]
 TERMS = {
     "a beginning that leads nowhere": ([("a " * 500 + "b", "x")], "a "),
@@ -190,7 +190,7 @@ def test_looking_for_terms_costs_what_a_text_is_long(entries, text):
     assert_linear(lambda size: find_kept(text * (size // len(text)), True, [terms]))
 
 
-#: The term of a number; the second's differ in their capitals only.
+#: Functions from a number to a term; terms of the second differ only in their capitals.
 NUMBERED: dict[str, Callable[[int], str]] = {
     "words": lambda number: f"word {number} more",
     "capitals": lambda number: f"{number:016b}".replace("1", "a").replace("0", "A"),

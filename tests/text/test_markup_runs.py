@@ -1,4 +1,4 @@
-"""HTML and XML in, runs of text and markup out; and what is no XML."""
+"""HTML and XML become runs of text and markup; malformed XML is refused."""
 
 import html
 
@@ -21,7 +21,7 @@ HTML_PIECES = st.sampled_from(
         *("<img alt='a>b'>", "<?pi?>", "&#65;", "é", "</x", "<x"),
     ]
 )
-#: Beginnings and ends of markup, most of which stay alone.
+#: Beginnings and ends of markup, mostly without their counterparts.
 TORN = st.sampled_from(
     [
         *("<![", "<![a]", "<!-", "<!--", "-->", "<!", "<?", "</", "<a b='", "\0"),
@@ -117,7 +117,7 @@ def test_a_reader_sees_the_text_and_line_breaks(source, shown, stripped):
 
 
 def list_runs(source: str, **tags: tuple[str, ...]) -> list[tuple[str, list[str]]]:
-    """Each text with the tags in it."""
+    """Return each text with the tags inside it."""
     return [
         (run.text, [p.shown for p in run.placeholders])
         for run in parse_markup(source, Tags(**tags))  # type: ignore[arg-type]

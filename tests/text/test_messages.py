@@ -1,4 +1,4 @@
-"""ICU messages: what FormatJS reads in them, what is translated, and what is written."""
+"""ICU messages are read as FormatJS reads them, translated, and written again."""
 
 import html
 import json
@@ -20,11 +20,11 @@ from text.messages import IcuMessage, Quoting, list_categories, read_message, st
 from text.options import HTML_TAGS, XML_TAGS, TranslationRequest
 from text.placeholders import fill
 
-#: Messages with the answers of FormatJS, by `tests/e2e/foreign/messages.mjs`. The test in
-#: `tests/e2e/test_foreign_clients.py` asks it again.
+#: Messages as FormatJS parses them, recorded by `tests/e2e/foreign/messages.mjs`. A test in
+#: `tests/e2e/test_foreign_clients.py` compares them with FormatJS again.
 RECORDED = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
 ARMS = yaml.safe_load(Path(__file__).with_name("arms.yaml").read_text("utf-8"))
-#: Other libraries have these, and FormatJS refuses them.
+#: Syntax of other libraries that FormatJS refuses.
 ONLY_OURS = """
     {user.name,|{$count,|{{{n}}|in-progress|spellout|ordinal,|choice,|duration}
 """.strip().split("|")
@@ -32,7 +32,7 @@ IDENTIFIER = Identifier(["en", "de", "fr"])
 
 
 def describe(source: str, message: IcuMessage) -> list[Any]:
-    """A message in the form of the recorded answers."""
+    """Convert a message to the form of the recorded answers."""
     found: list[Any] = []
     end = message.start
     for place in message.places:
@@ -66,7 +66,7 @@ def add(found: list[Any], text: str) -> None:
 
 
 def by_selector(answer: list[Any]) -> list[Any]:
-    """A recorded answer without the order of arms, which JavaScript does not keep."""
+    """Return a recorded answer without the order of arms, which JavaScript may change."""
     return [
         [*item[:3], {key: by_selector(text) for key, text in item[3]}]
         if isinstance(item, list) and len(item) > 3
@@ -87,7 +87,7 @@ def test_a_message_is_read_as_by_formatjs(source, answer):
 
 
 def ask_for(change: Callable[[str], str], most: int) -> Callable[..., Any]:
-    """A model of which only a function is known, and that refuses long texts."""
+    """Return a model that translates with `change`, and refuses more than `most` characters."""
     refused = SentenceRefused("too long", {"tokens": 100, "limit": 50})
 
     def answer(text: str) -> Any:
@@ -108,7 +108,7 @@ def translate(
 
 @pytest.mark.parametrize("source", [source for source, _ in RECORDED])
 def test_a_message_without_translation_is_itself(source):
-    """In one piece, and in pieces where the model loses its placeholders."""
+    """It stays the same in one piece, and in several if the model loses its placeholders."""
     assert fold(translate(source, "xx", str)) == fold(source)
     if read_message(source):
         new = translate(source, "xx", lambda text: text.replace("{", "("))
@@ -116,7 +116,7 @@ def test_a_message_without_translation_is_itself(source):
 
 
 def fold(source: str, is_html: bool = False) -> str:
-    """A text without the ways to write its signs, and HTML's spaces."""
+    """Return a text with its signs unescaped, and in HTML with single spaces."""
     text = html.unescape(source).replace("''", "'")
     return " ".join(text.split()) if is_html else text
 

@@ -1,4 +1,4 @@
-"""Final marks and capitals: a translation has those of its text, in its own language's form."""
+"""Translations get the final marks and capitals of their text, by their language's rules."""
 
 import pytest
 from hypothesis import given

@@ -97,7 +97,7 @@ def test_a_model_that_copies_placeholders_loses_nothing(text):
         ("{0} {1} {2}", None),
         ("{0}und{1} {", None),
         ("& {0}a{1}", "&amp; <b>a</b>"),
-        # A tag with text has some in the translation.
+        # A tag that encloses text must enclose some in the translation.
         ("a {0} {1}", None),
     ],
 )

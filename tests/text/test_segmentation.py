@@ -1,4 +1,4 @@
-"""Sentences and what is between them; together they are the text, whatever it is."""
+"""Any text is divided into sentences and the parts between them, without loss."""
 
 import pytest
 from hypothesis import assume, given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from text.segmentation import MAX_CHARACTERS, Part, segment, split
 
 LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt th".split()
-#: Text that looks like documents: sentences, lists, line breaks, odd spaces.
+#: Pieces of texts like documents: sentences, lists, line breaks, unusual spaces.
 PIECES = [
     *("Hello. ", "M. Dupont", "。", "你好", "\n", "\r\n", "- ", "1. ", "  "),
     *("\t", "?!", "…", "नमस्ते।", "e\u0301", "👩\u200d🚀", "\u2028", "\ufeff"),

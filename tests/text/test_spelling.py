@@ -1,4 +1,4 @@
-"""The probabilities of words, by the characters that follow one another in a language."""
+"""The probabilities of words, by the sequences of characters in a language."""
 
 import math
 

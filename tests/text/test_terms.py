@@ -1,4 +1,4 @@
-"""Terms in texts of all scripts, and how their translations are written."""
+"""Glossary terms in texts of all scripts, and the capitals of their translations."""
 
 import tracemalloc
 import unicodedata
@@ -16,7 +16,7 @@ from text.terms import Terms, combine, find_terms, settle
 def find(
     entries: dict[str, str], text: str, source: str = "en", target: str = "de"
 ) -> list[tuple[str, str]]:
-    """Find terms, and the text that is shown in their place."""
+    """Return each term found, and the text shown in its place."""
     found = find_terms(text, [Terms(entries.items(), source, target)])
     return [(text[p.start : p.end], p.shown) for p in found]
 

@@ -1,4 +1,4 @@
-"""Texts in another way of writing their language."""
+"""Conversion of texts between the variants and scripts of a language."""
 
 import pytest
 
