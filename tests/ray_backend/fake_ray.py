@@ -1,4 +1,4 @@
-"""Ray's dashboard, which takes notes."""
+"""A fake of Ray's dashboard that records deployments."""
 
 import json
 import re
@@ -30,8 +30,7 @@ def describe(
     *nodes: str | None,
     **options: Any,
 ) -> dict[str, Any]:
-    """An application as Serve shows it, with a replica on each of the nodes. One without has
-    just begun."""
+    """An application as Serve reports it, with a replica per node (None: not yet placed)."""
     nodes = nodes or ("10.0.0.1",)
     is_running = status == "RUNNING"
     replicas = [
@@ -55,15 +54,15 @@ def describe(
 
 
 class FakeRay:
-    """Answers callers who know the token. Everything that is put runs at once."""
+    """A dashboard that requires the token, and on which every deployment runs at once."""
 
     url = "http://127.0.0.1:7801"
 
     def __init__(self) -> None:
         self.applications: dict[str, Any] = {}
-        #: The bodies that were put.
+        #: The bodies of the PUT requests.
         self.deployed: list[Any] = []
-        #: Status and body that every request gets instead of its answer.
+        #: The status and body that replace every answer, if set.
         self.instead: tuple[int, str] | None = None
 
     def answer(self, request: PreparedRequest) -> tuple[int, dict[str, str], str]:
@@ -87,7 +86,7 @@ class FakeRay:
 
 @contextmanager
 def serve() -> Iterator[FakeRay]:
-    """One that answers; nobody else does meanwhile."""
+    """Serve a fake dashboard; requests to any other address fail meanwhile."""
     fake = FakeRay()
     url = re.compile(f"{fake.url}/api/(v0/nodes|serve/applications/)")
     with RequestsMock(assert_all_requests_are_fired=False) as mock:

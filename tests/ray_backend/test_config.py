@@ -1,4 +1,4 @@
-"""From the map to the configuration of Ray Serve."""
+"""The map becomes the configuration of Ray Serve."""
 
 import json
 from collections.abc import Callable
@@ -20,8 +20,6 @@ Load = Callable[[Map], Catalog]
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """Loads a map for a cluster."""
-
     def load(content: Map) -> Catalog:
         path = tmp_path / "map.json"
         path.write_text(json.dumps(content))
@@ -31,13 +29,13 @@ def load(tmp_path: Path) -> Load:
 
 
 def configure(models: Catalog, *, has_gpus: bool = True) -> dict[str, Map]:
-    """The applications, by their name."""
+    """Return the applications by name."""
     config = make_config(models, **KEY, has_gpus=has_gpus)
     return {each["name"]: each for each in config["applications"]}
 
 
 def find_deployments(models: Catalog) -> dict[str, Map]:
-    """The one deployment of each application, with the options of its replicas."""
+    """Return the only deployment of each application, merged with its replica options."""
     found = {}
     for name, application in configure(models).items():
         (deployment,) = application["deployments"]

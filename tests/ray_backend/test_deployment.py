@@ -1,4 +1,4 @@
-"""The changes of a deployment, its end, and the messages where it fails."""
+"""Changes to a deployment, waiting until it runs, and the messages if it fails."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -24,19 +24,19 @@ from tests.ray_backend.fake_ray import CPUS, GPUS, TOKEN, FakeRay
 
 
 def describe(name: str, **changes: Any) -> dict[str, Any]:
-    """An application as the configuration has it."""
+    """An application as in the configuration."""
     settings = {"batch_size": changes.pop("batch_size", 64)}
     deployments = [{"name": "model", "num_replicas": changes.pop("replicas", 1)}]
     return {"name": name, "args": {"settings": settings}, "deployments": deployments}
 
 
 def find(*given: Any, **options: Any) -> Application:
-    """The application as Serve has it."""
+    """An application as Serve reports it."""
     return Application.model_validate(fake_ray.describe(*given, **options))
 
 
 class FakeDashboard(Dashboard):
-    """Serve's applications, look by look; the last one stays."""
+    """A dashboard that reports these states in order, and then repeats the last one."""
 
     def __init__(self, *looks: Mapping[str, Application] | Exception) -> None:
         self.looks = list(looks)
@@ -108,7 +108,7 @@ def test_a_replica_without_a_machine_says_what_it_needs(most, says):
 
 @pytest.fixture
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every wait ends at once, and the clock goes on by it."""
+    """Let every sleep return at once and advance the clock."""
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr("time.sleep", lambda s: now.__setitem__(0, now[0] + s))
@@ -187,7 +187,7 @@ def test_the_reason_is_the_last_line_of_what_a_replica_has_raised():
 
 
 class Enough(Exception):
-    """The watch has looked often enough."""
+    """The end of a watch after its last look."""
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def ray() -> Iterator[FakeRay]:
 
 @pytest.fixture
 def dashboard(ray: FakeRay, tmp_path: Path) -> Dashboard:
-    """The one of the fake cluster, whose token is known."""
+    """A client of the fake dashboard, with the right token."""
     (tmp_path / "token").write_text(TOKEN)
     return Dashboard(ray.url, tmp_path / "token")
 

@@ -1,6 +1,4 @@
-"""A replica: who may ask, what is refused, what a batch is, and how it ends. The input of Ray
-Serve: the application, and the counters on its metrics page.
-"""
+"""A replica's keys, refusals, batches and end, and Ray Serve's application and counters."""
 
 import asyncio
 import hashlib
@@ -44,7 +42,7 @@ Value = TypeVar("Value")
 
 
 def make_arguments(**settings: Any) -> Arguments:
-    """A translation model of the map, which waits for no further row."""
+    """The arguments of a translation model that does not wait for further rows."""
     return Arguments(
         name="ko",
         task="translation",
@@ -56,14 +54,12 @@ def make_arguments(**settings: Any) -> Arguments:
 
 
 def run(coroutine: Awaitable[Value]) -> Value:
-    """Run a coroutine in a loop of its own and return its result."""
+    """Run a coroutine in a new event loop and return its result."""
     return asyncio.run(asyncio.wait_for(coroutine, LIMIT_S))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a client."""
-
     status: int
     headers: dict[str, str]
     body: bytes
@@ -79,7 +75,7 @@ class Answer:
 
 @dataclass
 class Client:
-    """Calls an application as uvicorn does, at the model's path."""
+    """A client that calls an application as uvicorn does, at the model's path."""
 
     replica: Replica
 
@@ -91,8 +87,8 @@ class Client:
         is_cut: bool = False,
         **headers: str,
     ) -> Answer:
-        """The answer to a body that comes in parts; with `is_cut` its end never comes.
-        Underscores in headers are hyphens."""
+        """Send a body in parts; with `is_cut`, disconnect before its end. Underscores in the
+        names of headers become hyphens."""
         given = {"authorization": f"Bearer {KEY}"} | headers
         messages: list[dict[str, Any]] = [
             {"type": "http.request", "body": part, "more_body": True} for part in parts
@@ -119,7 +115,7 @@ class Client:
 
 
 class Held(TaskHandler[str]):
-    """Answers every row with its body, once it is let on."""
+    """A handler that waits for `open`, and then answers every row with its body."""
 
     def __init__(self) -> None:
         self.batches: list[list[Row]] = []
@@ -147,7 +143,6 @@ class Held(TaskHandler[str]):
 
 @pytest.fixture
 def held() -> Iterator[Held]:
-    """A handler that is held back until the test opens it."""
     handler = Held()
     handler.start(ModelConfig(directory=..., gpu=None, options={}))  # type: ignore[arg-type]
     yield handler
@@ -156,13 +151,13 @@ def held() -> Iterator[Held]:
 
 @pytest.fixture
 def counts() -> Counter[str]:
-    """The counts of the replica."""
+    """The replica's counters."""
     return Counter()
 
 
 @pytest.fixture
 def serve(held: Held, counts: Counter[str]) -> Iterator[Callable[..., Client]]:
-    """Makes a client of a replica of the held handler, with these settings."""
+    """Start a replica of the held handler with these settings, and return a client of it."""
     replicas: list[Replica] = []
 
     def serve(**settings: Any) -> Client:
@@ -184,7 +179,7 @@ async def wait_until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-#: The headers that say what helps.
+#: The header that names the remedy, by status.
 HELP = {401: ("www-authenticate", "Bearer"), 405: ("allow", "GET, POST")}
 REFUSALS: dict[str, tuple[dict[str, Any], int, str]] = {
     "no key": ({"authorization": ""}, 401, "invalid-key"),
@@ -255,7 +250,7 @@ def test_a_row_has_its_parameters_and_its_time(serve: Serve, held: Held):
 
 @asynccontextmanager
 async def run_batch(client: Client, held: Held) -> AsyncIterator[asyncio.Task[Any]]:
-    """A batch of one row runs while the block lasts."""
+    """Run a batch of one row for the duration of the block."""
     running = asyncio.create_task(client.ask(b"running"))
     await held.wait_for_batch()
     yield running
@@ -310,7 +305,7 @@ def test_a_row_without_the_time_to_load_its_model_has_it_loaded(serve, held):
         handler = client.replica._handler
         handler._start = lambda: held if may_load.wait(LIMIT_S) else None
         await wait_until(lambda: handler.load_left_s)
-        handler._load_s = 1.9  # it has taken so long
+        handler._load_s = 1.9  # the duration of the last load
         state = await client.ask(method="GET")
         refused = await client.ask(b"late", x_remaining_ms="1000")
         may_load.set()
@@ -354,7 +349,7 @@ def test_a_batch_that_hangs_makes_the_replica_unhealthy(serve: Serve, held: Held
         state = await client.ask(method="GET")
         with pytest.raises(Stuck, match=state.content["reason"]):
             client.replica.check_health()
-        client.replica.close()  # waits for nobody
+        client.replica.close()  # does not wait for the batch
         held.open.set()
         return state, await hanging
 
@@ -378,7 +373,7 @@ def test_an_error_of_the_handler_costs_its_batch_only(serve, held, monkeypatch, 
 
 
 def test_what_was_taken_is_answered_before_the_end(serve: Serve, held: Held):
-    """As uvicorn's lifespan starts and ends an application."""
+    """Start and end the application by lifespan messages, as uvicorn does."""
 
     async def live() -> Any:
         client = serve(batch_size=1)
@@ -455,7 +450,7 @@ def test_declared_counts_are_added_and_others_dropped(monkeypatch: pytest.Monkey
     added: list[tuple[str, float, dict[str, str]]] = []
 
     def inc(counter: metrics.Counter, value: float, tags: dict[str, str]) -> None:
-        assert value > 0  # Ray takes no others
+        assert value > 0  # Ray refuses other values
         added.append((counter.info["name"], value, tags))
 
     monkeypatch.setattr(metrics.Counter, "inc", inc)

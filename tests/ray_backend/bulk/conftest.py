@@ -1,4 +1,4 @@
-"""Bulk work with workers in this process, and a model that a test tells what to do."""
+"""Bulk runs with workers in this process, and a model that a test controls."""
 
 import json
 import pickle
@@ -40,11 +40,11 @@ class Died(BaseException):
 
 
 class Stop(Exception):
-    """Ends a run as a kill would."""
+    """The end of a run, as by a kill."""
 
 
 class Shouting:
-    """Answers in capitals, refuses what is bad, and dies where it is told to."""
+    """A handler that answers in capitals, refuses bad texts, and dies on the `deadly` ones."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -68,7 +68,7 @@ def _shout(text: str) -> Result:
 
 @dataclass(eq=False)
 class Actor:
-    """A worker of this process."""
+    """A stand-in for a Ray actor, with a worker in this process."""
 
     worker: BulkWorker
     is_dead: bool = False
@@ -78,11 +78,11 @@ class Actor:
 
 
 class ActorCall:
-    """A call of a worker, which runs when it is asked for."""
+    """A call of a worker, which runs when `ray.get` asks for its result."""
 
     def __init__(self, actor: Actor, name: str, *given: Any) -> None:
         self.actor, self.name = actor, name
-        # As they go to another process, but for the model, which a test looks at.
+        # Pickled as for another process, except the model, which tests inspect.
         self.given = given if name == "load" else pickle.loads(pickle.dumps(given))
 
     def get(self) -> Any:
@@ -97,13 +97,13 @@ class ActorCall:
 
 @pytest.fixture(autouse=True)
 def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray's actors are workers of this process."""
+    """Replace Ray's actors with workers in this process."""
 
     def make(kind: type[BulkWorker]) -> SimpleNamespace:
         made = SimpleNamespace(remote=lambda: Actor(kind()))
         return SimpleNamespace(options=lambda **_: made)
 
-    monkeypatch.setenv("OMP_NUM_THREADS", "")  # a worker sets it
+    monkeypatch.setenv("OMP_NUM_THREADS", "")  # workers set it
     monkeypatch.setattr(ray, "remote", make)
     monkeypatch.setattr(ray, "wait", lambda calls, timeout: (calls[:1], calls[1:]))
     monkeypatch.setattr(ray, "get", ActorCall.get)
@@ -111,7 +111,7 @@ def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class RunTotals(NamedTuple):
-    """The results that were there, and the lines about what is wrong."""
+    """The numbers of results that existed before the run, and of reported faults."""
 
     there: int
     wrong: int
@@ -119,14 +119,14 @@ class RunTotals(NamedTuple):
 
 @dataclass
 class Bench:
-    """Folders with sources and results, and runs between them."""
+    """Folders for sources and results, and runs between them."""
 
     sources: Path
     results: Path
     handler: Shouting = field(default_factory=Shouting)
     errors: list[str] = field(default_factory=list)
     shares: list[float] = field(default_factory=list)
-    #: The texts or frames of the last run.
+    #: The number of texts or frames in the last run.
     count: int = 0
     most_texts: int = 4
 
@@ -167,7 +167,7 @@ class Bench:
         is_overwrite: bool = False,
         source: str | None = None,
     ) -> RunTotals:
-        """`stop_after` are the chunks until the run is stopped."""
+        """Run a job, and stop it after `stop_after` chunks, if given."""
         job = job or self.make_job()
         given = LocalModel(self.handler.answer), Identifier(["en", "fr"]), REQUEST
         answerer = answerer or partial(translate_texts, *given)
@@ -209,7 +209,7 @@ class Bench:
 
 
 def fill(bench: Bench) -> dict[str, list[str]]:
-    """Large and small files, the texts of each."""
+    """Write large and small files, and return the texts of each."""
     texts = {
         "a.jsonl": [f"a {n}" for n in range(11)],
         "more/b.jsonl": ["b"],
@@ -222,7 +222,7 @@ def fill(bench: Bench) -> dict[str, list[str]]:
 
 
 def check(bench: Bench, texts: dict[str, list[str]]) -> None:
-    """Every id is there exactly once, with its own translation, and nothing else is."""
+    """Check that the results have every id exactly once, with its translation, and no more."""
     names = [name.replace(".jsonl", ".fr.jsonl") for name in texts]
     assert bench.list_results() == sorted(names)
     for name, own in zip(names, texts.values(), strict=True):

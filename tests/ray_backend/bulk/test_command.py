@@ -1,4 +1,4 @@
-"""The refusals of the command before anything starts."""
+"""The command refuses wrong arguments before anything starts, and chooses its workers."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(*arguments: str) -> tuple[int, str]:
-    """Exit code, and what was said."""
+    """Run the command, and return its exit code and error output."""
     app = typer.Typer()
     app.command()(command.command)
     result = CliRunner().invoke(app, [*arguments])

@@ -1,4 +1,4 @@
-"""A run with workers that end, and on a full cluster."""
+"""Runs whose workers die, and runs on a full cluster."""
 
 import subprocess
 import sys
@@ -118,7 +118,7 @@ def test_a_worker_that_no_machine_can_take_is_refused(pool, needs):
 
 
 def answer(items: Sequence[Any], deadly: Any = ()) -> tuple[list[Any], Counter[str]]:
-    """The answers, and how often a worker was asked for some items."""
+    """Return the answers, and how often a worker was asked for each group of items."""
     asked: Counter[str] = Counter()
 
     def echo(items: Sequence[Any]) -> Sequence[Any]:
@@ -139,7 +139,7 @@ def test_only_an_item_that_ends_each_worker_has_no_answer(size, deadly):
 
 
 def test_items_are_divided_soon_and_one_alone_is_given_up_late():
-    """A machine that ends is no fault of the video under way."""
+    """If a machine dies, the video in progress is not to blame."""
     answers, asked = answer("abcd", "c")
     assert answers == ["a", "b", None, "d"]
     assert asked == {"abcd": 2, "ab": 1, "cd": 2, "c": 5, "d": 1}
@@ -185,7 +185,7 @@ def shout(items: Sequence[str]) -> Sequence[str]:
 
 
 def test_every_chunk_is_answered_though_workers_end(monkeypatch: pytest.MonkeyPatch):
-    answered = iter([False, False])  # nothing is, and no worker has a place
+    answered = iter([False, False])  # at first none is, as no worker has a place
 
     def wait(calls: list[ActorCall], timeout: float) -> tuple[list[ActorCall], Any]:
         return calls[: next(answered, True)], None

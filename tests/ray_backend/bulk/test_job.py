@@ -1,6 +1,4 @@
-"""Runs that end at any place or find something there, and what is in their results: every
-format of texts, and captions of videos.
-"""
+"""Runs that are interrupted, resumed or repeated, and their results for texts and videos."""
 
 import io
 import json
@@ -62,7 +60,7 @@ def test_what_a_kill_has_torn_never_counts(bench):
     bench.write_records("a.jsonl", texts["a.jsonl"])
     with pytest.raises(Stop):
         bench.run(stop_after=2)
-    # The draft of a part, and that of the result.
+    # Turn a part into a draft, and leave torn drafts of the result.
     (*_, part) = sorted((bench.results / ".bulk").glob("*-000001"))
     part.rename(part.with_name(f".{part.name}.draft"))
     (bench.results / ".a.fr.jsonl.draft").write_text("torn")
@@ -162,7 +160,7 @@ def test_rows_that_cannot_be_translated_hurt_no_other(bench):
 
 
 def test_a_broken_file_has_a_result_up_to_the_broken_place(bench):
-    """And none where nothing of it can be read."""
+    """A file of which nothing can be read has no result."""
     rows = "".join(f"{n},x {n}\n" for n in range(9))
     bench.write("a.csv", f'id,text\n{rows}9,"open\n')
     bench.write("a.parquet", b"no Parquet")
@@ -207,7 +205,7 @@ MODEL = Model(
 
 
 class Reader(Shouting):
-    """Captions a frame with the number that it shows."""
+    """A handler that captions each frame with the number that it shows."""
 
     refused: int | None = None
 
@@ -224,7 +222,7 @@ class Reader(Shouting):
 
 @pytest.fixture
 def videos(bench: Bench) -> Path:
-    """Three videos of 20 frames, two seconds each; every frame shows its own number."""
+    """Three videos of 20 frames, two seconds each; every frame shows a different number."""
     (bench.sources / "more").mkdir(parents=True)
     for place, name in enumerate(("a.mkv", "b.mp4", "more/c.mp4")):
         pictures = [draw_number(20 * place + n, 48, 64) for n in range(20)]
@@ -297,7 +295,7 @@ def test_a_video_without_captions_hurts_no_other(bench, videos, happen, error):
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_a_machine_that_does_not_see_a_video_ends_the_run(bench, videos, is_gone):
-    """Unless nobody sees it any more."""
+    """If the video is gone from all machines, the run continues."""
     job = make_job(bench.open_results())
     caption = make_answerer(Reader(), job)
 

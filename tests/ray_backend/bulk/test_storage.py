@@ -1,4 +1,4 @@
-"""Sources and results in an object store, behind the protocol that a real one speaks."""
+"""Sources and results in an object store, behind the protocol of a real one."""
 
 import io
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def environment() -> Iterator[dict[str, str]]:
 def place(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """A URL below which there is nothing."""
+    """The URL of an empty folder in the store."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     storage._connect.cache_clear()
@@ -44,8 +44,6 @@ def place(
 
 @dataclass
 class ObjectBench(Bench):
-    """A `Bench` in an object store."""
-
     url: str = ""
 
     @property
@@ -76,7 +74,7 @@ def bench(place: str, tmp_path: Path) -> ObjectBench:
 
 @pytest.fixture(params=["folder", "bucket"])
 def any_bench(request: pytest.FixtureRequest, bench: ObjectBench) -> Bench:
-    """The promises of a run hold wherever its files are."""
+    """A bench in a folder or a bucket: the guarantees of a run are the same in both."""
     is_folder = request.param == "folder"
     return Bench(bench.sources, bench.results) if is_folder else bench
 

@@ -1,4 +1,4 @@
-"""A row of a file gets what `POST /translate` answers, from the same model."""
+"""A row of a file gets the same answer as from `POST /translate` with the same model."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -46,7 +46,7 @@ TAGGED = [
 
 
 class Backend(StatelessBackend):
-    """The model as the gateway sees it."""
+    """A backend of the gateway that calls the handler directly."""
 
     def __init__(self, handler: TranslationHandler) -> None:
         self._handler = handler
