@@ -1,4 +1,4 @@
-"""Databases of both kinds, and a Redis."""
+"""Empty databases of SQLite and PostgreSQL, and a Redis."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -13,14 +13,14 @@ from tests.gateway.access.servers import make_postgresql, run_redis
 from tests.leaks import SHARED
 
 MakeUrl = Callable[[], str]
-#: Where requests per minute are counted.
+#: The stores that count requests per minute.
 LIMITS = ["memory", pytest.param("redis", marks=pytest.mark.slow)]
 _numbers = count()
 
 
 @pytest.fixture(scope="session")
 def postgresql(pytestconfig: pytest.Config) -> MakeUrl:
-    """Makes the URL of a new, empty database."""
+    """A function that creates an empty database and returns its URL."""
     shared = pytestconfig.stash[SHARED]
     server = shared.enter_context(make_postgresql())
     shared.enter_context(server.run())
@@ -59,7 +59,7 @@ def redis_url(tmp_path_factory, pytestconfig: pytest.Config) -> str:
 
 @pytest.fixture
 def keys(run: Path) -> Iterator[KeyStorage]:
-    """The database of a gateway that requires keys, as the command line sees it."""
+    """The keys of a gateway that requires them, as the command line opens them."""
     found = KeyStorage(find_database(Settings()))
     yield found
     found.close()

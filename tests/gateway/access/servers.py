@@ -1,6 +1,4 @@
-"""Real servers on free ports, in folders that end with them: PostgreSQL and Redis. A test makes
-the way to them slow, or cuts it.
-"""
+"""PostgreSQL and Redis servers on free ports, and a proxy that slows or cuts connections."""
 
 import os
 import shutil
@@ -32,7 +30,7 @@ _CHUNK = 1 << 16
 
 @dataclass
 class PostgreSQL:
-    """A server with its data in a folder. As root it is nobody's: it does not run as root."""
+    """A server and its data folder. Root runs it as `nobody`: PostgreSQL refuses root."""
 
     folder: Path
     port: int = field(default_factory=find_port)
@@ -46,7 +44,7 @@ class PostgreSQL:
 
     @property
     def url(self) -> str:
-        """Without the database's name."""
+        """The URL without a database name."""
         return f"postgresql://test@127.0.0.1:{self.port}"
 
     def make(self) -> None:
@@ -79,7 +77,7 @@ class PostgreSQL:
 
 @contextmanager
 def make_postgresql() -> Iterator[PostgreSQL]:
-    """One that does not run yet. Nobody can go through pytest's own folder."""
+    """Create a server without starting it, in `/tmp`: `nobody` cannot enter pytest's folder."""
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     try:
         server = PostgreSQL(folder)
@@ -93,7 +91,7 @@ def make_postgresql() -> Iterator[PostgreSQL]:
 def run_redis(
     folder: Path, port: int | None = None
 ) -> Iterator[tuple[str, psutil.Popen]]:
-    """A URL, and the process behind it."""
+    """Start a Redis and yield its URL and process."""
     program = find_or_skip(REDIS)
     port = port or find_port()
     options = ["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", folder]
@@ -108,7 +106,7 @@ def run_redis(
 def run_server(
     command: Sequence[object], ask: Callable[[], object], **options: Any
 ) -> Iterator[psutil.Popen]:
-    """A server that answers `ask`; it ends with its children."""
+    """Start a server, wait until `ask` succeeds, and finally stop it with its children."""
     server = psutil.Popen(
         [str(part) for part in command],
         stdout=subprocess.DEVNULL,
@@ -133,13 +131,13 @@ def does_answer(ask: Callable[[], object]) -> bool:
 
 
 class Proxy(ThreadingTCPServer):
-    """Passes bytes on between clients and a port of this machine."""
+    """A TCP proxy in front of a port of this machine."""
 
     def __init__(self, port: int) -> None:
         super().__init__(("127.0.0.1", 0), _Passing)
         self.target = ("127.0.0.1", port)
         self.open: set[socket.socket] = set()
-        #: Before each piece is passed on, in either direction.
+        #: The delay of each chunk, in either direction.
         self.delay_s = 0.0
         self.is_cut = False
 
@@ -149,7 +147,7 @@ class Proxy(ThreadingTCPServer):
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Ends with all that it has started."""
+        """Serve from a thread, and finally close all connections and end the threads."""
         thread = threading.Thread(target=self.serve_forever, args=(0.02,))
         thread.start()
         try:
@@ -162,7 +160,7 @@ class Proxy(ThreadingTCPServer):
 
     @contextmanager
     def cut(self) -> Iterator[None]:
-        """Ends all connections, and takes no others."""
+        """Close all connections, and new ones at once, until the block ends."""
         self.is_cut = True
         for each in list(self.open):
             with suppress(OSError):
@@ -172,13 +170,13 @@ class Proxy(ThreadingTCPServer):
 
     @contextmanager
     def slow(self, delay_s: float) -> Iterator[None]:
-        """Answers come twice this late."""
+        """Delay requests and responses: each answer arrives late by twice this time."""
         self.delay_s = delay_s
         yield
         self.delay_s = 0.0
 
     def pass_on(self, source: socket.socket, sink: socket.socket) -> None:
-        """Until one of them ends."""
+        """Copy bytes until either end closes."""
         with suppress(OSError):
             while not self.is_cut and (data := source.recv(_CHUNK)):
                 threading.Event().wait(self.delay_s)

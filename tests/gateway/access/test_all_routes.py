@@ -1,6 +1,4 @@
-"""After every method on every route the process has the files, greenlets and memory that it
-had before.
-"""
+"""Requests of every method to every route leak no files, greenlets or memory."""
 
 import gc
 import gzip
@@ -28,14 +26,14 @@ BODIES = [
     (gzip.compress(b" " * 90_000), JSON, "gzip"),
     (b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\na\r\n--x', PARTS, ""),
 ]
-#: The id of a document that is done.
+#: The id of a finished document.
 ID = "0123456789abcdef0123456789abcdef"
-#: The memory that a round may leave: less than one small body per hundred requests.
+#: The memory that a round may leak: less than one small body per hundred requests.
 MOST_BYTES = 100_000
 
 
 def list_paths(client: FlaskClient, names: dict[str, str]) -> list[str]:
-    """Every route, with the names of things that are there."""
+    """List the paths of all routes, with these names as parameters, or `a`."""
     paths = set()
     for rule in client.application.url_map.iter_rules():
         path = rule.rule
@@ -48,8 +46,8 @@ def list_paths(client: FlaskClient, names: dict[str, str]) -> list[str]:
 def send_all(
     client: FlaskClient, names: dict[str, str], headers: dict[str, str]
 ) -> Counter[int]:
-    """Sends every method to every route, and every body to those that take any. What is
-    there stays: other things are deleted."""
+    """Send every method and body to every route, and count the statuses. DELETE names only
+    things that do not exist, so that the next round finds the same."""
     statuses: Counter[int] = Counter()
 
     def send(method: str, path: str, **given: Any) -> None:
@@ -65,14 +63,14 @@ def send_all(
             send("POST", path, data=body, content_type=kind, headers=packed)
     for path in list_paths(client, {}):
         send("DELETE", path)
-    send("GET", "/metrics")  # now, and not in the next round, all of these are counted
+    send("GET", "/metrics")  # exports the counters now, and not in the next round
     gevent.sleep(0)
     return statuses
 
 
 def measure() -> tuple[int, int]:
-    """The files and greenlets of this process. A pool starts threads when it is busy, up to
-    its size: each has two greenlets, which do not count."""
+    """Count the open files and greenlets of this process, without the two greenlets of each
+    pool thread: a busy pool starts more threads, up to its size."""
     gc.collect()
     objects = gc.get_objects()
     alive = [o for o in objects if issubclass(type(o), greenlet) and bool(o)]
@@ -108,7 +106,7 @@ def test_every_method_on_every_route_leaves_nothing_behind(
         left_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # A greenlet of the first time may have been about to end.
+    # A greenlet of the first round may have ended since.
     files, greenlets = left
     assert files == before[0]
     assert greenlets <= before[1]

@@ -14,7 +14,7 @@ from gateway.access.keys import Grant, make_token
 from gateway.http import request as fields
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-#: And how each API refuses a wrong key.
+#: Paths, with the status by which their API refuses a wrong key.
 PATHS = {
     "/": 401,
     "/translate": 401,
@@ -27,7 +27,7 @@ PATHS = {
 
 
 class Cut(io.BytesIO):
-    """A body whose client goes after it has sent these bytes."""
+    """A body whose client disconnects after sending these bytes."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         found = super().read(size)
@@ -37,7 +37,7 @@ class Cut(io.BytesIO):
 
 
 def send_cut(client, path: str, sent: bytes = b"", length: int = 1 << 20, **given: Any):
-    """A request whose body would be longer than what is sent; with no length it has chunks."""
+    """Send a request that announces more bytes than it sends, or chunks if `length` is 0."""
     sized = {"CONTENT_LENGTH": str(length)}
     chunked = {"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}
     overrides = sized if length else chunked
@@ -61,7 +61,7 @@ def test_where_no_key_is_needed_little_is_read(make_guarded):
     for path, length, status in (
         ("/nowhere", 1, 404),
         ("/healthz", 1, 405),
-        ("/languages", KEY_BODY_BYTES, 499),  # its client goes meanwhile
+        ("/languages", KEY_BODY_BYTES, 499),  # its client disconnects
         ("/languages", KEY_BODY_BYTES + 1, 413),
     ):
         assert send_cut(client, path, length=length).status_code == status
@@ -99,7 +99,7 @@ def test_a_damaged_body_is_400_in_the_apis_form(make_guarded, keys, api):
 
 @pytest.fixture
 def parsed(monkeypatch) -> list[int]:
-    """The lengths of the forms that are parsed."""
+    """The lengths of the parsed forms."""
     lengths: list[int] = []
     parse = parse_qsl
 

@@ -1,4 +1,4 @@
-"""`python -m gateway keys`, in a run directory of its own."""
+"""`python -m gateway keys`, in a temporary run directory."""
 
 import json
 import shlex
@@ -18,7 +18,7 @@ def call(command: str) -> Result:
 
 
 def add(options: str) -> str | None:
-    """The id of a new key."""
+    """Add a key and return its id."""
     result = call(f"add --name cat {options}")
     assert result.exit_code == 0, result.output
     return read_id(result.stdout.strip())

@@ -46,7 +46,7 @@ def test_each_key_has_kept_sentences_of_its_own_unless_it_shares(
 
 
 def look(client: FlaskClient) -> bool:
-    """Lets the gateway look at its database, which it does while requests wait."""
+    """Make the gateway query its database for an unknown key, and return whether it could."""
     gevent.sleep(0.01)
     return bool(post(client, make_token()[0]).status_code == 401)
 
@@ -58,7 +58,7 @@ OPEN = {
     *("get /page/{digest}/{name}", "get /spec", "get /frontend/settings"),
     "get /download_file/{name}",
 }
-#: They look for a key among the fields before their file: see `test_owners.py`.
+#: Uploads may have their key in a field before the file: see `test_owners.py`.
 UPLOADS = {"post /documents", "post /v2/document", "post /translate_file"}
 
 
@@ -142,7 +142,7 @@ def test_keys_go_on_while_the_database_is_gone(make_guarded, keys, run, monkeypa
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Another program keeps a database for itself."""
+    """Lock a database, as another program might."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         yield

@@ -1,4 +1,4 @@
-"""64 clients over two gateway processes: nothing is counted twice, nothing is forgotten."""
+"""64 clients of two gateway processes: nothing is counted twice, and no count is lost."""
 
 import os
 import time
@@ -33,7 +33,7 @@ Send = Callable[..., "Counter[int]"]
 
 @dataclass(frozen=True)
 class Site:
-    """A gateway of two processes that require keys, and its database."""
+    """A gateway with two processes that require keys, and its database."""
 
     folder: Path
     running: Running
@@ -42,7 +42,7 @@ class Site:
 
 
 def write_variables(folder: Path, database: str) -> dict[str, str]:
-    """The variables of such a gateway."""
+    """Return the environment variables of a gateway with two processes that require keys."""
     return {
         "WEB_CONCURRENCY": "2",
         "BABELGATE_KEYS": "required",
@@ -54,7 +54,7 @@ def write_variables(folder: Path, database: str) -> dict[str, str]:
 
 @contextmanager
 def open_site(folder: Path, database: str, limits: str | None = None) -> Iterator[Site]:
-    """Such a gateway, once both processes are there."""
+    """Start a gateway and wait until both processes count."""
     given = write_variables(folder, database)
     if limits:
         given["BABELGATE_LIMITS_URL"] = limits
@@ -70,7 +70,7 @@ def open_site(folder: Path, database: str, limits: str | None = None) -> Iterato
 
 @pytest.fixture(scope="module", params=["SQLite and memory", "PostgreSQL and Redis"])
 def site(request, tmp_path_factory) -> Iterator[Site]:
-    """One for all tests here that leave it as it is."""
+    """One site for all tests that leave it unchanged."""
     folder = tmp_path_factory.mktemp("site")
     if request.param == "SQLite and memory":
         database, limits = f"sqlite:///{folder / 'keys.db'}", None
@@ -83,8 +83,8 @@ def site(request, tmp_path_factory) -> Iterator[Site]:
 
 @contextmanager
 def sender(running: Running) -> Iterator[Send]:
-    """Sends requests from 64 clients at once, each on connections of its own, and counts the
-    statuses; 0 is no answer."""
+    """Yield a function that sends requests from 64 clients at once, each on a new connection,
+    and counts the statuses; 0 means no response."""
     url = running[0]
 
     def ask(token: str) -> int:
@@ -100,14 +100,14 @@ def sender(running: Running) -> Iterator[Send]:
 
 
 def used(storage: KeyStorage, name: str) -> int:
-    """The characters of a key that are saved."""
+    """Return the saved characters of a key."""
     (used,) = [n for key, n in storage.list_all().items() if key.name == name]
     return used
 
 
 def are_both_there(folder: Path) -> bool:
-    """Whether two processes count, however long they take to start. A process that starts
-    while a dead one's file is looked at would take it for a living one's: hence the lock."""
+    """Whether two processes count. The lock keeps a starting process from finding a dead one's
+    file locked by this check, and mistaking its owner for a live process."""
     accounts = folder / "run/access/accounts"
     if not accounts.exists():
         return False
@@ -125,7 +125,7 @@ def test_quotas_are_exact_and_saved(site: Site):
 
 
 def test_limits_are_exact(site: Site):
-    """Tokens that come back meanwhile are let through as well."""
+    """The tokens that return during the test let more requests through."""
     token = site.storage.add("limit", Grant(requests_per_minute=1, burst=40))
     began = time.monotonic()
     answered = site.send(token, 100)
@@ -155,7 +155,7 @@ def test_what_a_killed_process_has_counted_stays_and_the_rest_is_free_again(site
 
 @pytest.mark.faults
 def test_neither_a_kill_of_all_nor_a_stop_forgets_anything(tmp_path: Path):
-    """The memory outlives a gateway: the next one saves what it has counted."""
+    """The shared memory outlives a gateway: the next one saves its counts."""
     database = f"sqlite:///{tmp_path / 'keys.db'}"
     with open_site(tmp_path, database) as site:
         token = site.storage.add("cat", Grant())

@@ -49,7 +49,7 @@ NOWHERE: dict[str, dict[str, Any]] = {
 }
 
 
-#: Nobody can say whether these had a key.
+#: Damaged bodies: whether they contain a key is unknown.
 DAMAGED: dict[str, dict[str, Any]] = {
     "list": {"json": ["api_key"]},
     "broken JSON": {"data": '{"key": "a"'},

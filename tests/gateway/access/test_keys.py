@@ -1,4 +1,4 @@
-"""Keys: their form, and what they allow."""
+"""The form of keys, and the routes that they allow."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Requests per minute, in this machine's memory and in a real Redis."""
+"""Requests per minute, counted in this machine's memory and in a real Redis."""
 
 import secrets
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.gateway.access.servers import run_redis
 
 
 def make_key(limit: int | None = 1, burst: int | None = 5) -> ApiKey:
-    """A key that no other test has; a token comes back within a minute."""
+    """Make a key that no other test uses; by default, a token returns after a minute."""
     grant = Grant(requests_per_minute=limit, burst=burst)
     return ApiKey(secrets.token_hex(6), "cat", "", grant)
 
@@ -30,14 +30,14 @@ def limiter(request: pytest.FixtureRequest, tmp_path: Path) -> Limiter:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the time of this machine, in seconds."""
+    """A function that sets the time of this machine, in seconds."""
     return lambda now_s: monkeypatch.setattr(
         "time.time_ns", lambda: round(now_s * 10**9)
     )
 
 
 def find_wait(limiter: Limiter, key: ApiKey, **given: float) -> float | None:
-    """Send a request. Returns for how many seconds it is held, None if it is refused."""
+    """Send a request and return the seconds for which it is held, or None if it is refused."""
     try:
         return round(limiter.check(key, **given), 3)
     except RateLimited:
@@ -59,7 +59,7 @@ def test_one_request_too_many_is_told_when_the_next_may_come(limiter):
 
 
 def test_a_burst_is_as_large_as_the_key_says_or_a_minutes_requests(limiter, clock):
-    clock(1000)  # of this machine; Redis has its own
+    clock(1000)  # for this machine; Redis has its own
     assert send(limiter, make_key(5, burst=2), 9) == 2
     assert send(limiter, make_key(1, burst=8), 12) == 8
     assert send(limiter, make_key(2, burst=None), 12) == 2

@@ -1,6 +1,4 @@
-"""Documents and glossaries belong to keys, and what translates documents asks on behalf of
-their keys.
-"""
+"""Documents and glossaries belong to keys; the documents worker acts on the key's behalf."""
 
 from typing import Any
 
@@ -34,7 +32,7 @@ def bear(token: str) -> dict[str, str]:
 
 
 def upload(client, token="", *, path="/documents", before=None, after=None) -> Any:
-    """Uploads with a key in a header, or with further fields before or after the file."""
+    """Upload with a key in a header, or with more fields before or after the file."""
     wanted = {"target": "ko", "target_lang": "KO", "tgt_lang": "ko", "source": "en"}
     file = {"file": ("a.txt", b"Hello\n")}
     fields = (before or {}) | wanted | file | (after or {})

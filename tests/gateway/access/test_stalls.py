@@ -1,5 +1,5 @@
-"""A database and a Redis that stand still, are slow, or go and come back: requests go on,
-nothing is lost, and what was missed is made up for.
+"""A database and a Redis that hang, are slow, or disappear for a while: requests continue,
+nothing is lost, and missed updates follow later.
 """
 
 from collections.abc import Iterator
@@ -33,16 +33,16 @@ from tests.gateway.test_gunicorn import serve_before_fake
 
 pytestmark = pytest.mark.faults
 
-#: A slow answer, in each direction.
+#: The delay in each direction, if the server is slow.
 DELAY_S = 0.2
-#: The documentation's promise, with a margin for a busy machine.
+#: The time that the documentation promises, with a margin for a busy machine.
 CAUGHT_UP_S = 30
 REQUESTS = 16
 
 
 @dataclass(frozen=True)
 class Site:
-    """A gateway of one process, its database, and the way to it."""
+    """A gateway with one process, its database, and the proxy between them."""
 
     server: PostgreSQL
     process: psutil.Process
@@ -73,7 +73,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @contextmanager
 def stop(*processes: psutil.Process) -> Iterator[None]:
-    """One may be ending: a backend outlives its connection for a moment."""
+    """Suspend processes. One may be ending: a backend outlives its connection for a moment."""
     try:
         for process in processes:
             with suppress(psutil.NoSuchProcess):
@@ -86,7 +86,7 @@ def stop(*processes: psutil.Process) -> Iterator[None]:
 
 
 def stop_backends(site: Site) -> AbstractContextManager[None]:
-    """Stop the server's processes for the gateway; the server takes other connections."""
+    """Suspend the server's processes for the gateway; the server accepts other connections."""
     site.storage.close()
     query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
     with site.server.connect() as connection:
@@ -144,7 +144,7 @@ def test_a_redis_that_does_not_answer_stops_nobody(tmp_path: Path, stall: str):
             "BABELGATE_LIMITS_URL": f"redis://127.0.0.1:{proxy.port}",
         }
         storage = life.enter_context(closing(KeyStorage(database)))
-        # Redis keeps a request for the second in which its token comes back.
+        # Redis keeps the count of a request for one second, until its token returns.
         token = storage.add("cat", Grant(requests_per_minute=60, burst=1000))
         running = life.enter_context(serve_before_fake(tmp_path, **given))
         send = life.enter_context(sender(running))
@@ -161,5 +161,5 @@ def test_a_redis_that_does_not_answer_stops_nobody(tmp_path: Path, stall: str):
             for _ in range(3):
                 assert send(token, REQUESTS) == {200: REQUESTS}
         client.flushall()
-        # The machines count together again.
+        # Requests are counted in Redis again.
         wait_until(lambda: send(token, 1) == {200: 1} and client.dbsize(), limit_s=60)

@@ -1,4 +1,4 @@
-"""Keys and usage in real databases of both kinds."""
+"""Keys and usage in real databases of SQLite and PostgreSQL."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ GRANT = Grant(1000, 60, ("/translate", "/v2/*"), 20)
 
 @contextmanager
 def connect(database: str) -> Iterator[sqlalchemy.Connection]:
-    """A connection without our code in between."""
+    """Open a connection that bypasses our code."""
     engine = sqlalchemy.create_engine(read_url(database))
     with engine.begin() as connection:
         yield connection
@@ -100,7 +100,7 @@ def test_processes_that_begin_at_once_make_tables_and_keys_of_one_name_once(data
 
 
 def test_processes_that_begin_together_wait_for_nobody(tmp_path, monkeypatch):
-    """Hundreds do so at a reload, and then look twice a second."""
+    """At a reload, hundreds start together, and then each polls twice a second."""
     monkeypatch.setattr(connections, "_LIMIT_S", 0.01)
     url = f"sqlite:///{tmp_path}/keys.db"
     first, second = KeyStorage(url), KeyStorage(url)
