@@ -1,4 +1,4 @@
-"""The announcements of requests, and their ends."""
+"""Admitted rows of clients that disconnect, and late rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS, LIMIT_S = 10, 30
 
 
 class Slow(StatelessBackend):
-    """A backend that answers when it may. `late` says which rows then come too late."""
+    """A backend that answers once a test lets it; `late` marks rows that are then too late."""
 
     def __init__(self, late: Sequence[bool] = ()) -> None:
         self.is_asked, self.may_answer = Event(), Event()
@@ -59,7 +59,7 @@ def test_rows_of_a_client_that_has_gone_are_in_nobodys_way(run):
 
 
 def ask_twice(backend: Slow) -> tuple[gevent.Greenlet[[], Any], ...]:
-    """Two rows of one request, both with the model."""
+    """Send two rows of one request, which the model answers once it has both."""
     ticket = Admission(backend, [KO]).admit("ko", make_call(), [1.0] * 2, is_bulk=False)
     with closing(ticket) as admitted:
         asked = [gevent.spawn(admitted.predict, write_row({}), 1.0) for _ in range(2)]

@@ -1,6 +1,6 @@
-"""The share of its capacity that a model uses in time, and what it refuses.
+"""The share of a model's capacity that yields answers in time under load, and refusals.
 
-The figures are those of the simulation; `python -m benchmarks overload` measures the stack.
+The numbers come from a simulation; `python -m benchmarks overload` measures the stack.
 """
 
 import math
@@ -47,11 +47,11 @@ def test_a_model_is_used_while_a_row_waits_and_until_it_is_answered():
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds that a batch takes, for itself and for each of its rows."""
+    """A model's speed: the seconds for a batch, plus those for each of its rows."""
 
     batch_s: float
     row_s: float
-    #: How long TorchServe waits for a batch of 64 to fill.
+    #: The time that TorchServe waits for a batch of 64 to fill.
     delay_s: float = 0.1
 
     @property
@@ -68,12 +68,12 @@ class Simulation:
         self._env = simpy.Environment(1000.0)
         self._random = random.Random(seed)
         self._dispatcher = make()
-        #: Rows that were sent, the counts of their fates, and when they were sent.
+        #: The sent rows, each with its counter of fates and the time at which it was sent.
         self._queued = simpy.Store(self._env)
         self._env.process(self._work())
 
     def offer(self, rate: float, seconds: float, limit_s: float) -> Counter[str]:
-        """Arrivals as Poisson has them; `run` lets them happen and counts their fates."""
+        """Schedule Poisson arrivals; `run` simulates them and counts their fates."""
         fates, after_s = Counter[str](), 0.0
         while (after_s := after_s + self._random.expovariate(rate)) < seconds:
             self._env.process(self._ask(fates, after_s, limit_s))
@@ -81,7 +81,7 @@ class Simulation:
         return fates
 
     def change(self, speed: Speed, after_s: float) -> None:
-        """The model has another speed from then on."""
+        """Change the model's speed after a delay."""
         timeout = self._env.timeout(after_s)
         timeout.callbacks.append(lambda _: setattr(self, "speed", speed))
 
@@ -111,7 +111,7 @@ class Simulation:
             self._queued.put((row, fates, self._env.now))
 
     def _work(self) -> Generator[simpy.Event, Any, None]:
-        """Batches of what is there, less what is too late."""
+        """Answer batches of the queued rows; rows past their deadline cost no time."""
         waiting = self._queued.items
         while True:
             first = yield self._queued.get()
@@ -129,9 +129,9 @@ class Simulation:
                 self._dispatcher.finish(row, took_s, is_answered=is_answered)
 
 
-#: The phrasebook on two cores, with TorchServe's window as it ships and as tuned.
+#: The phrasebook on two cores, with TorchServe's default batch delay and a tuned one.
 PHRASEBOOK, TUNED = Speed(0.01, 0.0033), Speed(0.01, 0.0033, delay_s=0.005)
-#: A model of M2M100-418M's size.
+#: A model the size of M2M100-418M.
 LARGE = Speed(0.3, 0.07)
 
 
@@ -141,7 +141,7 @@ LARGE = Speed(0.3, 0.07)
     [
         pytest.param(PHRASEBOOK, 30, 0.95, 1, id="phrasebook, 30 s"),
         pytest.param(TUNED, 0.5, 0.9, 1, id="phrasebook, 500 ms, short window"),
-        # Two hundred rows are so few that chance decides a run.
+        # With only two hundred rows, chance decides a run.
         pytest.param(LARGE, 2, 0.5, 10, id="large, 2 s"),
     ],
 )
@@ -247,7 +247,7 @@ def test_a_row_that_was_ended_is_passed_over():
     gone.end(Overloaded("gone"))
     dispatcher.finish(with_model[0], 0.1, is_answered=True)
     assert (gone.is_sent, last.is_sent) == (False, True)
-    # Also one that was called has its place given back.
+    # The place of a row that was sent is free again, too.
     for row in (gone, with_model[1]):
         row.end(Overloaded("gone"))
         with pytest.raises(Overloaded, match="gone"):
@@ -260,7 +260,7 @@ def test_a_row_that_nobody_answers_in_time_is_not_sent():
     *with_model, last = join(dispatcher, 5)
     last.deadline = -math.inf
     with pytest.raises(DeadlineExceeded, match="before the silent model answered"):
-        dispatcher.wait(last)  # the model is silent
+        dispatcher.wait(last)
     dispatcher.finish(with_model[0], 0.1, is_answered=True)
     assert not last.is_sent
 

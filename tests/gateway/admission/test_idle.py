@@ -1,4 +1,4 @@
-"""Models that nobody uses are unloaded, by a clock that the test turns."""
+"""Unused models are unloaded, by a clock that the test controls."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from tests.gateway.conftest import make_model
 
 
 class Ended(Exception):
-    """Ends the loop that never ends."""
+    """An exception that ends the endless loop."""
 
 
 def test_what_was_unused_for_its_limit_is_unloaded(monkeypatch: pytest.MonkeyPatch):

@@ -1,6 +1,4 @@
-"""The rows for a model, and refusals, by its state at one moment; the lessons from rows that
-come back.
-"""
+"""Sending and refusing rows by a model's state at one moment, and estimates from answers."""
 
 import math
 from typing import Any
@@ -19,19 +17,19 @@ SLOW = LatencyEstimator(
     idle_s=0.3, excess_s=3.9, work=64 * 120.0, weight=1, learned_at=NOW
 )
 WINDOW = Window(rows=16, cost=160.0, size=1000)
-#: Rows that are sent, and their work.
+#: A number of sent rows, and their work.
 Sent = tuple[float, float]
 
 
 def see(
     own: Sent = (0, 0), load: Sent = (0, 0), processes: int = 1, **more: float
 ) -> Snapshot:
-    """A moment at which these are sent: by us, and by all."""
+    """A snapshot in which this process has sent `own`, and all processes have sent `load`."""
     all_sent = ModelLoad(*load, heard_at=NOW)._replace(**more)
     return Snapshot(NOW, ModelLoad(*own), all_sent, processes, WINDOW, SLOW)
 
 
-#: A model that does work of 1,000 a second.
+#: A model that does 1,000 units of work per second.
 STEADY = LatencyEstimator(excess_s=1, work=1000, weight=1, learned_at=NOW)
 
 
@@ -87,7 +85,7 @@ def test_a_row_is_sent_where_the_model_has_capacity(seen: Snapshot, expected: bo
 
 
 def busy_for(begun_s: float) -> Snapshot:
-    """The slow model began so long ago with work that takes two seconds."""
+    """A snapshot of the slow model, `begun_s` after it began work that takes two seconds."""
     return see(load=(8.0, SLOW.fit(2.0)), heard_at=NOW - begun_s)
 
 
@@ -167,12 +165,12 @@ def test_what_was_announced_and_taken_back_leaves_nothing():
     assert work.count_turns(BULK_B, 1.0) == 1.0
 
 
-#: A model that was idle once, when a row took 0.1 s.
+#: A model that took 0.1 s for its first row, when it was idle.
 FIRST = LatencyEstimator().learn(1, 0.1, NOW, was_idle=True)
 
 
 def learn(*rows: tuple[int, float, float]) -> LatencyEstimator:
-    """After these rows: how many, their work, and the seconds of each."""
+    """Return an estimator that has learned from rows, given as (count, work, seconds)."""
     latency = FIRST
     for count, cost, seconds in rows:
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""The order of turns with a model and on the event loop, and refusals of the loop's work."""
+"""The order of work for a model and for the event loop, and refusals of the loop's work."""
 
 import socket
 from collections import Counter
@@ -13,7 +13,7 @@ from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from tests.gateway.conftest import make_call, make_gone
 from text.langid import Guess, Identifier
 
-#: A text of these characters is a slice of its own.
+#: A text that fills one slice of work.
 LONG = "a" * 2000
 LIMIT_S = 60
 
@@ -95,7 +95,7 @@ def test_clients_that_have_gone_are_forgotten_before_and_when_the_queue_is_empty
 
 
 class Crowd:
-    """Clients that have texts identified, and what was done for each."""
+    """Clients that have texts identified, and the number of texts done for each."""
 
     def __init__(self) -> None:
         self.queue = LoopQueue()

@@ -1,4 +1,4 @@
-"""The counts that processes share, and their workers."""
+"""The counters that gateway processes share, among themselves and with workers."""
 
 import time
 from pathlib import Path
