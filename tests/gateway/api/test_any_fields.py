@@ -1,4 +1,4 @@
-"""Each API answers any fields in its own shape, and never with a fault of ours."""
+"""Each API answers any fields in its own form, and never with an internal error."""
 
 import json
 
@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from contract.dialects import FOREIGN, find_dialect
 from gateway.openapi import FIELDS
 
-#: Fields that another API's server knows, and ours ignores or refuses.
+#: Fields that other APIs' servers accept, and ours ignores or refuses.
 OTHERS = ["context", "custom_instructions", "style_id", "model"]
 
-#: Texts with half of a surrogate pair, which `json` reads, among others.
+#: Texts, including half of a surrogate pair, which `json` accepts.
 TEXTS = st.text(max_size=5) | st.sampled_from(
     ["en", "KO", "zh-Hant", "html", "xml", "0", "1", "<a>b</a>", "<a", "&", "\ud800"]
 )
@@ -41,7 +41,7 @@ def test_any_fields_are_answered_in_the_apis_shape(
     path = data.draw(st.sampled_from(sorted(names)), "path")
     given = st.dictionaries(st.sampled_from(names[path] + OTHERS), VALUES, max_size=6)
     fields = data.draw(given, "fields")
-    if path == "/translate":  # otherwise it may be ours
+    if path == "/translate":  # without it, our own API answers
         fields["target"] = fields.get("target") or "ko"
     for kind in ("application/json", "application/x-www-form-urlencoded"):
         response = shared_client.post(path, data=json.dumps(fields), content_type=kind)

@@ -1,5 +1,5 @@
-"""Documents in every API: taken to disk whole or not at all, told of, handed out and
-deleted. What translates them is `tests/documents`; `tests/contract` has more requests.
+"""Documents in every API: stored whole or not at all, followed, downloaded and deleted.
+`tests/documents` tests their translation; `tests/contract` has more requests.
 """
 
 import errno
@@ -46,7 +46,7 @@ def list_files(folder: Path) -> list[Path]:
 
 
 def upload(client: FlaskClient, path: str = "/documents", /, **fields: Any) -> Any:
-    """Uploads a file, or with `more` several."""
+    """Upload a file, or several with `more`."""
     headers = fields.pop("headers", None)
     first = fields.pop("content", b"Hello\n"), fields.pop("name", "a.txt")
     files = [first, *fields.pop("more", [])]
@@ -56,7 +56,7 @@ def upload(client: FlaskClient, path: str = "/documents", /, **fields: Any) -> A
 
 
 def find(storage: DocumentStorage, answer: Any) -> DocumentFolder:
-    """The document of an answer."""
+    """Find the document whose id is in a response."""
     assert answer.status_code in (200, 202), answer.text
     told = answer.json
     return storage.find(NOBODY, told.get("id") or told["document_id"])
@@ -65,7 +65,7 @@ def find(storage: DocumentStorage, answer: Any) -> DocumentFolder:
 def end(
     document: DocumentFolder, content: bytes = b"Bonjour\n", **changes: Any
 ) -> None:
-    """Ends a document as the program that translates does."""
+    """Finish a document as the documents worker does."""
     document.result.write_bytes(content)
     state = State("done", texts=2, expires_at=2e9, media_type="text/plain")
     document.write_state(replace(state, **changes))
@@ -183,7 +183,7 @@ def test_a_deleted_document_never_was(client, folder):
     for path in (where, f"{where}/result", "/documents/%2e%2e%2f", "/documents/x"):
         assert client.get(path).status_code == 404
     assert client.delete(where).json["type"] == "urn:babelgate:no-document"
-    # Without keys there is no list either.
+    # Without keys, documents cannot be listed.
     assert client.get("/documents").json["type"] == "urn:babelgate:not-found"
 
 

@@ -1,6 +1,4 @@
-"""The APIs of others: `foreign.yaml` has requests and their answers, and `tests/contract` what
-their clients really send.
-"""
+"""Other APIs, by the cases of `foreign.yaml`; `tests/contract` has real clients' requests."""
 
 from pathlib import Path
 from typing import Any

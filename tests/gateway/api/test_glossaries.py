@@ -1,4 +1,4 @@
-"""Glossaries of our own routes and of DeepL's, and translations that use them."""
+"""Glossaries through our own routes and DeepL's, and translations that use them."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ GLOSSARY = {"name": "Ours", "src_lang": "en", "tgt_lang": "ko", "entries": TERMS
 
 @pytest.fixture
 def client(make_client: MakeClient) -> FlaskClient:
-    """It waits for a busy machine."""
+    """A client with a time limit that suffices on a busy machine."""
     return make_client(timeout_s=600)
 
 
 def make(client, **changes: Any) -> Any:
-    """Makes a glossary and returns what is said of it."""
+    """Create a glossary and return its description."""
     response = client.post("/glossaries", json=GLOSSARY | changes)
     assert response.status_code == 201, response.text
     assert response.headers["Location"] == f"/glossaries/{response.json['id']}"

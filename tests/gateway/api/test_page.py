@@ -1,6 +1,4 @@
-"""`GET /` for browsers, what the page is made of, and its form; `GET /docs` and
-`GET /openapi.json`.
-"""
+"""The page at `GET /`, its assets and its form; `GET /docs` and `GET /openapi.json`."""
 
 import gzip
 import html
@@ -13,7 +11,7 @@ from gateway.api.page import PAGE, read_assets
 from tests.gateway.conftest import TASKS, write_map
 
 HTML = {"Accept": "text/html,*/*;q=0.8"}
-#: Uncompressed, for one language.
+#: The limit for the whole page in one language, uncompressed.
 MOST_BYTES = 150_000
 HOSTILE = "</textarea><script>alert(1)</script>\u202e\" onload='x'"
 
@@ -153,7 +151,7 @@ def test_a_link_has_its_translation_on_the_page(client, torchserve):
 
 def test_what_is_hostile_is_text(make_client, torchserve):
     torchserve.translate = lambda target, text: text
-    client = make_client(timeout_s=600)  # on a busy machine too
+    client = make_client(timeout_s=600)  # enough for a busy machine
     page = client.post("/page", data={"target": "ko", "q": HOSTILE}, headers=HTML)
     assert HOSTILE not in page.text
     assert page.text.count("<script>") == 0

@@ -1,5 +1,5 @@
-"""The state of the stack: health, readiness, tasks, languages, and the totals of `GET /status`,
-from all processes and from the workers.
+"""The state of the stack: health, readiness, tasks, languages, and the totals of all processes
+and workers in `GET /status`.
 """
 
 import json
@@ -162,7 +162,7 @@ def test_requests_and_errors_are_counted_and_timed(client, torchserve):
 def test_ray_writes_the_workers_counters_in_its_own_way(
     make_client, torchserve, monkeypatch
 ):
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # for other machines
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # must be ignored here
     torchserve.metrics = (
         "# TYPE ray_tasks gauge\nray_tasks 1.0\n"
         "# TYPE ray_babelgaterows_total counter\n"
@@ -187,7 +187,7 @@ def test_without_the_workers_counters_the_rest_is_told(client, torchserve, page)
     torchserve.metrics = page
     for _ in range(5):
         found = client.get("/status").json
-    assert torchserve.metrics_looks == 1  # many who look cost one look
+    assert torchserve.metrics_looks == 1  # five requests, one look
     assert found["served"][0]["rows"] is None
     assert sorted(found["bounds_s"]) == found["bounds_s"]
     lengths = {len(one["latency"]) for one in found["served"]}

@@ -1,4 +1,4 @@
-"""`POST /translate`; `tests/contract` has what wrong requests get."""
+"""`POST /translate`; `tests/contract` has the answers to wrong requests."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ def test_answers_are_plain_utf8(client):
     [
         ("x" * 50, f"{'x' * 40}: unknown field"),
         ("\ud800é", "?é: unknown field"),
-        ("api_key", None),  # where another API has its key
+        ("api_key", None),  # another API's field for the key
     ],
     ids=["long", "no Unicode", "a key"],
 )
