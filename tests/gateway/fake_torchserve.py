@@ -1,4 +1,4 @@
-"""A TorchServe on one loopback port that does what a test tells it, as TorchServe would."""
+"""A fake TorchServe on one loopback port, whose behaviour tests set."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ class Call:
     parameters: Mapping[str, str]
     body: bytes
     headers: Mapping[str, str]
-    #: The client's port: calls with the same one came over the same connection.
+    #: The client's port: calls from the same port came over the same connection.
     port: int
 
     @property
@@ -53,16 +53,16 @@ Behaviour = Callable[..., None]
 
 @dataclass
 class FakeTorchServe(ScriptedServer):
-    """Answers with an echo, `ko:Hello`, unless `will` has told it something else."""
+    """A server that answers with an echo, `ko:Hello`, unless `will` sets another behaviour."""
 
     key_file: Path
     keys: dict[str, str] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
-    #: Whether calls have their bodies afterwards.
+    #: Whether `calls` keeps their bodies.
     keeps_bodies: bool = True
-    #: How often the state of a model was asked for.
+    #: The number of requests for a model's state.
     looks: int = 0
-    #: The page of metrics, none to fail; and how often it was asked for.
+    #: The page of metrics, or None to fail, and the number of requests for it.
     metrics: str | None = ""
     metrics_looks: int = 0
     #: Models that are registered but have no READY worker.
@@ -73,9 +73,9 @@ class FakeTorchServe(ScriptedServer):
     scaled: list[tuple[str, int]] = field(default_factory=list)
     #: Rows in the queue of each model.
     queued: int = 0
-    #: How many calls the behaviour `together` waits for.
+    #: The barrier at which calls with the behaviour `together` wait.
     together: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
-    #: Characters, and so tokens, that the model takes.
+    #: The most characters that the model accepts; each is a token.
     limit: int = 1 << 30
     #: The model's translation of a text.
     translate: Callable[[str, str], str] = lambda target, text: f"{target}:{text}"
@@ -89,13 +89,13 @@ class FakeTorchServe(ScriptedServer):
         super().stop()
 
     def rotate_keys(self, name: str) -> None:
-        """New keys, as after a restart; the old ones are refused from now on."""
+        """Replace the keys, as after a restart; the old ones are refused from now on."""
         self.keys = {kind: f"{name}-{kind}" for kind in ("inference", "management")}
         content = {kind: {"key": key} for kind, key in self.keys.items()}
         self.key_file.write_text(json.dumps(content), "utf-8")
 
     def wait_for_calls(self, count: int) -> None:
-        """Returns when this many calls have arrived, answered or not."""
+        """Wait until this many calls have arrived, answered or not."""
         self.wait_until(lambda: len(self.calls) >= count)
 
 
@@ -151,7 +151,6 @@ class _Handler(ScriptedHandler):
         self.answer(202, b"{}")
 
     def _answer_as_replica(self) -> None:
-        """The state of a model in the words of a cluster's replica."""
         state = {"is_ready": True, "batch_size": 64, "queued_rows": self.fake.queued}
         self.answer(200, json.dumps(state).encode())
 
@@ -161,7 +160,7 @@ class _Handler(ScriptedHandler):
     def answer(
         self, status: int, body: bytes, content_type: str = "application/json"
     ) -> None:
-        """Every answer from 400 on ends the connection with a reset, as TorchServe's."""
+        """Send an answer; from status 400 on, reset the connection, as TorchServe does."""
         headers = {"Content-Type": content_type}
         if status >= 400:
             headers["Connection"] = "close"
@@ -170,7 +169,7 @@ class _Handler(ScriptedHandler):
 
 
 def _see(call: Call) -> dict[str, Any]:
-    """Says a frame's first pixel, or an image file's length."""
+    """Answer with each frame's first pixel, or with an image file's type and length."""
     if call.body.startswith(b"\x93NUMPY"):
         array = read_frames(call.body)
         frames = array if array.ndim == 4 else array[np.newaxis]
@@ -208,7 +207,7 @@ def _echo(handler: _Handler, call: Call, **extra: Any) -> None:
 
 
 def _choose(handler: _Handler, call: Call) -> None:
-    """With as many alternatives as the row wants."""
+    """Answer with as many alternatives as the row requests."""
     row = call.row
     text = handler.fake.translate(row["tgt_lang"], row["src_text"])
     others = [
@@ -219,7 +218,7 @@ def _choose(handler: _Handler, call: Call) -> None:
 
 
 def _together(handler: _Handler, call: Call) -> None:
-    """Answers when as many calls as the barrier wants are here at the same time."""
+    """Answer once as many calls as the barrier needs are waiting at the same time."""
     try:
         handler.fake.together.wait(LIMIT_S)
     except threading.BrokenBarrierError:
@@ -240,7 +239,7 @@ def _fail_row(status: int, slug: str, **extra: int) -> Behaviour:
 
 
 def _wait(handler: _Handler, call: Call) -> None:
-    """Answers as late as `hang` ends."""
+    """Answer when the behaviour `hang` ends."""
     handler.fake.ending.wait(LIMIT_S)
     _echo(handler, call)
 

@@ -1,6 +1,4 @@
-"""Ingress addresses of a cluster on loopback that do what a test tells them, as HAProxy and
-the replicas behind it would.
-"""
+"""A fake of a cluster's ingress (HAProxy and replicas) on loopback; tests set its behaviour."""
 
 import json
 import threading
@@ -16,18 +14,18 @@ from tests.scripted_server import FAULTS, LIMIT_S, ScriptedHandler, ScriptedServ
 
 @dataclass
 class FakeIngress(ScriptedServer):
-    """Answers each row with an echo, unless `will` has told it something else."""
+    """An address that answers each row with an echo, unless `will` sets another behaviour."""
 
     key: str = "first"
     calls: list[Call] = field(default_factory=list)
-    #: How the state of a model is answered.
+    #: The answer to requests for a model's state: a key of `STATES`.
     state: str = "ready"
     looks: int = 0
-    #: The name of the replica that answers, if it says one.
+    #: The name of the replica that answers, if it sends one.
     replica: str = ""
-    #: Whether somebody has asked for the state of a model.
+    #: Set once a model's state has been requested.
     has_looked: threading.Event = field(default_factory=threading.Event)
-    #: Whether the client has closed the connection that `wait` waited for.
+    #: Set once the client has closed a connection on which `wait` waits.
     has_left: threading.Event = field(default_factory=threading.Event)
 
 
@@ -74,7 +72,7 @@ def _wait(handler: _Handler, _: Call) -> None:
 
 
 def _refuse(status: int, slug: str, **headers: str) -> Callable[..., None]:
-    """A replica's problem document."""
+    """A behaviour that answers with a replica's problem document."""
     problem = write_problem(slug, status, f"The replica says {slug}.")
     headers = {"Content-Type": CONTENT_TYPE, "X-Replica": "r", **headers}
     body = json.dumps(problem).encode()
@@ -82,7 +80,7 @@ def _refuse(status: int, slug: str, **headers: str) -> Callable[..., None]:
 
 
 def _fail(status: int, text: bytes) -> Callable[..., None]:
-    """An error that is not a replica's."""
+    """A behaviour that answers with an error from outside the replicas."""
     headers = {"Content-Type": "text/plain"}
     return lambda handler, *_: handler.reply(status, text, headers)
 

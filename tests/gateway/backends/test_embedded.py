@@ -1,6 +1,4 @@
-"""The backend without TorchServe: what rows get, who waits for what, and how it ends. The
-notebook of docs/embedded.md, in a Python of its own.
-"""
+"""The backend without TorchServe, and the notebook of docs/embedded.md in another process."""
 
 from __future__ import annotations
 
@@ -38,14 +36,14 @@ Ask = Callable[..., dict[str, Any]]
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    """Fixtures that close backends, so that their threads end with each test."""
+    """Fail if a backend's threads outlive a test."""
     before = set(threading.enumerate())
     yield
     assert set(threading.enumerate()) <= before
 
 
 class Slow(TaskHandler[str]):
-    """A task that a test lets go on: answers who was asked, where and with whom."""
+    """A task that runs once a test lets it, and answers with its input and its GPU."""
 
     loaded: list[ModelConfig]
     batches: list[list[str]]
@@ -78,7 +76,7 @@ class Slow(TaskHandler[str]):
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
-    """The handler of all tasks; loads and runs unless a test holds it up."""
+    """The handler of all tasks; it loads and runs unless a test clears its events."""
 
     class Made(Slow):
         loaded = []
@@ -123,7 +121,7 @@ def serve(
 
 
 def wait_until(condition: Callable[[], object]) -> None:
-    """Lets other greenlets go on until a condition comes."""
+    """Let other greenlets run until a condition is true."""
     give_up_at = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < give_up_at
@@ -147,7 +145,7 @@ def test_a_bad_row_gets_the_handlers_words_and_others_their_answers(slow):
 
 
 def begin(slow: type[Slow], ask: Ask, text: str) -> gevent.Greenlet[..., Any]:
-    """A row that is running, until `may_run` is set."""
+    """Start a row that runs until `may_run` is set."""
     slow.may_run.clear()
     running = gevent.spawn(ask, text)
     wait_until(lambda: slow.begun.acquire(blocking=False))
@@ -215,7 +213,7 @@ def test_an_unused_model_is_unloaded_and_waiting_rows_load_it_once(slow):
         slow.may_load.clear()
         wait_until(lambda: backend._served["all"].load_left_s)
         assert look(backend).is_ready
-        for _ in range(2):  # the first row has it loaded
+        for _ in range(2):  # the first row starts the loading
             with pytest.raises(Overloaded, match="loaded again") as caught:
                 ask("hurry", limit_s=0.05)
             assert caught.value.headers["Retry-After"] == "1"
@@ -267,8 +265,8 @@ def test_the_notebooks_lines_on_the_page_work(tmp_path):
     assert said.split() == ["Bonjour", "Bonjour"]
 
 
-#: The last line is what ends a kernel: an event loop in a thread may crash an interpreter
-#: that is taken down around it.
+#: Its last line ends the process abruptly, like a notebook's kernel: an interpreter that shuts
+#: down around an event loop in a thread may crash.
 ASK_IT = """
 import os
 import requests

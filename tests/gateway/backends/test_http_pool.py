@@ -1,4 +1,4 @@
-"""The errors of calls to another program's address."""
+"""The errors of HTTP calls to another program."""
 
 import errno
 import gc
@@ -22,7 +22,7 @@ from gateway.backends.http_pool import (
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """Takes connections and says nothing."""
+    """A socket that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
 
@@ -121,7 +121,7 @@ def test_the_limit_for_connecting_is_none_for_sending(channel, listener, monkeyp
 
 
 def test_the_connections_of_a_channel_end_with_it(listener: socket.socket):
-    """Also where a cycle of the garbage collector holds both."""
+    """They end even if a reference cycle keeps both alive until the next garbage collection."""
     channel = Channel(f"http://127.0.0.1:{listener.getsockname()[1]}")
     cycle: list[object] = [channel]
     cycle.append(cycle)

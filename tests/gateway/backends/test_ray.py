@@ -1,6 +1,4 @@
-"""The gateway's answers to everything that a cluster can do to it, and what it knows of the
-cluster's addresses and of a model's replicas.
-"""
+"""The gateway's answers to every fault of a cluster; its records of addresses and replicas."""
 
 import json
 import re
@@ -46,14 +44,14 @@ def key_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ingress() -> Iterator[list[FakeIngress]]:
-    """Two of them, in the order in which the backend asks."""
+    """Two addresses, in the order in which the backend tries them."""
     with FakeIngress() as first, FakeIngress() as second:
         yield [first, second]
 
 
 @pytest.fixture
 def backend(ingress, key_file, models, monkeypatch) -> RayBackend:
-    """It asks the first address first."""
+    """A backend that always tries the first address first."""
     monkeypatch.setattr("random.sample", lambda population, k: list(population))
     urls = [each.url for each in ingress]
     return RayBackend(urls, key_file, models.models, connections=4)
@@ -94,7 +92,7 @@ def test_after_a_fault_the_other_address_is_asked(backend, ingress, fault):
 def test_a_single_address_is_asked_again_on_a_new_connection(
     ingress, key_file, models, monkeypatch, fault
 ):
-    """HAProxy's old process keeps connections after a reload, and its old replicas."""
+    """After a reload, HAProxy's old process keeps its connections and its old replicas."""
     monkeypatch.setattr(ray, "_FRESH_S", 0.0)
     backend = RayBackend([ingress[0].url], key_file, models.models, connections=4)
     ingress[0].will(fault)
@@ -179,7 +177,7 @@ def test_silence_is_borne_once_and_never_beyond_the_deadline(backend, ingress):
 
 
 def test_nobody_waits_for_a_model_without_replicas(backend, ingress, monkeypatch):
-    """Serve's own proxy says nothing to a row, nor to a look at the state."""
+    """Serve's own proxy answers neither a row nor a request for the state."""
     monkeypatch.setattr(ray, "_QUIET_S", 0.05)
     monkeypatch.setattr(ray, "_LOOK_S", 0.05)
     for each in ingress:
@@ -256,7 +254,7 @@ def name(address: Address) -> str:
 
 
 def rest(addresses: Addresses, wanted: str) -> None:
-    """Let an address of this name rest."""
+    """Open the circuit breaker of the address with this name."""
     for address in addresses.list_well_first():
         if name(address) == wanted:
             address.breaker.open()
@@ -312,7 +310,7 @@ def replicas(models: Catalog, backend: RayBackend) -> ModelReplicas:
 
 
 def test_looks_that_meet_a_replica_which_has_ended_refuse_no_row(replicas, monkeypatch):
-    """Another one answers soon."""
+    """Another replica answers soon."""
     monkeypatch.setattr(ray, "_find_state", lambda *_: ModelState(False, 1, 0))
     monkeypatch.setattr("time.sleep", lambda _: replicas.hear())
     probe = replicas.make_probe(30.0)

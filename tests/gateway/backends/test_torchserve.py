@@ -1,4 +1,4 @@
-"""The gateway's answers to everything that TorchServe can do to it."""
+"""The gateway's answers to every fault of TorchServe."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ def make_backend(
 
 @pytest.fixture
 def backend(torchserve: FakeTorchServe) -> TorchServeBackend:
-    """A backend that has found its key already."""
+    """A backend that has already read its key."""
     backend = make_backend(torchserve)
     backend.predict("ko", write_row(ITEM), deadline=time.monotonic() + 60)
     torchserve.calls.clear()
@@ -122,7 +122,7 @@ def test_one_that_does_not_answer_is_asked_for_one_model_only(backend, torchserv
 
 @pytest.fixture
 def idling(torchserve: FakeTorchServe) -> TorchServeBackend:
-    """A backend that has a model loaded again."""
+    """A backend whose model is unloaded while idle, and loaded again for the next row."""
     return make_backend(torchserve, make_model(idle_unload_s=1), connections=8)
 
 
