@@ -1,4 +1,4 @@
-"""The Redis behind the memory: what machines share, and what its absence costs."""
+"""The Redis behind the memory cache: sharing between machines, and outages."""
 
 from collections.abc import Iterator
 from functools import partial

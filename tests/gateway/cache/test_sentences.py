@@ -1,4 +1,4 @@
-"""Sentences that were translated before, or that are on their way."""
+"""Sentences that were translated before, or are being translated."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ def workers() -> Workers:
 
 @pytest.fixture
 def make_cache(monkeypatch: pytest.MonkeyPatch, workers: Workers) -> Callable[..., Any]:
-    """A cache with new memory; each look at the workers is a new one."""
+    """A factory of caches with new memory, which check the workers at every lookup."""
     monkeypatch.setattr("gateway.cache.sentences._SEEN_S", -1.0)
     table.share.cache_clear()
 
@@ -77,7 +77,7 @@ def answer(text: str = "안녕", digest: str = "weights") -> dict[str, Any]:
 def learn(
     cache: SentenceCache, content: dict[str, Any] | None = None, **given: Any
 ) -> None:
-    """Has the model answer the row."""
+    """Have the model answer the row."""
     open_rows(cache, **given).ask(ROW, lambda: content or answer())
 
 
@@ -151,14 +151,14 @@ def test_without_bytes_nothing_is_kept_or_shared(make_cache):
 
 @dataclass
 class Slow:
-    """A model that answers when it is told to."""
+    """A model that answers once a test lets it."""
 
     outcome: dict[str, Any] | Exception = field(default_factory=answer)
     asked: int = 0
     goes_on: Event = field(default_factory=Event)
 
     def wait(self) -> None:
-        """Returns once it is asked, and all others have had their turn."""
+        """Wait until the model is asked and all other greenlets have run."""
         while not self.asked:
             gevent.sleep(0.001)
         gevent.sleep(0)
@@ -172,7 +172,7 @@ class Slow:
 
 
 def ask(cache: SentenceCache, model: Slow) -> Any:
-    """The row's answer or error."""
+    """Return the row's answer or error."""
     try:
         return open_rows(cache).ask(ROW, model)
     except Exception as error:
@@ -180,7 +180,7 @@ def ask(cache: SentenceCache, model: Slow) -> Any:
 
 
 def ask_together(cache: SentenceCache, model: Slow, count: int) -> list[Any]:
-    """The answers and errors of equal rows that come while the first is on its way."""
+    """Return the answers or errors of equal rows that arrive while the model has the first."""
     greenlets = [gevent.spawn(ask, cache, model) for _ in range(count)]
     model.wait()
     assert model.asked == 1
@@ -261,13 +261,13 @@ def test_who_looks_at_the_moment_of_the_answer_gets_it(cache, monkeypatch):
 
     asking = [gevent.spawn(open_rows(cache).ask, ROW, predict) for _ in range(4)]
     gevent.sleep(0)
-    time.sleep(0.05)  # now all timers are over, and the loop sees them in one turn
+    time.sleep(0.05)  # now all timers have expired, and the loop runs them together
     gevent.joinall(asking, timeout=5)
     assert [greenlet.value for greenlet in asking] == [answer()] * 4
 
 
 class Claims:
-    """Another process has the row for a number of looks; then `leaves` happens."""
+    """Claims in which another process has the row for some lookups; then `leaves` is called."""
 
     def __init__(self, looks: int, leaves: Callable[[], object]) -> None:
         self.looks, self._leaves, self.taken = looks, leaves, 0
@@ -286,7 +286,7 @@ class Claims:
 
 
 def test_a_row_of_another_process_is_waited_for(cache):
-    open_rows(cache).ask(("en", "Bye"), answer)  # tells the digest
+    open_rows(cache).ask(("en", "Bye"), answer)  # the digest is known
     key = open_rows(cache)._make_key("weights", ROW)
     cache.claims = claims = Claims(3, lambda: cache.keep(key, answer("theirs")))
     assert open_rows(cache).ask(ROW, answer)["translated"] == "theirs"

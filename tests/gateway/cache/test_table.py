@@ -1,5 +1,4 @@
-"""The memory that gateway processes share: what comes back, what goes first, and what it shows
-to those without a key."""
+"""The cache in shared memory: its hits, its evictions, and its secrecy without the key."""
 
 import mmap
 import os
@@ -106,7 +105,7 @@ def test_processes_that_are_forked_share_the_memory():
 
 @contextmanager
 def claim_elsewhere(claims: ClaimTable, key: CacheKey, left_s: float) -> Iterator[None]:
-    """Another process, which has the row until it ends."""
+    """Claim a row in another process, which ends with the block."""
     (reads, writes), (hears, tells) = os.pipe(), os.pipe()
     child = os.fork()
     if not child:
@@ -136,6 +135,6 @@ def test_a_claim_ends_with_its_time_or_when_it_is_given_back():
     with claim_elsewhere(claims, key, left_s=0):
         assert not claims.is_taken(key)
     claims.take(key, time.monotonic() + 60)
-    assert not claims.is_taken(key)  # but ours
+    assert not claims.is_taken(key)  # it is ours
     claims.give_back(key)
     assert claims._memory[:] == bytes(1024)

@@ -1,4 +1,4 @@
-"""Databases of both kinds, as for keys."""
+"""Databases of SQLite and PostgreSQL, as for keys."""
 
 from tests.gateway.access.conftest import database, postgresql
 

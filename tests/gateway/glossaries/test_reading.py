@@ -1,6 +1,4 @@
-"""Requests that write glossaries, read here or in a process of their own, and the library that
-ends with the gateway.
-"""
+"""Uploads of glossaries, parsed here or in another process, and the end of the library."""
 
 import json
 from typing import Any

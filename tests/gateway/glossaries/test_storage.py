@@ -1,4 +1,4 @@
-"""Glossaries in real databases of both kinds."""
+"""Glossaries in real databases of SQLite and PostgreSQL."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ def storage(database: str) -> Iterator[GlossaryStorage]:
 
 
 def add(storage, made: Glossary, *drafts: DictionaryDraft) -> Any:
-    """Merges these into a glossary."""
+    """Merge drafts into a glossary."""
     content = GlossaryContent(None, drafts)
     return storage.change("", made.id, content, LIMITS, is_merged=True)
 
@@ -110,7 +110,7 @@ def test_what_is_kept_has_limits(storage, limits, error):
     limits = LIMITS.model_copy(update=limits)
     made = storage.create("ben", OURS, LIMITS)
     other = storage.create("anna", BOTH, limits)
-    for _ in range(2):  # what takes the place of another needs no more room
+    for _ in range(2):  # a replacement needs no more space
         storage.change("anna", other.id, GlossaryContent(None, (GERMAN,)), limits)
     with pytest.raises(error):
         storage.create("anna", GlossaryContent("More", (FRENCH,)), limits)
