@@ -1,4 +1,4 @@
-"""A whole body: how it is unpacked, and what is no body at all."""
+"""Whole bodies: decompression, limits, and bodies that are damaged or never arrive."""
 
 import gzip
 import io
@@ -94,7 +94,7 @@ def test_a_body_without_room_is_told_to_come_again(make_client):
     statuses: list[tuple[int, str | None]] = []
 
     class Slow(io.BytesIO):
-        """Another body comes while the end of this one is awaited."""
+        """A body before whose end two other requests arrive."""
 
         def read(self, size: int | None = -1, /) -> bytes:
             if self.tell() > 11 << 20 and not statuses:
@@ -128,7 +128,7 @@ def test_what_is_no_gzip_is_malformed(body, said):
 
 
 class Failing(io.BytesIO):
-    """A body that Gunicorn cannot read, or that does not come."""
+    """A body that Gunicorn cannot read, or that never arrives."""
 
     def __init__(self, error: Exception | None = None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A client's connection: its silence, and its end."""
+"""A client's connection: slow clients, and disconnects."""
 
 import socket
 

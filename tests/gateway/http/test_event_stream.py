@@ -1,4 +1,4 @@
-"""Answers that come as events: their order, what becomes of errors, and slow clients."""
+"""Answers as event streams: the order of events, slow clients, heartbeats and disconnects."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Requests that need no Gunicorn, and those that two programs could read in different ways."""
+"""Requests that need no Gunicorn, and those that two parsers could read differently."""
 
 import random
 
@@ -8,7 +8,7 @@ from gunicorn.http import get_parser, wsgi  # type: ignore[import-untyped]
 
 from gateway.http.message import is_head, read_message
 
-#: Parsers of HTTP have read these in different ways.
+#: Pieces that HTTP parsers have read differently.
 PIECES = (
     b"\r\n|\n|\r| |\t|:|_|-|\0|\x0b|\x7f|\x85|+|0|1|?|//|;|,|%2e|http://a|HTTP/1.0|"
     b"Content-Length: 17\r\n|content-length:17\r\n|Transfer-Encoding: chunked\r\n|"
@@ -91,7 +91,7 @@ def test_a_body_is_awaited_where_it_follows_its_head(data, is_awaited):
 
 
 class Arrived:
-    """A connection on which this has come, and nothing else will."""
+    """A connection on which these bytes have arrived, and no others will."""
 
     def __init__(self, data: bytes) -> None:
         self._data = [data]

@@ -1,4 +1,4 @@
-"""The layers around every route: the paths of clients, and pages of other origins."""
+"""The layers around every route: normalised paths, and pages of other origins (CORS)."""
 
 from itertools import product
 
@@ -138,5 +138,5 @@ def test_slashes_that_are_too_many_do_not_matter(client, path):
 
 
 def test_other_paths_end_without_a_slash(client):
-    """nginx keeps `/metrics` to its own machine, and no other path must lead there."""
+    """nginx serves `/metrics` only to its own machine, so no other path may reach it."""
     assert client.get("/metrics/").status_code == 404

@@ -1,6 +1,4 @@
-"""Fields from bodies and URLs of every form, and whose request they make it; the client that
-asks, and its deadline.
-"""
+"""Fields of bodies and URLs, the API that they belong to, the client and its deadline."""
 
 import json
 import threading
@@ -31,7 +29,7 @@ FILE = (
     b'--x\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nc\r\n--x--'
 )
 PARTS = PART % "né".encode() + PART % b"b" + FILE
-#: A backslash takes the quotation mark's meaning away.
+#: The backslash escapes the quotation mark.
 NAMELESS = b'--x\r\nContent-Disposition: form-data; name="q\\"\r\n\r\na\r\n--x--'
 
 
@@ -107,7 +105,7 @@ def test_more_fields_than_there_may_be_are_refused_with_the_bound(body, kind, qu
 
 @pytest.fixture
 def parsed(monkeypatch) -> list[int]:
-    """The thread in which each body is parsed."""
+    """The threads in which bodies are parsed."""
     threads: list[int] = []
     for name in ("_read_pairs", "read_object"):
         parse = getattr(fields, name)
@@ -166,7 +164,7 @@ def test_only_a_large_body_is_parsed_beside_the_loop(
 )
 def test_an_error_is_told_in_the_clients_api(path, body, dialect):
     request = make_request(path, body)
-    if path == "/translate":  # a body that has not come is not waited for
+    if path == "/translate":  # a body that has not arrived is not awaited
         assert find_spoken(request) is EITHER
     request.body, request.is_read = request.get_data(), True
     assert find_spoken(request) is dialect

@@ -1,4 +1,4 @@
-"""The answers to requests that do not come as far as the application."""
+"""The answers to requests that do not reach the application."""
 
 import json
 import signal
@@ -34,7 +34,7 @@ def test_an_error_of_gunicorn_is_told_as_ours_or_the_clients(error, status, slug
 
 @pytest.fixture
 def start(monkeypatch):
-    """Starts a worker with a setting, as far as Gunicorn's own; then `check` looks."""
+    """A function that starts a worker with a setting; `check` replaces Gunicorn's own start."""
     monkeypatch.setattr(worker, "reduce_logs", lambda: None)
 
     def start(name: str, value: Any, check: Any = lambda _: None) -> ProblemWorker:
