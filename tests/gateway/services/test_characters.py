@@ -1,4 +1,4 @@
-"""A key pays for the characters that the model gets, and for blanks, whatever the markup."""
+"""Keys are billed for the characters that the model gets and for blanks, not for markup."""
 
 import re
 
@@ -24,7 +24,7 @@ PIECES = st.lists(st.sampled_from(TEXTS + MARKUP), max_size=30)
 
 
 def write(pieces: list[str]) -> str:
-    """A text whose words are all different, so that no sentence is asked for once only."""
+    """Join pieces into a text of distinct words, so that no two sentences share a row."""
     words = (f"w{'abcdefghij'[n // 10]}{'abcdefghij'[n % 10]}" for n in range(100))
     return re.sub("W", lambda _: next(words), "".join(pieces))
 
@@ -66,6 +66,6 @@ def test_the_characters_that_the_model_gets_are_billed_and_blanks(tags, pieces):
     ],
 )
 def test_texts_are_counted_and_markup_is_not(text, characters):
-    for source in ("en", "ko"):  # what is left as it is counts as well
+    for source in ("en", "ko"):  # an untranslated text counts too
         (found,) = translate(Model(), text, tags=HTML_TAGS, source=source)
         assert found.characters == characters

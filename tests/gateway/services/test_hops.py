@@ -1,5 +1,5 @@
-"""Texts that two models translate, one after the other, and models that others replace, through
-the whole gateway before a backend that writes down what it is asked.
+"""Texts that pass through two models, and fallback models, through the whole gateway in front
+of a backend that records its rows.
 """
 
 import json
@@ -28,12 +28,12 @@ TARGETS: dict[str, dict[str, Any]] = {
     "ja": {"model": "ko-ja"},
 }
 GERMAN = "Guten Morgen, wie geht es Ihnen heute?"
-#: The refusal of a text in German for Japanese.
+#: The refusal of a German text with the target Japanese.
 NO_WAY = "'ja' is not served from 'de'; expected one of en, es, fr"
 
 
 class Models(StatelessBackend):
-    """Models that say what they have done, unless a test has them do something else."""
+    """Models whose answers show their names and input, unless a test sets other behaviours."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, str]] = []
@@ -64,7 +64,7 @@ def models() -> Models:
 
 @pytest.fixture
 def serve(tmp_path: Path, map_path: Path, make_client: MakeClient, models: Models):
-    """Makes a client of a gateway whose map has these targets."""
+    """A function that makes a client of a gateway whose map has the given targets."""
     table.share.cache_clear()
 
     def name(own: dict[str, Any]) -> dict[str, Any]:

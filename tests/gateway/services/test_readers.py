@@ -1,4 +1,4 @@
-"""Long texts, read in a process beside the gateway's, and what can happen to it."""
+"""Long texts, which a separate process reads, and the faults of that process."""
 
 import gc
 import time
@@ -62,7 +62,7 @@ def find_processes() -> list[psutil.Process]:
 
 @pytest.fixture
 def readers() -> Iterator[Readers]:
-    """One process, which ends with the test."""
+    """The readers, with one process that ends with the test."""
     for other in find_processes():  # of an application that another test has made
         other.kill()
         other.wait(PATIENT)
@@ -72,7 +72,7 @@ def readers() -> Iterator[Readers]:
     assert not find_processes()
 
 
-#: How the texts of a job are read.
+#: The options with which the texts of a job are read.
 WAYS: dict[str, dict[str, Any]] = {
     "text": {},
     "one sentence": {"splitting": "none"},
@@ -129,7 +129,7 @@ def test_a_reader_that_is_killed_is_replaced(readers):
             process.kill()
         return False
 
-    # From then on libev takes the statuses of all children.
+    # From now on, libev collects the exit statuses of all children.
     gevent.subprocess.run(["true"], check=True)
     with pytest.raises(NotReady):
         readers.read(make_job(ENDLESS, max_rows=1 << 30), wait(has_gone=kill))
@@ -141,11 +141,11 @@ def test_a_reader_that_is_killed_is_replaced(readers):
 
 
 def test_a_request_that_goes_on_while_its_process_exits_is_not_ready(readers):
-    """Python ends the readers then, and closes their sockets."""
+    """Python then ends the readers and closes their sockets."""
 
     def exit_soon() -> bool:
         for found in gc.get_objects():
-            if type(found) is _Reader:  # a proxy would answer for its class
+            if type(found) is _Reader:  # isinstance() would ask proxies, too
                 found.end()
         return False
 

@@ -1,4 +1,4 @@
-"""Terms that are kept, and those that cannot be made."""
+"""Cached terms, and those that cannot be read."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from text.terms import Choice, TermCache
 
 
 def make_cache() -> TermCache:
-    """A cache of dictionaries whose ids are their entries."""
+    """Make a cache of dictionaries whose ids are their entries."""
     return TermCache(lambda _, entries: entries.encode())
 
 

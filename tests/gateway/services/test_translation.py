@@ -1,4 +1,4 @@
-"""Documents through the whole gateway, with models that copy, shorten, loop or lose."""
+"""Texts through the translation service, with models that copy, change or lose them."""
 
 import json
 import re
@@ -43,7 +43,7 @@ LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
 
 @dataclass
 class Model(StatelessBackend):
-    """A backend whose model applies a function, and takes a limited number of characters."""
+    """A backend whose model applies a function, and accepts a limited number of characters."""
 
     answer: Callable[[str], str] = str
     limit: int = 1 << 30
@@ -98,7 +98,7 @@ def translate(
 
 
 def forget(text: str) -> str:
-    """A model that loses every mask."""
+    """Translate as a model that loses every mask."""
     return re.sub(r"\{\d+\}", "", text)
 
 

@@ -24,7 +24,7 @@ from tests.gateway.conftest import StatelessBackend
 from tests.handlers.encoding import write_npy
 
 FRAMES = 32 * 10
-#: Room for one image.
+#: Memory for one image.
 SMALL = {"max_image_bytes": 8 << 20}
 REFUSAL = {"type": "urn:babelgate:x", "title": "t", "status": 422, "detail": "No."}
 
@@ -34,7 +34,7 @@ class Parameters(Schema):
 
 
 class FakeBackend(StatelessBackend):
-    """Answers each row when its turn comes, in the order of `turns` if there is one."""
+    """A backend that answers each row with a function, and counts the rows in progress."""
 
     def __init__(self, answer: Callable[[int, RowRequest], dict[str, Any]]) -> None:
         self.rows: list[RowRequest] = []
@@ -53,7 +53,7 @@ class FakeBackend(StatelessBackend):
 
 
 class Body:
-    """A body that comes as slowly as `pause` says."""
+    """A body that arrives in pieces, each after a `pause`."""
 
     def __init__(self, data: bytes, pause: Callable[[], object] = gevent.sleep) -> None:
         self._file = io.BytesIO(data)
@@ -65,7 +65,7 @@ class Body:
 
 
 def make_array(frames: int = FRAMES) -> bytes:
-    """A `.npy` file whose frames' first pixels count up."""
+    """Return a `.npy` file whose frames' first pixels count up."""
     array = np.zeros((frames, 8, 8, 3), np.uint8)
     array[:, 0, 0, 0] = np.arange(frames)
     return write_npy(array)
@@ -76,7 +76,7 @@ def see(_: int, row: RowRequest) -> dict[str, Any]:
 
 
 def make_service(backend: FakeBackend, **given: Any) -> ImageService:
-    """A service whose model takes many rows at once."""
+    """Make a service whose model accepts many rows at once."""
     settings = CaptioningSection(batch_size=8)
     model = catalog.Model("captioning", "captioning", (), ("cpu",), settings)
     models = catalog.Catalog({("captioning", ""): model})

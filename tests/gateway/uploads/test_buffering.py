@@ -1,4 +1,4 @@
-"""The order in which uploads wait for more bytes than a process may hold."""
+"""The order in which uploads wait for a process's limited memory."""
 
 import time
 from contextlib import ExitStack
@@ -16,14 +16,14 @@ LATER = time.monotonic() + 3600
 
 
 def settle() -> None:
-    """Lets every greenlet run until it waits."""
+    """Let every greenlet run until it waits."""
     gevent.sleep(0)
     gevent.idle()
 
 
 @pytest.fixture
 def stack():
-    """Shares that are open until the test ends."""
+    """A stack of shares, which stay open until the test ends."""
     with ExitStack() as shares:
         yield shares
 
@@ -90,7 +90,7 @@ LARGEST, AHEAD = 12, 3
     order=st.randoms(use_true_random=False),
 )
 def test_nobody_waits_for_ever_and_nobody_holds_too_much(size, uploads, order):
-    """Uploads of rows of pieces; rows are answered in any order, some late."""
+    """Each upload has rows, each row pieces; rows are answered in any order, some late."""
     buffer = Buffer(size, LARGEST + AHEAD)
     held = most = 0
     answers: list[tuple[UploadShare, int]] = []

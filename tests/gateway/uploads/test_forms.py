@@ -1,4 +1,4 @@
-"""Looking at a body and taking it, and the files of a form one by one."""
+"""Peeking at a body and reading it, and the files of a form one by one."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from gateway.uploads.forms import Form, Stream, find_boundary
 
 HEAD = b'Content-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
 END = b"--xyz--\r\n"
-#: Nearly the boundary, in many ways.
+#: Many near misses of the boundary.
 TORN = b"\r\n--xy\r\n--xyzz\r\n--xyz -\n\n--\r"
 
 
@@ -20,7 +20,7 @@ def join(*parts: bytes) -> bytes:
 
 
 def chop(data: bytes, *sizes: int) -> Iterator[bytes]:
-    """The data in pieces of these sizes in turn, then the rest."""
+    """Yield the data in pieces of these sizes, then the rest."""
     at = 0
     for size in sizes:
         yield data[at : at + size]

@@ -1,4 +1,4 @@
-"""An upload is cut into rows, in little memory, whatever its pieces; refusals say why."""
+"""Uploads are cut into rows, in little memory, however they arrive; refusals say why."""
 
 import io
 from collections.abc import Iterator
