@@ -1,4 +1,4 @@
-"""The gateway with a TorchServe that does what a test tells it."""
+"""Gateways in front of a fake TorchServe, whose behaviour tests set."""
 
 import json
 import os
@@ -29,17 +29,17 @@ from tests.gateway.fake_torchserve import FakeTorchServe
 
 MakeClient = Callable[..., FlaskClient]
 
-# Flask's client sends JSON as others do: in UTF-8, its fields in their order.
+# Let Flask's client send JSON as other clients do: in UTF-8, with fields in their order.
 DefaultJSONProvider.sort_keys = DefaultJSONProvider.ensure_ascii = False
 
 #: A map with four languages; every model has its language's name.
 LANGUAGES = ("ko", "en", "zh", "pt")
-#: The tasks that it has beside translation.
+#: The map's tasks besides translation; every model has its task's name.
 TASKS = ("captioning", "classification", "detection")
 
 
 def write_map(path: Path, languages: Sequence[str], tasks: Sequence[str]) -> Path:
-    """A map of these, on the CPU; a task's model has its name and reads images of 6 by 8."""
+    """Write a map of these, on the CPU; the tasks' models read images of 6 by 8 pixels."""
     model = path.with_name("model")
     model.mkdir(exist_ok=True)
     size = {"height": 6, "width": 8}
@@ -54,7 +54,7 @@ def write_map(path: Path, languages: Sequence[str], tasks: Sequence[str]) -> Pat
 
 
 class StatelessBackend:
-    """A backend whose models say nothing of their state; what they answer is a test's."""
+    """A backend whose models report no state; tests define their answers."""
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return dict.fromkeys(models)
@@ -64,7 +64,7 @@ class StatelessBackend:
 
 
 def make_model(name: str = "ko", **settings: Any) -> catalog.Model:
-    """A language's own model, with these settings of the map's section."""
+    """Make the model of a language, with these settings of the map's section."""
     section = catalog.TranslationSection(**settings)
     return catalog.Model(name, TRANSLATION, (name,), ("cpu",), section)
 
@@ -79,7 +79,7 @@ def make_call(
 
 
 def make_gone() -> Call:
-    """A client that has closed its connection; its socket is no longer open here either."""
+    """Make the call of a client that has closed its connection; our end is closed, too."""
     client, other = socket.socketpair()
     other.close()
     client.close()
@@ -87,7 +87,7 @@ def make_gone() -> Call:
 
 
 def keep(folder: Path, **states: dict[str, Any]) -> None:
-    """Documents in these states, by their ids."""
+    """Store documents in these states, by their ids."""
     for document_id, state in states.items():
         owner = state.pop("owner", NOBODY)
         order = Order(document_id, owner, "you", "::1", "a.txt", "ko", password="KEY")
@@ -101,8 +101,8 @@ def keep(folder: Path, **states: dict[str, Any]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def late_builders() -> Iterator[None]:
-    """Werkzeug compiles two functions for each route that write its URLs. Thousands of apps
-    use next to none of them."""
+    """Compile Werkzeug's URL builders on use: it compiles two for each route, and the tests'
+    thousands of apps use almost none."""
     compile_builder = Rule._compile_builder
 
     def compile_late(rule: Rule, append_unknown: bool = True) -> Callable[..., Any]:
@@ -117,7 +117,7 @@ def late_builders() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of the machine that runs the tests gets into them."""
+    """Hide the settings of the machine that runs the tests."""
     for name in os.environ:
         ours = name.upper().startswith((PREFIX, "GATEWAY_BACKEND"))
         if ours or name == "PROMETHEUS_MULTIPROC_DIR":
@@ -137,7 +137,7 @@ def map_path(tmp_path: Path) -> Path:
 
 @contextmanager
 def make_clients(torchserve, map_path: Path, folder: Path) -> Iterator[MakeClient]:
-    """Makes clients of gateways before the fake; takes settings."""
+    """Yield a factory of clients of gateways in front of the fake; it accepts settings."""
     apps: list[GatewayApp] = []
 
     def make(own: Backend | None = None, /, **given: object) -> FlaskClient:
@@ -181,13 +181,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make_guarded(run: Path, make_client: MakeClient) -> MakeClient:
-    """Makes a client of a gateway that requires keys; takes settings."""
+    """A factory of clients of gateways that require keys; it accepts settings."""
     return partial(make_client, keys="required")
 
 
 @pytest.fixture(scope="module")
 def shared_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
-    """One for all tests of a file that leave it as it is; the fake does only echo."""
+    """One client for all tests of a file that leave it unchanged; its fake only echoes."""
     folder = tmp_path_factory.mktemp("shared")
     path = write_map(folder / "map.json", LANGUAGES, TASKS)
     with (

@@ -1,7 +1,6 @@
 """A whole service in one process and one folder: the gateway, the commands for its keys, and
-the program that translates documents. All of it but the model is real, and everything may end
-and begin again. Its clock goes on when a test says so. Beside it, what a model of it knows of
-keys, glossaries and documents.
+the documents worker. All of it but the model is real, each part can be restarted, and tests
+move the clock. `Key`, `Glossary` and `Document` are the expected state.
 """
 
 import json
@@ -35,10 +34,9 @@ from gateway.access.keys import make_token
 from gateway.app import GatewayApp, create_app
 from gateway.settings import Settings
 
-#: Hours for which documents are kept, texts of a request for one, and programs that may end
-#: with it.
+#: Hours for which documents are kept, texts per request, and attempts at a document.
 KEPT_H, CHUNK, MOST_ATTEMPTS = 25, 2, 2
-#: Any month; the clock counts from here.
+#: An arbitrary month, in which the clock starts.
 _MONTH = 24_000
 
 Step = Callable[[], None]
@@ -46,7 +44,7 @@ Step = Callable[[], None]
 
 @dataclass(eq=False)
 class Key:
-    """A key, and the characters of this month."""
+    """A key, and the characters that it has used this month."""
 
     name: str
     token: str
@@ -57,7 +55,7 @@ class Key:
 
 @dataclass(eq=False)
 class Owned:
-    """The things that belong to a key."""
+    """A glossary or document that belongs to a key."""
 
     id: str
     owner: Key
@@ -76,7 +74,7 @@ class Glossary(Owned):
 
 @dataclass(eq=False)
 class Document(Owned):
-    """A document that was accepted, and how far it is."""
+    """An accepted document, and its progress."""
 
     ending: str
     texts: list[str]
@@ -84,7 +82,7 @@ class Document(Owned):
     status: str = "queued"
     problem: str | None = None
     translated: list[str] = field(default_factory=list)
-    #: Programs that have ended with it before they had asked for anything.
+    #: Workers that have ended with it before they sent a request.
     attempts: int = 0
     #: The hour until which it is kept.
     kept_h: float = math.inf
@@ -94,7 +92,7 @@ class Document(Owned):
         return not self.is_deleted and self.status in ("queued", "translating")
 
     def list_steps(self) -> Iterator[list[str]]:
-        """The texts of each step that is left; reading and writing ask for none."""
+        """Yield the texts of each remaining step; reading and writing the file have none."""
         yield []
         rest = self.texts[len(self.translated) :]
         for first in range(0, len(rest), CHUNK):
@@ -103,7 +101,7 @@ class Document(Owned):
 
 
 def write_file(ending: str, texts: list[str]) -> bytes:
-    """A file of these texts; a catalog is always damaged."""
+    """Return a file of these texts; a gettext catalog is always damaged."""
     if ending == "po":
         return b"\xff\xfe\xff"
     line = "<p>{}</p>\n" if ending == "html" else "{}\n"
@@ -111,7 +109,7 @@ def write_file(ending: str, texts: list[str]) -> bytes:
 
 
 def write_table(entries: Mapping[str, str]) -> str:
-    """As TSV."""
+    """Write entries as TSV."""
     return "\n".join(map("\t".join, entries.items()))
 
 
@@ -123,11 +121,11 @@ def translate(texts: list[str], glossary: Glossary | None) -> list[str]:
 
 
 class Killed(BaseException):
-    """The program that translates documents is killed."""
+    """A kill of the documents worker."""
 
 
 class Service:
-    """The service on a folder, which nothing else may use meanwhile."""
+    """The service on a folder, which no other program may use at the same time."""
 
     def __init__(self, folder: Path, map_path: Path, **given: object) -> None:
         self._folder = folder
@@ -143,7 +141,7 @@ class Service:
         self.client = self._open()
 
     def _set_up(self) -> None:
-        """One thing after the other, in this thread, and the time as it is here."""
+        """Make the code run sequentially, in this thread, by the clock of this object."""
         set_attribute = self._patch.setattr
         self._patch.setenv(variables.RUN_DIR.name, str(self._folder / "run"))
         for module in ("usage", "storage"):
@@ -157,13 +155,13 @@ class Service:
         set_attribute("documents.translation._MOST_ATTEMPTS", MOST_ATTEMPTS)
 
     def close(self) -> None:
-        """Ends everything; the folder stays."""
+        """Stop everything; the folder stays."""
         self._close(self.client)
         self._patch.undo()
 
     def restart(self, kind: str) -> None:
-        """Ends the gateway and starts it. In a `reload` the new one is there before the old
-        one ends. A `boot` of the machine leaves what is on its disk."""
+        """Stop and start the gateway. A `reload` starts the new one before it stops the old
+        one; a `boot` of the machine keeps only the files on its disk."""
         if kind == "reload":
             self.client, old = self._open(), self.client
             self._close(old)
@@ -180,18 +178,18 @@ class Service:
         cast(GatewayApp, client.application).close()
 
     def add_key(self, name: str, limit: int | None) -> str:
-        """The token of a new key."""
+        """Add a key and return its token."""
         options = () if limit is None else ("--characters-per-month", str(limit))
         return self._call("add", "--name", name, *options).strip()
 
     def revoke_key(self, name: str) -> None:
-        """The gateway knows of it when this returns."""
+        """Revoke a key, and wait until the gateway has read the keys again."""
         self._call("revoke", name)
         stranger = {"X-API-Key": make_token()[0]}
-        self.client.get("/v2/usage", headers=stranger)  # for which it looks
+        self.client.get("/v2/usage", headers=stranger)  # makes it read the keys
 
     def list_usage(self) -> dict[str, int]:
-        """The characters of every key by its id, as saved."""
+        """Return the saved characters of every key by its id."""
         listed = json.loads(self._call("list", "--json"))
         return {key["id"]: key["characters_this_month"] for key in listed}
 
@@ -201,8 +199,8 @@ class Service:
         return result.stdout
 
     def work(self, document_id: str, before: Callable[[Jobs], None]) -> None:
-        """A program starts, and translates a document unless it is stopped or killed. `before`
-        comes before each of its steps: reading, every request, writing."""
+        """Start a worker, which translates a document unless it is stopped or killed. `before`
+        is called before each step: reading, every request, writing."""
         (job,) = (j for j in self.documents.list_jobs() if j.id == document_id)
 
         def step() -> None:
@@ -219,12 +217,12 @@ class Service:
             jobs.translate(job)
 
     def walk(self) -> list[str]:
-        """Deletes the documents whose time has come, and returns their ids."""
+        """Delete the expired documents, and return their ids."""
         return [*filter(None, self.documents.walk(time.time() + 3600 * self.hours))]
 
 
 class _AtOnce(Executor):
-    """Does what it is given in the thread that gives it: the gateway's loop is there."""
+    """An executor that runs calls in the calling thread, which has the gateway's event loop."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -239,7 +237,7 @@ class _AtOnce(Executor):
 
 
 class _Asking(Gateway):
-    """Asks the application without a connection."""
+    """A client of the gateway that calls the application without a connection."""
 
     def __init__(self, service: Service, before: Step) -> None:
         super().__init__("localhost:0", read_secret())
@@ -247,7 +245,7 @@ class _Asking(Gateway):
 
     @contextmanager
     def connect(self, order: Order, wait: Wait) -> Iterator[DocumentTranslator]:
-        """Puts itself in the place of the connections."""
+        """Connect, with this object in place of the connection pool."""
         with (
             super().connect(order, wait) as translator,
             patch.object(translator._client, "_pool", self),
@@ -255,10 +253,10 @@ class _Asking(Gateway):
             yield translator
 
     def close(self) -> None:
-        """Like urllib3's."""
+        """Do nothing, in place of urllib3's pool."""
 
     def urlopen(self, method: str, path: str, **given: Any) -> urllib3.BaseHTTPResponse:
-        """As urllib3's."""
+        """Call the application, in place of urllib3's pool."""
         self._before()
         answer = self._service.client.open(
             path, method=method, data=b"".join(given["body"]), headers=given["headers"]

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 8
 Running = tuple[str, psutil.Popen, FakeTorchServe]
-#: It takes a process to read them.
+#: A text so long that a separate process reads it.
 ELEMENTS = "<b>" * 1000
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 #: A row of 32 of these frames has 1.5 MiB.
@@ -38,7 +38,7 @@ FRAME_BYTES = 128 * 128 * 3
 
 
 def start(folder: Path, *, app: str = "gateway.app", **variables: str) -> psutil.Popen:
-    """Gunicorn as supervisor starts it, on a free port; its log is in `folder`."""
+    """Start Gunicorn as supervisor does, on a free port; its log is in `folder`."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
     map_path = write_map(folder / "map.json", LANGUAGES, TASKS)
     environment = inherited | {
@@ -56,7 +56,7 @@ def start(folder: Path, *, app: str = "gateway.app", **variables: str) -> psutil
 
 @contextmanager
 def serve(folder: Path, **options: str) -> Iterator[tuple[str, psutil.Popen]]:
-    """Its URL once it answers, and its master."""
+    """Start Gunicorn, and yield its URL, once it answers, and its master process."""
     master = start(folder, **options)
     try:
         url = find_url(folder)
@@ -70,7 +70,7 @@ def serve(folder: Path, **options: str) -> Iterator[tuple[str, psutil.Popen]]:
 
 @contextmanager
 def serve_before_fake(folder: Path, **variables: str) -> Iterator[Running]:
-    """One before a fake TorchServe."""
+    """Start Gunicorn in front of a fake TorchServe."""
     with FakeTorchServe(folder / "keys.json") as fake:
         places = {
             "BABELGATE_INFERENCE_URL": fake.url,
@@ -83,7 +83,7 @@ def serve_before_fake(folder: Path, **variables: str) -> Iterator[Running]:
 
 
 def find_url(folder: Path) -> str:
-    """The address in the log, once it is there."""
+    """Wait for the address in the log, and return it."""
     log = folder / "log"
     wait_until(lambda: "Listening at" in log.read_text())
     found = re.search(r"Listening at: (\S+)", log.read_text())
@@ -100,7 +100,7 @@ def is_alive(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One Gunicorn for all tests here: its URL, its master, the fake behind it."""
+    """One Gunicorn for all tests here: its URL, its master process, the fake behind it."""
     with serve_before_fake(tmp_path_factory.mktemp("gunicorn")) as running:
         yield running
 
@@ -112,7 +112,7 @@ def url(running: Running) -> str:
 
 @pytest.fixture
 def torchserve(running: Running) -> FakeTorchServe:
-    """The fake, with nothing to do yet."""
+    """The fake, with its behaviours and counts reset."""
     fake = running[2]
     fake.will()
     fake.calls.clear()
@@ -132,7 +132,7 @@ def post(url: str, text: str | list[str] = "Hello", **headers: str):
 
 
 def count_requests(url: str, route: str, status: int) -> float:
-    """Count the requests with this answer."""
+    """Return the number of requests with this route and status."""
     labels = f'route="{route}",status="{status}"'
     return read_metric(f"{url}/metrics", "babelgate_requests_total", labels)
 
@@ -143,7 +143,7 @@ def connect(url: str) -> socket.socket:
 
 
 def begin(url: str, path: str, *headers: str) -> socket.socket:
-    """A connection on which a request has begun."""
+    """Begin a request and return its connection."""
     client = connect(url)
     head = "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", *headers, "", ""])
     client.sendall(head.encode())
@@ -174,7 +174,7 @@ def test_a_small_request_gets_the_answer_that_gunicorn_would_send(url, torchserv
     head = f"POST /translate HTTP/1.1\r\nX-Request-ID: a\r\nContent-Length: {len(body)}"
     answers = []
     with connect(url) as client, client.makefile("rb") as stream:
-        # A header that comes twice is for Gunicorn.
+        # Gunicorn reads requests with a repeated header.
         for more in ("", "\r\nX-A: 1\r\nX-A: 2"):
             client.sendall(f"{head}{more}\r\n\r\n".encode() + body)
             lines = list(iter(stream.readline, b"\r\n"))
@@ -199,7 +199,7 @@ def test_a_request_that_waits_keeps_no_other_waiting(url, torchserve, background
 
 
 def read_elements(url: str, **headers: str) -> requests.Response:
-    """The answer to a text that is read in a process, and has no sentence."""
+    """Send a text that a separate process reads, and that has no sentence."""
     wanted = WANTED | {"src_text": ELEMENTS, "format": "html"}
     return requests.post(url, json=wanted, headers=headers, timeout=LIMIT_S)
 
@@ -317,7 +317,7 @@ def test_of_a_client_that_has_gone_no_further_row_is_sent(running, url, torchser
 
 
 def test_a_worker_that_ends_answers_what_still_comes_on_its_connections(running, url):
-    """Gunicorn's parser, which a GET needs, asks the listener that is closed for its name."""
+    """A GET needs Gunicorn's parser, which asks the closed listener for its name."""
     (worker,) = running[1].children()
     with connect(url) as client:
         client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
@@ -331,6 +331,6 @@ def test_a_worker_that_ends_answers_what_still_comes_on_its_connections(running,
 
 
 def list_connections(worker: psutil.Process) -> list[tuple[int | None, str]]:
-    """The ports of a worker's clients, and the states of their connections."""
+    """Return the ports of a worker's clients, and the states of their connections."""
     found = worker.net_connections("tcp4")
     return [(one.raddr.port if one.raddr else None, one.status) for one in found]

@@ -1,4 +1,4 @@
-"""Gunicorn's log has the types and places of faults, and nothing that people sent."""
+"""Gunicorn's log has the types and places of errors, and no content of requests."""
 
 import logging
 import threading
@@ -23,7 +23,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 class FailingBackend(StatelessBackend):
-    """Quotes what it is asked, wherever it can."""
+    """A backend that quotes the row in each of its errors."""
 
     def predict(self, model, row, *, deadline) -> dict[str, Any]:
         _spread(ValueError(row.body))
@@ -56,13 +56,12 @@ def _fail(error: Exception) -> None:
 
 
 def create_app() -> Flask:
-    """The application that Gunicorn serves."""
     return create(backend=FailingBackend())
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """One whose backend fails with what it is asked: its URL and its log."""
+    """A Gunicorn whose backend quotes the row in its errors: its URL and its log."""
     folder = tmp_path_factory.mktemp("failing")
     with serve(folder, app="tests.gateway.test_gunicorn_faults") as (url, _):
         yield url, folder / "log"
@@ -92,7 +91,7 @@ def test_what_people_send_is_not_in_the_log_of_its_fault(running, path, sent):
 
 
 def test_the_log_holds_nothing_of_all_this(running):
-    """Also of what greenlets, threads and destructors raise."""
+    """Errors of greenlets, threads and destructors must not show it either."""
     url, log = running
     for raw in (
         f"{SECRET}\r\n\r\n",
@@ -103,7 +102,7 @@ def test_the_log_holds_nothing_of_all_this(running):
     ):
         assert b"application/problem+json" in send(url, raw.encode())
     requests.post(url, json=WANTED, timeout=LIMIT_S)
-    large = b'{"' + SECRET.encode() * 4000  # parsed beside the loop
+    large = b'{"' + SECRET.encode() * 4000  # parsed outside the event loop
     assert requests.post(url, data=large, timeout=LIMIT_S).status_code == 400
     said = log.read_text()
     assert SECRET not in said

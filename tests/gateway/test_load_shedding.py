@@ -24,7 +24,7 @@ WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, int]]:
-    """Every dispatcher refuses; each refusal's work and rows."""
+    """Make every dispatcher refuse; list the work and rows of each refusal."""
     found: list[tuple[float, int]] = []
 
     def refuse(self: Any, client: object, cost: float, rows: int, _: object) -> None:
@@ -42,7 +42,7 @@ def refusal(client: FlaskClient) -> LoadShedder:
 
 
 def write(*headers: str, line: str = "POST /translate", body: Any = WANTED) -> bytes:
-    """A request, as nginx passes it on."""
+    """Write a request as nginx forwards it."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = f"{line} HTTP/1.1", "Host: a", f"Content-Length: {len(content)}", *headers
     return "\r\n".join((*lines, "", "")).encode() + content
@@ -62,7 +62,7 @@ def read(answer: bytes) -> tuple[str, dict[str, str], dict[str, Any]]:
 
 
 def translate(api: Dialect) -> dict[str, Any]:
-    """A request that means the same as WANTED."""
+    """Return the fields of WANTED under their names in an API."""
     return dict(zip(api.fields, ("Hello", "en", "ko"), strict=True))
 
 
@@ -139,15 +139,14 @@ def make_worker(refusal: Any) -> Any:
 
 
 def serve(refusal: Any, *pieces: bytes) -> tuple[bytes, bytes]:
-    """A worker's answers to pieces of a connection, and the bytes that it leaves to
-    Gunicorn."""
+    """Return a worker's answers to pieces of a connection, and the bytes left to Gunicorn."""
     near, far = socket.socketpair()
     sock, worker = Connection(fileno=near.detach()), make_worker(refusal)
     waiter = gevent.spawn(ProblemWorker._serve_next, worker, sock, ("127.0.0.1", 1))
     with sock, far:
         for piece in pieces:
             far.sendall(piece)
-            # Pieces that the worker reads at once are one to it.
+            # Wait until the worker has read this piece, or the next one would arrive with it.
             while is_readable(sock) and not waiter.ready():
                 gevent.sleep(0.001)
         waiter.join(5)
@@ -158,7 +157,7 @@ def serve(refusal: Any, *pieces: bytes) -> tuple[bytes, bytes]:
 
 
 class Always:
-    """Refuses all requests for a translation."""
+    """A load shedder that refuses all requests for a translation."""
 
     is_likely = True
 

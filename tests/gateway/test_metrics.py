@@ -1,4 +1,4 @@
-"""The counters and gauges of `GET /metrics`, in one process and in several."""
+"""The counters and gauges of `GET /metrics`."""
 
 import io
 
@@ -13,7 +13,7 @@ WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 
 def read(text: str) -> dict[tuple[str, ...], float]:
-    """Metrics by name and label values, these in the order of the labels' names."""
+    """Return metrics by name and label values, in the order of the labels' names."""
     return {
         (one.name, *(one.labels[label] for label in sorted(one.labels))): one.value
         for family in text_string_to_metric_families(text)
@@ -22,7 +22,7 @@ def read(text: str) -> dict[tuple[str, ...], float]:
 
 
 def select(client: FlaskClient, name: str) -> dict[tuple[str, ...], float]:
-    """The samples of one metric by their labels."""
+    """Return the samples of one metric by their label values."""
     metrics = read(client.get("/metrics").text)
     return {key[1:]: value for key, value in metrics.items() if key[0] == name}
 
@@ -103,7 +103,7 @@ def test_every_language_and_task_says_whether_it_is_ready(client, torchserve):
     torchserve.unregistered |= {"en", "classification"}
     ready = select(client, "babelgate_language_ready")
     assert ready == {("ko",): 1, ("en",): 0, ("zh",): 1, ("pt",): 0}
-    # Translation into pt is not.
+    # Translation is not ready without pt.
     expected = dict.fromkeys(("translation", *TASKS), 0) | {"detection": 1}
     ready = select(client, "babelgate_task_ready")
     assert ready == {(task,): value for task, value in expected.items()}

@@ -1,4 +1,4 @@
-"""The document is OpenAPI 3.1, has every route, and its examples work."""
+"""The document is OpenAPI 3.1, has every route, and follows the map and the settings."""
 
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator

@@ -1,4 +1,4 @@
-"""Bytes in, a request or an error that says where out; nothing here needs a server."""
+"""Parsing bytes into a request, or an error that names the place, without a server."""
 
 import math
 from itertools import product

@@ -16,7 +16,7 @@ PACKAGES = (
 )
 
 
-#: The refusal of a variable that nobody knows.
+#: The refusal of an unknown variable.
 MEANT = "unknown variable, did you mean"
 
 
@@ -66,7 +66,7 @@ def test_variables_of_other_programs_are_left_alone(monkeypatch):
 
 
 def test_every_variable_that_a_package_names_is_known():
-    """Else the gateway refuses to start beside a package that has a new one."""
+    """Otherwise the gateway refuses to start if another package's new variable is set."""
     known = {each.name for each in variables.SETTINGS + variables.INTERNAL}
     known |= set(map(name_variable, Settings.model_fields))
     named = {

@@ -1,4 +1,4 @@
-"""The memory that processes share: places that end with their process, locks, and memory."""
+"""Memory that processes share: places that end with their process, locks and tables."""
 
 import os
 from pathlib import Path

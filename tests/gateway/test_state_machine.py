@@ -1,5 +1,5 @@
-"""Keys, glossaries, documents, restarts and time in any order. A model of a few lists says
-what the service must answer: billed exactly once, nothing lost, nobody sees another's.
+"""Keys, glossaries, documents, restarts and time in any order. A model of a few lists predicts
+the answers: characters are billed exactly once, nothing is lost, keys see only their own data.
 """
 
 import sys
@@ -35,16 +35,16 @@ from tests.gateway.service import (
 )
 
 STEPS = 20
-#: The most that one key may have; few, so that they are reached.
+#: Limits of one key, low enough to be reached.
 MOST_GLOSSARIES, MOST_DOCUMENTS = 2, 2
-#: DeepL's limit of a key without one.
+#: The limit that DeepL's API reports for a key without one.
 UNLIMITED = 10**12
 LANGUAGES = {"src_lang": "en", "tgt_lang": "ko"}
 SENTENCES = "Hello there", "One more 😀", "The work station is new", "See the red door"
 
 
 def pick(name: str) -> st.SearchStrategy[Any]:
-    """One of those that the machine has made."""
+    """Return a strategy for the members of one of the machine's lists."""
     return st.runner().flatmap(lambda machine: st.sampled_from(getattr(machine, name)))
 
 
@@ -57,17 +57,17 @@ ENTRIES = st.dictionaries(
     min_size=1,
 )
 LIMITS = st.sampled_from([None, 60, 120])
-#: The events before a step of the program that translates documents.
+#: The events before a step of the documents worker.
 EVENTS = st.sampled_from(["nothing", "kill", "stop", "delete", "restart"])
 
 
 def expect(invariant: str, found: object, wanted: object) -> None:
-    """Says which invariant is broken, and how."""
+    """Assert an invariant, and name it if it is broken."""
     assert found == wanted, f"broken: {invariant}: {found!r} instead of {wanted!r}"
 
 
 class ServiceMachine(RuleBasedStateMachine):
-    """The service beside its model."""
+    """The service, compared with its model."""
 
     def __init__(self, service: Service) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @initialize(limit=LIMITS, entries=ENTRIES, texts=TEXTS)
     def begin(self, limit, entries, texts) -> None:
-        """Two keys, of which each has something to lose."""
+        """Add two keys, each with a glossary and a document that could be lost."""
         for name, most in (("anna", None), ("ben", limit)):
             self.renew_key(name, most)
             self.add_glossary(key := self.all_keys[-1], entries)
@@ -87,7 +87,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["anna", "ben"]), limit=LIMITS)
     def renew_key(self, name: str, limit: int | None) -> None:
-        """Revokes what somebody has."""
+        """Add a key, and revoke any earlier one of the same name."""
         for key in self.all_keys:
             if key.name == name and not key.is_revoked:
                 self.service.revoke_key(name)
@@ -110,7 +110,7 @@ class ServiceMachine(RuleBasedStateMachine):
             expect("texts are translated", answer.json["translated"], wanted)
 
     def judge(self, key: Key, texts: list[str], glossary) -> str | None:
-        """Judge whether texts are refused. If they are not, their characters are billed."""
+        """Return the reason why texts are refused, or bill their characters."""
         characters = sum(map(len, texts))
         if key.is_revoked:
             return "invalid-key"
@@ -174,7 +174,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @rule(document=DOCUMENTS, at=st.integers(0, 4), event=EVENTS)
     def work(self, document: Document, at: int, event: str) -> None:
-        """A program starts, translates a document, and something happens meanwhile."""
+        """Start a worker, which translates a document, and let an event happen meanwhile."""
         if event == "delete" and document.owner.is_revoked:
             event = "nothing"
         if document.is_waiting:
@@ -200,7 +200,7 @@ class ServiceMachine(RuleBasedStateMachine):
         self.look_at(document.owner, document)
 
     def foresee(self, document: Document, at: int, event: str) -> None:
-        """Foresee the program's result for a document."""
+        """Predict the worker's result for a document."""
         document.status = "translating"
         document.attempts += 1
         problem = "damaged-document" if document.ending == "po" else None
@@ -249,7 +249,7 @@ class ServiceMachine(RuleBasedStateMachine):
             self.service.restart(event)
 
     def wait(self, hours: int) -> None:
-        """Wait: documents that ended long enough ago are deleted, and nothing else."""
+        """Let time pass: only documents that ended long enough ago are deleted."""
         self.service.hours += hours
         now = self.service.hours
         kept = [each for each in self.all_documents if not each.is_deleted]
@@ -261,7 +261,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def look(self, key: Key) -> None:
-        """Check the things that a key has, and that it has no others."""
+        """Check that a key sees all of its own things and no others."""
         for document in self.all_documents:
             self.look_at(key, document)
         answers = [self.ask(key.token, path) for path in ("/documents", "/glossaries")]
@@ -299,7 +299,7 @@ class ServiceMachine(RuleBasedStateMachine):
             expect("a result has all translations", answer.data, wanted)
 
     def find_problem(self, key: Key, wanted: Glossary | Document) -> str | None:
-        """Find the reason why a key does not get a thing that it names."""
+        """Return the reason why a key is refused a thing that it names, if it is."""
         if key.is_revoked:
             return "invalid-key"
         is_glossary = isinstance(wanted, Glossary)
@@ -312,7 +312,7 @@ class ServiceMachine(RuleBasedStateMachine):
         return self.service.client.open(path, method=method, buffered=True, **given)
 
     def is_refused(self, what: str, answer: Any, problem: str | None) -> bool:
-        """Whether it is, as it must be where there is a problem, and only there."""
+        """Whether an answer is a refusal, which it must be exactly if there is a problem."""
         wanted = f"urn:babelgate:{problem}" if problem else None
         found = answer.json["type"] if answer.status_code >= 400 else None
         said = answer.text[:200] if found else ""
@@ -327,7 +327,7 @@ class ServiceMachine(RuleBasedStateMachine):
             self.service.close()
 
     def finish(self) -> None:
-        """Everything that was accepted ends, and is there after a restart of the machine."""
+        """Check that every accepted document ends, and that nothing is lost at a reboot."""
         for document in self.all_documents:
             if document.is_waiting:
                 self.run(document, at=2, event="kill")

@@ -1,4 +1,4 @@
-"""Spans of the gateway as it runs, in Gunicorn's processes and beside gevent's loop."""
+"""Spans of the gateway under Gunicorn, exported outside gevent's event loop."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ SECRET = "xylophone7391"
 #: A worker waits for idle connections before it ends.
 CLOSE = {"Connection": "close"}
 ON = variables.OTLP_ENDPOINT.name
-#: Python that makes a handler, and the gateway without keys.
+#: A program that imports a handler and creates the gateway without keys.
 PROGRAM = """
 import sys, handlers.translation
 from gateway.app import create_app
@@ -33,7 +33,7 @@ assert absent.isdisjoint(name.partition(".")[0] for name in sys.modules)
 
 
 def test_a_request_has_a_span_in_its_clients_trace_and_its_rows_wait_in_it(tmp_path):
-    """They come when the process ends: it would keep them for an hour."""
+    """The spans arrive when the process ends: it would otherwise keep them for an hour."""
     hour = {"OTEL_BSP_SCHEDULE_DELAY": "3600000"}
     with Collector() as collector:
         options = {ON: collector.url, **hour}
