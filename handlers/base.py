@@ -1,4 +1,4 @@
-"""Implements TorchServe's handler contract once: a batch of raw rows, each with its answer."""
+"""The base of all handlers: implements TorchServe's interface once, for batches of raw rows."""
 
 import ctypes
 import gc
@@ -36,18 +36,18 @@ log = logging.getLogger(__name__)
 
 _FOLDER = Path(__file__).parent
 _METRICS = _FOLDER.parent / "torchserve_backend" / "metrics.yaml"
-#: Recent batches, whose shortest time is what a row needs at least.
+#: The number of recent batches; the shortest duration among them is the least that a row needs.
 _RECENT_BATCHES = 16
-#: The time that loading a model again takes until that was seen, and the least that is left.
+#: The time assumed for a reload until one is measured, and the least remaining time reported.
 _LOAD_S, _LEAST_S = 1.0, 0.1
-#: Seconds that counts wait to be written.
+#: The delay before counts are written, so that one write covers several batches.
 COUNT_S = 0.25
-#: A row that has waited longer was sent by somebody with another clock.
+#: A longer wait means that the sender has a different clock.
 _LONGEST_WAIT_S = 3600
-#: TorchServe's names for a request's body, and for a form's.
+#: TorchServe's keys for the body of a request and for that of a form.
 _BODY = ("body", "data")
 _JSON = "application/json; charset=utf-8"
-#: A part of each model's digest: other code may answer otherwise.
+#: Part of each model's digest, because changed code may change answers.
 _CODE = sha256(b"".join(p.read_bytes() for p in sorted(_FOLDER.rglob("*.py"))))
 _DIGEST_DIGITS = 16
 #: The options that may change answers.
@@ -60,11 +60,11 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 
 class LoadError(RuntimeError):
-    """A model cannot be loaded; the message says why."""
+    """A model cannot be loaded; the message gives the reason."""
 
 
 class TaskError(Exception):
-    """The reason why a row has no result: a problem document, `members` its further fields."""
+    """The error of one row, sent as a problem document; `members` are its additional fields."""
 
     def __init__(
         self, status: HTTPStatus, slug: str, detail: str, **members: int
@@ -76,28 +76,26 @@ class TaskError(Exception):
         self.members = members
 
     def to_document(self) -> dict[str, Any]:
-        """The problem document."""
         return write_problem(self.slug, self.status, self.detail, **self.members)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: the body of a request, and its parameters."""
+    """One row: the body and parameters of a request."""
 
     #: Bytes, unless TorchServe has decoded it.
     body: Any
     parameters: Mapping[str, str] = field(default_factory=dict)
-    #: The time after which an answer is too late, and that of the row's sending where
-    #: it is known; in seconds of the monotonic clock.
+    #: The deadline and, if known, the time of sending, in seconds of the monotonic clock.
     deadline: float = math.inf
     sent_at: float | None = None
-    #: By this number `CancellationTable` finds whether somebody still waits for it.
+    #: The row's position in the `CancellationTable`.
     number: str | None = None
-    #: Its place in a trace; empty without one.
+    #: The trace context; empty without a trace.
     trace: str = ""
 
     def read_json(self) -> Any:
-        """The body's content. Raises TaskError if it is not JSON."""
+        """Return the parsed body. Raises TaskError if it is not JSON."""
         if not isinstance(self.body, bytes | bytearray | str):
             return self.body
         try:
@@ -111,14 +109,14 @@ class Row:
             ) from error
 
     def read(self, schema: type[Schema]) -> Schema:
-        """The body as a value. Raises TaskError if it does not fit the schema."""
+        """Return the body as a `schema` instance. Raises TaskError if it is invalid."""
         content = self.read_json()
         if not isinstance(content, dict):
             raise invalid("expected a JSON object")
         return _validate(schema, content, is_strict=True)
 
     def read_parameters(self, schema: type[Schema]) -> Schema:
-        """The parameters as a value. Raises TaskError if they do not fit the schema."""
+        """Return the parameters as a `schema` instance. Raises TaskError if one is invalid."""
         return _validate(schema, self.parameters, is_strict=False)
 
 
@@ -127,8 +125,8 @@ Result = dict[str, Any] | TaskError
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a batch: a result or error per row, in order, and its counts by the
-    names that `torchserve_backend/metrics.yaml` declares."""
+    """The outcome of a batch: a result or error per row, in order, and the batch's counts, by
+    the names in `torchserve_backend/metrics.yaml`."""
 
     results: list[Result]
     counts: Mapping[str, int]
@@ -145,7 +143,7 @@ class ModelConfig:
 
 
 class Context(Protocol):
-    """The part of `ts.context.Context` that is used here."""
+    """The part of `ts.context.Context` that handlers use."""
 
     model_yaml_config: dict[str, Any]
     system_properties: dict[str, Any]
@@ -160,22 +158,22 @@ Item = TypeVar("Item")
 
 
 class CancellationTable:
-    """The rows that somebody still waits for: a byte per row, 0 once nobody waits, in a file
-    that the gateway shares with its machine's workers. Without it every row is wanted."""
+    """The cancelled rows, in a file that the gateway shares with its machine's workers: a byte
+    per row, 0 once its client has gone. Without the file, no row counts as cancelled."""
 
     def __init__(self) -> None:
         self._run = variables.find_run()
         self._bytes: mmap.mmap | None = None
 
     def is_wanted(self, number: str | None) -> bool:
-        """Whether somebody waits for the row with this number, which its header names."""
+        """Whether a client still waits for the row with this number, from the row's header."""
         if not self._run or number is None or not number.isdecimal():
             return True
         rows = self._bytes = self._bytes or self._open(self._run)
         return rows is None or int(number) >= len(rows) or bool(rows[int(number)])
 
     def _open(self, run: Path) -> mmap.mmap | None:
-        """Opens the file later if the gateway starts after this worker."""
+        """Return None if the gateway has not created the file yet; the next call retries."""
         try:
             with (run / ROWS_FILE).open("rb") as file:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -184,32 +182,32 @@ class CancellationTable:
 
 
 class TaskHandler(ABC, Generic[Item]):
-    """A task: `load_model` loads the model, `preprocess` reads a row, `infer` answers a batch.
+    """A task's handler: `load_model` loads a model, `preprocess` parses rows, `infer` answers.
 
-    TorchServe calls `initialize` once and `handle` for every batch; without TorchServe these
-    are `start` and `answer`. A module that TorchServe loads must define exactly one class.
+    TorchServe calls `initialize` once and `handle` for every batch; other callers use `start`
+    and `answer` instead. A module that TorchServe loads must define exactly one class.
     """
 
-    #: Differs where the model, its engine or their options do. Answers have it, and the time of
-    #: their batch, unless it is empty.
+    #: Identifies the model, its engine and their options. Unless it is empty, answers contain
+    #: it and the compute time of their batch.
     digest = ""
 
     @abstractmethod
     def load_model(self, config: ModelConfig) -> None:
-        """Loads and warms up the model."""
+        """Load the model and warm it up."""
 
     @abstractmethod
     def preprocess(self, row: Row) -> Item:
-        """One row as a value. Raises TaskError if it is malformed."""
+        """Parse a row. Raises TaskError if it is malformed."""
 
     @abstractmethod
     def infer(self, items: Sequence[Item], deadline: float) -> Outcome:
-        """One result or error per item, in order, and the task's own counts. It need not go
-        on after `deadline`, in seconds of the monotonic clock: all items are late then."""
+        """Return one result or error per item, in order, and the task's own counts. It may stop
+        at `deadline`, in seconds of the monotonic clock, after which all items are late."""
 
     def initialize(self, context: Context) -> None:
-        """Called by TorchServe in a new worker; READY when it returns."""
-        # TorchServe drops what it reads from stdout, so to stderr.
+        """Start the handler in a new worker of TorchServe, which is READY when this returns."""
+        # Log to stderr, because TorchServe drops log lines on stdout.
         if logging.lastResort:
             logging.getLogger("handlers").addHandler(logging.lastResort)
         _silence_batches()
@@ -224,7 +222,7 @@ class TaskHandler(ABC, Generic[Item]):
         self.start(ModelConfig(Path(options["model_path"]), gpu, options))
 
     def start(self, config: ModelConfig) -> None:
-        """Makes the handler ready for `answer`."""
+        """Prepare the handler for `answer`."""
         self._cancelled = CancellationTable()
         self._tracer = variables.find_tracer()
         self.counting = ThreadPoolExecutor(1)
@@ -233,7 +231,7 @@ class TaskHandler(ABC, Generic[Item]):
         self.load_model(config)
 
     def handle(self, rows: list[dict[str, Any]], context: Context) -> list[bytes]:
-        """Called by TorchServe with a batch; returns one JSON document per row."""
+        """Answer a batch from TorchServe with one JSON document per row."""
         outcome = self.answer(
             [_read_row(row, context, i) for i, row in enumerate(rows)]
         )
@@ -243,8 +241,7 @@ class TaskHandler(ABC, Generic[Item]):
         return [_encode(result, context, i) for i, result in enumerate(outcome.results)]
 
     def answer(self, rows: Sequence[Row]) -> Outcome:
-        """One result or error per row, in order, and all counts of the batch; whatever is
-        wrong with a row costs that row alone."""
+        """Return a result or error per row, in order, and all counts. A bad row fails alone."""
         counts = Counter(_count_rows(rows))
         results: list[Any] = [self._drop(row) for row in rows]
         kept = [i for i, dropped in enumerate(results) if dropped is None]
@@ -255,7 +252,7 @@ class TaskHandler(ABC, Generic[Item]):
         if good:
             began = time.perf_counter()
             latest = max(rows[i].deadline for i in good)
-            # The row that breaks a batch is found by halves, so only that one is lost.
+            # Halving a failed batch isolates the row that breaks it, so only that one is lost.
             run = partial(self._infer, deadline=latest, counts=counts)
             found, _ = run_in_halves(run, [results[i] for i in good], _BatchError)
             compute_s = time.perf_counter() - began
@@ -274,8 +271,8 @@ class TaskHandler(ABC, Generic[Item]):
         return Outcome(results, counts)
 
     def _drop(self, row: Row) -> TaskError | None:
-        """Return the reason not to compute a row, if nobody waits for it, or nobody will by
-        the end of even the shortest recent batch."""
+        """Return an error if the row was cancelled, or would miss its deadline even if this
+        batch took no longer than the shortest recent one."""
         if not self._cancelled.is_wanted(row.number):
             return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody waits for the row.")
         needed_s = min(self._recent_s, default=0.0)
@@ -288,7 +285,7 @@ class TaskHandler(ABC, Generic[Item]):
         )
 
     def _preprocess(self, row: Row) -> Item | TaskError:
-        """Reads a row. An error that left `answer` would fail the whole batch."""
+        """Parse a row and return any error, because raising it would fail the whole batch."""
         try:
             return self.preprocess(row)
         except TaskError as error:
@@ -300,8 +297,7 @@ class TaskHandler(ABC, Generic[Item]):
     def _infer(
         self, items: Sequence[Item], deadline: float, counts: Counter[str]
     ) -> list[Any]:
-        """Returns the results of a batch and counts it. The error's text may quote the
-        user's and is not logged."""
+        """Run and count a batch. Error messages may quote the user's text: do not log them."""
         try:
             outcome = self.infer(items, deadline)
             if len(outcome.results) != len(items):
@@ -309,7 +305,7 @@ class TaskHandler(ABC, Generic[Item]):
         except DeviceFault as error:
             first_line = str(error).partition("\n")[0]
             log.critical("the device failed, this worker ends: %s", first_line)
-            os._exit(1)  # TorchServe starts another worker only when this one is gone
+            os._exit(1)  # TorchServe starts another worker only after this one exits
         except Exception as error:
             log.error(
                 "a batch of %d rows failed with %s", len(items), type(error).__name__
@@ -320,7 +316,7 @@ class TaskHandler(ABC, Generic[Item]):
 
 
 def digest_model(config: ModelConfig) -> str:
-    """The digest of a model's files, the options that may change answers, and this code."""
+    """Hash a model's files, the options that may change answers, and the handlers' code."""
     options = [config.options.get(name) for name in _SAID]
     files = digest_files(config.directory)
     content = repr((options, config.gpu is None, files, _CODE.hexdigest()))
@@ -328,12 +324,12 @@ def digest_model(config: ModelConfig) -> str:
 
 
 class _BatchError(Exception):
-    """The reason why a batch is run in halves."""
+    """The failure of a batch, whose halves then run instead."""
 
 
 def list_counters() -> list[str]:
-    """The counts of a batch that are shown to operators; TorchServe drops all others."""
-    import yaml  # workers of TorchServe need none
+    """List the counters that operators can see; TorchServe drops all others."""
+    import yaml  # TorchServe workers do not need it
 
     declared = yaml.safe_load(_METRICS.read_text("utf-8"))
     return [counter["name"] for counter in declared["model_metrics"]["counter"]]
@@ -342,7 +338,7 @@ def list_counters() -> list[str]:
 def start_handler(
     task: str, directory: Path, gpu: int | None, options: Mapping[str, Any]
 ) -> TaskHandler[Any]:
-    """A task's handler with the model of a directory, on a GPU or, without one, the CPU."""
+    """Start a task's handler with the model in `directory`, on the CPU if `gpu` is None."""
     handler: TaskHandler[Any] = find_class("handlers", task)()
     handler.start(ModelConfig(directory, gpu, options))
     return handler
@@ -350,7 +346,7 @@ def start_handler(
 
 @contextmanager
 def explain_load(model: str) -> Iterator[None]:
-    """Logs why a model cannot be loaded. Raises LoadError."""
+    """Log any error that occurs while a model is loaded, and raise it as a LoadError."""
     try:
         yield
     except Exception as error:
@@ -360,25 +356,25 @@ def explain_load(model: str) -> Iterator[None]:
 
 
 class ReloadableHandler:
-    """A model's handler, which an empty batch unloads and the next one loads again by `start`.
-    One thread at a time answers rows."""
+    """A handler that an empty batch unloads, and the next one reloads with `start`. Only one
+    thread at a time may call `answer`."""
 
     def __init__(self, start: Callable[[], TaskHandler[Any]]) -> None:
         self._start, self._began_at = start, math.inf
         self._handler: TaskHandler[Any] | None = self._load()
-        # No row has waited, and the first time may have a download in it.
+        # No row waited for the first load, which may have included a download.
         self._back_at, self._load_s = 0.0, _LOAD_S
 
     @property
     def load_left_s(self) -> float:
-        """The seconds until an unloaded model is there again, by the last time; else 0."""
+        """The seconds until a reload is complete, estimated from the last one; 0 if loaded."""
         if self._handler:
             return 0.0
         spent_s = max(0.0, time.monotonic() - self._began_at)
         return max(_LEAST_S, self._load_s - spent_s)
 
     def answer(self, rows: Sequence[Row]) -> Outcome:
-        """As a `TaskHandler`; answers also have the time that rows waited for the model."""
+        """Answer like a `TaskHandler`, and add the time that each row waited for the model."""
         if not rows:
             self._unload()
             return Outcome([], {})
@@ -408,7 +404,7 @@ class ReloadableHandler:
 
 
 def write_answer(result: Result) -> tuple[int, str, bytes]:
-    """A row's answer as HTTP has it: status, type and body."""
+    """Return the status, content type and body of a row's HTTP response."""
     if isinstance(result, TaskError):
         document = json.dumps(result.to_document(), ensure_ascii=False)
         return int(result.status), CONTENT_TYPE, document.encode()
@@ -416,13 +412,13 @@ def write_answer(result: Result) -> tuple[int, str, bytes]:
 
 
 def invalid(detail: str) -> TaskError:
-    """For a row that asks for something that the task cannot do."""
+    """Return the error for a row with invalid or unsupported options."""
     return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
 
 
 @cache
 def _write_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """As JSON Schema. Writing it takes far longer than reading a row."""
+    """Cache the JSON Schema, because generating it takes far longer than reading a row."""
     return schema.model_json_schema()
 
 
@@ -442,7 +438,7 @@ def _internal(detail: str) -> TaskError:
 
 
 def _count_rows(rows: Sequence[Row]) -> dict[str, int]:
-    """The metrics of a batch that are known when it comes."""
+    """Return the counts of a batch that are known before it runs."""
     now = time.monotonic()
     waits_s = [now - row.sent_at for row in rows if row.sent_at is not None]
     waited_s = sum(wait for wait in waits_s if 0 < wait < _LONGEST_WAIT_S)
@@ -455,8 +451,8 @@ def _count_rows(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _silence_batches() -> None:
-    """TorchServe's frontend wakes up for each line on a worker's stdout, and TorchServe has two
-    for each batch: that it came, and its PredictionTime. Counts pass, four times a second."""
+    """Suppress TorchServe's two lines on stdout per batch, its arrival and its PredictionTime,
+    because every line wakes the frontend. Counts still pass, four times a second."""
     logging.getLogger().setLevel(logging.WARNING)
     metrics = logging.getLogger("ts.metrics.caching_metric")
     metrics.setLevel(logging.INFO)
@@ -464,7 +460,7 @@ def _silence_batches() -> None:
 
 
 def _emit(uncounted: deque[Mapping[str, int]], context: Context) -> None:
-    """Each metric is a line on stdout: one for all batches of a quarter of a second."""
+    """Write one line per metric to stdout for all batches of a quarter of a second."""
     time.sleep(COUNT_S)
     counts: Counter[str] = Counter()
     while uncounted:
@@ -491,7 +487,7 @@ def _read_row(row: Mapping[str, Any], context: Context, index: int) -> Row:
 
 
 def _read_ms(header: str | None) -> float | None:
-    """In seconds; a header that is no number says nothing."""
+    """Convert a header from milliseconds to seconds; None if it is not a finite number."""
     try:
         value = float(header or "nan")
     except ValueError:

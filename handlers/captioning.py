@@ -1,6 +1,4 @@
-"""The captioning task: a caption for an image, or for each frame of an array, by any BLIP-2 of
-Transformers, with OPT or T5 as its language model.
-"""
+"""The captioning task: a caption per image or frame, by any BLIP-2 with OPT or T5."""
 
 from collections.abc import Sequence
 from itertools import chain, islice
@@ -16,8 +14,8 @@ from handlers.images import BLACK, ImageHandler, no_memory, read_frames
 
 
 class CaptioningHandler(ImageHandler[list[Image]]):
-    """Serves one BLIP-2 without a prompt, so that all images begin alike and an image's caption
-    is the same in any batch. The frames of all rows of a batch are captioned together."""
+    """The handler of one BLIP-2. Without a prompt, all sequences start alike, so an image gets
+    the same caption in any batch. The frames of all rows of a batch are captioned together."""
 
     kind = Blip2ForConditionalGeneration
 
@@ -55,7 +53,7 @@ class CaptioningHandler(ImageHandler[list[Image]]):
         model = self.engine.model
         tokens = model.generate(pixels, generation_config=self._generation)
         if model.config.use_decoder_only_language_model:
-            # The places of the image come back, and the token that begins a text.
+            # The output repeats the image's placeholder tokens and the start token.
             tokens = tokens[:, model.config.num_query_tokens + 1 :]
         captions = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
         return [caption.strip() for caption in captions]
@@ -68,19 +66,18 @@ def _write_captions(captions: list[str | OutOfMemory]) -> Result:
 
 
 def _complete(config: Any) -> None:
-    """Adds what Transformers makes the prompt of: the tokens that hold the image's places and
-    begin a text. T5 has none of the latter and reads its end token there."""
+    """Set the tokens from which Transformers builds the prompt: the image placeholder and the
+    start of a text. T5 has no start token and reads its end token there."""
     text = config.text_config
     if config.image_token_index is None:
-        # An older Transformers wrote the checkpoint. Any token that is not text will do.
+        # Checkpoints of older Transformers lack it. Any token that is not text will do.
         config.image_token_index = text.vocab_size - 1
     if text.bos_token_id is None:
         text.bos_token_id = text.eos_token_id
 
 
 def _make_generation(model: Any, max_tokens: int) -> GenerationConfig:
-    """Follows `generation_config.json`, else the language model's configuration, but always
-    takes the likeliest caption, never a sample."""
+    """Use `generation_config.json`, else the language model's configuration; never sample."""
     own = model.language_model.generation_config.to_dict()
     said = {
         key: value

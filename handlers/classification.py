@@ -10,12 +10,12 @@ from handlers.engine.vision.engine import Image
 from handlers.images import BLACK, ImageHandler
 from handlers.schemas import ClassificationRow
 
-#: An image, and how many labels it is to have.
+#: An image, and the number of labels to return.
 _Item = tuple[Image, int]
 
 
 class ClassificationHandler(ImageHandler[_Item]):
-    """Serves one image classifier. A batch's images are classified together."""
+    """The handler of one image classifier. A batch's images are classified together."""
 
     kind = AutoModelForImageClassification
 

@@ -11,14 +11,14 @@ from handlers.engine.vision.engine import Image
 from handlers.images import BLACK, ImageHandler
 from handlers.schemas import DetectionRow
 
-#: An image, and the score above which its objects are wanted.
+#: An image, and the score that returned objects must exceed.
 _Item = tuple[Image, float]
 #: The sides of a box, from the image's upper left corner.
 _SIDES = ("left", "top", "right", "bottom")
 
 
 class DetectionHandler(ImageHandler[_Item]):
-    """Serves one object detector. A batch's images may have different sizes."""
+    """The handler of one object detector. A batch's images may have different sizes."""
 
     kind = AutoModelForObjectDetection
 

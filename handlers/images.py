@@ -1,4 +1,4 @@
-"""Reads a row's frames for the tasks that take images, and answers batches of them."""
+"""The base of all image tasks: reads the frames of rows and answers batches of images."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from handlers.engine.vision.engine import Image, VisionEngine
 
 Item = TypeVar("Item")
 
-#: Warms a model up.
+#: The image that warms up a model.
 BLACK: Frame = np.zeros((64, 64, 3), np.uint8)
 
 
@@ -45,7 +45,7 @@ def read_frames(row: Row, max_pixels: int) -> list[Frame]:
 
 
 def read_frame(row: Row, max_pixels: int) -> Frame:
-    """The one frame of a row. Raises TaskError."""
+    """The only frame of a row. Raises TaskError, also if there are several."""
     frames = read_frames(row, max_pixels)
     if len(frames) > 1:
         raise _invalid_image(f"Expected one image, found {len(frames)} frames.")
@@ -53,7 +53,7 @@ def read_frame(row: Row, max_pixels: int) -> Frame:
 
 
 class ImageHandler(TaskHandler[Item]):
-    """A task that a model of Transformers does for images, one per row."""
+    """The base of handlers that run a Transformers model on images."""
 
     #: The Transformers class that reads the model's directory.
     kind: ClassVar[Any]
@@ -63,7 +63,6 @@ class ImageHandler(TaskHandler[Item]):
         """The result of each item. Raises OutOfMemory or DeviceFault."""
 
     def load_model(self, config: ModelConfig) -> None:
-        """Loads the model with the device and threads that the map gives it."""
         options = config.options
         if threads := options["threads"]:  # 0 is one per core
             torch.set_num_threads(threads)
@@ -77,7 +76,7 @@ class ImageHandler(TaskHandler[Item]):
         )
 
     def read_image(self, row: Row) -> Image:
-        """The one image of a row. Raises TaskError."""
+        """The only image of a row, preprocessed. Raises TaskError."""
         return self.engine.preprocess(read_frame(row, self.max_pixels))
 
     def infer(self, items: Sequence[Item], deadline: float) -> Outcome:
@@ -88,7 +87,7 @@ class ImageHandler(TaskHandler[Item]):
 
 
 def no_memory() -> TaskError:
-    """For a row that does not fit into the device's memory, even alone."""
+    """Return the error for a row that does not fit into the device's memory, even alone."""
     return TaskError(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "out-of-memory",

@@ -1,4 +1,4 @@
-"""Batches single items from many threads: each gets a Future."""
+"""Batches items that many threads submit one by one; each item gets a Future."""
 
 import threading
 import time
@@ -11,24 +11,24 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: The time that `close` waits for the items that it has taken.
+#: The longest time that `close` waits for queued items.
 _DRAIN_S = 30.0
 
 
 class Refused(Exception):
-    """An item that was not taken."""
+    """The batcher did not accept an item."""
 
 
 class QueueFull(Refused):
-    """The queue is full: its bound of waiting items is reached."""
+    """The queue has reached its bound."""
 
 
 class Closed(Refused):
-    """No item is taken any more."""
+    """The batcher is closed."""
 
 
 class BatchFailed(Exception):
-    """The reason why an item has no result, if it is not an ordinary exception of `work`."""
+    """A batch failed, but not with an ordinary exception of its function."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +39,13 @@ class _Entry(Generic[Item, Result]):
 
 
 class MicroBatcher(Generic[Item, Result]):
-    """Runs up to `batch_size` items at once, a batch for each of `works` at the same time;
-    whichever is free takes the next. A batch leaves when it is full, or `wait_s` after its
-    first item came. With `queue_size` items waiting, further ones are refused.
+    """A queue whose items run in batches of up to `batch_size`. Each function in `works` runs
+    one batch at a time; a free one gets the next. A batch starts when it is full, or `wait_s`
+    after its first item was submitted. While `queue_size` items wait, more are refused.
 
-    What a work raises, each item of its batch gets and no other. An item whose Future is
-    cancelled before its batch leaves is not run. Every work gets an empty batch whenever no
-    item has come for `idle_s` and no batch runs. Needs nothing but Python.
+    A function's exception reaches every item of its batch and no others. Items cancelled before
+    their batch starts do not run. Whenever no item has been submitted for `idle_s` and no batch
+    runs, every function gets an empty batch. Needs only the standard library.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class MicroBatcher(Generic[Item, Result]):
         self._waiting: deque[_Entry[Item, Result]] = deque()
         self._is_closed = False
         self._changed = threading.Condition()
-        #: One thread fills a batch; two would share the items of one between them.
+        #: Only one thread at a time collects a batch; two would split its items.
         self._filling = threading.Lock()
         self._running = 0
         self._threads = [
@@ -75,11 +75,11 @@ class MicroBatcher(Generic[Item, Result]):
 
     @property
     def waiting(self) -> int:
-        """Items that no work has taken yet."""
+        """The number of items that are not in a batch yet."""
         return len(self._waiting)
 
     def submit(self, item: Item) -> Future[Result]:
-        """Takes an item. Raises QueueFull and Closed."""
+        """Queue an item. Raises QueueFull or Closed."""
         entry: _Entry[Item, Result] = _Entry(item)
         with self._changed:
             if self._is_closed:
@@ -87,13 +87,13 @@ class MicroBatcher(Generic[Item, Result]):
             if len(self._waiting) >= self._queue_size:
                 raise QueueFull(f"{self._queue_size} items wait already")
             self._waiting.append(entry)
-            # Only one thread waits here, for a first item and then for the last.
+            # Only one thread waits: for the first item of a batch, then for the last.
             if len(self._waiting) in (1, self._batch_size):
                 self._changed.notify()
         return entry.future
 
     def ask(self, item: Item, timeout_s: float) -> Result:
-        """The item's result. Raises TimeoutError, and what `submit` or its batch raises."""
+        """Return an item's result. Raises TimeoutError or an error of `submit` or the batch."""
         future = self.submit(item)
         try:
             return future.result(timeout_s)
@@ -101,8 +101,7 @@ class MicroBatcher(Generic[Item, Result]):
             future.cancel()
 
     def close(self, limit_s: float = _DRAIN_S) -> None:
-        """Takes no further item and waits until those that wait have their results. After
-        `limit_s` the rest get Closed."""
+        """Refuse new items, and wait up to `limit_s` for the others; the rest get Closed."""
         give_up_at = time.monotonic() + limit_s
         with self._changed:
             self._is_closed = True
@@ -115,7 +114,7 @@ class MicroBatcher(Generic[Item, Result]):
 
     def _run_batches(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> None:
         while self._run_next(work):
-            pass  # nothing of the last batch is kept while the next one fills
+            pass  # returning frees the last batch while the next one fills
 
     def _run_next(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> bool:
         with self._filling:
@@ -130,7 +129,7 @@ class MicroBatcher(Generic[Item, Result]):
         return bool(batch or self._waiting) or not self._is_closed
 
     def _collect(self) -> list[_Entry[Item, Result]]:
-        """The next batch; none if no item comes, and once all is drained."""
+        """Return the next batch: empty if idle for `idle_s`, or once closed and drained."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._waiting or self._is_closed, self._idle_s
@@ -153,14 +152,14 @@ def _answer_batch(
     work: Callable[[Sequence[Item]], Sequence[Result]],
     batch: Sequence[_Entry[Item, Result]],
 ) -> None:
-    """Answer a batch. An error reaches only its own callers, and leaves the thread alive."""
+    """Run a batch. An error reaches only the batch's callers and does not end the thread."""
     try:
         results = list(work([entry.item for entry in batch]))
         if len(results) != len(batch):
             raise BatchFailed(f"{len(results)} results for {len(batch)} items")
     except Exception as error:
         _fail(batch, error)
-    except BaseException as error:  # it would end this thread, and then its callers
+    except BaseException as error:  # it would end this thread and then its callers
         _fail(batch, BatchFailed(f"the batch was ended by {type(error).__name__}"))
     else:
         for entry, result in zip(batch, results, strict=True):

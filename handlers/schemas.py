@@ -1,4 +1,4 @@
-"""The parameters of a row, by task."""
+"""The schemas of each task's rows."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, create_model
 
 from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
 
-#: Any bound on the length makes pydantic look for halves of surrogate pairs.
+#: A length bound, even 0, makes pydantic reject lone surrogates.
 _Text = Annotated[str, Field(min_length=0)]
 
 
@@ -36,7 +36,7 @@ class DetectionRow(BaseModel):
 def limit_row(
     languages: Sequence[str], *, max_beam_size: int, max_alternatives: int
 ) -> type[TranslationRow]:
-    """The schema of a handler's rows. One that serves a single language needs no target."""
+    """Return the schema of a handler's rows; `tgt_lang` is optional for a single language."""
     return create_model(
         "Row",
         __base__=TranslationRow,

@@ -26,7 +26,7 @@ from handlers.schemas import limit_row
 
 
 class TranslationHandler(TaskHandler[Sentence]):
-    """Serves one model for the target languages that the map gives it."""
+    """The handler of one model, for the target languages that the map assigns to it."""
 
     def load_model(self, config: ModelConfig) -> None:
         options = config.options
@@ -51,7 +51,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         self.batcher = Batcher(
             self.engine,
             max_tokens=options["max_batch_tokens"],
-            # `echo` does not translate.
+            # The guard would flag every answer of `echo`, which does not translate.
             is_guarded=settings.get("guard", options["engine"] != "echo"),
         )
         source = "en" if "en" in self.sources else self.sources[0]
