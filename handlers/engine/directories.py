@@ -1,5 +1,5 @@
-"""Checks what a model directory must contain, without the model libraries. Seals a directory
-whose files must be complete or not used: the seal lists them, and a check compares.
+"""Checks model directories without the model libraries, and seals those that must not be used
+incomplete: the seal lists their files, and a check compares them.
 """
 
 import hashlib
@@ -19,31 +19,31 @@ TOKENIZER_FILES = (
     *("source.spm", "target.spm"),
 )
 SAFE_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
-#: Pickled weights are read by the converter alone, which takes nothing but tensors.
+#: Only the converter reads pickled weights, and it loads nothing but tensors from them.
 WEIGHT_FILES = (
     *SAFE_WEIGHT_FILES,
     *("pytorch_model.bin", "pytorch_model.bin.index.json"),
 )
-#: The folder of conversions that a bundle brings in the place of the weights.
+#: The folder of conversions that a bundle contains instead of weights.
 CONVERTED = "babelgate-converted"
-#: The preprocessing of a model that reads images.
+#: The preprocessing configuration of an image model.
 PREPROCESSOR_FILE = "preprocessor_config.json"
 #: Written last into a sealed directory, with the size and SHA-256 of every other file.
 _SEAL = "complete.json"
-#: A model for images needs one file of each group, and those of its task.
+#: An image model needs one file of each group, and of each group of its task.
 _IMAGE_FILES = (("config.json",), (PREPROCESSOR_FILE,), SAFE_WEIGHT_FILES)
 _MORE_FILES = {"captioning": (("tokenizer.json", "vocab.json", "spiece.model"),)}
-#: A part of the class that `config.json` names. A task beside these takes any.
+#: Part of the class name in `config.json`, by task. Other tasks accept any class.
 _CLASSES = {
     "captioning": "Blip2ForConditionalGeneration",
     "classification": "ForImageClassification",
     "detection": "ForObjectDetection",
 }
-#: Ours, beside the model's own files: its `languages`, or `sources` and `targets`, and its
-#: `family` if those do not say them, the `min_score` under which the answers of a small model
-#: carry `warning`, and the weights of what its `quality` is estimated from.
+#: Our addition to the model's own files: `languages`, or `sources` and `targets`, and `family`,
+#: if those files do not name them; the `min_score` below which the answers of a small model get
+#: its `warning`; and the weights of the `quality` estimate.
 SETTINGS_FILE = "babelgate.json"
-#: Ours as well: the name, commit, licence and files of what was downloaded or bundled.
+#: Also ours: the name, commit, licence and files of a downloaded or bundled model.
 SOURCE_FILE = "source.json"
 
 
@@ -55,18 +55,18 @@ class InputSize(NamedTuple):
 
 
 class ModelError(ValueError):
-    """A model directory that cannot be served; the message says what is missing."""
+    """A model directory is unusable; the message names the missing or invalid part."""
 
 
 def check_directory(directory: Path, task: str) -> None:
-    """Raises ModelError unless `directory` holds a model for the task."""
+    """Raise ModelError unless `directory` contains a model for the task."""
     missing = missing_files(list_files(directory), task, directory)
     if missing:
         raise ModelError(
             f"{directory} is no model for {task}: it lacks {', '.join(missing)}"
         )
     if task == TRANSLATION:
-        return  # it is of a family
+        return  # `missing_files` has identified its family
     key, expected = "architectures", _CLASSES.get(task, "")
     found = read_object(directory / "config.json").get(key)
     names = found if isinstance(found, list) else [found]
@@ -80,8 +80,8 @@ def check_directory(directory: Path, task: str) -> None:
 def missing_files(
     names: Collection[str], task: str, directory: Path | None = None
 ) -> list[str]:
-    """Return the files that a model for the task lacks, which has files of these names. The
-    family of a translation model tells its files: its directory names that, or the names."""
+    """List the files that a model for the task needs and `names` lacks. A translation model's
+    family determines them, which `config.json` in `directory` or else `names` identifies."""
     files = (*_IMAGE_FILES, *_MORE_FILES.get(task, ()))
     if task == TRANSLATION:
         from handlers.engine.translation import families  # which import this module
@@ -101,8 +101,7 @@ def missing_files(
 
 
 def list_weights(names: Collection[str]) -> list[str]:
-    """The files of the best format of the weights that a model has, which has files of these
-    names; an index's parts among them."""
+    """Return the weight files in the best format among `names`, including an index's parts."""
     first = next((name for name in WEIGHT_FILES if name in names), "")
     whole = first.removesuffix(".index.json")
     stem, _, kind = map(re.escape, whole.partition("."))
@@ -111,16 +110,13 @@ def list_weights(names: Collection[str]) -> list[str]:
 
 
 def read_settings(directory: Path) -> dict[str, Any]:
-    """The content of `babelgate.json`, empty where there is none."""
+    """The content of `babelgate.json`, empty if there is no such file."""
     return read_object(directory / SETTINGS_FILE)
 
 
 def read_input_size(directory: Path) -> InputSize:
-    """The size of the images that a model reads, so that one of this size is not
-    scaled. A model that takes images of several sizes has the largest.
-
-    Raises ModelError if its `preprocessor_config.json` does not say.
-    """
+    """Return the input size of a model, at which images are not scaled; the largest of several.
+    Raises ModelError if `preprocessor_config.json` does not define it."""
     path = directory / PREPROCESSOR_FILE
     config = read_object(path)
     is_cropped = config.get("do_center_crop") is not False and config.get("crop_size")
@@ -141,14 +137,14 @@ def read_input_size(directory: Path) -> InputSize:
 
 
 def list_files(directory: Path) -> list[str]:
-    """The names of the files that are there. Raises ModelError if it is no directory."""
+    """The names of the files in a directory. Raises ModelError if it is not a directory."""
     if not directory.is_dir():
         raise ModelError(f"{directory} is not a directory")
     return [path.name for path in directory.iterdir() if path.exists()]
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty where there is none. Raises ModelError."""
+    """Return the object in a JSON file, empty if there is none. Raises ModelError."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -159,14 +155,14 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 class Digests:
-    """SHA-256 of files, each read once, whatever its names. Use it for one run: a damage that
-    leaves size and time alone would go unnoticed later."""
+    """A cache of SHA-256 digests, which reads a file with several names only once. Use it for
+    one run: it misses later damage that leaves size and time unchanged."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], str] = {}
 
     def read(self, path: Path) -> str:
-        """The digest in hexadecimal digits. Raises OSError."""
+        """The digest of a file in hexadecimal. Raises OSError."""
         with path.open("rb") as file:
             state = os.fstat(file.fileno())
             key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
@@ -176,7 +172,7 @@ class Digests:
 
 
 def digest_files(directory: Path) -> dict[str, str]:
-    """The SHA-256 of all files in a directory, by name; those in its seal, if it has one."""
+    """The SHA-256 of all files in a directory, by name, from its seal if it has one."""
     seal_path = directory / _SEAL
     if seal_path.exists():
         sealed = json.loads(seal_path.read_text("utf-8"))
@@ -188,7 +184,7 @@ def digest_files(directory: Path) -> dict[str, str]:
 def compare_files(
     directory: Path, files: Mapping[str, Any], digests: Digests | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield each file that is other than it was described, and how. Raises OSError."""
+    """Yield each file that differs from its description, and the difference. Raises OSError."""
     for name, wanted in files.items():
         path = directory / name
         size = path.stat().st_size if path.exists() else None
@@ -201,8 +197,8 @@ def compare_files(
 
 
 def find_damage(out: Path, digests: Digests | None = None) -> str:
-    """Return the damage of a sealed directory in a few words, or an empty string. With
-    `digests` the content of its files is compared, not only their sizes."""
+    """Describe the damage of a sealed directory in a few words, or return an empty string. With
+    `digests`, compare the content of its files, not only their sizes."""
     try:
         files = json.loads((out / _SEAL).read_text("utf-8"))
         return " ".join(next(compare_files(out, files, digests), ()))
@@ -221,7 +217,7 @@ def describe_files(paths: Iterable[Path], digests: Digests) -> dict[str, Any]:
 
 
 def seal(part: Path, digests: Digests) -> None:
-    """Syncs all files, then writes the seal: no name may lead to missing content."""
+    """Sync all files, then write the seal, so that a power loss cannot empty a sealed file."""
     files = describe_files(part.iterdir(), digests)
     for path in part.iterdir():
         durable.sync(path)
@@ -229,5 +225,5 @@ def seal(part: Path, digests: Digests) -> None:
 
 
 def unseal(part: Path) -> None:
-    """Removes the seal, so that files can be added."""
+    """Remove the seal, so that files can be added."""
     (part / _SEAL).unlink()

@@ -1,9 +1,9 @@
-"""The errors of a running model, and the one place where a library's errors become ours.
+"""The errors of a running model, and the only code that converts libraries' errors to them.
 
-EngineError         a batch has no translations
+EngineError         a batch failed
 ├── OutOfMemory     it is too large for the device; a smaller one may fit
-├── TooLate         nobody waits for them any more; it did not run
-└── DeviceFault     nothing will run on the device in this process any more
+├── TooLate         its deadline passed before it ran
+└── DeviceFault     the device is unusable for the rest of this process
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ Fault = TypeVar("Fault", bound=Exception)
 
 
 class EngineError(RuntimeError):
-    """The reason why an engine has no translations for a batch."""
+    """An engine could not answer a batch."""
 
 
 class OutOfMemory(EngineError):
@@ -24,15 +24,15 @@ class OutOfMemory(EngineError):
 
 
 class TooLate(EngineError):
-    """The batch did not run: its time was up."""
+    """The batch did not run: its deadline had passed."""
 
 
 class DeviceFault(EngineError):
-    """The device is in a state from which only a new process recovers."""
+    """The device is in a state from which only a new process can recover."""
 
 
-#: Parts of the messages of PyTorch and CTranslate2; the first that fits wins. Their classes
-#: say no more: CTranslate2's is RuntimeError, PyTorch's two inherit from it.
+#: Parts of error messages of PyTorch and CTranslate2; the first match wins. The classes do not
+#: suffice: CTranslate2 raises RuntimeError, and PyTorch's two inherit from it.
 _CLUES: tuple[tuple[str, type[EngineError]], ...] = (
     ("out of memory", OutOfMemory),
     ("_alloc_failed", OutOfMemory),
@@ -45,7 +45,7 @@ _CLUES: tuple[tuple[str, type[EngineError]], ...] = (
 
 @contextmanager
 def device_errors() -> Iterator[None]:
-    """Raises EngineErrors for what a library says of its device; lets the rest pass."""
+    """Convert a library's device errors to EngineErrors; pass other errors through."""
     try:
         yield
     except MemoryError as error:
@@ -63,15 +63,15 @@ def run_in_halves(
     items: Sequence[Item],
     kind: type[Fault] = OutOfMemory,  # type: ignore[assignment]
 ) -> tuple[list[Answer | Fault], int]:
-    """Run a batch that may fail with a kind of error, as where it is too large for the device:
-    if it does, its halves run instead, and so on. Returns the answers in order, and how many
-    batches were halved. An item that fails alone is answered with the error."""
+    """Run a batch; if it fails with an error of this kind, for example because it is too large,
+    run its halves instead, and so on. Return the answers in order and the number of halved
+    batches. An item that fails alone gets the error as its answer."""
     try:
         return list(run(items)), 0
     except kind as error:
         if len(items) == 1:
             return [kind(str(error))], 0
-    # Here the error no longer keeps alive what the engine had in memory.
+    # Here, outside the except block, the error no longer keeps the engine's tensors alive.
     half = len(items) // 2
     first, halved_first = run_in_halves(run, items[:half], kind)
     second, halved_second = run_in_halves(run, items[half:], kind)

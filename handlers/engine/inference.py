@@ -11,17 +11,17 @@ Result = TypeVar("Result")
 
 
 def choose_device(gpu: int | None) -> torch.device:
-    """The GPU of that index; the CPU without one."""
+    """The GPU with this index, or the CPU if it is None."""
     return torch.device("cpu" if gpu is None else f"cuda:{gpu}")
 
 
 def infer(compute: Callable[[], Result]) -> Result:
-    """The result of `compute`, without gradients. Raises OutOfMemory or DeviceFault."""
+    """Run `compute` without gradients. Raises OutOfMemory or DeviceFault."""
     try:
         with device_errors(), torch.inference_mode():
             return compute()
     except OutOfMemory as error:
         message = str(error)
-    # Only now nothing refers to the tensors of the failed attempt any more.
+    # Only here, outside the except block, are the failed attempt's tensors unreferenced.
     torch.cuda.empty_cache()
     raise OutOfMemory(message)

@@ -1,1 +1,1 @@
-"""Translation without a server: engines, batches, and the guard that judges answers."""
+"""Translation without a server: engines, batches, and the guard that checks answers."""

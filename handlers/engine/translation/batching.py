@@ -1,4 +1,4 @@
-"""Groups, deduplicates and judges the sentences of a batch around an engine."""
+"""Deduplicates and groups the sentences of a batch for an engine, and checks the answers."""
 
 import math
 import time
@@ -15,16 +15,16 @@ from handlers.engine.translation.tokenizer import Tokenizer, list_trigrams
 
 Answer = Translation | OutOfMemory | TooLate
 
-#: The beam for which a pack's tokens are counted: wider ones make it smaller.
+#: The beam size that `max_tokens` assumes. Wider beams make packs smaller.
 _USUAL_BEAMS = 2
 
 
 class Batcher:
-    """Runs batches on an engine, in packs of at most `max_tokens` tokens with padding at
-    beam 2, fewer at wider ones; with 0 in one piece, as they come.
+    """A wrapper of an engine that splits batches into packs of at most `max_tokens` tokens,
+    with padding, at beam 2, fewer at wider beams; with 0, into one per translator, in order.
 
-    Equal sentences are translated once. Where an answer has a fault, that sentence is
-    translated again, more carefully. A pack that does not fit into memory is halved.
+    Equal sentences are translated once. A sentence whose answer has a fault is translated
+    again, more carefully. A pack that does not fit into memory is halved.
     """
 
     def __init__(
@@ -38,10 +38,9 @@ class Batcher:
     def translate(
         self, sentences: Sequence[Sentence], *, deadline: float = math.inf
     ) -> tuple[list[Answer], dict[str, int]]:
-        """One answer per sentence, in order, and the counts of the batch, both attempts of a
-        sentence included. Packs whose turn comes after `deadline`, in seconds of the
-        monotonic clock, are not translated. Raises DeviceFault, and what the engine
-        raises beside OutOfMemory."""
+        """Return one answer per sentence, in order, and the counts of the batch, including
+        second attempts. Packs that would start after `deadline`, in seconds of the monotonic
+        clock, are not translated. Raises every error of the engine except OutOfMemory."""
         unique = self._engine.tokenizer.tokenize(list(dict.fromkeys(sentences)))
         packs = self._pack(unique)
         answers, halved = self._translate_packs(packs, deadline)
@@ -54,27 +53,27 @@ class Batcher:
         lengths = [[len(sentence.tokens) for sentence in pack] for pack in packs]
         tokens = sum(map(sum, lengths))
         return [answers[sentence] for sentence in sentences], {
-            # In the texts, without what makes those of a pack equally long.
+            # The tokens of the texts, without padding.
             "BabelgateTokens": tokens,
             "BabelgatePaddingTokens": sum(len(pack) * max(pack) for pack in lengths)
             - tokens,
-            # Answered with another one's translation.
+            # Rows answered with the translation of an equal row.
             "BabelgateDeduplicatedRows": len(sentences) - len(unique),
             "BabelgateRedecodedRows": len(second),
-            # Their second translation is a copy, too.
+            # Rows whose second translation is a copy, too.
             "BabelgateUntranslatedRows": sum(map(_is_untranslated, answers.values())),
             "BabelgateHalvedPacks": halved + second_halved,
         }
 
     def _pack(self, sentences: Sequence[Sentence]) -> list[list[Sentence]]:
-        """Packs of sentences with the same decoding."""
+        """Split sentences into packs that share a decoding."""
         translators = self._engine.translators
         by_decoding: dict[Decoding, list[Sentence]] = {}
         for sentence in sentences:
             by_decoding.setdefault(sentence.decoding, []).append(sentence)
         packs: list[list[Sentence]] = []
         for decoding, group in by_decoding.items():
-            # Equally long rows stay in their order.
+            # Rows of equal length keep their order.
             lengths, most = [1] * len(group), len(group)
             if self._max_tokens:
                 beams = max(_USUAL_BEAMS, decoding.beams)
@@ -87,7 +86,7 @@ class Batcher:
     def _translate_packs(
         self, packs: Sequence[Sequence[Sentence]], deadline: float
     ) -> tuple[dict[Sentence, Answer], int]:
-        """The answers to all sentences with their faults, and how many packs were halved."""
+        """Return all answers with their faults, and the number of halved packs."""
         at_once = min(len(packs), self._engine.translators)
         run = self._pool.map if at_once > 1 else map
         results = list(run(self._translate, packs, repeat(deadline)))
@@ -120,8 +119,8 @@ def _is_untranslated(answer: Answer) -> bool:
 def _plan_second(
     answers: Mapping[Sentence, Answer], tokenizer: Tokenizer
 ) -> dict[Sentence, Sentence]:
-    """The sentences whose answers have faults, with how to search for another. Copies must not
-    come again. Those of two languages share what is forbidden, so they run in one pack."""
+    """Map each sentence with a faulty answer to its second attempt, which must not be a copy
+    again. Those of a language pair forbid the same trigrams, so that they run in one pack."""
     copied: dict[tuple[str, str], set[tuple[str, ...]]] = {}
     for s, answer in answers.items():
         if _is_untranslated(answer):
@@ -140,7 +139,7 @@ def _plan_second(
 
 
 def _choose(first: Answer, second: Answer) -> Answer:
-    """The second attempt where it has no fault, else the one that the model prefers."""
+    """Return the second attempt if it has no fault, else the one with the better score."""
     if not isinstance(first, Translation) or not isinstance(second, Translation):
         return first
     if second.fault is None:
@@ -149,8 +148,8 @@ def _choose(first: Answer, second: Answer) -> Answer:
 
 
 def pack(lengths: Sequence[int], *, max_tokens: int) -> list[list[int]]:
-    """Packs of rows with similar lengths, longest first. With padding, a pack has at most
-    `max_tokens`; a longer row goes alone."""
+    """Group rows of similar length into packs, longest first. A pack has at most `max_tokens`,
+    including padding, unless it is a single longer row."""
     packs: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True):
         if packs and lengths[packs[-1][0]] * (len(packs[-1]) + 1) <= max_tokens:
@@ -163,8 +162,8 @@ def pack(lengths: Sequence[int], *, max_tokens: int) -> list[list[int]]:
 def spread(
     lengths: Sequence[int], *, max_tokens: int, translators: int
 ) -> list[list[int]]:
-    """Packs for `translators` that work at the same time: as many as `max_tokens` needs,
-    rounded up so that no translator is idle, with tokens as equal as possible.
+    """Group rows into packs for `translators` that run in parallel: as many as `max_tokens`
+    requires, rounded up so that no translator is idle, with tokens as equal as possible.
 
     A larger budget makes fewer packs, so bisection finds the smallest budget that makes no
     more than the wanted number.

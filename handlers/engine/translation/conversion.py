@@ -39,14 +39,14 @@ log = logging.getLogger(__name__)
 
 #: Part of every cache key. Raise it when the converter or its options change.
 _VERSION = 2
-#: No conversion takes so long.
+#: Longer than any conversion takes.
 _DAY_S = 86_400
 
 
 def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
-    """Return the path of the conversion of `directory`. The name depends on its files'
-    sizes and times, so a changed model is converted again. A bundle brings it in the
-    directory; where that has another precision, CTranslate2 loads it all the same."""
+    """Return the path of the conversion of `directory`. The name depends on its files' sizes
+    and times, so a changed model is converted again. A bundle's directory contains the
+    conversion, which CTranslate2 can load even if its precision differs."""
     if (bundled := directory / CONVERTED).is_dir():
         made = sorted(path.name for path in bundled.iterdir() if "-" not in path.name)
         return bundled / (compute_type if compute_type in made else made[0])
@@ -68,12 +68,12 @@ def convert(
     languages: Sequence[str] = (),
     digests: Digests | None = None,
 ) -> Path:
-    """Converts `directory` unless that was done before, and returns the result's path.
+    """Convert `directory`, unless a conversion exists, and return the path of the conversion.
 
-    The result holds all that `CTranslate2Engine` needs. It appears whole or not at all, and a
-    damaged one is made again. The check compares file sizes, and with `digests` their
-    content. With `languages` only their output vocabulary is allowed.
-    Raises ModelError if `directory` is of no known family, or is damaged.
+    It has all files that `CTranslate2Engine` needs and is created atomically. A damaged one is
+    replaced; the check compares file sizes and, with `digests`, content. With `languages`, only
+    their output vocabulary is allowed. Raises ModelError if `directory` belongs to no known
+    family or is damaged.
     """
     check_directory(directory, "translation")
     out = converted_path(directory, cache, compute_type)
@@ -98,7 +98,7 @@ def convert(
 
 
 def _restrict(whole: Path, languages: Sequence[str], digests: Digests | None) -> Path:
-    """The same conversion with an output vocabulary. Its files are hard links, so all
+    """Copy a conversion and add an output vocabulary. Its files are hard links, so all
     languages share one copy on disk and in memory."""
     name = " ".join((str(_VERSION), *sorted(languages)))
     digest = hashlib.sha256(name.encode()).hexdigest()
@@ -119,7 +119,7 @@ def _restrict(whole: Path, languages: Sequence[str], digests: Digests | None) ->
 
 
 def _remove_left(cache: Path) -> None:
-    """Removes what killed conversions have left."""
+    """Remove the files of killed conversions."""
     for left in cache.glob("*/converting-*"):
         with suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > _DAY_S:
@@ -129,7 +129,7 @@ def _remove_left(cache: Path) -> None:
 def _make_directory(
     out: Path, write: Callable[[Path], None], digests: Digests | None
 ) -> None:
-    """Has `write` fill a directory, unless a whole one is there, and seals it."""
+    """Create and seal a directory that `write` fills, unless an undamaged one exists."""
     if out.exists():
         fault = find_damage(out, digests)
         if not fault:
@@ -141,18 +141,18 @@ def _make_directory(
         write(part)
         seal(part, digests or Digests())
         if out.exists() and find_damage(out, digests):
-            # A process that has its files open keeps them.
+            # A process that has its files open can still read them.
             durable.rename(out, part.with_name("damaged"))
         try:
             durable.rename(part, out)
         except OSError:
-            # If another process was quicker, its result stays.
+            # If another process was faster, keep its directory.
             if find_damage(out, digests):
                 raise
 
 
 def _add_files(directory: Path, part: Path) -> None:
-    """Adds what the engine needs besides the weights."""
+    """Add the files that the engine needs besides the weights."""
     family = find_family(directory)
     for name in chain(*family.files):
         shutil.copy(directory / name, part / name)
@@ -166,8 +166,8 @@ def _add_files(directory: Path, part: Path) -> None:
 
 
 def _make_converter(directory: Path) -> Any:
-    """CTranslate2's converter with our tokenizer, because those of Transformers 5 no longer
-    list their tokens where it looks for them."""
+    """Return CTranslate2's converter with our tokenizer, because those of Transformers 5 no
+    longer list their tokens where the converter expects them."""
     from ctranslate2.converters.transformers import TransformersConverter
     from transformers.utils.logging import disable_progress_bar
 
@@ -180,8 +180,8 @@ def _make_converter(directory: Path) -> Any:
     class Converter(TransformersConverter):  # type: ignore[misc]
         def load_model(self, *arguments: Any, **options: Any) -> Any:
             model = super().load_model(*arguments, **options)
-            # It asks whether a T5's outputs are scaled as tied ones; since Transformers 5
-            # all say that they are tied.
+            # CTranslate2 scales the outputs of a T5 if its embeddings are tied; since
+            # Transformers 5, every T5's configuration claims that.
             is_scaled = getattr(model.config, "scale_decoder_outputs", None)
             if is_scaled is not None:
                 model.config.tie_word_embeddings = is_scaled

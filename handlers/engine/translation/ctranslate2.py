@@ -23,12 +23,11 @@ _PATIENCE = 2
 
 
 class CTranslate2Engine:
-    """Translates with a directory that `conversion.convert` wrote.
+    """An engine for a directory that `conversion.convert` wrote.
 
-    On a CPU there is one single-threaded translator per core. Two translators with half a
-    batch each are faster than one with two threads (13.8 against 10.5 sentences/s at
-    M2M100-418M's size, with 20 tokens in and out). Raises ModelError if a file has changed
-    its size since the conversion.
+    A CPU has one single-threaded translator per core: two translators with half a batch each
+    are faster than one with two threads (13.8 against 10.5 sentences/s at M2M100-418M's size,
+    with 20 tokens in and out). Raises ModelError if a file's size changed since the conversion.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class CTranslate2Engine:
         return run_in_groups(self._search, tokenized, self._is_listed)
 
     def _is_listed(self, sentence: Sentence) -> bool:
-        """Whether the output vocabulary's list suits. A second attempt has all pieces."""
+        """Whether the output vocabulary is sufficient. A second attempt may use all pieces."""
         return (
             self._vocabulary is not None
             and not sentence.decoding.is_careful
@@ -70,7 +69,7 @@ class CTranslate2Engine:
         )
 
     def _search(self, sentences: Sequence[Sentence]) -> list[Translation]:
-        """Translates sentences that the list suits, or that it does not."""
+        """Translate sentences for which `_is_listed` is the same."""
         decoding = sentences[0].decoding
         patience = _PATIENCE if decoding.beams > 1 else 1
         # All prefixes of a family are equally long.
@@ -104,6 +103,6 @@ class CTranslate2Engine:
 
 
 def _correct(score: float, tokens: int, given: int) -> float:
-    """The score that Transformers gives a hypothesis. CTranslate2's mean also counts the
-    language token, which is given and costs nothing."""
+    """Convert a score to that of Transformers. CTranslate2's mean also counts the language
+    token, which is given and therefore has a log-probability of 0."""
     return score * tokens / max(1, tokens - given)

@@ -1,4 +1,4 @@
-"""The interface of every engine: what it takes and gives, and the steps that all share."""
+"""The interface of translation engines: their input, their output and the steps they share."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from handlers.engine.translation.guard import Fault
 if TYPE_CHECKING:
     from handlers.engine.translation.tokenizer import Tokenizer
 
-#: An answer may be this many times as long as the longest text of its batch, plus some. A few
-#: Chinese tokens become many Hindi ones, but no answer runs on forever.
+#: An answer may be this many times as long as the longest text of its batch, plus a margin: a
+#: few Chinese tokens become many Hindi ones, but no answer may run on forever.
 _LENGTH_RATIO = 3
 _LENGTH_MARGIN = 16
 
@@ -24,9 +24,9 @@ _LENGTH_MARGIN = 16
 class Decoding:
     """The options of the search for a translation."""
 
-    #: Hypotheses that are followed at the same time. 1 always takes the likeliest token.
+    #: The number of hypotheses searched in parallel. 1 always chooses the likeliest token.
     beam_size: int = BEAM_SIZE.default
-    #: Translations that are wanted besides the best.
+    #: The number of translations to return besides the best.
     alternatives: int = ALTERNATIVES.default
     #: No n-gram of this many tokens may occur twice in an answer; 0 allows all.
     no_repeat_ngram_size: int = 0
@@ -46,9 +46,9 @@ class Decoding:
         return self.no_repeat_ngram_size > 0
 
     def careful(self, forbidden: Iterable[tuple[str, ...]] = ()) -> Decoding:
-        """Options for a second attempt: a wider beam, no repetition and nothing `forbidden`.
-        Trigrams are blocked as by Paulus et al. (arXiv:1705.04304); the penalty is that of
-        Keskar et al. (arXiv:1909.05858), who use 1.2, and a little more."""
+        """Return the options of a second attempt: a wider beam, no repetition, no `forbidden`
+        sequences. Trigrams are blocked as in Paulus et al. (arXiv:1705.04304); the penalty is
+        from Keskar et al. (arXiv:1909.05858), but slightly higher than their 1.2."""
         return replace(
             self,
             beam_size=min(BEAM_SIZE.most, max(4, 2 * self.beam_size)),
@@ -60,13 +60,13 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A text to translate, its direction in BCP 47 tags, and how to search."""
+    """A text to translate, its direction in BCP 47 tags, and the options of the search."""
 
     text: str
     source: str
     target: str
     decoding: Decoding = Decoding()
-    #: The text as the encoder reads it, once `Tokenizer.tokenize` has made that.
+    #: The encoder's input, once `Tokenizer.tokenize` has set it.
     tokens: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -80,12 +80,12 @@ class Translation:
     alternatives: tuple[Translation, ...] = ()
     #: The fault that the guard found.
     fault: Fault | None = None
-    #: How much better its score is than the second hypothesis'; None if there was none.
+    #: The score's lead over that of the second hypothesis; None if there was none.
     margin: float | None = None
 
 
 class Engine(Protocol):
-    """Translates batches. Each row has its own source and target."""
+    """The interface of engines, which translate batches. Each row has its own languages."""
 
     tokenizer: Tokenizer
     max_tokens: int
@@ -93,10 +93,8 @@ class Engine(Protocol):
     translators: int
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
-        """One translation per sentence, in order. All have the same decoding.
-
-        Raises OutOfMemory or DeviceFault.
-        """
+        """Return one translation per sentence, in order. All sentences have the same decoding.
+        Raises OutOfMemory or DeviceFault."""
 
 
 def read_beams(
@@ -104,8 +102,8 @@ def read_beams(
     tokenizer: Tokenizer,
     decoding: Decoding,
 ) -> list[Translation]:
-    """The best of each beam's hypotheses (tokens and score), with as many of the wanted
-    alternatives as the beam holds different texts."""
+    """Return the best of each beam's hypotheses (tokens and score), with up to the requested
+    number of alternatives, as far as the beam has different texts."""
     kept = decoding.beams if decoding.alternatives else 1
     found = [sorted(beam, key=itemgetter(1), reverse=True) for beam in beams]
     margins = [b[0][1] - b[1][1] if len(b) > 1 else None for b in found]

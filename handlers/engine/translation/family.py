@@ -18,27 +18,27 @@ class Languages(NamedTuple):
 
 
 class Family:
-    """Models with one convention for languages. It has no state and needs no model library
-    before it loads a tokenizer."""
+    """Models that specify languages in the same way. A family has no state, and imports a model
+    library only to load a tokenizer."""
 
     name: str
     #: `model_type` in `config.json`.
     model_type: str
-    #: The file that lists the languages, and one of them as it stands there.
+    #: The file that lists the languages, and the pattern of a language in it.
     codes_file = TOKENIZER_FILE
     code: re.Pattern[str]
-    #: The files beside weights and configuration: a directory must hold one of each group.
+    #: Files besides weights and configuration: a directory needs one of each group.
     files: tuple[tuple[str, ...], ...] = ((TOKENIZER_FILE,),)
-    #: Makes the tokenizer of a directory, with the codes of its languages by our tag.
+    #: Loads the tokenizer of a directory, given its language codes by our tags.
     tokenizer: Callable[[Path, Mapping[str, str]], Tokenizer]
 
     def suits(self, directory: Path) -> bool:
-        """Whether a directory of this `model_type` holds one of the family."""
+        """Whether a directory of this `model_type` contains a model of this family."""
         return True
 
     def read_codes(self, directory: Path) -> dict[str, str]:
-        """The model's code of each language that it has a token for, by our tag. Where several
-        mean one, simplified Chinese wins, then the earlier code."""
+        """Return the model's code of each language that has a token, by our tag. If several
+        share a tag, simplified Chinese wins, then the earlier code."""
         text = (directory / self.codes_file).read_text("utf-8")
         found: dict[str, str] = {}
         for code in self.code.findall(text):
@@ -48,7 +48,7 @@ class Family:
         return found
 
     def list_languages(self, directory: Path) -> Languages:
-        """The languages that the model's files name. Raises ModelError if they do not."""
+        """List the languages that the model's files name. Raises ModelError if none do."""
         tags = tuple(self.read_codes(directory))
         if not tags:
             raise ModelError(f"{directory / self.codes_file} lists no language")
@@ -59,7 +59,7 @@ class Family:
         return self.tokenizer(directory, self.read_codes(directory))
 
     def read_max_tokens(self, directory: Path) -> int:
-        """The most tokens of a text, as `config.json` says."""
+        """The most tokens that a text may have, from `config.json`."""
         limit: int = self.read_config(directory)["max_position_embeddings"]
         return limit
 

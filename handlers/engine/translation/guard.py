@@ -1,6 +1,6 @@
-"""Judges translations without knowing the languages: one that stammers, is empty, has
-an implausible length, is its own source or is in the wrong script cannot be right. Short texts
-are not judged by length, words or script, and a text that stammers excuses its translation.
+"""Detects faulty translations without knowing the languages: empty or repetitive ones, ones of
+implausible length or in the wrong script, and copies of the source. Length, words and script
+of short texts are not checked, and repetitive texts may have repetitive translations.
 """
 
 import re
@@ -16,7 +16,7 @@ from contract.languages import SCRIPTS
 
 
 class Fault(Enum):
-    """A fault of a translation, as its reader is told."""
+    """A fault of a translation. The value is the warning to its reader."""
 
     EMPTY = "The translation may be wrong: it is empty."
     LOOP = "The translation may be wrong: it repeats itself."
@@ -33,24 +33,24 @@ _ALPHABETS = {
     )
     for language, scripts in SCRIPTS.items()
 }
-#: An n-gram of this many characters that returns at the same distance is a loop.
+#: An n-gram of this many characters that recurs at the same distance is a loop.
 _GRAM = 6
 #: The number of repeats that is no longer style: for more than a word, for a word, and for a
-#: single letter, digit or sign, which people repeat for effect and in numbers and rules.
+#: single letter, digit or sign, which people repeat for emphasis and in numbers and rules.
 _LONG, _LONG_REPEATS = 20, 3
 _WORD_REPEATS = 4
 _SIGN_REPEATS = 20
-#: The number of an alphabet's letters that one CJK character stands for.
+#: The number of alphabetic letters to which one character of a script corresponds.
 _WEIGHTS = {"CJK": 3.0, "HIRAGANA": 2.0, "KATAKANA": 2.0, "HANGUL": 2.0}
-#: The heavier of a text and its translation weighs at most this many times the other, plus
-#: some. Among 33,000 messages of GTK, GLib, coreutils and Vim in 90 languages, 9 weigh more,
-#: because they explain what the English only names.
+#: The heavier of a text and its translation weighs at most this many times the other, plus a
+#: margin. Among 33,000 messages of GTK, GLib, coreutils and Vim in 90 languages, 9 weigh more,
+#: because they explain terms that the English only names.
 _RATIO = 2.5
 _RATIO_MARGIN = 40
-#: A translation is foreign with this weight in other scripts, and ten times its own script's.
+#: A translation is foreign if other scripts have this weight, and ten times its own script's.
 _FOREIGN = 10
 _FOREIGN_RATIO = 10
-#: Characters whose script is cached: those of a few languages.
+#: The number of characters whose script is cached: enough for a few languages.
 _CHARACTERS = 8192
 #: Addresses, codes and placeholders look the same in every language.
 _CODE = re.compile(r"[\d/@_%<>=|\[\]]|\w\.\w")
@@ -64,7 +64,7 @@ _WORD = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 _COPIED = 0.85
 #: Shorter texts can be the same in both languages: "Taxi", "in New York". Numbers count.
 _COPY_WORDS = 4
-#: In these languages, so are many sentences with fewer words than that: 3% to 12% in software,
+#: Between these languages, so can many sentences with fewer words: 3% to 12% in software,
 #: measured among M2M100's languages.
 _SIBLING_WORDS = 12
 _SIBLINGS = [
@@ -74,13 +74,12 @@ _SIBLINGS = [
     awa bho hi hne mag mai, lzh wuu yue zh zh-Hant, acm acq aeb ajp apc ar arq ars ary arz
     """.split(",")
 ]
-#: Languages whose nouns have capitals as names have them elsewhere.
+#: Languages that capitalise all nouns, not only names.
 _WITH_CAPITALS = ("de", "lb")
 
 
 def find_fault(text: str, translated: str, source: str, target: str) -> Fault | None:
-    """The most telling fault of `translated` as a translation of `text`, both with their
-    languages."""
+    """Return the most telling fault of `translated` as a translation of `text`, or None."""
     if _substance(translated) < _substance(text):
         return Fault.EMPTY
     repeats = _count_repeats(translated, _least_repeats)
@@ -101,12 +100,12 @@ def find_fault(text: str, translated: str, source: str, target: str) -> Fault | 
 
 
 def _substance(text: str) -> int:
-    """2 with a letter or a digit, 1 with a sign, 0 for a blank text."""
+    """Return 2 for a text with a letter or digit, 1 with only signs, 0 for a blank one."""
     return any(map(str.isalnum, text)) + (not text.isspace() and bool(text))
 
 
 def _count_repeats(text: str, least: Callable[[str], int]) -> int:
-    """Count how often in a row the most repeated stretch occurs, or 1 if none occurs `least`
+    """Count the consecutive occurrences of the most repeated unit; 1 if none occurs `least`
     times. In a loop of period p, each n-gram was last seen p characters before."""
     text = " ".join([*text.split(), ""])
     last_seen: dict[str, int] = {}
@@ -118,7 +117,7 @@ def _count_repeats(text: str, least: Callable[[str], int]) -> int:
         length = length + 1 if distance == period else _GRAM
         period = distance
         repeats = 1 + length // period
-        # Between whole repeats, neither their number nor the stretch changes.
+        # Between whole repeats, neither their number nor the unit changes.
         is_new = length == _GRAM or length % period == 0
         if repeats > most and is_new and repeats >= least(text[end - period : end]):
             most = repeats
@@ -137,8 +136,7 @@ def weigh(text: str) -> float:
 
 
 def _list_words(text: str) -> list[str]:
-    """The words that are no codes. "L'hôtel" is two, as in the languages that write no
-    apostrophe."""
+    """List the words except codes. "L'hôtel" is two, as in languages without apostrophes."""
     return [
         word
         for chunk in _CHUNK.findall(PLACEHOLDER.sub(" ", text))
@@ -148,19 +146,19 @@ def _list_words(text: str) -> list[str]:
 
 
 def _is_copy(original: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether nearly all words of a translation are those of its source."""
+    """Whether a translation and its source share nearly all words."""
     same = Counter(map(_fold, original)) & Counter(map(_fold, words))
     return same.total() >= _COPIED * max(len(original), len(words), 1)
 
 
 def _fold(word: str) -> str:
-    """A word without capitals. Texts of macOS have their accents apart."""
+    """Fold capitals, and compose accents, which are separate characters in text from macOS."""
     return unicodedata.normalize("NFC", word.casefold())
 
 
 def _is_own(text: str, words: Sequence[str], source: str, target: str) -> bool:
-    """Whether a text with these words is too long to be the same in both languages, and is
-    made neither of names nor, as a date or a price is, of numbers."""
+    """Whether a text with these words is too long to be the same in both languages, and
+    consists neither of names nor, like a date or price, of numbers."""
     is_sibling = any({source, target} <= group for group in _SIBLINGS)
     numbers = len(_NUMBER.findall(PLACEHOLDER.sub("", text)))
     least = _SIBLING_WORDS if is_sibling else _COPY_WORDS
@@ -171,7 +169,7 @@ def _is_own(text: str, words: Sequence[str], source: str, target: str) -> bool:
 
 
 def _is_foreign(words: Sequence[str], scripts: frozenset[str] | None) -> bool:
-    """Whether hardly any letter is of `scripts`. Capitalised words may be names."""
+    """Whether hardly any letter is in `scripts`. Skips capitalised words, possibly names."""
     if not scripts:
         return False
     own = foreign = 0.0
@@ -190,5 +188,5 @@ def _weight(character: str) -> float:
 
 @lru_cache(_CHARACTERS)
 def _script(letter: str) -> str:
-    """`LATIN`, `CJK` …: the first word of a letter's name."""
+    """The first word of a letter's Unicode name, such as `LATIN` or `CJK`."""
     return unicodedata.name(letter, "").replace("-", " ").partition(" ")[0]

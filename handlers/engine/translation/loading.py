@@ -13,8 +13,8 @@ from handlers.engine.translation.families import find_family
 def load_engine(
     name: str, directory: Path, *, gpu: int | None = None, compute_type: str
 ) -> Engine:
-    """The engine `transformers`, `echo` or `ctranslate2`. Only that one is imported: without
-    Transformers a worker starts sooner and is smaller."""
+    """Load the engine `transformers`, `echo` or `ctranslate2`, and import only that one:
+    without Transformers, a worker starts faster and needs less memory."""
     engine: Callable[..., Engine]
     if name == "transformers":
         from handlers.engine.translation.transformers import (
@@ -28,12 +28,12 @@ def load_engine(
 
 
 class EchoEngine:
-    """An engine without a model that returns each text after a known time. It measures the
-    cost of serving, and checks the benchmarks.
+    """An engine without a model that returns each text after a known time, to measure the cost
+    of serving and to check the benchmarks.
 
-    It reads the tokenizer of a model directory. The `echo` object of its `babelgate.json`
-    says how many milliseconds a batch (`batch_ms`), each of its rows (`row_ms`) and each of
-    their words (`word_ms`) take; 0 by default."""
+    It uses the tokenizer of a model directory. The `echo` object of its `babelgate.json` sets
+    the milliseconds per batch (`batch_ms`), row (`row_ms`) and word (`word_ms`); 0 by default.
+    """
 
     translators = 1
 
@@ -47,7 +47,6 @@ class EchoEngine:
         self._word_s = cost.get("word_ms", 0) / 1000
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
-        """The sentences' own texts, in order."""
         words = sum(len(sentence.text.split()) for sentence in sentences)
         time.sleep(self._batch_s + self._row_s * len(sentences) + self._word_s * words)
         return [Translation(sentence.text, score=0.0) for sentence in sentences]

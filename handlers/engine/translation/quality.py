@@ -1,5 +1,5 @@
-"""Estimates how likely a translation is right from what is known of it anyway: a logistic model
-whose weights belong to a checkpoint, because each is sure of itself in its own way.
+"""Estimates the probability that a translation is right from numbers that cost nothing extra: a
+logistic model with weights per checkpoint, because each is confident in a different way.
 """
 
 import math
@@ -9,14 +9,14 @@ from typing import NamedTuple
 from handlers.engine.translation.engine import Sentence, Translation
 from handlers.engine.translation.guard import PLACEHOLDER, weigh
 
-#: The most that a score and a margin count, and the number added before their logarithm.
+#: The largest score and margin that count, and the number added before their logarithms.
 _MOST, _OFFSET = 100.0, 0.03
-#: A usual margin, for a search with a single hypothesis.
+#: A typical margin, assumed for a search with a single hypothesis.
 _MARGIN = 0.4
 
 
 class Evidence(NamedTuple):
-    """The numbers that speak for a translation or against it; as a model, their weights."""
+    """The evidence for or against a translation, in numbers; as a model, their weights."""
 
     constant: float
     #: The logarithm of the mean negative log-probability per token.
@@ -25,21 +25,21 @@ class Evidence(NamedTuple):
     margin: float
     #: The logarithm of the text's length in letters of an alphabet.
     length: float
-    #: How far the logarithm of the translation's length is from that.
+    #: The distance of that from the logarithm of the translation's length.
     ratio: float
     #: 1 if the guard found a fault.
     faulty: float
-    #: How many placeholders are lost.
+    #: The number of lost placeholders.
     lost: float
 
 
-#: The model of a checkpoint that brings none: by the log-probability alone, but for faults.
-#: Nobody has calibrated it, so its values rank translations and are no probabilities.
+#: The model for checkpoints without one: by the log-probability alone, except for faults. It is
+#: not calibrated, so its values rank translations but are not probabilities.
 GENERIC = Evidence(-0.3, -1.3, 0.0, 0.0, 0.0, faulty=-5.0, lost=-3.0)
 
 
 def gather(sentence: Sentence, translation: Translation) -> Evidence:
-    """The evidence about a sentence's translation, all of it finite."""
+    """Collect the evidence about a sentence's translation, in finite numbers."""
     text, translated = sentence.text, translation.text
     score = min(0.0, max(-_MOST, translation.score))  # NaN becomes the lowest
     margin = _MARGIN if translation.margin is None else translation.margin

@@ -1,5 +1,5 @@
-"""The base of every family's tokenizer, the two libraries that know its pieces, and the output
-vocabulary: the pieces that translations into a language may consist of.
+"""The base of every family's tokenizer, its implementations with two libraries, and the output
+vocabulary: the pieces allowed in translations into a language.
 """
 
 import unicodedata
@@ -20,12 +20,11 @@ EOS = "</s>"
 UNKNOWN = "<unk>"
 WORD_START = "▁"
 TOKENIZER_FILE = "tokenizer.json"
-#: The pieces that translations into a language may consist of: fewer cost less. CTranslate2
-#: reads them from the model's directory. The first line, behind a tab, is the list for all
-#: texts. Lists by source piece would follow, but CTranslate2 4.8 goes wrong when the allowed
-#: pieces change from one batch to the next.
+#: The output vocabulary, which CTranslate2 reads from the model's directory: fewer pieces cost
+#: less. The first line, after a tab, is the list for all texts. Lists by source piece could
+#: follow, but CTranslate2 4.8 gives wrong pieces if the allowed ones change between batches.
 LIST_FILE = "vmap.txt"
-#: The languages of all families, and unused rows.
+#: The language tokens of all families, and unused rows.
 _NO_PIECE = regex.compile(
     r"__\w+__|[a-z]{3}_[A-Z][a-z]{3}|>>\w+<<|<2\w+>|<extra_id_\d+>|madeupword\d+"
 )
@@ -35,17 +34,16 @@ _FIRST_PIECE = regex.compile(rf"{WORD_START}|[{UNSPACED}]")
 
 
 class Tokenizer(ABC):
-    """Turns texts into a model's tokens and back. It has no state, so rows may mix
-    languages."""
+    """A converter between texts and tokens. It has no state, so rows may mix languages."""
 
     def __init__(self, ids: Mapping[str, int], control: Set[str]) -> None:
         self.ids = ids
-        #: The tokens that are no text.
+        #: The tokens that do not represent text.
         self.control = control
 
     def tokenize(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """The sentences with their tokens. One call makes all of them, because each gives up
-        Python's lock and may wait long until it gets that back."""
+        """Return the sentences with their tokens. One call tokenizes all of them, because each
+        call releases the GIL and may wait long to reacquire it."""
         texts = [
             unicodedata.normalize("NFC", s.text) for s in sentences if not s.tokens
         ]
@@ -58,12 +56,12 @@ class Tokenizer(ABC):
         ]
 
     def encode(self, text: str, source: str, target: str = "") -> list[str]:
-        """The tokens of one text, the form that the encoder was trained on."""
+        """Tokenize one text in the form on which the encoder was trained."""
         (sentence,) = self.tokenize([Sentence(text, source, target or source)])
         return list(sentence.tokens)
 
     def decode(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        """Each row's text, without control and language tokens."""
+        """Return each row's text, without control and language tokens."""
         pieces = [
             [token for token in row if token in self.ids and token not in self.control]
             for row in rows
@@ -75,7 +73,7 @@ class Tokenizer(ABC):
         """The tokens before those of the text."""
 
     def list_prefix(self, sentence: Sentence) -> Sequence[str]:
-        """The tokens that are given to the decoder, with which a translation begins."""
+        """The decoder's prefix: the given tokens with which a translation begins."""
         return ()
 
     @abstractmethod
@@ -83,7 +81,7 @@ class Tokenizer(ABC):
         """Each text's pieces."""
 
     def split_answer(self, text: str) -> Sequence[str]:
-        """The pieces of a text that the model answers."""
+        """Split a text into the pieces that the model would write for it."""
         return self.split([unicodedata.normalize("NFC", text)])[0]
 
     @abstractmethod
@@ -91,7 +89,7 @@ class Tokenizer(ABC):
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """The pieces of a SentencePiece model, or of one each for texts and translations."""
+    """A tokenizer with one SentencePiece model, or with one each for texts and translations."""
 
     def __init__(
         self,
@@ -100,7 +98,7 @@ class SentencePieceTokenizer(Tokenizer):
         source: Path,
         target: Path | None = None,
     ) -> None:
-        import sentencepiece  # the catalog asks families without it
+        import sentencepiece  # the catalog uses families without it
 
         super().__init__(ids, control)
         self._source, self._target = (
@@ -109,7 +107,7 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
-        if len(texts) == 1:  # a list costs a thread
+        if len(texts) == 1:  # a list starts a thread
             return [self._source.encode(texts[0], out_type=str)]
         return list(self._source.encode(texts, out_type=str, num_threads=1))
 
@@ -124,7 +122,7 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 class JsonTokenizer(Tokenizer):
-    """The pieces of a `tokenizer.json`. Transformers 5 takes no others for these models: it
+    """A tokenizer with a `tokenizer.json`, which Transformers 5 requires for these models: it
     does not read the vocabulary of their SentencePiece files."""
 
     def __init__(self, directory: Path, control: regex.Pattern[str]) -> None:
@@ -133,14 +131,14 @@ class JsonTokenizer(Tokenizer):
         file = directory / TOKENIZER_FILE
         try:
             self._library = tokenizers.Tokenizer.from_file(str(file))
-        except Exception as error:  # the library has no class of its own
+        except Exception as error:  # the library has no error class
             raise ModelError(f"{file} cannot be read: {error}") from error
         self._library.no_truncation()
         ids = self._library.get_vocab()
         super().__init__(ids, {token for token in ids if control.fullmatch(token)})
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
-        # A text that names a control token does not contain it.
+        # The name of a control token in a text must not act as one.
         return [
             [UNKNOWN if token in self.control else token for token in found.tokens]
             for found in self._library.encode_batch(texts, add_special_tokens=False)
@@ -152,8 +150,8 @@ class JsonTokenizer(Tokenizer):
 
 
 def list_trigrams(pieces: Sequence[str]) -> set[tuple[str, ...]]:
-    """The pieces of any three words in a row but names. A translation without them has at
-    most two of three words of its text, so it is no copy."""
+    """Return the pieces of any three consecutive words except names. A translation without them
+    has at most two of three words of its text, so it is no copy."""
     starts, ends = list[int](), list[int]()
     for place, piece in enumerate(pieces):
         if not _LETTERS.search(piece):
@@ -174,8 +172,8 @@ def list_trigrams(pieces: Sequence[str]) -> set[tuple[str, ...]]:
 
 
 def suits(listed: Set[str], pieces: Iterable[str], source: str) -> bool:
-    """Whether a text can be translated with a list of pieces. If the text has pieces in a
-    third script, such as a name, the model must be able to copy them."""
+    """Whether a text with these pieces can be translated with the listed ones. The model must
+    be able to copy pieces in a third script, such as a name."""
     own = _match((source,))
     return all(piece in listed or own.fullmatch(piece) for piece in pieces)
 
@@ -193,12 +191,12 @@ def list_pieces(vocabulary: Iterable[str], languages: Sequence[str]) -> list[str
 
 
 def write_list(directory: Path, pieces: Sequence[str]) -> None:
-    """Writes the list for CTranslate2."""
+    """Write the output vocabulary for CTranslate2."""
     (directory / LIST_FILE).write_text(f"\t{' '.join(pieces)}\n", "utf-8")
 
 
 def read_list(directory: Path) -> frozenset[str] | None:
-    """The list in a model's directory; None if there is none."""
+    """Read the output vocabulary of a model's directory; None if there is none."""
     path = directory / LIST_FILE
     if not path.exists():
         return None
@@ -207,7 +205,7 @@ def read_list(directory: Path) -> frozenset[str] | None:
 
 @cache
 def _match(languages: tuple[str, ...]) -> regex.Pattern[str]:
-    """Match pieces in these languages' scripts, in ASCII, or in no script."""
+    """The pattern of pieces in these languages' scripts, in ASCII, or in no script."""
     scripts = sorted({script for language in languages for script in SCRIPTS[language]})
     own = "".join(rf"\p{{{script}}}" for script in scripts)
     return regex.compile(rf"[{own}\p{{Common}}\p{{Inherited}}A-Za-z]*")

@@ -25,7 +25,7 @@ from handlers.engine.translation.tokenizer import UNKNOWN
 
 
 class TransformersEngine:
-    """Translates with a Hugging Face directory, float32 on a CPU, float16 on a GPU."""
+    """An engine for a Hugging Face directory, float32 on a CPU, float16 on a GPU."""
 
     #: One batch uses all cores.
     translators = 1
@@ -46,21 +46,20 @@ class TransformersEngine:
         )
         config = self._model.config
         self._pad, self._start = config.pad_token_id, config.decoder_start_token_id
-        # A checkpoint's own defaults change answers: forced ends, wider beams.
+        # A checkpoint's own defaults would change answers, by forced ends or wider beams.
         self._model.generation_config = GenerationConfig(
             pad_token_id=self._pad,
             eos_token_id=config.eos_token_id,
             decoder_start_token_id=self._start,
         )
         if family.name == "marian":
-            # Only the start of an answer; as a token it would take its share of the others'.
+            # Padding only starts an answer. As a token it would reduce the others' probability.
             self._model.final_logits_bias[:, self._pad] = -torch.inf
         self.max_tokens: int = read_settings(directory).get(
             "max_tokens", family.read_max_tokens(directory)
         )
 
     def translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
-        """One translation per sentence, in order."""
         return infer(lambda: self._translate(sentences))
 
     def _translate(self, sentences: Sequence[Sentence]) -> list[Translation]:
@@ -117,7 +116,7 @@ class TransformersEngine:
         return [ids.get(token, ids[UNKNOWN]) for token in tokens]
 
     def _scores(self, output: Any) -> list[float]:
-        """Mean log-probabilities; without a beam `generate` does not return them."""
+        """Return mean log-probabilities, which `generate` does not return without a beam."""
         if "sequences_scores" in output:
             scores: list[float] = output.sequences_scores.tolist()
             return scores

@@ -1,4 +1,4 @@
-"""Decodes images and arrays into RGB frames, and refuses what is too large before."""
+"""Decodes images and arrays into RGB frames, and refuses oversized ones before decoding."""
 
 import io
 import math
@@ -15,15 +15,15 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from contract import npy
 
-#: Height, width, and red, green and blue from 0 to 255.
+#: An array (height, width, 3) of red, green and blue from 0 to 255.
 Frame = NDArray[np.uint8]
 
-#: The most that one side of an image may be longer than the other. Image processors scale the
-#: shorter side, so a line of pixels would grow beyond any memory.
+#: The largest allowed ratio of an image's sides. Image processors scale the shorter side, so a
+#: line of pixels would outgrow any memory.
 MAX_ASPECT = 100
 
 #: The first bytes of files, and their readers. `Image.open` would detect the format itself,
-#: but it has a size limit of its own.
+#: but it has its own size limit.
 _FORMATS: tuple[tuple[re.Pattern[bytes], type[ImageFile]], ...] = (
     (re.compile(rb"\xff\xd8\xff"), JpegImageFile),
     (re.compile(rb"\x89PNG\r\n\x1a\n"), PngImageFile),
@@ -43,19 +43,19 @@ _TURNS = {
 
 
 class ImageError(ValueError):
-    """The reason why bytes have no frames: what was found, and what was expected."""
+    """A body cannot be decoded; the message compares it with the expected input."""
 
 
 class UnknownImageFormat(ImageError):
-    """The bytes are of none of the formats."""
+    """The body is in none of the supported formats."""
 
 
 def decode_frames(data: bytes | bytearray, *, max_pixels: int) -> list[Frame]:
-    """The frames of a `.npy` array of one frame (H, W, 3) or several (N, H, W, 3), or the one
-    of a JPEG, PNG or WebP file, each of at most `max_pixels` pixels.
+    """Decode a `.npy` array of one frame (H, W, 3) or several (N, H, W, 3), or a JPEG, PNG or
+    WebP file, into frames of at most `max_pixels` pixels each.
 
-    A moving image gives its first frame. An image is turned upright as its EXIF data
-    says, and what is transparent becomes white. Raises ImageError.
+    Only the first frame of an animation is decoded. Images are turned upright according to
+    their EXIF data, and transparent pixels become white. Raises ImageError.
     """
     if data.startswith(npy.MAGIC):
         return list(_read_array(data, max_pixels))
@@ -111,7 +111,7 @@ def _read_file(
 def _convert(image: Image.Image) -> Image.Image:
     """The image in RGB."""
     if image.mode.startswith("I"):
-        # Pillow would clip 16 bits of grey at 255.
+        # Pillow would clip 16-bit greys at 255.
         grey = np.asarray(image).astype(np.int64).clip(0, 0xFFFF) >> 8
         return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
@@ -135,7 +135,7 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
 
 
 def _silence_pillow() -> None:
-    """Pillow warns about large images, which are refused here, and about EXIF data. The filter
-    is for the process, because a context manager's would not work with several threads."""
+    """Silence Pillow's warnings about large images, which are refused here, and EXIF data. The
+    filter applies to the process, because a context manager's would not be thread-safe."""
     if ("ignore", None, Warning, _PILLOW, 0) not in warnings.filters:
         warnings.filterwarnings("ignore", module=_PILLOW.pattern)

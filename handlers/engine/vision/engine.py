@@ -1,4 +1,4 @@
-"""The base of all engines for images: a Transformers model and the tensors that it reads."""
+"""The engine of all image tasks: a Transformers model and the tensors of its input."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Option = TypeVar("Option")
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """A frame scaled to the size that a model reads, so that batches are small."""
+    """A frame scaled to a model's input size, so that batches are small."""
 
     #: Colours in (height, width, channel), or the model's input in (channel, height, width).
     pixels: NDArray[np.uint8] | NDArray[np.float32]
@@ -32,12 +32,12 @@ class Image:
 
 
 class VisionEngine:
-    """Loads a Hugging Face directory: float32 on a CPU, float16 or bfloat16 on a GPU. `kind`
-    is the Transformers class that reads it.
+    """A model from a Hugging Face directory, which the Transformers class `kind` loads: float32
+    on a CPU, float16 or bfloat16 on a GPU.
 
     The image processor scales and crops each frame. If it then only multiplies and shifts
-    each pixel, as usual, that is done for all images at once on the device, and a frame that
-    already has the right size skips the processor.
+    each pixel, as usual, the device does that for all images at once, and a frame that already
+    has the right size skips the processor.
     """
 
     def __init__(
@@ -56,15 +56,15 @@ class VisionEngine:
         self._factor, self._shift = (
             part.to(self._device) for part in _read_colours(self.processor)
         )
-        # Parts that Transformers has loaded in another precision, as BLIP-2's Q-Former, keep
-        # theirs. Weights that are pickled are not read.
+        # Parts that Transformers loads in another precision keep it, such as BLIP-2's Q-Former.
+        # Pickled weights are not read.
         model = kind.from_pretrained(
             directory, dtype=self._dtype, local_files_only=True, use_safetensors=True
         )
         self.model = model.to(self._device).eval()
 
     def preprocess(self, frame: Frame) -> Image:
-        """The frame scaled to the model's size, on the CPU."""
+        """Scale a frame to the model's input size, on the CPU."""
         height, width, _ = frame.shape
         if frame.shape == self._shape:
             return Image(frame, height, width)
@@ -84,12 +84,9 @@ class VisionEngine:
             [Sequence[tuple[Image, Option]], torch.Tensor], Sequence[Answer]
         ],
     ) -> list[Answer]:
-        """One answer per item, in order. `compute` gets those whose images have one size, and
-        their pixels on the device. Raises OutOfMemory or DeviceFault.
-
-        A model that keeps the proportions of images gets a batch for each size, because
-        padding would change the answers.
-        """
+        """Return one answer per item, in order. `compute` gets items whose images have the same
+        size, with their pixels on the device: a model that preserves aspect ratios gets a batch
+        per size, because padding would change answers. Raises OutOfMemory or DeviceFault."""
 
         def run(some: Sequence[tuple[Image, Option]]) -> Sequence[Answer]:
             pixels = np.stack([image.pixels for image, _ in some])
@@ -112,7 +109,7 @@ def _is_usual(processor: Any) -> bool:
 
 
 def _read_colours(processor: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """The factor of each colour, and what is added to it."""
+    """The factor and the offset of each colour."""
     factor = processor.rescale_factor if processor.do_rescale else 1.0
     mean, deviation = 0.0, 1.0
     if processor.do_normalize:

@@ -1,4 +1,4 @@
-"""The families of translation models, found by a checkpoint's own files."""
+"""The families of translation models, identified by a checkpoint's files."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -12,13 +12,13 @@ from handlers.engine.translation.family import Family, Languages
 
 __all__ = ["Family", "Languages", "find_family", "guess_family", "list_languages"]
 
-#: The earlier one wins where two suit.
+#: If two match, the earlier one wins.
 _FAMILIES: tuple[Family, ...] = (Nllb(), M2M100(), Marian(), Madlad())
 
 
 def find_family(directory: Path) -> Family:
-    """The family of a directory: that in its `babelgate.json`, which a conversion writes, else
-    by `config.json`. Raises ModelError if there is none."""
+    """Return a directory's family, from its `babelgate.json`, which a conversion writes, else
+    from `config.json`. Raises ModelError if there is none."""
     name = read_settings(directory).get("family")
     path = directory / "config.json"
     kind = read_object(path).get("model_type")
@@ -33,7 +33,7 @@ def find_family(directory: Path) -> Family:
 
 
 def guess_family(names: Collection[str]) -> Family:
-    """The family of a checkpoint of which only the files' names are known."""
+    """Guess a checkpoint's family from its file names alone."""
 
     def share(family: Family) -> float:
         found = [any(name in names for name in choice) for choice in family.files]
@@ -43,8 +43,8 @@ def guess_family(names: Collection[str]) -> Family:
 
 
 def list_languages(directory: Path) -> Languages:
-    """The languages of a model: those in its `babelgate.json`, as `languages` for both sides
-    or as `sources` and `targets`, else those of its files. Raises ModelError."""
+    """List a model's languages: those in its `babelgate.json`, as `languages` for both sides or
+    as `sources` and `targets`, else those in its other files. Raises ModelError."""
     settings = read_settings(directory)
     both = settings.get("languages")
     sources, targets = (settings.get(side, both) for side in Languages._fields)

@@ -25,7 +25,7 @@ _CONTROL = re.compile(r"<.*>", re.DOTALL)
 
 
 class M2M100(Family):
-    """Fairseq's vocabulary: pieces, the languages in a fixed order, and unused rows."""
+    """The M2M100 family, with Fairseq's vocabulary: pieces, ordered languages, unused rows."""
 
     name = "m2m100"
     model_type = "m2m_100"
@@ -33,7 +33,7 @@ class M2M100(Family):
     code = re.compile('"__([a-z]{2,3})__"')
 
     def read_codes(self, directory: Path) -> dict[str, str]:
-        """The codes for which the tokenizer has a token, else all."""
+        """The codes for which the tokenizer lists a token, or all if it lists none."""
         _check_order(directory / _TOKEN_FILES[0])
         files = [file for name in _TOKEN_FILES if (file := directory / name).is_file()]
         tokens = {c for f in files for c in self.code.findall(f.read_text("utf-8"))}
@@ -46,7 +46,7 @@ class M2M100(Family):
 
 
 class M2M100Tokenizer(SentencePieceTokenizer):
-    """`__en__ ▁piece … </s>`, and the target's language in front of the answer."""
+    """The format `__en__ ▁piece … </s>`, with the target's token in front of the answer."""
 
     def __init__(self, directory: Path) -> None:
         ids = json.loads((directory / IDS_FILE).read_text("utf-8"))
@@ -63,8 +63,8 @@ class M2M100Tokenizer(SentencePieceTokenizer):
 
 
 def _check_order(file: Path) -> None:
-    """Raises ModelError if the language tokens have another order than M2M100's: the model
-    would answer all the same."""
+    """Raise ModelError if the language tokens have another order than M2M100's, because the
+    model would answer without an error."""
     key, expected = "language_codes", "m2m100"
     codes = read_object(file).get(key, expected)
     if codes != expected:

@@ -12,19 +12,19 @@ from handlers.engine.translation.family import Family
 from handlers.engine.translation.tokenizer import JsonTokenizer
 
 _CONTROL = regex.compile(r"<(?:s|pad|/s|unk|2\w+|extra_id_\d+)>")
-#: For a model that names no limit. Its positions are relative, so that any length runs, but
-#: one beyond what it has learnt goes wrong.
+#: For models without a limit in their files. Positions are relative, so any length runs, but
+#: answers to texts longer than those in training are wrong.
 _MAX_TOKENS = 512
-#: Tokenizers without a limit name a larger one.
+#: Tokenizers without a limit have a larger number in its place.
 _MOST_TOKENS = 100_000
 
 
 class MadladTokenizer(JsonTokenizer):
-    """`<2fr> ▁piece … </s>`."""
+    """The format `<2fr> ▁piece … </s>`."""
 
     def __init__(self, directory: Path, codes: Mapping[str, str]) -> None:
         super().__init__(directory, _CONTROL)
-        #: As the tokenizer splits it: some put a piece for the space before.
+        #: Language tokens as the tokenizer splits them: some have a piece for the space before.
         self._first = {
             tag: self._library.encode(f"<2{code}>", add_special_tokens=False).tokens
             for tag, code in codes.items()
@@ -36,7 +36,7 @@ class MadladTokenizer(JsonTokenizer):
 
 
 class Madlad(Family):
-    """The target stands before the text; the source's language is not told."""
+    """The MADLAD-400 family: a token for the target precedes the text; the source has none."""
 
     name = "madlad"
     model_type = "t5"

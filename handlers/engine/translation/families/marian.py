@@ -1,6 +1,4 @@
-"""Marian, such as OPUS-MT: a model per pair, or with `>>fra<<` in front of the text for one of
-several targets.
-"""
+"""Marian, such as OPUS-MT: one target per model, or several with `>>fra<<` before each text."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ _CONTROL = re.compile(r"<pad>|</s>|<unk>|>>\w+<<")
 
 
 class Marian(Family):
-    """A SentencePiece model for each side, with ids that both share."""
+    """The Marian family: one SentencePiece model per side, with shared ids."""
 
     name = "marian"
     model_type = "marian"
@@ -34,8 +32,7 @@ class Marian(Family):
     code = re.compile(r'">>(\w+)<<"')
 
     def list_languages(self, directory: Path) -> Languages:
-        """The languages of its tokens, of `tokenizer_config.json`, or of a name such as
-        `opus-mt-en-fr`."""
+        """The languages of the tokens, `tokenizer_config.json` or a name (`opus-mt-en-fr`)."""
         targets = tuple(self.read_codes(directory))
         return Languages(
             list_side(directory, "source"), targets or list_side(directory, "target")
@@ -52,7 +49,7 @@ class Marian(Family):
 
 
 class MarianTokenizer(SentencePieceTokenizer):
-    """`>>fra<< ▁piece … </s>`, or without the language."""
+    """The format `>>fra<< ▁piece … </s>`, or without the language."""
 
     def __init__(self, directory: Path, codes: Mapping[str, str]) -> None:
         ids = json.loads((directory / _IDS).read_text("utf-8"))
@@ -65,12 +62,12 @@ class MarianTokenizer(SentencePieceTokenizer):
         return [f">>{code}<<"] if code else []
 
     def _join(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        # Pieces that the targets' model does not know come back as they are.
+        # The target's model returns unknown pieces unchanged.
         return [text.replace(WORD_START, " ").strip() for text in super()._join(rows)]
 
 
 def list_side(directory: Path, side: str) -> tuple[str, ...]:
-    """The languages of one side of a pair. Those of a group stand in `babelgate.json`."""
+    """List the languages of one side of a pair; `babelgate.json` has those of a group."""
     if listed := read_settings(directory).get(f"{side}s"):
         return tuple(listed)
     file = directory / "tokenizer_config.json"

@@ -1,6 +1,4 @@
-"""NLLB-200: M2M100's architecture with 202 languages by their FLORES-200 codes, `fra_Latn` in
-front of both texts.
-"""
+"""NLLB-200: M2M100's architecture, 202 FLORES-200 codes, `fra_Latn` in front of both texts."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +16,7 @@ _CONTROL = regex.compile(rf"<(?:s|pad|/s|unk|mask)>|{_CODE}")
 
 
 class NllbTokenizer(JsonTokenizer):
-    """`eng_Latn ▁piece … </s>`, and the target's code in front of the answer."""
+    """The format `eng_Latn ▁piece … </s>`, with the target's code in front of the answer."""
 
     def __init__(self, directory: Path, codes: Mapping[str, str]) -> None:
         super().__init__(directory, _CONTROL)
@@ -33,8 +31,8 @@ class NllbTokenizer(JsonTokenizer):
 
 
 class Nllb(Family):
-    """The tokenizer's class tells it apart from M2M100. Its oldest configurations put the
-    source's code behind the text; the models expect it in front."""
+    """The NLLB family, distinguished from M2M100 by the tokenizer's class. The oldest
+    configurations put the source's code after the text; the models expect it in front."""
 
     name = "nllb"
     model_type = "m2m_100"
