@@ -1,6 +1,4 @@
-"""A training that can be stopped: it continues from its last checkpoint. Both recipes use it,
-and the same options on their command lines.
-"""
+"""Training that resumes from its last checkpoint, and the options that both recipes share."""
 
 import json
 import time
@@ -16,22 +14,22 @@ from jinja2 import Environment, StrictUndefined
 from contract import durable
 
 CHECKPOINT = "checkpoint.pt"
-#: The file in which an exported model says how it was trained.
+#: The file of an exported model with the facts of its training.
 FACTS_FILE = "training.json"
 _CHECKPOINT_EVERY_S = 300
 _LOG_EVERY = 50
 
-Minutes = Annotated[float, typer.Option(help="Time to train, earlier runs counted in.")]
-Work = Annotated[Path, typer.Option(help="Where checkpoints are kept.")]
+Minutes = Annotated[float, typer.Option(help="Total minutes, including earlier runs.")]
+Work = Annotated[Path, typer.Option(help="The folder of checkpoints.")]
 Machine = Annotated[
-    str, typer.Option(help="The machine of the training, for the card.")
+    str, typer.Option(help="The machine used for training, for the card.")
 ]
 
 
 class Training(ABC):
-    """A model, its optimiser, and how long they have trained, from the last checkpoint on."""
+    """A model, its optimiser and the time they have trained, from the last checkpoint on."""
 
-    #: Reads the seconds that a training spends.
+    #: Measures the seconds spent on training.
     clock: Callable[[], float] = staticmethod(time.monotonic)
 
     def __init__(self, model: Any, folder: Path, **options: Any) -> None:
@@ -51,11 +49,11 @@ class Training(ABC):
     @property
     @abstractmethod
     def done(self) -> float:
-        """The share of the training that is done."""
+        """The share of the training that is complete."""
 
     @abstractmethod
     def measure_loss(self) -> torch.Tensor:
-        """Return how wrong the model is on the next batch."""
+        """Return the loss on the next batch."""
 
     @abstractmethod
     def find_rate(self) -> float:
@@ -106,13 +104,13 @@ class Training(ABC):
 
 
 def write_facts(folder: Path, **facts: float) -> None:
-    """Write how an exported model was trained, and say it."""
+    """Write the facts of an exported model's training, and print them."""
     (folder / FACTS_FILE).write_text(json.dumps(facts, indent=2) + "\n")
     typer.echo(f"{folder}: {facts}")
 
 
 def write_card(template: Path, folder: Path, figures: Mapping[str, Any]) -> None:
-    """Write the card of exported models, whose template has the figures by their names."""
+    """Write the card of exported models: the template, filled with the figures by name."""
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
@@ -122,7 +120,7 @@ def write_card(template: Path, folder: Path, figures: Mapping[str, Any]) -> None
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return how an exported model was trained, and the size of its files."""
+    """Return the facts of an exported model's training, and the size of its files."""
     facts: dict[str, Any] = json.loads((folder / FACTS_FILE).read_text())
     size = sum(path.stat().st_size for path in folder.iterdir())
     return {**facts, "megabytes": size / 1e6}

@@ -1,1 +1,1 @@
-"""The recipe of `models/phrasebook`: an M2M100 of CLDR values and a phrasebook."""
+"""The recipe of `models/phrasebook`: an M2M100 trained on CLDR values and a phrasebook."""

@@ -23,7 +23,7 @@ from models.phrasebook_recipe import (
 from models.phrasebook_recipe.items import LANGUAGES
 from models.training import Machine, Minutes, Work, read_facts, write_card
 
-app = typer.Typer(add_completion=False, help="Train and judge the model that ships.")
+app = typer.Typer(add_completion=False, help="Train and evaluate the included model.")
 app.command("pair")(pair.train)
 
 CARD = Path(__file__).with_name("card.txt")
@@ -37,7 +37,7 @@ def train(
 ) -> None:
     """Train, or continue the last run, then export the model.
 
-    Ctrl-C loses at most five minutes; the same command continues. With 0 minutes it only
+    Ctrl-C loses at most five minutes; the same command resumes. With 0 minutes, it only
     exports the last checkpoint of a training, which may still be running.
     """
     texts = corpus.Corpus(phrasebook.load())
@@ -47,8 +47,8 @@ def train(
     trainer = training.PhrasebookTrainer(texts, vocabulary, work, minutes=minutes)
     if minutes:
         trainer.run(typer.echo)
-    # The one that ships has all 100 language tokens in their original order: so Transformers
-    # decodes cleanly, and CTranslate2's stock converter finds the ids.
+    # The included one has all 100 language tokens in their original order, so that Transformers
+    # decodes cleanly and CTranslate2's stock converter finds the ids.
     configuration = phrasebook.MODEL / "tokenizer_config.json"
     trainer.export(out, work / PIECES_FILE, work / IDS_FILE, configuration)
 
@@ -56,11 +56,10 @@ def train(
 @app.command()
 def evaluate(
     out: Out = phrasebook.MODEL,
-    items: Annotated[int, typer.Option(help="Held-out items to judge.")] = 4000,
+    items: Annotated[int, typer.Option(help="Number of held-out items.")] = 4000,
     machine: Machine = "",
 ) -> None:
-    """Evaluate the exported model, set its warning's threshold and the weights of its
-    quality, and write its card."""
+    """Evaluate the model, set its warning threshold and quality weights, and write its card."""
     texts = corpus.Corpus(phrasebook.load())
     with tempfile.TemporaryDirectory() as cache:
         engine = CTranslate2Engine(conversion.convert(out, Path(cache), "int8"))

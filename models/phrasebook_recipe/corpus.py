@@ -1,4 +1,4 @@
-"""Draws training pairs and held-out items: phrases per template, names, and endless values."""
+"""Draws training pairs and held-out items from phrases, names and generated values."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import yaml
 from models.phrasebook_recipe import items, phrasebook
 from models.phrasebook_recipe.items import LANGUAGES, Item
 
-#: How often what is drawn: kinds of items, names and values.
+#: The weights for drawing kinds of items, names and values.
 MIX = yaml.safe_load(Path(__file__).with_name("mix.yaml").read_text("utf-8"))
 _FINAL_MARKS = ".!?。！？।؟"
 _OPENING_MARKS = "¿¡"
@@ -19,7 +19,7 @@ _OPENING_MARKS = "¿¡"
 
 @dataclass(frozen=True)
 class TextPair:
-    """One text to translate, and the translation."""
+    """A text and its translation."""
 
     category: str
     source_language: str
@@ -44,7 +44,7 @@ class Corpus:
         self._weights = list(accumulate(map(_weigh, phrases)))
 
     def draw(self, rng: random.Random, *, held_out: bool = False) -> TextPair:
-        """A random pair; training pairs vary the source's capital and final mark."""
+        """Draw a random pair; for training, vary the source's capitals and final mark."""
         kind = _choose(rng, "kinds")
         item = self.draw_item(kind, rng, held_out)
         sources = [lang for lang in self.sources if lang not in item.ambiguous_in]
@@ -59,7 +59,7 @@ class Corpus:
         return TextPair(item.category, given, target, source, item.text(target))
 
     def held_out(self, count: int, seed: int = 1) -> list[TextPair]:
-        """Pairs of items that training never draws."""
+        """Draw pairs of items that training never draws."""
         rng = random.Random(seed)
         return [self.draw(rng, held_out=True) for _ in range(count)]
 
@@ -78,7 +78,7 @@ class Corpus:
         ]
 
     def draw_item(self, kind: str, rng: random.Random, held_out: bool) -> Item:
-        """A random item of a kind of `MIX["kinds"]`."""
+        """Draw a random item of a kind in `MIX["kinds"]`."""
         if kind == "names" and held_out:
             kind = "values"
         while True:
@@ -102,9 +102,8 @@ def _choose(rng: random.Random, among: str) -> str:
 
 
 def _weigh(phrase: phrasebook.Phrase) -> int:
-    """Weigh how often an item is drawn. A fixed sentence is learnt long before one with a
-    slot and its dozen values; everybody tries greetings first; there are hundreds of words.
-    """
+    """Return how often to draw a phrase. A fixed sentence is learnt long before one with a slot
+    and its dozen values; everybody tries greetings first; there are hundreds of words."""
     if phrase.domain == phrasebook.WORDS:
         return 50 if phrase.slots else 1
     if phrase.values or phrase.domain == "greetings":
@@ -113,7 +112,7 @@ def _weigh(phrase: phrasebook.Phrase) -> int:
 
 
 def vary(text: str, rng: random.Random) -> str:
-    """The text as typed in a hurry: other or no final mark, other or no capitals."""
+    """Vary a text as if typed in a hurry: another or no final mark, other or no capitals."""
     chance = rng.random()
     if chance < 0.5:
         return text

@@ -1,6 +1,4 @@
-"""Evaluates a model on held-out items, finds the score below which it warns and the weights of
-its quality.
-"""
+"""Evaluates a model on held-out items, and finds its warning threshold and quality weights."""
 
 import random
 import statistics
@@ -25,10 +23,10 @@ WARNING = (
     "trained on; the translation is probably wrong. Serve a full M2M100 for real use."
 )
 OUTSIDE = Path(__file__).with_name("outside.yaml")
-#: Share of right answers inside the domain that carry no warning.
+#: The share of right answers inside the domain that get no warning.
 _KEPT = 0.98
 _MAX_TOKENS = 4096
-#: Newton's steps to the weights of the quality, and the bins of its calibration error.
+#: The number of Newton steps for the quality weights, and of bins for the calibration error.
 _STEPS, _BINS = 30, 10
 
 
@@ -61,8 +59,8 @@ class JudgedPair:
 
 
 def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> dict[str, Any]:
-    """Judge held-out items, a sample of the finite ones, and `outside.yaml`. Return the
-    figures of the model's card; shares are from 0 to 1."""
+    """Judge held-out items, a sample of the finite ones, and `outside.yaml`. Return the figures
+    of the model card; shares are from 0 to 1."""
     judged = judge(engine, corpus.held_out(items))
     known = judge(engine, random.Random(2).sample(corpus.finite(), items))
     right_scores = sorted(j.translation.score for j in judged if j.is_right)
@@ -90,8 +88,8 @@ def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> dict[str, Any
 
 
 def calibrate(judged: Sequence[JudgedPair]) -> Evidence:
-    """The weights of a logistic regression that is drawn to the generic ones: what none of the
-    answers shows, such as a fault, keeps its weight."""
+    """Fit a logistic regression, regularised towards the generic weights: evidence that no
+    answer shows, such as a fault, keeps its generic weight."""
     given = np.array([j.evidence for j in judged])
     right = np.array([j.is_right for j in judged])
     weights = generic = np.array(GENERIC)
@@ -124,7 +122,7 @@ def _rate(
 
 
 def judge(engine: Engine, pairs: list[TextPair]) -> list[JudgedPair]:
-    """Translates every pair's source, in packs."""
+    """Translate every pair's source, in packs."""
     sentences = [
         Sentence(p.source, p.source_language, p.target_language) for p in pairs
     ]
@@ -134,7 +132,7 @@ def judge(engine: Engine, pairs: list[TextPair]) -> list[JudgedPair]:
 
 
 def _draw_outside() -> list[TextPair]:
-    """Every outside sentence into three languages. No answer is right."""
+    """Pair every outside sentence with three languages. No answer is right."""
     rng = random.Random(3)
     texts: dict[str, list[str]] = yaml.safe_load(OUTSIDE.read_text("utf-8"))
     return [

@@ -1,5 +1,5 @@
-"""Training items: one meaning each, written in any of the 14 languages. Those from CLDR are
-dates, times, units, prices, numbers and names, read through Babel.
+"""Training items: one meaning each, in all 14 languages. Dates, times, units, prices, numbers
+and names are from CLDR, through Babel.
 """
 
 import datetime as dt
@@ -23,18 +23,18 @@ LANGUAGES = tuple("en ko zh es fr ru id ja vi de it hi ar pt".split())
 _SPACES = re.compile(r"[\u00a0\u2009\u202f]")
 _INVISIBLE = re.compile(r"[\u061c\u200e\u200f]")
 _HELD_OUT_SHARE = 10
-#: A value's key, and how it is written in a language.
+#: A value's key, and the function that writes it in a language.
 _Value = tuple[str, Callable[[str], str]]
 
 _TEXT = Path(__file__).with_name("cldr.yaml").read_text("utf-8")
-#: The codes of CLDR's names, in the order in which training knows them.
+#: The codes of CLDR's names. Their order determines the items drawn.
 _CODES = {name: codes.split() for name, codes in yaml.safe_load(_TEXT).items()}
 
 
 @dataclass(frozen=True)
 class Item:
-    """One meaning. The first of a language's `wordings` is the translation, the others
-    are accepted inputs. An item without a `key` is always trained on."""
+    """One meaning. The first of a language's `wordings` is the translation; the others are
+    accepted inputs. Items without a `key` are always used for training."""
 
     category: str
     key: str | None
@@ -47,7 +47,7 @@ class Item:
 
     @property
     def is_held_out(self) -> bool:
-        """Whether this item is kept from training, for one key in ten."""
+        """Whether this item is excluded from training, as one key in ten is."""
         if self.key is None:
             return False
         digest = hashlib.sha256(f"{self.category}:{self.key}".encode()).digest()
@@ -55,7 +55,7 @@ class Item:
 
 
 def clean(text: str) -> str:
-    """NFC, ordinary spaces, no direction marks: CLDR uses them unevenly."""
+    """Normalize to NFC, ordinary spaces and no direction marks: CLDR is inconsistent."""
     text = _INVISIBLE.sub("", _SPACES.sub(" ", text))
     return unicodedata.normalize("NFC", text).strip()
 
@@ -81,7 +81,7 @@ def _draw_time(rng: random.Random) -> _Value:
 
 
 def _draw_relative_time(rng: random.Random) -> _Value:
-    """ "in 3 days", "2 hours ago"."""
+    """A span of time, such as "in 3 days" or "2 hours ago"."""
     unit, count = rng.choice(_CODES["spans"]), rng.randrange(1, 100)
     count *= rng.choice((1, -1))
     seconds = count * dict(dates.TIMEDELTA_UNITS)[unit]
@@ -101,7 +101,7 @@ def _draw_unit(rng: random.Random) -> _Value:
 
 @cache
 def _unit_length(unit: str, language: str) -> str:
-    """`long`, or `short` where Babel lacks the long pattern and would print the id."""
+    """Return `long`, or `short` if Babel lacks the long pattern and would print the id."""
     is_missing = unit in units.format_unit(2, unit, "long", locale=language)
     return "short" if is_missing else "long"
 
@@ -153,7 +153,7 @@ def _draw_label(rng: random.Random) -> _Value:
 
 
 _Draw = Callable[[random.Random], _Value]
-#: Functions that draw a value of each category.
+#: The function that draws a value, by category.
 DRAWS: Mapping[str, _Draw] = {
     "dates": _draw_date,
     "times": _draw_time,
@@ -172,12 +172,12 @@ SLOTS: Mapping[str, _Draw] = {
 
 
 def draw(category: str, rng: random.Random) -> Item:
-    """A random value of a category of `DRAWS`."""
+    """Draw a random value of a category in `DRAWS`."""
     return _make_item(category, *DRAWS[category](rng))
 
 
 def fill_slot(slot: str, rng: random.Random) -> Mapping[str, str]:
-    """A random value for a slot of `SLOTS`, in each language."""
+    """Draw a random value for a slot in `SLOTS`, in each language."""
     item = _make_item(slot, *SLOTS[slot](rng))
     return {language: item.text(language) for language in LANGUAGES}
 
@@ -202,8 +202,8 @@ def list_names() -> dict[str, list[Item]]:
 
 
 def _name(place: tuple[Any, ...], language: str) -> str:
-    """The name at this place in Babel's data. Only Russian and Vietnamese write a month alone
-    otherwise than in a date; for others, Babel's names for that are Chinese by mistake."""
+    """Return the name at this place in Babel's data. Months outside a date have different names
+    only in Russian and Vietnamese; for other languages, Babel's are mistakenly Chinese."""
     kind, *keys = place
     if kind == "months" and language in ("ru", "vi"):
         keys[0] = "stand-alone"

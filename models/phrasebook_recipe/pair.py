@@ -1,4 +1,4 @@
-"""Trains a small Marian for one direction of the phrasebook, as a checkpoint of OPUS-MT: a
+"""Trains a small Marian for one direction of the phrasebook, like a checkpoint of OPUS-MT: a
 SentencePiece model per side, one vocabulary for both, and sinusoidal positions.
 """
 
@@ -21,7 +21,7 @@ from models.phrasebook_recipe.training import PhrasebookTrainer, learn_pieces, w
 from models.training import Minutes
 
 _PIECES, _LINES = 1000, 60_000
-#: One that ships, whose sizes all have.
+#: The included model that defines the sizes of all.
 _SHIPPED = phrasebook.MODEL.with_name("phrasebook-en-fr")
 _SIDES, _SETTINGS = ("source.spm", "target.spm"), "tokenizer_config.json"
 
@@ -48,8 +48,7 @@ def train(
 
 
 class PairVocabulary:
-    """Tokens as Marian numbers them: the end, the unknown, pieces, and padding, which also
-    begins each translation."""
+    """The token ids of Marian: end, unknown, pieces, and padding, which starts translations."""
 
     eos, unk = 0, 1
 
@@ -59,7 +58,7 @@ class PairVocabulary:
         self.pad = self.start = self.ids["<pad>"]
 
     def encode(self, text: str, language: str) -> list[int]:
-        """`pieces [eos]`, the form of both encoder input and labels."""
+        """Return `pieces [eos]`, the form of both encoder input and labels."""
         if language == self._source:
             tokens = self._tokenizer.encode(clean(text), language)
         else:
@@ -67,8 +66,8 @@ class PairVocabulary:
         return [self.ids.get(token, self.unk) for token in tokens]
 
     def make_model(self) -> MarianMTModel:
-        """A model that has learnt nothing. Its translations begin with zeros instead of a
-        token, which the row of the padding stays."""
+        """Create an untrained model. Its translations start with a zero vector instead of a
+        token's, so training leaves the row of the padding at zero."""
         config = MarianConfig.from_pretrained(
             _SHIPPED,
             vocab_size=len(self.ids),
@@ -88,7 +87,7 @@ class PairVocabulary:
 
 
 def train_tokenizer(corpus: Corpus, folder: Path) -> None:
-    """Writes the pieces of both sides and the numbers of all tokens into `folder`."""
+    """Write the pieces of both sides and the ids of all tokens into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     found: list[str] = []
     for name, side in zip(_SIDES, ("source", "target"), strict=True):

@@ -1,4 +1,4 @@
-"""Reads and checks `phrases/*.yaml`, and makes items by filling slots."""
+"""Reads and checks `phrases/*.yaml`, and fills slots to make items."""
 
 import random
 import re
@@ -14,7 +14,7 @@ from models.phrasebook_recipe import items
 from models.phrasebook_recipe.items import LANGUAGES, Item
 
 FOLDER = Path(__file__).parent / "phrases"
-#: The model that is trained on them.
+#: The model trained on the phrases.
 MODEL = Path(__file__).parents[1] / "phrasebook"
 SHARED = "shared"
 WORDS = "words"
@@ -24,7 +24,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 Value = Mapping[str, str]
 _Slots = dict[str, tuple[Value, ...]]
-#: The meaning of each language's text that has come so far.
+#: The meaning of each text read so far, by language and text.
 _Seen = dict[tuple[str, str], str]
 
 
@@ -43,7 +43,7 @@ class Phrase:
     ambiguous_in: frozenset[str]
 
     def fill(self, values: Mapping[str, Value]) -> Item:
-        """The item that this phrase becomes with one value in each slot."""
+        """Make an item from this phrase with one value per slot."""
         key = "|".join([self.wordings["en"][0], *(values[s]["en"] for s in self.slots)])
 
         def wordings(language: str) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class Phrase:
         return self.fill({slot: self._draw_value(slot, rng) for slot in self.slots})
 
     def draw_masked(self, rng: random.Random) -> Item:
-        """The phrase with `{0}` in one slot, or marks round its value: `{0}map{1}`."""
+        """Draw the phrase with `{0}` in one slot, or marks around its value: `{0}map{1}`."""
         while True:
             values = {slot: self._draw_value(slot, rng) for slot in self.slots}
             if not self.fill(values).is_held_out:
@@ -71,7 +71,7 @@ class Phrase:
         return replace(self.fill(values), category=MASKS)
 
     def all_items(self, rng: random.Random, most: int) -> Iterator[Item]:
-        """The fillings of the finite slots, at most `most`, in random order."""
+        """Yield up to `most` fillings of the finite slots, in random order."""
         choices = [
             self.values.get(slot) or [self._draw_value(slot, rng) for _ in range(most)]
             for slot in self.slots
@@ -89,7 +89,7 @@ class Phrase:
 def load(folder: Path = FOLDER) -> list[Phrase]:
     """All phrases of a folder. Raises PhrasebookError if a file breaks the format."""
     files = {
-        # The parser in C takes an eighth of the time.
+        # The C parser needs an eighth of the time.
         path.stem: yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)
         for path in sorted(folder.glob("*.yaml"))
     }
@@ -111,7 +111,7 @@ def load(folder: Path = FOLDER) -> list[Phrase]:
 
 
 def _collect_words(phrases: list[Phrase], seen: _Seen) -> list[Phrase]:
-    """Every slot's values as phrases: short, so that the model meets each often."""
+    """Turn every slot's values into phrases: short ones, so that the model sees each often."""
     values = {
         tuple(value[language] for language in LANGUAGES): value
         for phrase in phrases
@@ -168,7 +168,7 @@ def _read_phrase(
 def _find_ambiguous(
     wordings: Mapping[str, tuple[str, ...]], seen: _Seen, me: str
 ) -> frozenset[str]:
-    """The languages in which an earlier phrase has the same text, and so its meaning."""
+    """List the languages in which an earlier phrase has the same text with another meaning."""
     return frozenset(
         language
         for language, texts in wordings.items()

@@ -1,4 +1,4 @@
-"""Trains the SentencePiece model that `M2M100Tokenizer` reads, and the model for a number of
+"""Trains the SentencePiece model that `M2M100Tokenizer` reads, then the model for a number of
 minutes, resuming the last run, and exports both.
 """
 
@@ -38,18 +38,18 @@ _PIECES = 16000
 _CONTROL = ("<s>", "<pad>", "</s>", "<unk>")
 #: M2M100 appends its languages and eight unused rows to the vocabulary.
 _UNUSED_ROWS = 8
-#: The last part of the time, in which the learning rate falls.
+#: The share of the time, at the end, in which the learning rate falls.
 _DECAY_SHARE = 0.3
-#: The last part of the time, in which the loss looks at the whole vocabulary.
+#: The share of the time, at the end, in which the loss covers the whole vocabulary.
 _EXACT_SHARE = 0.1
-#: Pieces that the loss looks at before.
+#: The number of pieces that the loss covers before that.
 _CANDIDATES = 2048
 _POOL = 4096
 _BATCH_TOKENS, _WARMUP_STEPS, _SMOOTHING = 2048, 400, 0.1
 
 
 class Vocabulary:
-    """Tokens as M2M100 numbers them: control tokens, pieces, 100 languages, unused rows."""
+    """The token ids of M2M100: control tokens, pieces, 100 languages, unused rows."""
 
     pad, eos, unk = 1, 2, 3
     #: The token before the first one of a translation.
@@ -61,7 +61,7 @@ class Vocabulary:
         self.size = len(self.ids) + _UNUSED_ROWS
 
     def encode(self, text: str, language: str) -> list[int]:
-        """`[language] pieces [eos]`, the form of both encoder input and labels."""
+        """Return `[language] pieces [eos]`, the form of both encoder input and labels."""
         tokens = self._tokenizer.encode(clean(text), language)
         return [self.ids.get(token, self.unk) for token in tokens]
 
@@ -73,20 +73,20 @@ class Vocabulary:
 
 
 def train_tokenizer(corpus: Corpus, folder: Path, lines: int = 150_000) -> None:
-    """Writes the tokenizer files into `folder`; `lines` drawn texts decide the pieces."""
+    """Learn pieces from `lines` drawn texts, and write the tokenizer files into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     learned = learn_pieces(_draw_texts(corpus, lines), folder / PIECES_FILE, _PIECES)
     write_ids(folder, [*_CONTROL, *learned])
 
 
 def write_ids(folder: Path, tokens: Iterable[str]) -> None:
-    """Numbers tokens in their order; one that comes again keeps its number."""
+    """Number tokens in order, and write the ids; a repeated token keeps its first id."""
     ids = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
     (folder / IDS_FILE).write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
 
 
 def learn_pieces(texts: Iterator[str], path: Path, count: int) -> list[str]:
-    """Writes a SentencePiece model of at most `count` pieces, and returns them."""
+    """Write a SentencePiece model of at most `count` pieces, and return them."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=texts,
@@ -117,7 +117,7 @@ def _draw_texts(corpus: Corpus, lines: int) -> Iterator[str]:
 
 
 class PhrasebookTrainer(Training):
-    """A model, its optimiser and how long they have trained."""
+    """The training of a model on a corpus for a number of minutes."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class PhrasebookTrainer(Training):
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(0)
         model = vocabulary.make_model().to(self.device)
-        # For short sentences on a CPU PyTorch's fused attention is the slower one.
+        # For short sentences on a CPU, PyTorch's fused attention is slower.
         model.set_attn_implementation("eager")
         super().__init__(model, folder, lr=rate, weight_decay=0.01, fused=True)
         self.batches = self.draw_batches(random.Random(self.step))
@@ -161,14 +161,14 @@ class PhrasebookTrainer(Training):
             )
 
     def find_rate(self) -> float:
-        """Warm-up, constant, then linearly to zero. Rare things are learnt only while the
-        rate is high, and everything becomes exact in the last part."""
+        """Warm up, stay constant, then fall linearly to zero. Rare items are learnt only while
+        the rate is high, and all become exact in the last part."""
         warmup = min(1.0, (self.step + 1) / _WARMUP_STEPS)
         return self.rate * min(warmup, (1 - self.done) / _DECAY_SHARE)
 
     def export(self, folder: Path, *files: Path) -> None:
-        """Writes weights (float16), configuration, and generation defaults, copies of its
-        tokenizer's files, and how it was trained."""
+        """Write float16 weights, configuration, generation defaults, copies of the tokenizer's
+        files, and the facts of the training."""
         self.model.half().save_pretrained(folder)
         for file in files:
             (folder / file.name).write_bytes(file.read_bytes())
@@ -177,10 +177,10 @@ class PhrasebookTrainer(Training):
     def compare(
         self, states: torch.Tensor, labels: torch.Tensor, *, is_exact: bool
     ) -> torch.Tensor:
-        """Cross-entropy of `states` (pieces, width) against `labels` (pieces), over the
-        whole vocabulary or a sample: the batch's own pieces and a random part of the
-        others, each of which stands for many (Jean et al. 2015, arXiv:1412.2007). The
-        sample saves nearly all of the output layer, which costs more than the six others."""
+        """Return the cross-entropy of `states` (pieces, width) against `labels` (pieces), over
+        the whole vocabulary or a sample: the batch's own pieces and a random part of the
+        others, each weighted to represent many (Jean et al. 2015, arXiv:1412.2007). The sample
+        avoids nearly all of the output layer, which costs more than the six others."""
         weight = self.model.lm_head.weight
         if is_exact:
             logits = linear(states, weight).float()

@@ -1,5 +1,5 @@
-"""Makes `text/words.txt`, the words by which the gateway identifies short texts, and keeps one
-meaning in six out of it, on which a test measures that.
+"""Makes `text/words.txt`, the words that identify the language of short texts in the gateway.
+It omits one meaning in six, on which a test measures the identification.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ WORDS = Path(__file__).parents[2] / "text/words.txt"
 EVERYDAY = Path(__file__).with_name("everyday.yaml")
 _HELD_OUT_SHARE = 6
 SLOT = regex.compile(r"\{\w+\}")
-#: A vowel sign of Hindi is a mark.
+#: Marks included: Hindi's vowel signs are marks.
 WORD = regex.compile(r"[\p{L}\p{M}]+")
 
 
 def write_words() -> str:
-    """A line for each language: its code, and its words in order."""
+    """Return a line per language: its code and its sorted words."""
     everyday: dict[str, str] = yaml.safe_load(EVERYDAY.read_text("utf-8"))
     words = {language: set(text.split()) for language, text in everyday.items()}
     for language, text in list_texts(is_held_out=False):
@@ -41,7 +41,7 @@ def _list_meanings() -> Iterator[Mapping[str, tuple[str, ...]]]:
 
 
 def list_texts(*, is_held_out: bool) -> Iterator[tuple[str, str]]:
-    """The wordings of the meanings that are held out, or of the others."""
+    """Yield the languages and wordings of the held-out meanings, or of the others."""
     for wordings in _list_meanings():
         digest = hashlib.sha256(fold(wordings["en"][0]).encode()).digest()
         if (digest[0] % _HELD_OUT_SHARE == 0) is is_held_out:
@@ -50,5 +50,5 @@ def list_texts(*, is_held_out: bool) -> Iterator[tuple[str, str]]:
 
 
 def fold(text: str) -> str:
-    """The text as it is compared: no capitals, and no marks around it."""
+    """Return a text for comparison: without capitals or surrounding punctuation."""
     return items.clean(text).lower().strip(" .!?¡¿,。！？।؟،…")

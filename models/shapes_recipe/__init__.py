@@ -1,1 +1,1 @@
-"""Trains the models for images that ship: draws images, trains, evaluates, writes cards."""
+"""The recipe of `models/shapes`: draws images, trains, evaluates and writes the card."""

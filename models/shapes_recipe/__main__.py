@@ -16,24 +16,24 @@ from models.shapes_recipe.scenes import COLOURS, SHAPES, SIZES, is_clear
 from models.training import Machine, Work, read_facts, write_card, write_facts
 
 app = typer.Typer(
-    add_completion=False, help="Draw pictures, train and judge the models for them."
+    add_completion=False, help="Draw pictures, train and evaluate the models for them."
 )
 
 WORK = Path("run/shapes-training")
-#: Widths and heights of frames that come in unscaled.
+#: The widths and heights of unscaled frames in the evaluation.
 _FRAME_SIZES = ((480, 270), (1920, 1080))
 _CLIP_FRAMES = 901
 _CLIP_SEED = 7
 _SIZED_ITEMS = 200
 _CARD = Path(__file__).with_name("card.txt")
-Out = Annotated[Path, typer.Option(help="Where the model directories are.")]
+Out = Annotated[Path, typer.Option(help="The folder of the model directories.")]
 
 
 @app.command()
 def train(task: ShapesTask, work: Work = WORK, out: Out = SHIPPED) -> None:
     """Train, or continue the last run, then export the model.
 
-    Ctrl-C loses at most five minutes; the same command continues.
+    Ctrl-C loses at most five minutes; the same command resumes.
     """
     trainer = ShapesTrainer(LEARNERS[task].make(), work / task)
     trainer.run(typer.echo)
@@ -51,7 +51,7 @@ def train(task: ShapesTask, work: Work = WORK, out: Out = SHIPPED) -> None:
 @app.command()
 def evaluate(
     out: Out = SHIPPED,
-    items: Annotated[int, typer.Option(help="Held-out pictures of each task.")] = 2000,
+    items: Annotated[int, typer.Option(help="Held-out pictures per task.")] = 2000,
     machine: Machine = "",
 ) -> None:
     """Evaluate the three models and write their card."""
@@ -94,9 +94,9 @@ def evaluate(
 def draw(
     task: ShapesTask,
     out: Annotated[Path, typer.Option(help="Folder for the PNG files.")],
-    count: Annotated[int, typer.Option(help="How many pictures or frames.")] = 12,
+    count: Annotated[int, typer.Option(help="Number of pictures or frames.")] = 12,
     clip: Annotated[
-        bool, typer.Option(help="The first frames of a film, 480 x 270.")
+        bool, typer.Option(help="Draw the first frames of a film, 480 x 270.")
     ] = False,
 ) -> None:
     """Write held-out images, or the frames of a film, as PNG files."""

@@ -1,5 +1,5 @@
-"""Models that learn from the images: a small BLIP-2 that describes one, a ResNet that names the
-figure in it, an RT-DETR that finds shapes and people. Then their training.
+"""The models that learn from the images, and their training: a small BLIP-2 for captions, a
+ResNet that names the figure, and an RT-DETR that finds shapes and people.
 """
 
 import math
@@ -22,9 +22,9 @@ from models.shapes_recipe.samples import Sample, ShapesTask, draw_batch
 from models.shapes_recipe.scenes import classify, describe
 from models.training import Training
 
-#: The models that ship, a directory per task. Training keeps all in them but the weights.
+#: The included models, a directory per task. Training changes only their weights.
 SHIPPED: Final = Path(__file__).parents[1] / "shapes"
-#: Images that are answered at once.
+#: The number of images answered at once.
 _AT_ONCE = 50
 _IGNORED = -100
 #: The positions of figures: alone, side by side, one above the other.
@@ -32,7 +32,7 @@ _KINDS = ("", " left of ", " above ")
 
 
 class Learner(ABC):
-    """A model for a task with its processor, its loss and its measure."""
+    """A model for a task with its processor, loss and measure."""
 
     task: ClassVar[ShapesTask]
     steps: int
@@ -40,7 +40,7 @@ class Learner(ABC):
     learning_rate: float
     warmup_steps = 200
     weight_decay = 0.01
-    #: The class that makes and loads the model, and what loads its processor.
+    #: The class that makes and loads the model, and the function that loads its processor.
     auto: ClassVar[Any]
     load_processor: ClassVar[Any] = staticmethod(
         partial(transformers.AutoImageProcessor.from_pretrained, backend="pil")
@@ -52,7 +52,7 @@ class Learner(ABC):
 
     @classmethod
     def make(cls) -> Self:
-        """An untrained learner with the configuration of the model that ships."""
+        """Create an untrained learner with the configuration of the included model."""
         torch.manual_seed(0)
         folder = SHIPPED / cls.task
         config = transformers.AutoConfig.from_pretrained(folder)
@@ -61,19 +61,18 @@ class Learner(ABC):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """A learner with an exported model."""
+        """Create a learner from an exported model."""
         model = cls.auto.from_pretrained(folder, dtype=torch.float32)
         return cls(model.eval(), cls.load_processor(folder))
 
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """Measure the model's loss on these samples."""
         pixels, labels = self.read_pixels(samples), self.make_labels(samples)
         loss: torch.Tensor = self.model(pixels, labels=labels).loss
         return loss
 
     @abstractmethod
     def make_labels(self, samples: Sequence[Sample]) -> Any:
-        """The right answers as the model reads them in training."""
+        """The right answers in the form that the model needs in training."""
 
     @abstractmethod
     def find_truth(self, sample: Sample) -> Any:
@@ -93,7 +92,7 @@ class Learner(ABC):
             ]
 
     def measure(self, samples: Sequence[Sample]) -> dict[str, float]:
-        """The share of right answers, by the task's own measure and for each of its parts."""
+        """The share of right answers for each part of the task, by the task's measure."""
         pairs = zip(self.answer(samples), map(self.find_truth, samples), strict=True)
         return {"all": statistics.mean(answer == truth for answer, truth in pairs)}
 
@@ -102,21 +101,21 @@ class Learner(ABC):
         return statistics.mean(self.measure(samples).values())
 
     def read_pixels(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """The images as the model reads them."""
+        """The images as input of the model."""
         processor = getattr(self.processor, "image_processor", self.processor)
         pictures = [sample.picture for sample in samples]
         pixels: torch.Tensor = processor(pictures, return_tensors="pt")["pixel_values"]
         return pixels
 
     def export(self, folder: Path) -> None:
-        """Writes a model directory."""
+        """Write a model directory."""
         self.model.half().save_pretrained(folder)
         self.processor.save_pretrained(folder)
 
 
 class CaptioningLearner(Learner):
-    """BLIP-2 of width 128: a vision transformer of 4 layers, a Q-Former of 2, an OPT of 2. Its
-    tokenizer is byte-level BPE as OPT's, every word of the captions one token."""
+    """A BLIP-2 of width 128: a vision transformer of 4 layers, a Q-Former of 2, an OPT of 2.
+    Its tokenizer is byte-level BPE like OPT's, with one token per word of the captions."""
 
     task = ShapesTask.CAPTIONING
     steps, batch_size, learning_rate = 12_500, 32, 1e-3
@@ -130,9 +129,9 @@ class CaptioningLearner(Learner):
         model.generation_config = transformers.GenerationConfig.from_pretrained(
             SHIPPED / cls.task
         )
-        # Transformers starts all queries as zeros, and what is the same stays the same.
+        # Transformers initialises all queries with zeros, and equal queries would stay equal.
         torch.nn.init.normal_(model.query_tokens, std=0.5)
-        # Places must not drown in what the patches show.
+        # The positions must not drown in the content of the patches.
         places = model.vision_model.embeddings.position_embedding
         torch.nn.init.normal_(places, std=0.5)
         width = model.config.vision_config.hidden_size
@@ -142,10 +141,10 @@ class CaptioningLearner(Learner):
         return learner
 
     def measure_loss(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """The model's own, and cross-entropy of the figures' relation, told from the averages
-        that the vision transformer and the Q-Former give. Without this hint the word in
-        the caption, which needs both figures' places, stays a guess long after all else is
-        learnt."""
+        """Add to the model's loss the cross-entropy of the figures' relation, predicted from
+        the mean outputs of the vision transformer and the Q-Former. Without this hint, its word
+        in the caption, which needs both figures' places, remains a guess until long after
+        everything else is learnt."""
         rows, labels = self.make_labels(samples)
         outputs = self.model(
             pixel_values=self.read_pixels(samples),
@@ -168,7 +167,7 @@ class CaptioningLearner(Learner):
     def make_labels(
         self, samples: Sequence[Sample]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The prompt's and the captions' tokens, and which of them are to be learnt."""
+        """The tokens of prompts and captions, and the labels, which ignore the prompts."""
         tokenizer, config = self.processor.tokenizer, self.model.config
         pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
         prompt = [config.image_token_index] * config.num_query_tokens + [eos]
@@ -194,15 +193,15 @@ class CaptioningLearner(Learner):
         return [caption.strip() for caption in captions]
 
     def export(self, folder: Path) -> None:
-        """Writes model and processor, without the hints that only training needs."""
+        """Write model and processor, without the hints that only training needs."""
         del self.model.hints
         super().export(folder)
-        # Checkpoints of the hub have the picture's size there, too.
+        # Checkpoints on the hub have the picture's size in this file, too.
         self.processor.image_processor.save_pretrained(folder)
 
 
 class ClassificationLearner(Learner):
-    """ResNet with its image processor: four stages of one basic block, 16 to 96 channels."""
+    """A ResNet with its image processor: four stages of one basic block, 16 to 96 channels."""
 
     task = ShapesTask.CLASSIFICATION
     steps, batch_size, learning_rate = 2000, 64, 2e-3
@@ -222,8 +221,8 @@ class ClassificationLearner(Learner):
 
 
 class DetectionLearner(Learner):
-    """RT-DETR with its image processor: four stages of one block, width 64, three decoder
-    layers, 30 queries. Its loss is matching, boxes, labels, denoising, of all layers."""
+    """An RT-DETR with its image processor: four stages of one block, width 64, three decoder
+    layers, 30 queries. Its loss covers matching, boxes, labels and denoising of all layers."""
 
     task = ShapesTask.DETECTION
     steps, batch_size, learning_rate = 2000, 16, 8e-4
@@ -234,7 +233,7 @@ class DetectionLearner(Learner):
     def make(cls) -> Self:
         learner = super().make()
         for module in learner.model.modules():
-            # Transformers starts these near zero, from which nothing is learnt.
+            # Transformers initialises these near zero, where nothing is learnt.
             if isinstance(module, torch.nn.BatchNorm2d):
                 torch.nn.init.ones_(module.weight)
         # A fifth faster on a CPU.
@@ -245,7 +244,7 @@ class DetectionLearner(Learner):
         return list(map(self._label, samples))
 
     def _label(self, sample: Sample) -> dict[str, torch.Tensor]:
-        """Labels, and boxes as centre and extent in shares of the image."""
+        """Return the labels, and the boxes as centre and size in shares of the image."""
         found, ids = self.find_truth(sample), self.model.config.label2id
         height, width, _ = sample.picture.shape
         corners = torch.tensor([(b.left, b.top, b.right, b.bottom) for b in found])
@@ -261,7 +260,7 @@ class DetectionLearner(Learner):
         return boxes(sample.scene, width, height)
 
     def answer_batch(self, samples: Sequence[Sample]) -> list[list[FigureBox]]:
-        """All boxes that the model sees in each image, unlikely ones included."""
+        """Return all boxes that the model finds in each image, including unlikely ones."""
         answers = self.processor.post_process_object_detection(
             self.model(self.read_pixels(samples)),
             threshold=0.0,
@@ -279,7 +278,7 @@ class DetectionLearner(Learner):
         ]
 
     def measure(self, samples: Sequence[Sample]) -> dict[str, float]:
-        """AP50 of each label."""
+        """The AP50 of each label."""
         return measure_ap50(list(map(self.find_truth, samples)), self.answer(samples))
 
     def export(self, folder: Path) -> None:
@@ -294,7 +293,7 @@ LEARNERS: Final[dict[ShapesTask, type[Learner]]] = {
 
 
 class ShapesTrainer(Training):
-    """A learner, its optimiser, and the steps and processor time they have taken."""
+    """The training of a learner, in steps and processor time."""
 
     clock = staticmethod(time.process_time)
 
@@ -312,7 +311,7 @@ class ShapesTrainer(Training):
         return self.learner.measure_loss(samples)
 
     def find_rate(self) -> float:
-        """Warm-up, then a cosine to nothing."""
+        """Warm up, then follow a cosine to zero."""
         warmup = min(1.0, (self.step + 1) / self.learner.warmup_steps)
         cosine = 0.5 * (1 + math.cos(math.pi * self.done))
         return self.learner.learning_rate * warmup * cosine

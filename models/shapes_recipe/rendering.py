@@ -1,6 +1,4 @@
-"""Renders a scene at any width and height, knows which pixels each figure covers, and measures
-how well boxes were found.
-"""
+"""Renders scenes at any width and height, computes true boxes, and measures detected ones."""
 
 import math
 from collections.abc import Sequence
@@ -15,39 +13,39 @@ from models.shapes_recipe.scenes import FIGURES, PERSON, Figure, Point, Scene
 
 Frame = NDArray[np.uint8]
 
-#: Masks are drawn so much larger and made smaller again, which gives soft edges.
+#: Masks are drawn larger by this factor and then reduced, for soft edges.
 _OVERSAMPLING = 2
 _NOISE_TILE = 512
-#: A box that meets less of another one is not that one.
+#: Boxes with a smaller overlap do not match.
 _MIN_OVERLAP = 0.5
 
 
 @dataclass(frozen=True)
 class FigurePart:
-    """A disc about one point, a line with round ends between two, or a filled outline."""
+    """A disc around one point, a line with round ends between two, or a filled outline."""
 
     points: tuple[Point, ...]
     #: A disc's radius, or half of a line's width.
     reach: float = 0.0
-    #: A ring's hole, as a share of its radius.
+    #: The radius of a ring's hole, as a share of the ring's radius.
     hole: float = 0.0
 
 
 @dataclass(frozen=True)
 class FigureBox:
-    """A figure and the pixels it takes, fractions included."""
+    """A figure's label and the box that it covers, in fractional pixels."""
 
     label: str
     left: float
     top: float
     right: float
     bottom: float
-    #: How sure a model is that found it.
+    #: The confidence of the model that found it.
     score: float = 1.0
 
 
 def render(scene: Scene, width: int, height: int) -> Frame:
-    """The image, (height, width, 3)."""
+    """Render a scene as an image (height, width, 3)."""
     frame = _paint_background(scene, width, height)
     for figure in scene.figures:
         _paint(frame, figure)
@@ -72,7 +70,7 @@ def _measure(figure: Figure, width: int, height: int) -> FigureBox:
 
 
 def place(figure: Figure, width: int, height: int) -> list[FigurePart]:
-    """The figure's parts in pixels of an image of that size."""
+    """The figure's parts, in pixels of an image of this size."""
     scale = figure.size * min(width, height)
     centre = (figure.centre[0] * width, figure.centre[1] * height)
     sine, cosine = math.sin(figure.tilt), math.cos(figure.tilt)
@@ -101,7 +99,7 @@ def _paint_background(scene: Scene, width: int, height: int) -> Frame:
 
 
 def _paint(frame: Frame, figure: Figure) -> None:
-    """Blends the figure into the part of the frame that its box covers."""
+    """Blend the figure into the part of the frame that its box covers."""
     height, width, _ = frame.shape
     box = _measure(figure, width, height)
     left, top = max(0, math.floor(box.left)), max(0, math.floor(box.top))
@@ -130,7 +128,7 @@ def _draw(pen: ImageDraw.ImageDraw, part: FigurePart, corner: Point) -> None:
     if len(points) == 2:
         pen.line(points, fill=255, width=max(1, round(2 * radius)))
     for x, y in points:
-        # Both corners belong to Pillow's ellipse.
+        # Pillow's ellipse includes both corners.
         bounds = (x - radius, y - radius, x + radius - 1, y + radius - 1)
         if part.hole:
             pen.ellipse(bounds, outline=255, width=round(radius * (1 - part.hole)))
@@ -139,7 +137,7 @@ def _draw(pen: ImageDraw.ImageDraw, part: FigurePart, corner: Point) -> None:
 
 
 def _add_noise(frame: Frame, scene: Scene) -> None:
-    """Adds a random part of a tile of noise; colours leave room, so nothing overflows."""
+    """Add a random part of a noise tile; no colour is bright enough to overflow."""
     tile = _make_noise(scene.noise)
     height, width, _ = frame.shape
     shift = scene.noise_seed % (_NOISE_TILE * _NOISE_TILE)
@@ -169,7 +167,7 @@ def _list_limbs(pose: Sequence[float]) -> list[FigurePart]:
 
 
 def measure_overlap(one: FigureBox, other: FigureBox) -> float:
-    """Intersection over union."""
+    """Return the intersection over union of two boxes."""
     width = min(one.right, other.right) - max(one.left, other.left)
     height = min(one.bottom, other.bottom) - max(one.top, other.top)
     shared = max(0.0, width) * max(0.0, height)
@@ -180,8 +178,8 @@ def measure_overlap(one: FigureBox, other: FigureBox) -> float:
 def measure_ap50(
     truth: Sequence[Sequence[FigureBox]], found: Sequence[Sequence[FigureBox]]
 ) -> dict[str, float]:
-    """Average precision of each label at an overlap of 0.5, interpolated as in VOC: the area
-    under precision over recall, with the best precision at that recall or more."""
+    """Return each label's average precision at an overlap of 0.5, interpolated as in VOC: the
+    area under precision over recall, with the best precision at that recall or more."""
     precisions: dict[str, float] = {}
     for label in sorted({box.label for boxes in truth for box in boxes}):
         left = [[box for box in boxes if box.label == label] for boxes in truth]
@@ -201,7 +199,7 @@ def measure_ap50(
 
 
 def _take_box(left: list[FigureBox], box: FigureBox) -> bool:
-    """Whether the box meets a true one that no surer box has met. That one is then taken."""
+    """Remove the true box that `box` matches best, and return whether there is one."""
     best = max(left, key=lambda other: measure_overlap(box, other), default=None)
     if best is None or measure_overlap(box, best) < _MIN_OVERLAP:
         return False

@@ -1,5 +1,5 @@
-"""Images as clients send them: scenes in random sizes, some blurred, some through JPEG, and
-clips in which every frame has a known caption: one figure moves, or two turn.
+"""Draws images like those of clients: scenes in random sizes, some blurred or JPEG-compressed,
+and clips of one moving figure or two turning ones, with a known caption for every frame.
 """
 
 import io
@@ -20,15 +20,15 @@ _WIDEST = 16 / 9
 
 
 class ShapesTask(StrEnum):
-    """The task that a model can learn from the images."""
+    """A task that a model can learn from the images."""
 
     CAPTIONING = "captioning"
     CLASSIFICATION = "classification"
     DETECTION = "detection"
 
 
-#: The shorter side of a task's pictures, in pixels, and what draws its scenes for an aspect:
-#: the width divided by the height.
+#: The shorter side of a task's pictures, in pixels, and the function that draws its scenes for
+#: an aspect: the width divided by the height.
 _Draw = Callable[[random.Random, float], Scene]
 _PICTURES: dict[ShapesTask, tuple[tuple[int, int], _Draw]] = {
     ShapesTask.CAPTIONING: ((72, 200), lambda rng, _: scenes.draw_scene(rng)),
@@ -39,14 +39,14 @@ _PICTURES: dict[ShapesTask, tuple[tuple[int, int], _Draw]] = {
 
 @dataclass(frozen=True)
 class Sample:
-    """An image and what it shows."""
+    """An image and its scene."""
 
     scene: Scene
     picture: Frame
 
 
 def draw_sample(task: ShapesTask, rng: random.Random) -> Sample:
-    """An image of random size, from 9:16 to 16:9; many are 16:9, as films are."""
+    """Draw an image of random size, from 9:16 to 16:9; many are 16:9, like films."""
     is_film = rng.random() < 0.4
     aspect = _WIDEST if is_film else _WIDEST ** rng.uniform(-1, 1)
     sides, draw = _PICTURES[task]
@@ -57,13 +57,13 @@ def draw_sample(task: ShapesTask, rng: random.Random) -> Sample:
 
 
 def draw_batch(task: ShapesTask, step: int, size: int) -> list[Sample]:
-    """The samples of a training step; the same for every call."""
+    """Draw the samples of a training step, which are the same in every call."""
     rng = random.Random(f"training {task} {step}")
     return [draw_sample(task, rng) for _ in range(size)]
 
 
 def held_out(task: ShapesTask, count: int, seed: int = 0) -> Iterator[Sample]:
-    """Samples that training does not draw."""
+    """Draw samples that training does not draw."""
     rng = random.Random(f"held out {task} {seed}")
     return (draw_sample(task, rng) for _ in range(count))
 
@@ -71,7 +71,7 @@ def held_out(task: ShapesTask, count: int, seed: int = 0) -> Iterator[Sample]:
 def held_out_at(
     task: ShapesTask, count: int, *, width: int, height: int, seed: int = 0
 ) -> Iterator[Sample]:
-    """Undisturbed samples of one size that training does not draw."""
+    """Draw undisturbed samples of one size that training does not draw."""
     rng = random.Random(f"held out {task} {width}x{height} {seed}")
     _, draw = _PICTURES[task]
     drawn = (draw(rng, width / height) for _ in range(count))
@@ -92,23 +92,23 @@ def _disturb(picture: Frame, rng: random.Random) -> Frame:
     return np.array(image)
 
 
-#: Figures and background change as at a film's cut.
+#: The number of frames between cuts, where figures and background change.
 SHOT_FRAMES = 90
 #: The part of a shot in which two figures change from one relation to the next.
 _TURN_SHARE = 0.15
 _WOBBLE = 0.9 * scenes.CLEAR_ANGLE
 
-#: The figures at a share of the shot.
+#: A function from a share of the shot to the figures at that time.
 _Motion = Callable[[float], tuple[Figure, ...]]
 
 
 def draw_clip(seed: int, frames: int, *, width: int, height: int) -> Iterator[Sample]:
-    """The first frames; every size shows the same scenes."""
+    """Draw the first frames of a clip; every size shows the same scenes."""
     return (Sample(one, render(one, width, height)) for one in plan_clip(seed, frames))
 
 
 def plan_clip(seed: int, frames: int) -> Iterator[Scene]:
-    """The scenes of the clip, frame by frame."""
+    """Yield the scenes of a clip, frame by frame."""
     for first in range(0, frames, SHOT_FRAMES):
         rng = random.Random(f"clip {seed} {first}")
         move = _draw_wanderer(rng) if rng.random() < 0.2 else _draw_pair(rng)
@@ -125,7 +125,7 @@ def _draw_wanderer(rng: random.Random) -> _Motion:
 
 
 def _draw_pair(rng: random.Random) -> _Motion:
-    """Two figures near one relation that turn quickly to the next, past a doubtful diagonal."""
+    """Draw two figures that turn quickly from one relation to the next, past an unclear one."""
     one, other = scenes.draw_figure(rng), scenes.draw_figure(rng)
     distance = scenes.draw_distance(rng, one, other)
     reach = distance / 2 + max(one.size, other.size)
@@ -149,6 +149,6 @@ def _find_between(start: Point, end: Point, share: float) -> Point:
 
 
 def _ease(share: float) -> float:
-    """From 0 to 1 with a soft start and a soft end."""
+    """Ease a share from 0 to 1, with a soft start and end."""
     share = min(1.0, max(0.0, share))
     return share * share * (3 - 2 * share)

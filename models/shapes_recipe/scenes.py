@@ -1,4 +1,4 @@
-"""Random scenes of figures, with the one right caption, label or set of boxes."""
+"""Draws random scenes of figures with exactly one right caption, label or set of boxes."""
 
 import math
 import random
@@ -17,22 +17,22 @@ COLOURS: dict[str, Colour] = {
 SHAPES = (*FIGURES["shapes"],)
 PERSON = "person"
 SIZES: dict[str, tuple[float, float]] = FIGURES["sizes"]
-#: The way from one figure to the other is at most so far (in radians) from level or upright,
-#: or neither caption is quite right.
+#: The direction from one figure to the other is at most this far (in radians) from horizontal
+#: or vertical, or neither caption is quite right.
 CLEAR_ANGLE = math.atan(1 / 4)
-#: Added to every channel by noise and jitter at most; no colour may come near 255.
+#: The most that noise and jitter add to each channel; no colour may be close to 255.
 MAX_NOISE = 16
 _JITTER = 12
 _GAP = 0.04
 _EDGE = 0.02
-#: The most that the middle of two figures is away from the picture's.
+#: The largest distance between the middle of two figures and that of the picture, per axis.
 _DRIFT = 0.08
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One shape. The place is a share of width and height, the size (half of what it
-    measures across) one of the shorter side, the tilt in radians."""
+    """One shape. Its centre is in shares of width and height, its size (half its extent) a
+    share of the shorter side, its tilt in radians."""
 
     shape: str
     colour: str
@@ -40,14 +40,14 @@ class Figure:
     size: float
     centre: Point
     tilt: float = 0.0
-    #: A person: angles of the arms and legs from straight down, outwards.
+    #: A person's angles of arms and legs, outwards from straight down.
     pose: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The scene of an image. The background goes from the first colour at the top to the
-    second at the bottom. Noise adds at most this much to each channel."""
+    """The content of an image. The background fades from the first colour at the top to the
+    second at the bottom. `noise` is the most that noise adds to a channel."""
 
     background: tuple[Colour, Colour]
     figures: tuple[Figure, ...]
@@ -73,7 +73,7 @@ def classify(scene: Scene) -> str:
 
 
 def is_clear(scene: Scene) -> bool:
-    """Whether only one caption can be meant: the figures are not on a diagonal."""
+    """Whether only one caption is right: the figures are not on a diagonal."""
     if len(scene.figures) == 1:
         return True
     shorter, longer = sorted(map(abs, _way(*scene.figures)))
@@ -81,7 +81,7 @@ def is_clear(scene: Scene) -> bool:
 
 
 def draw_scene(rng: random.Random) -> Scene:
-    """One or two figures, for a caption."""
+    """Draw one or two figures, for a caption."""
     if rng.random() < 0.25:
         figure = draw_figure(rng)
         return fill(rng, (replace(figure, centre=draw_place(rng, figure.size)),))
@@ -93,12 +93,12 @@ def draw_scene(rng: random.Random) -> Scene:
 
 
 def draw_distance(rng: random.Random, one: Figure, other: Figure) -> float:
-    """From centre to centre, a share of the image's sides, so that the figures do not meet."""
+    """Draw a distance between centres, in shares of the sides, that keeps the figures apart."""
     return one.size + other.size + _GAP + rng.uniform(0, 0.05)
 
 
 def draw_middle(rng: random.Random, reach: float) -> Point:
-    """A place near the image's middle with room on each side."""
+    """Draw a point near the image's middle, at least `reach` from each side."""
     room = min(_DRIFT, 0.5 - _EDGE - reach)
     return 0.5 + rng.uniform(-room, room), 0.5 + rng.uniform(-room, room)
 
@@ -106,7 +106,7 @@ def draw_middle(rng: random.Random, reach: float) -> Point:
 def place_pair(
     one: Figure, other: Figure, middle: Point, *, angle: float, distance: float
 ) -> tuple[Figure, Figure]:
-    """Both figures around that middle, the second one in the direction of the angle."""
+    """Place both figures around `middle`, the second one in the direction of `angle`."""
     x, y = middle
     across, down = math.cos(angle) * distance / 2, math.sin(angle) * distance / 2
     return (
@@ -116,7 +116,7 @@ def place_pair(
 
 
 def draw_single(rng: random.Random, aspect: float) -> Scene:
-    """One figure near the middle of an image that is `aspect` times as wide as high."""
+    """Draw one figure near the middle of an image that is `aspect` times as wide as high."""
     figure = _make_figure(rng, rng.choice(SHAPES), rng.uniform(0.15, 0.28))
     shift_x, shift_y = rng.uniform(-0.1, 0.1), rng.uniform(-0.1, 0.1)
     centre = (0.5 + shift_x / max(aspect, 1), 0.5 + shift_y * min(aspect, 1))
@@ -124,7 +124,7 @@ def draw_single(rng: random.Random, aspect: float) -> Scene:
 
 
 def draw_crowd(rng: random.Random, aspect: float) -> Scene:
-    """One to six figures, some of them people, whose boxes do not meet at this aspect."""
+    """Draw one to six figures, some of them people, whose boxes do not touch at this aspect."""
     wanted = rng.randint(1, 6)
     figures: list[Figure] = []
     for _ in range(wanted * 8):
@@ -141,7 +141,7 @@ def draw_crowd(rng: random.Random, aspect: float) -> Scene:
 
 
 def fill(rng: random.Random, figures: tuple[Figure, ...]) -> Scene:
-    """The figures before a random dark background, with random noise."""
+    """Put figures on a random dark background, with random noise."""
     grey = rng.uniform(10, 75)
     background = (_tint(rng, grey), _tint(rng, grey + rng.uniform(-10, 10)))
     noise = rng.choice((0, 4, 8, 12, MAX_NOISE))
@@ -154,7 +154,7 @@ def _tint(rng: random.Random, grey: float) -> Colour:
 
 
 def draw_figure(rng: random.Random) -> Figure:
-    """A small or a large figure in the middle."""
+    """Draw a small or a large figure in the middle."""
     least, most = SIZES[rng.choice(tuple(SIZES))]
     return _make_figure(rng, rng.choice(SHAPES), rng.uniform(least, most))
 
@@ -173,8 +173,7 @@ def _make_figure(rng: random.Random, shape: str, size: float) -> Figure:
 
 
 def draw_place(rng: random.Random, size: float, aspect: float = 1.0) -> Point:
-    """Draw a place where a figure is whole in an image of this aspect; with 1, in any
-    image."""
+    """Draw a place where a figure is fully visible at this aspect; with 1, at any aspect."""
     margin_x = size / max(aspect, 1) + _EDGE
     margin_y = size * min(aspect, 1) + _EDGE
     return rng.uniform(margin_x, 1 - margin_x), rng.uniform(margin_y, 1 - margin_y)
@@ -195,6 +194,6 @@ def _name(figure: Figure) -> str:
 
 
 def size_of(figure: Figure) -> str:
-    """The word for its size: the one with the nearer range."""
+    """Return the word for a figure's size: the one with the nearer range."""
     (_, small), (large, _) = (SIZES[word] for word in ("small", "large"))
     return "small" if figure.size < (small + large) / 2 else "large"
