@@ -23,13 +23,13 @@ app = typer.Typer(
 )
 keys = typer.Typer(
     no_args_is_help=True,
-    help="Keys of clients. A running stack knows of a change within a second.",
+    help="Clients' keys. A running stack applies changes within a second.",
 )
 app.add_typer(keys, name="keys")
-#: Messages go to standard error: a script reads standard output.
+#: Messages go to standard error, because scripts read standard output.
 console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
-#: A table is shown whole: a terminal that is too narrow breaks its lines.
+#: Columns of a table, which is never cut off: a narrow terminal wraps its lines instead.
 _WIDEST = 400
 _MOST_CHARACTERS, _MOST_REQUESTS, _MOST_NAME = 1 << 53, 1_000_000, 200
 
@@ -40,43 +40,38 @@ def _limit(most: int, meaning: str) -> Any:
 
 @keys.command()
 def add(
-    name: Annotated[str, typer.Option(help="Whose key it is.")],
+    name: Annotated[str, typer.Option(help="The name of the key's owner.")],
     characters_per_month: Annotated[
         int | None,
         _limit(
             _MOST_CHARACTERS,
-            "The most characters of source texts in a month (UTC). Default: no limit.",
+            "Characters of source text allowed per month (UTC). Default: no limit.",
         ),
     ] = None,
     requests_per_minute: Annotated[
         int | None,
-        _limit(
-            _MOST_REQUESTS,
-            "How many requests come back in a minute. Default: no limit.",
-        ),
+        _limit(_MOST_REQUESTS, "Requests allowed per minute. Default: no limit."),
     ] = None,
     burst: Annotated[
         int | None,
-        _limit(
-            _MOST_REQUESTS, "The most requests at once. Default: those of a minute."
-        ),
+        _limit(_MOST_REQUESTS, "Requests allowed at once. Default: those of a minute."),
     ] = None,
     share_cache: Annotated[
         bool,
         typer.Option(
-            help="Keep its translated sentences for all keys that share theirs, and take "
-            "theirs. Others may find out by the time of an answer what was translated."
+            help="Share cached sentences with all other keys that do. Their owners may then "
+            "infer from response times what was translated."
         ),
     ] = False,
     routes: Annotated[
         list[str] | None,
         typer.Option(
-            help="The only routes that it is for: /translate, or /v2/* for all that begin "
-            "so. Several are separated by commas. Default: all routes."
+            help="Allow only these routes, separated by commas: /translate, or /v2/* for all "
+            "that begin with /v2/. Default: all routes."
         ),
     ] = None,
 ) -> None:
-    """Make a key and print it. It is stored as a hash: nobody can print it again."""
+    """Make a key and print it. Only its hash is stored, so it cannot be printed again."""
     if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
         raise typer.BadParameter(
             f"expected 1 to {_MOST_NAME} printable characters", param_hint="--name"
@@ -104,7 +99,7 @@ def list_keys(
         bool, typer.Option("--json", help="Print JSON instead of a table.")
     ] = False,
 ) -> None:
-    """List all keys with what they have used this month."""
+    """List all keys with their usage this month."""
     with _storage() as storage:
         found = storage.list_all()
     if as_json:
@@ -120,7 +115,7 @@ def revoke(
         str, typer.Argument(metavar="NAME|ID", help="The key's name or id.")
     ],
 ) -> None:
-    """Revoke a key, for good."""
+    """Revoke a key permanently."""
     with _storage() as storage:
         gone = storage.revoke(key)
     console.print(f"Revoked {gone.name} ({gone.id}).")
@@ -128,7 +123,7 @@ def revoke(
 
 @contextmanager
 def _storage() -> Iterator[KeyStorage]:
-    """The database. What cannot be done is said, and ends the program with 1."""
+    """Open the database. Print any error and exit with status 1."""
     try:
         with closing(KeyStorage(find_database(read_settings()))) as storage:
             yield storage

@@ -1,5 +1,5 @@
-"""The shared memory of the gateway's processes on one machine: files in memory, tables of
-numbers in them, a numbered place for each process, and a lock.
+"""Memory that the gateway's processes on one machine share: mapped files, tables of numbers, a
+numbered place for each process, and a lock.
 """
 
 import logging
@@ -18,17 +18,17 @@ log = logging.getLogger(__name__)
 
 #: Numbered places for processes. During a reload there are twice as many processes.
 PROCESSES = 512
-#: Rows that a table has room for at first, and bytes of a number in it.
+#: The initial capacity of a table in rows, and the bytes of a number in it.
 _FIRST_ROWS, _NUMBER_BYTES = 1024, 8
-#: The longest wait for a lock, in seconds, and the pauses between attempts. It is held for
-#: microseconds, unless its process is stopped in between.
+#: The longest wait for a lock, in seconds, and the pauses between attempts. A lock is held for
+#: microseconds, unless its process is paused meanwhile.
 _LOCK_S, _LEAST_PAUSE_S, _MOST_PAUSE_S = 5.0, 0.0002, 0.01
 _HELD = "another process holds the lock"
 
 
 def map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
-    """Memory of `size` bytes, shared by name; without a folder, or where the disk is full,
-    this process' own."""
+    """Return `size` bytes of memory, shared by name. Without a folder, or on a full disk, it is
+    private."""
     if folder is None:
         return mmap.mmap(-1, size)
     try:
@@ -40,14 +40,14 @@ def map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
 
 def _map(path: Path, size: int) -> mmap.mmap:
     with path.open("a+b") as file:
-        # A process that writes into a hole of a file is killed where the disk is full.
+        # Writing to a hole in a sparse file kills the process if the disk is full.
         os.posix_fallocate(file.fileno(), 0, size)
         return mmap.mmap(file.fileno(), size)
 
 
 def take_place(folder: Path) -> tuple[int, int] | None:
-    """A locked file and its number, None where other processes have all. The lock ends with
-    the process."""
+    """Lock a free place and return its descriptor and number, or None if other processes have
+    all. The lock ends with the process."""
     for place in range(PROCESSES):
         lock = lock_file(folder / f"{place}.lock")
         if lock is not None:
@@ -58,8 +58,8 @@ def take_place(folder: Path) -> tuple[int, int] | None:
 
 
 def lock_file(path: Path) -> int | None:
-    """Makes a file and locks it until this process ends or closes the descriptor. None where
-    another process has it."""
+    """Make a file and lock it until this process ends or closes the descriptor. Return None if
+    another process has locked it."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     if durable.try_lock(descriptor):
         return descriptor
@@ -68,23 +68,23 @@ def lock_file(path: Path) -> int | None:
 
 
 class SharedTable:
-    """Rows of 64-bit numbers that are found by an id: one file that grows, and one mapping of
-    it in each process. Only who holds a lock of its own may add rows."""
+    """A table of 64-bit numbers whose rows are found by id: one growing file that each process
+    maps. A caller must lock the table before it adds rows."""
 
     def __init__(self, path: Path, width: int) -> None:
-        """Raises OSError, as all that follows, where the disk is full."""
+        """Map the file. Raises OSError if the disk is full, as all methods do."""
         self._path, self._width = path, 1 + width
-        #: The number of a row, from 1 on, by its id. Row 0 has the number of rows.
+        #: Row numbers, from 1 on, by id. Row 0 contains the number of rows.
         self._known: dict[int, int] = {}
         self._values = self._map(_FIRST_ROWS)
 
     def get(self, row_id: int) -> memoryview | None:
-        """The row of an id, None without one."""
+        """Return the row of an id, or None."""
         row = self._known.get(row_id) or self._learn().get(row_id)
         return self._cut(row) if row else None
 
     def find(self, row_id: int) -> memoryview:
-        """The row of an id; a new one has zeros."""
+        """Return the row of an id. A new row is all zeros."""
         found = self.get(row_id)
         if found is not None:
             return found
@@ -96,11 +96,11 @@ class SharedTable:
         return self._cut(self._learn()[row_id])
 
     def read_ids(self) -> list[int]:
-        """The ids of all rows, in their order."""
+        """Return the ids of all rows, in row order."""
         return list(self._learn())
 
     def read_column(self, number: int) -> list[int]:
-        """A number of every row, in their order."""
+        """Return one number of every row, in row order."""
         first, end = self._width + 1 + number, (len(self._learn()) + 1) * self._width
         return self._values[first : end : self._width].tolist()
 
@@ -109,7 +109,7 @@ class SharedTable:
         return self._values[first + 1 : first + self._width]
 
     def _learn(self) -> dict[int, int]:
-        """Takes over what other processes have added."""
+        """Find the rows that other processes have added."""
         count = self._values[0]
         if (count + 1) * self._width > len(self._values):
             self._values = self._map(count + 1)
@@ -118,20 +118,20 @@ class SharedTable:
         return self._known
 
     def _map(self, rows: int) -> memoryview:
-        """The file with room for at least these rows. What was cut before stays valid."""
+        """Map the file, enlarged to at least these rows. Views of older mappings stay valid."""
         memory = _map(self._path, rows * self._width * _NUMBER_BYTES)
         return memoryview(memory).cast("q")
 
 
 class Lock:
-    """Keeps other processes out, and other greenlets of this one."""
+    """A lock between processes, and between the greenlets of this one."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         self._turn = Semaphore(1)
 
     def hold(self, limit_s: float | None = None) -> Self:
-        """Takes it for a block. Raises TimeoutError if another process does not let go."""
+        """Acquire the lock for a `with` block. Raises TimeoutError if that takes too long."""
         limit_s = _LOCK_S if limit_s is None else limit_s
         give_up_at = time.monotonic() + limit_s
         if not self._turn.acquire(timeout=limit_s):
@@ -153,7 +153,7 @@ class Lock:
             self._turn.release()
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Close the file."""
         os.close(self._file)
 
     def _wait(self, give_up_at: float) -> None:

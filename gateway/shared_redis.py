@@ -1,4 +1,4 @@
-"""A Redis or Valkey that several machines share. While it is gone, nobody waits for it."""
+"""A Redis or Valkey that several machines share. While it is down, no request waits for it."""
 
 import logging
 from collections.abc import Callable
@@ -8,20 +8,20 @@ from gateway.circuit_breaker import CircuitBreaker
 
 log = logging.getLogger(__name__)
 
-#: The time for which nobody asks it after it has not answered.
+#: The pause after an unanswered call, in which no other call is made.
 _RETRY_S = 5.0
-#: Connections of a gateway process.
+#: The most connections of one gateway process.
 _CONNECTIONS = 32
 
 Out = TypeVar("Out")
 
 
 class SharedRedis:
-    """A client that never waits for longer than its limit. Safe to share among greenlets."""
+    """A client that never waits longer than its limit. Safe to share among greenlets."""
 
     def __init__(self, url: str, limit_s: float, use: str) -> None:
-        """The log says what its `use` is when it goes. Valkey speaks Redis' protocol, so that
-        one client does for both."""
+        """Log messages name its `use`. One client suffices, as Valkey speaks Redis'
+        protocol."""
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
@@ -33,7 +33,7 @@ class SharedRedis:
             timeout=limit_s,
             socket_timeout=limit_s,
             socket_connect_timeout=limit_s,
-            # Once, where it has closed a connection since; never what it may have counted.
+            # Retry a closed connection once, but no timeout: Redis may have counted the call.
             retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
         )
         self.client = redis.Redis(connection_pool=pool)
@@ -41,8 +41,8 @@ class SharedRedis:
         self._error, self._use = redis.RedisError, use
 
     def ask(self, question: Callable[[], Out]) -> Out | None:
-        """The answer to a question that uses the client, None where Redis does not answer, or
-        has not answered a moment ago."""
+        """Return the result of a call that uses the client. None if Redis does not answer, or
+        did not answer a moment ago."""
         if not self.breaker.let_in():
             return None
         try:

@@ -1,5 +1,5 @@
-"""The gateway's only way to the models. A request announces its rows and is refused at
-once if they cannot be done in time; then each row waits its turn.
+"""The gateway's only path to the models. A request announces its rows, and is refused at once
+if they cannot finish in time; then each row waits for its turn.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from gateway.errors import ClientGone, DeadlineExceeded
 from gateway.http.connection import DisconnectWatcher
 from gateway.http.request import Call
 
-#: The handler's time for the batch, and for the model that had to be loaded before, in its
-#: answer to a row.
+#: The milliseconds for a batch, and for loading its model before, in a handler's answer.
 _COMPUTE_MS, _LOADING_MS = "compute_ms", "loading_ms"
 #: Seconds during which one refusal makes others likely.
 _MOMENT_S = 1.0
 
 
 class Admission:
-    """Admits requests. Safe to share among greenlets. Processes with the same folder share
-    their figures."""
+    """The admission of requests. Safe to share among greenlets. Processes with the same folder
+    share their counters."""
 
     def __init__(
         self, backend: Backend, models: Sequence[Model], folder: Path | None = None
@@ -46,7 +45,7 @@ class Admission:
         }
 
     def count_waiting(self) -> dict[str, float]:
-        """The rows that wait in all processes, by model."""
+        """Return the number of waiting rows in all processes, by model."""
         return {name: each.count_waiting() for name, each in self._dispatchers.items()}
 
     def is_unused_since(self, model: str, then: float) -> bool:
@@ -60,17 +59,15 @@ class Admission:
         return any(each.refused_at > then for each in self._dispatchers.values())
 
     def check(self, model: str, caller: Call, costs: Sequence[float]) -> None:
-        """Raises Overloaded if `admit` would, without the work of finding out the rows."""
+        """Raise Overloaded if `admit` would. The rows themselves need not exist yet."""
         queue = ClientQueue(caller.address)
         self._dispatchers[model].check(queue, sum(costs), len(costs), caller)
 
     def admit(
         self, model: str, caller: Call, costs: Sequence[float], *, is_bulk: bool
     ) -> Ticket:
-        """Admits rows of these costs, which may have any unit, to `model`.
-
-        Raises Overloaded if they cannot be done before the deadline, and ClientGone.
-        """
+        """Admit rows of these costs, in any unit, to `model`. Raises ClientGone, and Overloaded
+        if they cannot finish before the deadline."""
         if caller.has_gone():
             raise ClientGone()
         dispatcher, cost, rows = self._dispatchers[model], sum(costs), len(costs)
@@ -81,15 +78,15 @@ class Admission:
 
 @dataclass(eq=False)
 class Ticket:
-    """One request's rows, until it is closed. If its client goes, waiting rows are not sent,
-    and the backend is told not to compute those that were."""
+    """The rows of one admitted request, until it is closed. If the client disconnects, waiting
+    rows are dropped, and the backend is asked to skip those already sent."""
 
     _admission: Admission
     _dispatcher: ModelDispatcher
     _model: str
     _queue: ClientQueue
     _caller: Call
-    #: The announced rows that have not joined the queue yet, and their cost.
+    #: The cost and number of the announced rows that have not joined the queue yet.
     _cost: float
     _rows: int
     _waiting: set[PendingRow] = field(default_factory=set)
@@ -101,18 +98,16 @@ class Ticket:
         self._watched = disconnects.watch(client, self.leave)
 
     def close(self) -> None:
-        """Ends: nobody waits for its rows any more."""
+        """Withdraw the rows that have not joined the queue, and stop watching the client."""
         self._admission.disconnects.forget(self._watched)
         self._withdraw()
 
     def predict(
         self, row: RowRequest, cost: float, deadline: float | None = None
     ) -> dict[str, Any]:
-        """Waits for the row's turn and returns the backend's answer, by the caller's deadline
-        or an earlier one.
-
-        Raises ClientGone, Overloaded, and what `Backend.predict` raises.
-        """
+        """Wait for the row's turn, then return the backend's answer, by the caller's deadline
+        or an earlier one. Raises ClientGone, Overloaded and the errors of `predict` of the
+        backend."""
         if self._is_gone:
             raise ClientGone()
         announced = self._take(cost, 1)
@@ -129,7 +124,7 @@ class Ticket:
         return self._ask_backend(row, pending)
 
     def leave(self) -> None:
-        """Drops all rows, because nobody waits for the answer any more."""
+        """Drop all rows, because the client has disconnected."""
         self._is_gone = True
         for pending in self._waiting:
             pending.end(ClientGone())
@@ -138,7 +133,6 @@ class Ticket:
         self._withdraw()
 
     def _withdraw(self) -> None:
-        """Withdraws all rows that were announced and will not come."""
         self._dispatcher.withdraw(self._queue, *self._take(self._cost, self._rows))
 
     def _ask_backend(self, row: RowRequest, pending: PendingRow) -> dict[str, Any]:
@@ -172,7 +166,7 @@ class Ticket:
                 counters.give_back(number)
 
     def _take(self, cost: float, rows: int) -> tuple[float, int]:
-        """Take up to as many of the announced rows: an upload may send more than it could
+        """Take at most the remaining announced rows: an upload may send more than it could
         announce."""
         cost, rows = min(cost, self._cost), min(rows, self._rows)
         self._cost -= cost

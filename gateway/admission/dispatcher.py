@@ -1,6 +1,4 @@
-"""One model's rows in this process: those sent to the model, those that wait, and the
-clients they belong to.
-"""
+"""The rows of one model in this process, sent or waiting, and the clients they belong to."""
 
 import math
 import time
@@ -18,29 +16,29 @@ from gateway.backends.backend import Capacity
 from gateway.errors import DeadlineExceeded, Overloaded, Problem
 from gateway.http.request import Call
 
-#: Seconds for which a look at a model is good to send a row, or to refuse one.
+#: Seconds for which a snapshot of a model may be used to send or refuse rows.
 _FRESH_S = 0.001
 
 
 @dataclass(eq=False)
 class PendingRow:
-    """A row that waits."""
+    """A queued row."""
 
     cost: float
     size: int
     deadline: float
-    #: The cost and the rows of it that were announced: an upload may send more rows.
+    #: Its share of the announced cost and rows: an upload may send unannounced rows.
     announced: tuple[float, int] = (0.0, 0)
     client: ClientQueue = ClientQueue("")
     joined_at: float = 0.0
     called: Event = field(default_factory=Event)
     is_sent: bool = False
-    #: Whether the model was idle; its work in hand with this row; and the seconds since it
-    #: began with that.
+    #: When it was sent: whether the model was idle, the model's work in hand with this row, and
+    #: the seconds since the model began that work.
     was_idle: bool = False
     in_hand: float = 0.0
     begun_s: float = 0.0
-    #: The reason why it is not sent.
+    #: The reason it was not sent.
     problem: Problem | None = None
 
     def end(self, problem: Problem) -> None:
@@ -50,8 +48,8 @@ class PendingRow:
 
 
 class ModelDispatcher:
-    """The way to one model. It sends no more rows and bytes at once than the model can use,
-    and `policy` says how many those are."""
+    """The dispatcher of one model's rows. It sends no more rows and bytes at once than the
+    model can use, as `policy` decides."""
 
     def __init__(
         self, model: Model, counters: ModelCounters, capacity: Callable[[], Capacity]
@@ -59,17 +57,17 @@ class ModelDispatcher:
         self._settings = model.settings
         self._capacity = capacity
         self._counters = counters
-        #: This process's own part of the shared counters.
+        #: This process's part of the shared counters.
         self._own = ModelLoad()
         self._announced = AnnouncedWork()
         self._queue: FairQueue[PendingRow] = FairQueue()
-        #: Queued rows that nobody waits for any more.
+        #: The number of queued rows whose callers have stopped waiting.
         self._ended = 0
         self._latency = LatencyEstimator()
-        #: The last look at the model; none since a row was sent or came back.
+        #: The latest snapshot of the model; None once a row was sent or came back.
         self._seen: Snapshot | None = None
-        #: The average time limit of admitted rows; when a late request was let through, and
-        #: when a request was refused last.
+        #: The average time limit of admitted rows; the times at which a late request was last
+        #: let through, and at which a request was last refused.
         self._limit_s = policy.start_limit(model.settings.response_timeout)
         self._tried_at = self.refused_at = -math.inf
 
@@ -78,8 +76,8 @@ class ModelDispatcher:
         return self._counters.read()[0].waiting_rows
 
     def is_silent_since(self, then: float) -> bool:
-        """Whether the model has answered no process since then: it is late for everybody, and
-        not because of its work for others."""
+        """Whether the model has answered no process since then: the delay is the model's own,
+        not due to its work for other clients."""
         return self._counters.read()[0].heard_at <= then
 
     def is_unused_since(self, then: float) -> bool:
@@ -90,8 +88,8 @@ class ModelDispatcher:
     def announce(
         self, client: ClientQueue, cost: float, rows: int, caller: Call
     ) -> None:
-        """Announce rows that will come. Raises what `check` raises."""
-        self._seen = None  # it may be from before another announcement
+        """Announce rows that will be queued later. Raises Overloaded as `check` does."""
+        self._seen = None  # it may predate another announcement
         if self.check(client, cost, rows, caller):
             self._tried_at = time.monotonic()
         self._limit_s = policy.follow_limit(self._limit_s, caller.limit_s, rows)
@@ -99,15 +97,15 @@ class ModelDispatcher:
         self._publish(self._own.heard_at)
 
     def check(self, client: ClientQueue, cost: float, rows: int, caller: Call) -> bool:
-        """Raise Overloaded if such rows cannot be done in time. Return whether they may only
-        test how fast the model is now."""
+        """Raise Overloaded if such rows cannot finish in time. Return whether they are let
+        through only to test how fast the model is now."""
         seen, mean_cost = self._look(), self._queue.mean_cost
         load, left_s = seen.load, caller.deadline - seen.now
         if load.waiting_rows >= self._settings.queue_size:
             late_s = policy.forecast(seen, load.waiting, mean_cost)
             said = f"{load.waiting_rows:.0f} rows wait already, which is the limit."
         else:
-            # The last row counts as in `FairQueue`.
+            # As in `FairQueue`, the last row counts at least as much as an average one.
             last = cost / max(1, rows)
             charged = cost - last + max(last, mean_cost)
             in_turns = self._announced.count_turns(client, charged) * seen.processes
@@ -125,21 +123,20 @@ class ModelDispatcher:
         raise Overloaded(said, retry_after_s=min(LONGEST_RETRY_S, late_s))
 
     def withdraw(self, client: ClientQueue, cost: float, rows: int) -> None:
-        """Take back rows that were announced and will not come."""
+        """Withdraw announced rows that will not be queued."""
         if cost or rows:
             self._announced.remove(client, cost, rows)
             self._publish(self._own.heard_at)
 
     def join(self, client: ClientQueue, row: PendingRow) -> None:
-        """Queue a row behind those of its client. Sending it, or giving it up, takes its
-        announcement back."""
+        """Queue a row behind its client's others. Sending it, or giving it up, ends its
+        announcement."""
         row.client, row.joined_at = client, time.monotonic()
         self._queue.push(client, row.cost, row)
         self._send_next()
 
     def wait(self, row: PendingRow) -> None:
-        """Return when this row is sent; `finish` must follow. Raises the problem that ended
-        the wait."""
+        """Wait until the row is sent; call `finish` later. Raises its problem if it has one."""
         try:
             if not row.called.wait(max(0.0, row.deadline - time.monotonic())):
                 self._give_up(row, is_hung=self.is_silent_since(row.joined_at))
@@ -150,11 +147,10 @@ class ModelDispatcher:
             raise
 
     def finish(self, row: PendingRow, seconds: float, *, is_answered: bool) -> None:
-        """Note that a row came back or was given up `seconds` after it was sent.
+        """Record that a row came back or was given up `seconds` after it was sent.
 
-        A time-out means that the model is slower than expected if it answers other rows. A
-        silent model may hang, and its latency is unknown.
-        """
+        If the model answers other rows, a timeout means that it is slower than expected. A
+        silent model may hang, and its latency is unknown."""
         now, latency = time.monotonic(), self._latency
         is_heard = self._own.heard_at > now - seconds or not latency.is_known
         took_s = row.begun_s + seconds
@@ -164,7 +160,7 @@ class ModelDispatcher:
         self._release(row, now if is_answered else self._own.heard_at)
 
     def _look(self) -> Snapshot:
-        """The model as it is now, or was a moment ago."""
+        """Return a snapshot of the model, taken now or a moment ago."""
         now = time.monotonic()
         if self._seen and now < self._seen.now + _FRESH_S:
             return self._seen
@@ -183,7 +179,7 @@ class ModelDispatcher:
         return self._seen
 
     def _send_next(self) -> None:
-        """Send as many rows as the model may have."""
+        """Send rows while the model has capacity."""
         while self._queue:
             row, seen = self._queue.peek(), self._look()
             if not row.problem and not policy.has_capacity(seen, row.cost, row.size):
@@ -213,7 +209,7 @@ class ModelDispatcher:
         row.end(silent if is_hung else late())
 
     def _abandon(self, row: PendingRow) -> None:
-        """Forget a row that nobody waits for any more."""
+        """Drop a row whose caller has stopped waiting."""
         if row.is_sent:
             self._release(row, self._own.heard_at)
             return
@@ -227,7 +223,7 @@ class ModelDispatcher:
     def _publish(
         self, heard_at: float, rows: int = 0, cost: float = 0.0, size: int = 0
     ) -> None:
-        """Show other processes the announced rows, and that many more rows with the model."""
+        """Publish the announced rows, and the sent ones changed by these amounts."""
         own = self._own
         if rows:
             self._seen = None
@@ -243,5 +239,5 @@ class ModelDispatcher:
 
 
 def late() -> Overloaded:
-    """The answer to a row that was admitted and comes too late because of others."""
+    """Return the refusal of an admitted row that other rows have delayed too long."""
     return Overloaded("The work before this row has taken longer than expected.")

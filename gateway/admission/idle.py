@@ -1,4 +1,4 @@
-"""Unloads models that nobody has used for a while."""
+"""Unloads models that have not been used for a while."""
 
 import threading
 import time
@@ -8,18 +8,18 @@ from functools import partial
 from catalog import Model
 from gateway.admission.control import Admission
 
-#: How often a model's limit is looked at, and the longest time between two looks.
+#: The number of checks within a model's limit, and the most seconds between two checks.
 _LOOKS, _LONGEST_S = 4, 5.0
 
 
-#: Unloads a model, unless the question is denied.
+#: Unloads a model if the function still returns true.
 Unload = Callable[[Model, Callable[[], bool]], None]
 
 
 def start_unloading(
     admission: Admission, models: Sequence[Model], unload: Unload
 ) -> None:
-    """Has models with an `idle_unload_s` unloaded, from now on."""
+    """Start a thread that unloads unused models, if any has an `idle_unload_s`."""
     limits = {m: m.settings.idle_unload_s for m in models if m.settings.idle_unload_s}
     if limits:
         parts = admission, limits, unload
@@ -29,8 +29,8 @@ def start_unloading(
 def unload_unused(
     admission: Admission, limits: Mapping[Model, int], unload: Unload
 ) -> None:
-    """Has each model unloaded that no process has used for its limit in seconds. Each of the
-    gateway's processes may ask for it. Never returns."""
+    """Unload each model that no process has used for its limit in seconds. Every gateway
+    process may run this. Never returns."""
     began = time.monotonic()
     every_s = min(_LONGEST_S, *(limit_s / _LOOKS for limit_s in limits.values()))
     while True:

@@ -1,5 +1,5 @@
-"""Decides what one model gets and which requests are refused: pure functions over what is
-known of the model at one moment, and an estimate of how long it takes for its work.
+"""Decides which rows one model gets and which requests are refused: pure functions of a
+snapshot of the model, and an estimate of its latency.
 """
 
 from typing import NamedTuple, Self
@@ -10,59 +10,58 @@ from gateway.backends.backend import Capacity
 #: The share of a request's time that a forecast may use up.
 MARGIN = 0.8
 LONGEST_RETRY_S = 60
-#: The batch that each worker computes and the next one. More would wait behind the gateway,
-#: where all clients are alike.
+#: Batches in hand per worker: the current one and the next. More would queue outside the
+#: gateway, where all clients are treated alike.
 _BATCHES = 2
-#: A few rows hide the way to the model and back, however small the batches are.
+#: However small the batches are, a few rows in hand hide the round trip to the model.
 _FEWEST_ROWS = 4
 #: The share of `response_timeout`, the limit for a batch, that the work in hand may take.
 _TIMEOUT_SHARE = 0.25
-#: The work in hand takes at most half of the average time limit, but at least this: short
-#: limits need short batches.
+#: Short limits need short batches: the work in hand takes at most half of the average time
+#: limit, or this many seconds if that is more.
 _LEAST_WINDOW_S = 0.5
-#: The weight of the next admitted row in that average, so that a caller cannot make batches
-#: short, and slow, for others.
+#: The weight of the next admitted row in that average. A single caller cannot make the batches
+#: of others short, and slow.
 _LIMIT_GAIN = 0.2
-#: Seconds between two tries by requests that would be late even if they were alone.
+#: Seconds between two tests by requests that would be late even if they were alone.
 _TRY_S = 1.0
-#: The weight of the next row in an average of times. Rows of a batch are alike, so a batch of
-#: 64 replaces nearly all of it.
+#: The weight of the next row in an average of times. The rows of a batch have similar times, so
+#: a batch of 64 replaces nearly all of it.
 _ROW_GAIN = 0.05
 #: Rows that find the model idle are rarer and weigh more.
 _IDLE_GAIN = 0.3
-#: A deviation is followed as by Jacobson and Karels (SIGCOMM 1988). TCP adds four of them to
-#: a round trip; here they become as many as leave this part of the rows late, by stochastic
-#: approximation (Robbins and Monro 1951).
+#: The deviation is averaged as by Jacobson and Karels (SIGCOMM 1988). TCP adds four of them to
+#: a round trip; here stochastic approximation (Robbins and Monro 1951) finds the number that
+#: leaves this share of rows late.
 _FEWEST_DEVIATIONS, _MOST_DEVIATIONS = 2.0, 4.0
 _LATE, _LATE_STEP = 0.004, 0.2
-#: Without new rows, what was learned loses half its weight in this time: while everything is
-#: refused, nothing is learned.
+#: Without new rows, the estimate loses half its weight in this time: it learns nothing while
+#: all requests are refused.
 _HALF_LIFE_S = 30.0
 
 
 class LatencyEstimator(NamedTuple):
-    """The line `seconds = idle + slope * cost` through the times of the rows before.
+    """The line `seconds = idle + slope * cost` through the times of earlier rows.
 
     `cost` is the model's work in hand when a row is sent, including the row. `seconds` count
-    from the moment at which the model began with that work. The line begins at the time of a
-    row that finds the model idle. At first nothing is known, and every forecast is 0. The
-    value never changes: `learn` and `judge` return the next one.
-    """
+    from the moment the model began that work. The line starts at the time of a row that finds
+    the model idle. At first nothing is known, and every forecast is 0. Values are immutable:
+    `learn` and `judge` return new ones."""
 
     idle_s: float = 0.0
     deviation_s: float = 0.0
     deviations: float = _FEWEST_DEVIATIONS
-    #: The average delay by work in hand, that work, and the weight that the averages have by
-    #: now: at last 1.
+    #: The average delay due to work in hand, the average of that work, and the weight of both
+    #: averages so far, which approaches 1.
     excess_s: float = 0.0
     work: float = 0.0
     weight: float = 0.0
-    #: The time at which it learned last; 0 if it has not.
+    #: The time of the last call of `learn`; 0 before the first.
     learned_at: float = 0.0
 
     @property
     def is_known(self) -> bool:
-        """Whether any row was learned from."""
+        """Whether any row has been learned from."""
         return self.learned_at > 0
 
     @property
@@ -73,8 +72,8 @@ class LatencyEstimator(NamedTuple):
     def learn(
         self, cost: float, seconds: float, now: float, *, was_idle: bool = False
     ) -> Self:
-        """Learn that work of this `cost` took `seconds`; a single row's if the model
-        `was_idle`."""
+        """Learn that work of this `cost` took `seconds`. If the model `was_idle`, the work was
+        one row's."""
         if not self.is_known:
             return self._replace(idle_s=seconds, learned_at=now)
         error_s = abs(seconds - self.expect(cost))
@@ -98,7 +97,7 @@ class LatencyEstimator(NamedTuple):
         )
 
     def judge(self, *, is_late: bool) -> Self:
-        """Learn whether a row that was admitted by forecast came too late."""
+        """Learn whether a row that was admitted by forecast came back too late."""
         step = _LATE_STEP * ((1 - _LATE) if is_late else -_LATE)
         wanted = max(_FEWEST_DEVIATIONS, self.deviations + step)
         if wanted == self.deviations:
@@ -110,13 +109,12 @@ class LatencyEstimator(NamedTuple):
         return self.idle_s + self.slope_s * cost
 
     def forecast(self, cost: float, window: float, now: float) -> float:
-        """Seconds that work of this cost hardly ever exceeds if the model has `window` of it
-        in hand at a time. By Little's law a full window passes in the time of its last row.
+        """Seconds that work of this cost rarely exceeds if the model gets `window` of it at a
+        time. By Little's law, a full window passes in the time of its last row.
 
-        The first batches have few rows and take nearly as long as full ones, so their slope
-        is too steep. What the averages lack in weight counts as a window that took no longer
-        than a single row.
-        """
+        The first batches have few rows and take nearly as long as full ones, so their slope is
+        too steep. The weight that the averages lack is made up of windows that take no longer
+        than a single row."""
         at_once = min(cost, window)
         work = self.work + (1.0 - self.weight) * window
         excess_s = self.excess_s * at_once / work if work else 0.0
@@ -137,7 +135,7 @@ def _follow(average: float, value: float, gain: float) -> float:
 
 
 class Window(NamedTuple):
-    """The rows, the work and the bytes that a model gets at once."""
+    """The most rows, work and bytes that a model gets at once."""
 
     rows: int
     cost: float
@@ -145,21 +143,21 @@ class Window(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A model at one moment, as far as it is known."""
+    """The known state of a model at one moment."""
 
     now: float
     #: This process's work, and that of all processes.
     own: ModelLoad
     load: ModelLoad
-    #: The processes with waiting rows, at least one.
+    #: The number of processes with waiting rows, at least 1.
     processes: int
     window: Window
     latency: LatencyEstimator
 
     @property
     def begun_s(self) -> float:
-        """Seconds since the model began with its work in hand. If it is overdue, it may need
-        as long again, and the result is negative."""
+        """Seconds since the model began its work in hand. Negative if the work is overdue: the
+        model may need as long again."""
         if not self.load.sent_rows:
             return 0.0
         silent_s = self.now - self.load.heard_at
@@ -168,12 +166,12 @@ class Snapshot(NamedTuple):
 
 
 def start_limit(response_timeout_s: float) -> float:
-    """The average time limit before any row was admitted."""
+    """The average time limit before any row is admitted."""
     return 2 * _TIMEOUT_SHARE * response_timeout_s
 
 
 def follow_limit(average_s: float, limit_s: float, rows: int) -> float:
-    """The average time limit after `rows` with this one were admitted."""
+    """The average time limit after admitting this many rows with this limit."""
     return average_s + (1 - (1 - _LIMIT_GAIN) ** rows) * (limit_s - average_s)
 
 
@@ -196,8 +194,8 @@ def open_window(
 
 
 def has_capacity(seen: Snapshot, cost: float, size: int) -> bool:
-    """Whether the model can use one more row. Each process with waiting rows has its part;
-    its own rows call the next ones as they come back."""
+    """Whether the model can use one more row. Each process with waiting rows has a share of the
+    window, and sends its next rows as its own come back."""
     own, load, window = seen.own, seen.load, seen.window
     if not own.sent_rows:
         return True
@@ -213,7 +211,7 @@ def has_capacity(seen: Snapshot, cost: float, size: int) -> bool:
 
 
 def is_too_late(seen: Snapshot, cost: float, deadline: float) -> bool:
-    """Whether a row that is sent now usually comes back after its deadline."""
+    """Whether a row sent now would usually come back after its deadline."""
     left_s = deadline - seen.now
     if not seen.load.sent_rows:
         return left_s < 0
@@ -228,8 +226,8 @@ def forecast(seen: Snapshot, cost: float, mean_cost: float) -> float:
 
 
 def may_try(seen: Snapshot, rows: int, left_s: float, tried_at: float) -> bool:
-    """Whether a late request may test how fast the model is now: any that finds it idle, but
-    only now and then if the model was too slow even for one row."""
+    """Whether a late request may test how fast the model is now. Any may if the model is idle,
+    but only occasionally if the model was too slow even for one row."""
     is_busy = seen.load.sent_rows + seen.load.waiting_rows > 0
     if is_busy or rows > seen.window.rows or left_s <= 0:
         return False

@@ -1,5 +1,5 @@
-"""Decides whose row is next, and whose text on the event loop: every client gets a fair share,
-however much the others ask for.
+"""Decides which client's row is sent next, and which client's text the event loop works on
+next: every client gets a fair share, however much the others send.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from gateway.threads import let_others_run
 Item = TypeVar("Item")
 
 SHORT_WEIGHT = 4
-#: Clients that are remembered besides those with waiting items.
+#: The number of clients to remember besides those with waiting items.
 _SPARE = 1000
 #: The weight of the next item in the average cost, and of slices in the average time of a unit.
 _GAIN = 0.05
-#: The work on texts after which every other request has a turn: about a millisecond's.
+#: The work on texts, about 1 ms, after which other requests get a turn.
 _SLICE = 2000
-#: More slices than these are bulk.
+#: Requests with more slices than this are bulk.
 _FEW_SLICES = 4
 
 
 class ClientQueue(NamedTuple):
-    """A queue with a share of its own: one client's short requests, or its bulk texts."""
+    """A queue with its own share: one client's short requests, or its bulk texts."""
 
     client: str
     is_bulk: bool = False
 
     @property
     def weight(self) -> int:
-        """Short requests have four times the share of bulk, because people wait for them."""
+        """The share: four for short requests, as people wait for them; one for bulk."""
         return 1 if self.is_bulk else SHORT_WEIGHT
 
 
 class AnnouncedWork:
-    """The work that clients have announced and not been given. Sums are kept, because there
-    may be thousands of clients."""
+    """The announced work of each client that has not begun. Sums are kept, because there may be
+    thousands of clients."""
 
     def __init__(self) -> None:
         self.cost, self.rows = 0.0, 0
@@ -55,13 +55,13 @@ class AnnouncedWork:
         self._weights = 0
 
     def add(self, client: ClientQueue, cost: float, rows: int) -> None:
-        """Add rows of this cost together."""
+        """Add rows with this total cost."""
         if client not in self._clients:
             self._weights += client.weight
         self._count(client, cost, rows)
 
     def remove(self, client: ClientQueue, cost: float, rows: int) -> None:
-        """Take rows back."""
+        """Remove rows with this total cost."""
         if client not in self._clients:
             return
         own_cost, own_rows = self._count(client, -cost, -rows)
@@ -71,8 +71,8 @@ class AnnouncedWork:
             self.cost = self.cost - own_cost if self._clients else 0.0
 
     def count_turns(self, client: ClientQueue, cost: float) -> float:
-        """The work that is done by the end of `cost` more for this client: until then every
-        other client gets its share."""
+        """The work done by the time this client has finished `cost` more, including the shares
+        that all other clients get meanwhile."""
         own_cost, own_rows = self._find_client(client)
         weights = self._weights + (0 if own_rows else client.weight)
         return (own_cost + cost) * weights / client.weight
@@ -90,13 +90,12 @@ class AnnouncedWork:
 
 @dataclass
 class FairQueue(Generic[Item]):
-    """Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): a flow's next item
-    begins, in virtual time, where its last one ended, and the earliest begins first.
+    """Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996): a flow's next item begins,
+    in virtual time, where its last one ended, and the earliest begins first.
 
-    Taking an item also moves virtual time on, by an average item, as in self-clocked fair
-    queueing (Golestani, INFOCOM 1994). A new flow then begins behind those that wait;
-    otherwise flows that come and go could keep a flow's second item waiting forever.
-    """
+    Removing an item also advances virtual time by an average item, as in self-clocked fair
+    queueing (Golestani, INFOCOM 1994). A new flow then begins behind the waiting ones;
+    otherwise, flows that come and go could keep a flow's second item waiting forever."""
 
     _heap: list[tuple[float, int, Item]] = field(default_factory=list)
     _ends: dict[ClientQueue, float] = field(default_factory=dict)
@@ -106,7 +105,7 @@ class FairQueue(Generic[Item]):
     mean_cost: float = 0.0
 
     def push(self, flow: ClientQueue, cost: float, item: Item) -> None:
-        """Adds an item behind others of its flow."""
+        """Add an item behind the others of its flow."""
         self.mean_cost += (_GAIN if self.mean_cost else 1.0) * (cost - self.mean_cost)
         begin = max(self._now, self._ends.get(flow, 0.0))
         self._ends[flow] = begin + cost / flow.weight
@@ -115,25 +114,25 @@ class FairQueue(Generic[Item]):
             self._forget()
 
     def peek(self) -> Item:
-        """The next item. Raises IndexError if there is none."""
+        """Return the next item. Raises IndexError if there is none."""
         return self._heap[0][2]
 
     def pop(self) -> Item:
-        """Removes the next item. Raises IndexError if there is none."""
+        """Remove and return the next item. Raises IndexError if there is none."""
         begin, _, item = heapq.heappop(self._heap)
         self._now = max(self._now, begin + self.mean_cost / SHORT_WEIGHT)
-        if not self._heap:  # the queue is empty
+        if not self._heap:
             self._ends.clear()
             self._now = 0.0
         return item
 
     def retain(self, is_wanted: Callable[[Item], bool]) -> None:
-        """Drops all items but the wanted ones."""
+        """Drop all items but the wanted ones."""
         self._heap = [entry for entry in self._heap if is_wanted(entry[2])]
         heapq.heapify(self._heap)
 
     def _forget(self) -> None:
-        """Forgets the clients that had least: they lose least by beginning again."""
+        """Forget the clients that used least, because they lose least by starting over."""
         half = len(self._ends) // 2
         self._ends = dict(heapq.nlargest(half, self._ends.items(), key=itemgetter(1)))
 
@@ -143,7 +142,7 @@ class FairQueue(Generic[Item]):
 
 @dataclass(eq=False)
 class _Slice:
-    """Some texts of a request."""
+    """Consecutive texts of a request."""
 
     texts: list[str] = field(default_factory=list)
     cost: int = 0
@@ -152,25 +151,23 @@ class _Slice:
 
 
 class LoopQueue:
-    """Work on texts that is done on the event loop, and would delay every other request if it
-    came in one piece: slice by slice, of whichever client's turn it is. Safe to share among
-    greenlets."""
+    """A queue for work on texts that would delay all other requests if the event loop did it at
+    once. Clients take turns, slice by slice. Safe to share among greenlets."""
 
     def __init__(self) -> None:
         self._queue: FairQueue[_Slice] = FairQueue()
         self._announced = AnnouncedWork()
-        #: Seconds per unit of work, with all that others do meanwhile.
+        #: Seconds per unit of work, including the other requests served meanwhile.
         self._unit_s = 0.0
         self._is_running = False
 
     def take_turns(
         self, texts: Sequence[str], caller: Call, weigh: Callable[[str], int]
     ) -> Generator[str, None, None]:
-        """The texts, each when it is its turn; `weigh` tells the work of one.
+        """Yield each text when its turn comes; `weigh` returns the work of one.
 
-        Raises Overloaded at once if the caller's time is too short for all of them, and later
-        DeadlineExceeded or ClientGone.
-        """
+        Raises Overloaded at the start if the caller's time is too short for all texts, and
+        later DeadlineExceeded or ClientGone."""
         slices = list(_cut(texts, weigh))
         left, cost = len(slices), sum(part.cost for part in slices)
         client = ClientQueue(caller.address, caller.is_bulk or left > _FEW_SLICES)
@@ -186,7 +183,7 @@ class LoopQueue:
             self._announced.remove(client, cost, left)
 
     def _check_turns(self, client: ClientQueue, cost: int, caller: Call) -> None:
-        """Raise Overloaded if other clients' turns and the caller's own take too long."""
+        """Raise Overloaded if other clients' turns and the caller's own would take too long."""
         if not self._announced.rows:
             return
         in_turns = self._announced.count_turns(client, cost)
@@ -214,7 +211,7 @@ class LoopQueue:
             raise
 
     def _run_slices(self) -> None:
-        """Has everybody else run between two slices, until no slice waits."""
+        """Run the queued slices, and let other greenlets run after each turn."""
         let_others_run()
         while self._queue:
             began, done = time.monotonic(), 0

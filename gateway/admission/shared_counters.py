@@ -1,6 +1,4 @@
-"""Shared memory in which the gateway's processes, and the models' workers, see each
-other's figures without asking.
-"""
+"""Counters in memory that the gateway's processes and the models' workers share."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from gateway.shared_memory import PROCESSES, map_file, take_place
 
 #: Rows of one process that workers can look up at the same time.
 ROWS = 4096
-#: A process that was silent for this long is dead or has no rows.
+#: A process that was silent for this long has ended or has no rows.
 _SILENT_S = 10.0
 
 
 class ModelLoad(NamedTuple):
-    """A model's work."""
+    """The load of a model."""
 
     #: Rows sent to the model, their work, and their bytes.
     sent_rows: float = 0.0
@@ -29,7 +27,7 @@ class ModelLoad(NamedTuple):
     #: Rows that wait in the gateway, and their work.
     waiting_rows: float = 0.0
     waiting: float = 0.0
-    #: The time at which the model answered last, or got a row after it was idle.
+    #: The time at which the model last answered, or got a row while idle.
     heard_at: float = 0.0
 
 
@@ -40,12 +38,11 @@ _PLACE = struct.Struct(f"{_WIDTH}d")
 
 
 class SharedCounters:
-    """The counters of one process, in a place of its own. Without a folder, or where all
-    places are taken, there is only this process.
+    """The counters of one process, in its place in shared memory. They are private without a
+    folder, or if all places are taken.
 
-    Each process writes its own place and reads all others, so no locks are needed. A place is
-    free again as soon as its process has ended, in whatever way.
-    """
+    Each process writes only its place and reads all others, so no locks are needed. However a
+    process ends, its place is then free again."""
 
     def __init__(self, folder: Path | None = None) -> None:
         if folder:
@@ -65,8 +62,8 @@ class SharedCounters:
         return ModelCounters(memory, self.place)
 
     def take_number(self) -> int | None:
-        """A number by which workers can look up whether a row is still wanted. None if no
-        worker looks, or if all numbers are taken."""
+        """Return a number by which workers can check whether a row is still wanted, or None if
+        no worker checks or all numbers are taken."""
         if self._folder is None or not self._free:
             return None
         number = self._free.popleft()
@@ -74,18 +71,18 @@ class SharedCounters:
         return number
 
     def revoke(self, number: int) -> None:
-        """Says that nobody waits for this row any more."""
+        """Mark a row as no longer wanted."""
         self._rows[number] = 0
 
     def give_back(self, number: int) -> None:
-        """Returns the number of a finished row. It is reused as late as possible; until then
-        it says that nobody waits."""
+        """Free the number of a finished row. It marks an unwanted row until it is reused, which
+        is as late as possible."""
         self.revoke(number)
         self._free.append(number)
 
 
 class ModelCounters:
-    """Each process's work for one model. Before it is the number of places that were ever
+    """The load of one model, by process. The first number counts the places that were ever
     taken; the lowest are taken first."""
 
     def __init__(self, memory: mmap.mmap, place: int) -> None:
@@ -94,13 +91,13 @@ class ModelCounters:
         self._write_load(0.0, ModelLoad())
 
     def publish(self, load: ModelLoad) -> None:
-        """Publish this process's work."""
+        """Publish this process's load."""
         # A reader between these two writes must not find a row without its time.
         self._memory[self._own + _WIDTH - 1] = load.heard_at
         self._write_load(time.monotonic(), load)
 
     def read(self) -> tuple[ModelLoad, int]:
-        """The work of all processes together, and the number of processes with waiting rows."""
+        """Return the total load, and the number of processes with waiting rows."""
         memory, now = self._memory, time.monotonic()
         # The reader itself is alive, even if its rows take so long that it was silent.
         memory[self._own] = now
@@ -108,8 +105,8 @@ class ModelCounters:
         loads = [
             ModelLoad._make(numbers[at + 1 : at + _WIDTH])
             for at in range(0, len(numbers), _WIDTH)
-            # A process may have published since `now`, so an age may be negative. A
-            # place of before the last boot may be from the far future.
+            # A process may have published since `now`, so an age may be negative. A place
+            # written before the last boot may be from the far future.
             if abs(now - numbers[at]) < _SILENT_S
         ]
         if len(loads) == 1:
