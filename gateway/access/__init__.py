@@ -1,5 +1,5 @@
-"""Decides who may use the service, how much, and how often. Keys are off by default: then
-nothing here costs a request anything, and the libraries for databases are not loaded.
+"""Decides which clients may use the service, how much, and how often. Keys are off by default;
+then this package adds no work to a request and loads no libraries for databases.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,11 @@ __all__ = ["Access", "Usage", "open_access"]
 
 
 class Access:
-    """The interface of access for routes; here while keys are off. `control.py` has the
-    other."""
+    """Access for routes while keys are off, and the interface of `control.Guard`."""
 
     #: Whether requests without a key are refused.
     is_required = False
-    #: The layer that checks keys.
+    #: Middleware that checks keys.
     before: Sequence[Before] = ()
 
     def read_usage(self, request: GatewayRequest) -> Usage:
@@ -27,14 +26,14 @@ class Access:
         return Usage(0, None)
 
     def admit_form(self, request: GatewayRequest, fields: Fields) -> None:
-        """Lets a request in whose form may have the key among its fields."""
+        """Admit a request whose form may contain the key."""
 
     def close(self) -> None:
-        """Writes what was used."""
+        """Save the usage."""
 
 
 def open_access(settings: Settings, bodies: Bodies) -> Access:
-    """The keys of this stack, if its settings ask for them."""
+    """Return the access control that the settings ask for."""
     if settings.keys == "off":
         return Access()
     from gateway.access.control import Guard

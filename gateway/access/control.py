@@ -1,6 +1,4 @@
-"""Lets requests in that have a valid key: for the right route, not too often, and with
-characters left.
-"""
+"""Admits requests with a key that is valid, allows the route and is within its limits."""
 
 import hmac
 from contextlib import AbstractContextManager, suppress
@@ -33,8 +31,8 @@ from gateway.settings import Settings
 
 #: The schemes of `Authorization`.
 _SCHEMES = {api.key_scheme.lower() for api in (OURS, *FOREIGN) if api.key_scheme}
-#: The largest body in which a key is looked for: as large as DeepL takes any. A client
-#: without a key can make the gateway read no more than this.
+#: The largest body that is searched for a key: DeepL accepts none larger. A client without a
+#: key can make the gateway read no more than this.
 KEY_BODY_BYTES = 128 << 10
 
 
@@ -44,7 +42,7 @@ class Guard(Access):
     is_required = True
 
     def __init__(self, settings: Settings, bodies: Bodies) -> None:
-        """Raises StorageError if the database's URL is wrong."""
+        """Open the database. Raises StorageError if its URL is wrong."""
         folder = find_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.before, self._bodies = (self.check,), bodies
@@ -54,9 +52,9 @@ class Guard(Access):
         self._secret = read_secret()
 
     def check(self, request: GatewayRequest) -> None:
-        """Every route needs a key, except those that are open. Without one in a header or in
-        the query, as much of the body is read as may hold one; of an upload, nothing. Routes
-        that take documents call `admit_form` once they know the fields."""
+        """Require a key, except for open routes. Without one in a header or the query, read the
+        body up to `KEY_BODY_BYTES` to find it, but nothing of an upload. Routes for documents
+        call `admit_form` once they have read the fields."""
         operation = request.operation
         if operation is None or request.method == "OPTIONS":
             return
@@ -76,8 +74,8 @@ class Guard(Access):
             self.admit(request, token)
 
     def admit(self, request: GatewayRequest, token: str | None) -> None:
-        """Lets a request in, once its key's limit does. At most half of its time may pass
-        meanwhile. Raises InvalidKey, KeyNotAllowed, RateLimited or KeysUnavailable."""
+        """Admit a request once its key's limit allows it, after at most half of the request's
+        time. Raises InvalidKey, KeyNotAllowed, RateLimited or KeysUnavailable."""
         rule = request.url_rule
         assert rule
         key = self._registry.find(token)
@@ -90,8 +88,8 @@ class Guard(Access):
         _note_key(request, key, partial(self._charge, key))
 
     def admit_worker(self, request: GatewayRequest) -> bool:
-        """Lets the program in that translates documents, for their owner: only characters are
-        counted then. Raises InvalidKey where the owner's key has been revoked."""
+        """Admit the documents worker on behalf of a document's owner, or return False. Only
+        characters are counted. Raises InvalidKey if the owner's key has been revoked."""
         given = request.environ.get(WORKER)
         expected = self._secret.encode()
         if not given or not hmac.compare_digest(given.encode(), expected):
@@ -102,20 +100,17 @@ class Guard(Access):
         return True
 
     def admit_form(self, request: GatewayRequest, fields: Fields) -> None:
-        """Raises what `admit` raises."""
         if request.charge is None:
             self.admit(request, pick_token(fields))
 
     def read_usage(self, request: GatewayRequest) -> Usage:
-        """Return the usage of a request's key this month, and its limit."""
         return self.ledger.read(self._registry.find_by_id(request.owner))
 
     def close(self) -> None:
-        """Writes what was used."""
         self._registry.stop()
 
     def _charge(self, key: ApiKey, characters: int) -> AbstractContextManager[None]:
-        """Reserves characters. A request that has too few left is not counted as one."""
+        """Reserve characters. If too few are left, the request does not count as one."""
         try:
             return self.ledger.charge(key, characters)
         except QuotaExceeded:
@@ -129,7 +124,7 @@ def _note_key(request: GatewayRequest, key: ApiKey, charge: Charge) -> None:
 
 
 def find_token(request: GatewayRequest) -> str | None:
-    """The key in the headers or in the query, None without one. Nothing of the body is read."""
+    """Return the key in the headers or the query, or None. The body is not read."""
     shown: str = request.environ.get("HTTP_AUTHORIZATION", "")
     scheme, _, token = shown.partition(" ")
     if scheme.lower() in _SCHEMES and token.strip():
@@ -139,14 +134,14 @@ def find_token(request: GatewayRequest) -> str | None:
 
 
 def find_token_in_body(request: GatewayRequest) -> str | None:
-    """The key among the fields of the body, None without one. Raises MalformedRequest for a
-    damaged body: nobody can say whether it had a key."""
-    with suppress(BodyTooLarge):  # it has no fields that are read
+    """Return the key among the fields of the body, or None. Raises MalformedRequest for a
+    damaged body, in which a key cannot be found."""
+    with suppress(BodyTooLarge):  # its fields are not read
         return pick_token(read_fields(request))
     return None
 
 
 def pick_token(fields: Fields) -> str | None:
-    """The key among a request's fields."""
+    """Return the key among a request's fields, or None."""
     given = (fields.get(name) for name in KEY_FIELDS)
     return next((key for key in given if isinstance(key, str) and key), None)

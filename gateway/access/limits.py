@@ -1,6 +1,5 @@
-"""Limits each key's requests per minute by a token bucket: a burst at once, and then as many
-as come back in the time, over all gateway processes of this machine, or of all machines with
-Redis.
+"""Limits each key's requests per minute with a token bucket: a burst at once, then as many as
+tokens come back, over all gateway processes of this machine, or of all machines with Redis.
 """
 
 import time
@@ -14,13 +13,13 @@ from gateway.shared_memory import Lock, SharedTable
 from gateway.shared_redis import SharedRedis
 
 _MINUTE_US, _SECOND_US = 60 * 10**6, 10**6
-#: The longest wait of a request for its token. DeepL's clients give an answer 10 s, and
-#: repeat a request for 16 s, whatever Retry-After says.
+#: The longest wait of a request for its token. DeepL's clients wait 10 s for an answer, and
+#: retry for 16 s, regardless of Retry-After.
 HELD_S = 8.0
 _HELD_US = round(HELD_S * _SECOND_US)
-#: Redis answers within a millisecond, but a busy gateway may hear it late.
+#: Redis answers within a millisecond, but a busy gateway may read the answer late.
 _REDIS_S = 5.0
-#: `TokenBucket.take`, with a time that all machines share.
+#: `TokenBucket.take`, by Redis' clock, which all machines share.
 _SCRIPT = """
 local interval, burst, tokens = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local held = tonumber(ARGV[4])
@@ -37,17 +36,17 @@ return wait
 
 
 class TokenBucket(NamedTuple):
-    """A bucket for `burst` tokens, to which one comes back every `interval_us`."""
+    """A bucket of `burst` tokens that regains one every `interval_us`."""
 
     interval_us: int
     burst: int
 
     def take(self, full_at_us: int, now_us: int, tokens: int) -> tuple[int, int]:
-        """Take `tokens`, also those that come back soon. Returns the time at which the bucket
-        is full again, and the wait for the tokens: they were not taken if that is longer
-        than a request may be held."""
+        """Take `tokens`, even some that are not back yet. Return the time at which the bucket
+        is full again, and the wait for the tokens. If a request may not wait that long, none
+        are taken."""
         size_us = self.burst * self.interval_us
-        # A clock that was set back must not keep anybody out for longer than this.
+        # If the clock is set back, no client must be refused for longer than this.
         full_at_us = min(max(full_at_us, now_us), now_us + size_us + _HELD_US)
         after_us = full_at_us + tokens * self.interval_us
         wait_us = max(0, after_us - size_us - now_us)
@@ -55,14 +54,14 @@ class TokenBucket(NamedTuple):
 
 
 def find_bucket(grant: Grant) -> TokenBucket | None:
-    """The bucket of a key, None without a limit. By itself it holds the tokens of a minute."""
+    """Return a key's bucket, or None without a limit. By default, it has a minute's tokens."""
     limit = grant.requests_per_minute
     return TokenBucket(_MINUTE_US // limit, grant.burst or limit) if limit else None
 
 
 class Limiter:
-    """Lets requests through, or not, by the times at which each key's bucket is full again.
-    They are in Redis, or in this machine's memory without one and while it is gone."""
+    """The rate limits of all keys: the time at which each key's bucket is full again. They are
+    in Redis, or in this machine's memory if there is no Redis or it is down."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,8 +72,8 @@ class Limiter:
         self._run = self._redis and self._redis.client.register_script(_SCRIPT)
 
     def check(self, key: ApiKey, patience_s: float = HELD_S) -> float:
-        """Counts a request. Returns the seconds for which it must be held: then it is its
-        turn. Raises RateLimited if they are too many, and KeysUnavailable."""
+        """Count a request. Return the seconds for which it must wait for its turn. Raises
+        RateLimited if there are too many, and KeysUnavailable."""
         bucket = find_bucket(key.grant)
         wait_s = self._take_tokens(key, bucket, 1) if bucket else 0.0
         if bucket and wait_s > min(patience_s, HELD_S):
@@ -85,14 +84,14 @@ class Limiter:
         return wait_s
 
     def give_back(self, key: ApiKey) -> None:
-        """Says that a request does not count."""
+        """Return the token of a request that does not count."""
         bucket = find_bucket(key.grant)
         if bucket:
             with suppress(KeysUnavailable):
                 self._take_tokens(key, bucket, -1)
 
     def _take_tokens(self, key: ApiKey, bucket: TokenBucket, tokens: int) -> float:
-        """Take tokens and return the seconds until they are there."""
+        """Take tokens and return the seconds until they are available."""
         if self._redis and (run := self._run):
             keys = [f"babelgate:bucket:{key.id}"]
             given = [bucket.interval_us, bucket.burst, tokens, _HELD_US]
@@ -103,7 +102,7 @@ class Limiter:
             with self._lock.hold():
                 row, now_us = self._table.find(int(key.id, 16)), time.time_ns() // 1000
                 row[0], wait_us = bucket.take(row[0], now_us, tokens)
-        except OSError as error:  # also where another process holds the lock
+        except OSError as error:  # also if the lock stays taken
             raise KeysUnavailable(
                 "The key's requests cannot be counted now."
             ) from error

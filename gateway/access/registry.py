@@ -1,5 +1,5 @@
-"""The keys as this process knows them, a moment after the database. A thread beside the loop
-reads them twice a second and writes what was used; requests do not wait for it.
+"""The valid keys, as last read from the database. A thread reads them twice a second and writes
+the usage; only requests with unknown keys wait for it.
 """
 
 import logging
@@ -20,36 +20,36 @@ from gateway.threads import call_in_thread
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at the database; the least where an unknown key asks for one.
+#: Seconds between two syncs with the database, and the fewest if an unknown key needs one.
 _EVERY_S, _LEAST_S = 0.5, 0.1
-#: Seconds for which a request with an unknown key waits for a look.
+#: Seconds for which a request with an unknown key waits for a sync.
 _PATIENCE_S = 5.0
-#: Seconds for a look. One that hangs keeps its thread, and the next look takes another.
+#: The timeout of a sync. One that hangs occupies its thread, and the next one uses another.
 _LOOK_S, _THREADS = 8.0, 4
-#: Seconds for the first look, and for the last.
+#: The timeout of the first sync, and of the last.
 _START_S = 15.0
 
 
 class Registry:
-    """All valid keys. While the database is gone, those that were known stay valid."""
+    """All valid keys. While the database is unreachable, the last known keys stay valid."""
 
     def __init__(self, storage: KeyStorage, ledger: UsageLedger) -> None:
-        """Looks for the first time, then goes on in the background."""
+        """Wait for the first sync; later ones run in the background."""
         self._storage = storage
         self._ledger = ledger
         self._keys: Mapping[str, ApiKey] = {}
         self._version: tuple[int, int] | None = None
-        #: The start of the last look that succeeded, and whether the last one did.
+        #: The start of the last successful sync, and whether the latest sync succeeded.
         self._seen_at = -_EVERY_S
         self._is_reachable = True
-        #: Set when a request wants a look; set and replaced when one has ended.
+        #: Set when a request needs a sync; set and replaced when one has ended.
         self._asked, self._ended = Event(), Event()
         self._threads = ThreadPool(_THREADS)
         self._loop = gevent.spawn(self._look_on)
         self._ended.wait(_START_S)
 
     def stop(self) -> None:
-        """Writes what was used, and ends."""
+        """Save the usage and stop."""
         self._loop.kill()
         with gevent.Timeout(_START_S, False):
             self._look()
@@ -57,8 +57,8 @@ class Registry:
         self._storage.close()
 
     def find(self, token: str | None) -> ApiKey:
-        """The key of a token. Raises InvalidKey, or KeysUnavailable if the database cannot
-        say whether it is one."""
+        """Return the key of a token. Raises InvalidKey, or KeysUnavailable if the database
+        cannot be asked whether it exists."""
         if token is None:
             raise InvalidKey(is_given=False)
         key_id = read_id(token)
@@ -70,7 +70,7 @@ class Registry:
         return key
 
     def find_by_id(self, key_id: str) -> ApiKey:
-        """The key of an id that somebody has shown before. Raises as `find` does."""
+        """Return the key of an id that was authenticated before. Raises as `find` does."""
         if key_id not in self._keys:
             self._wait_for_look(time.monotonic())
         key = self._keys.get(key_id)
@@ -79,7 +79,7 @@ class Registry:
         return key
 
     def _wait_for_look(self, since: float) -> None:
-        """Returns after a look that began later. All who wait share it."""
+        """Wait for a sync that begins after `since`; all waiting requests share it."""
         give_up_at = since + _PATIENCE_S
         while self._seen_at < since:
             remaining_s = give_up_at - time.monotonic()
@@ -98,15 +98,15 @@ class Registry:
             self._asked.clear()
 
     def _look(self) -> None:
-        """Writes counts and reads keys. A failure is logged once."""
+        """Write counts and read keys. Only the first of several failures is logged."""
         began, counts = time.monotonic(), self._ledger.list_unsaved()
         late = TimeoutError("The database does not answer.")
         try:
             known = counts, self._ledger.id, self._version
-            # At a start, hundreds of processes may want the processor.
+            # At startup, hundreds of processes may compete for the CPU.
             with gevent.Timeout(_LOOK_S if self._version else _START_S, late):
                 seen = call_in_thread(self._threads, self._storage.sync, *known)
-        except Exception as error:  # nothing may end the loop
+        except Exception as error:  # no error may end the loop
             if self._is_reachable:
                 is_ours = isinstance(error, StorageError)
                 said = str(error) if is_ours else describe(error)

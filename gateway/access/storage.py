@@ -1,5 +1,5 @@
-"""Keys and usage in the database. Every call may block for some seconds, and raises
-StorageError if the database cannot be used.
+"""The tables of keys and usage in the database. Every call may block for some seconds, and
+raises StorageError if the database cannot be used.
 """
 
 import time
@@ -19,10 +19,10 @@ from gateway.database.tables import KEYS, USAGE
 
 @dataclass(frozen=True)
 class Seen:
-    """A reading of the database. Another `version` means that keys have changed."""
+    """The state of the database. A different `version` means that keys have changed."""
 
     version: tuple[int, int]
-    #: The keys that are not revoked, by id; None where none has changed.
+    #: The keys that are not revoked, by id; None if no key has changed.
     keys: Mapping[str, ApiKey] | None
     #: The counts of other ledgers this month.
     elsewhere: Counts
@@ -32,8 +32,8 @@ class KeyStorage(Database):
     """The tables of keys and usage."""
 
     def add(self, name: str, grant: Grant) -> str:
-        """Makes a key and returns its token, which nobody can find out later. Raises
-        StorageError also if the name is taken."""
+        """Make a key and return its token, which cannot be recovered later. Also raises
+        StorageError if the name is in use."""
         token, key_id = make_token()
         row = {"id": key_id, "name": name, "digest": hash_token(token), **asdict(grant)}
         with self.begin() as connection:
@@ -48,7 +48,7 @@ class KeyStorage(Database):
         return token
 
     def revoke(self, wanted: str) -> ApiKey:
-        """Revokes the key of this name or id. Raises StorageError also if there is none."""
+        """Revoke the key with this name or id. Also raises StorageError if there is none."""
         is_wanted = (KEYS.c.name == wanted) | (KEYS.c.id == wanted)
         change = (
             update(KEYS)
@@ -63,7 +63,7 @@ class KeyStorage(Database):
         return _read_key(found)
 
     def list_all(self) -> dict[ApiKey, int]:
-        """All keys, the revoked ones too, from the oldest on, and the characters that each has
+        """Return all keys, also revoked ones, oldest first, with the characters that each has
         used this month."""
         query = select(KEYS).order_by(KEYS.c.created_at, KEYS.c.name)
         with self.look() as connection:
@@ -72,9 +72,9 @@ class KeyStorage(Database):
         return {key: used.get(key.id, 0) for key in keys}
 
     def sync(self, counts: Counts, ledger: str, known: tuple[int, int] | None) -> Seen:
-        """Saves what a ledger has counted, and returns what it cannot know."""
+        """Save the counts of a ledger. Return changed keys and the counts of other ledgers."""
         month = find_month(time.time())
-        # Hundreds of processes that save nothing do not wait for each other.
+        # Hundreds of processes without counts to save do not wait for each other.
         with self.begin() if counts else self.look() as connection:
             if counts:
                 rows = [
@@ -95,7 +95,7 @@ class KeyStorage(Database):
         return Seen(version, keys, {(k, month): n for k, n in elsewhere.items()})
 
     def _write_usage(self) -> Any:
-        """Write usage, but not over the later one of another process."""
+        """Make an upsert that never overwrites a later count of another process."""
         dialect = sqlite if self.dialect == "sqlite" else postgresql
         row = dialect.insert(USAGE)
         return row.on_conflict_do_update(
@@ -106,7 +106,6 @@ class KeyStorage(Database):
 
 
 def _sum_usage(month: int) -> Select[Any]:
-    """Each key's characters in a month."""
     return (
         select(USAGE.c.key_id, func.sum(USAGE.c.characters).label("characters"))
         .where(USAGE.c.month == month)
@@ -115,7 +114,7 @@ def _sum_usage(month: int) -> Select[Any]:
 
 
 def _collect(sums: Iterable[Row[Any]]) -> dict[str, int]:
-    """Characters by key; PostgreSQL adds integers up to decimals."""
+    """Return the characters by key. PostgreSQL returns sums of integers as decimals."""
     return {row.key_id: int(row.characters) for row in sums}
 
 

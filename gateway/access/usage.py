@@ -1,9 +1,9 @@
-"""Counts each key's characters by month, exactly: in memory that all gateway processes of
-this machine share. `registry.py` writes the counts to the database.
+"""Counts each key's characters per month exactly, in memory that all gateway processes of this
+machine share. `registry.py` writes the counts to the database.
 
-What a request may use is reserved before it is translated, and counted or given back
-afterwards. Each process also notes what it has reserved in a file of its own. A process
-that starts adds up those of all living ones: what a killed one had reserved is free again.
+A request's characters are reserved before it is translated, then counted or released. Each
+process also records its reservations in its own file. A process that starts adds up the files
+of the living ones, which releases what a killed one had reserved.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from gateway.shared_memory import Lock, SharedTable, lock_file
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _ACCOUNTS, _SUFFIX = "accounts", ".reserved"
-#: The longest wait for other processes that start, each of which looks at all accounts.
+#: The longest wait for other starting processes, each of which reads all accounts.
 _START_S = 30.0
-#: An account has this month and the last one; each has its number, the count that the
-#: database has, and what all processes have counted and reserved.
+#: An account covers this month and the last one. Each has its number, the count in the
+#: database, and the characters that all processes have counted and reserved.
 _MONTHS = 2
 _MONTH, _SAVED, _COUNTED, _RESERVED = range(4)
 _FIELDS = 4
@@ -39,21 +39,21 @@ Counts = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True)
 class Usage:
-    """A key's characters of this month. A `limit` of None is no limit."""
+    """A key's characters this month. A `limit` of None means no limit."""
 
     count: int
     limit: int | None
 
 
 class ReservedCharacters(NamedTuple):
-    """Characters that are reserved for a block of a request."""
+    """Characters that are reserved for a `with` block."""
 
-    #: The key's account of this month, and the row of what this process has reserved.
+    #: The key's account of this month, and the row of this process's reservations.
     account: memoryview
     own: memoryview
     month: int
     characters: int
-    #: Told whether the block has succeeded.
+    #: Called with whether the block has succeeded.
     end: Callable[[ReservedCharacters, bool], None]
 
     def __enter__(self) -> None:
@@ -70,14 +70,14 @@ def find_month(seconds: float) -> int:
 
 
 class UsageLedger:
-    """All accounts, seen from one process. Its id names it in the database: a new one begins
-    with the machine, or where the folder is new."""
+    """All accounts, as one process sees them. The database stores counts by its id: a new
+    ledger begins when the machine boots, or if the folder is new."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(folder / "lock")
         self._elsewhere: Counts = {}
-        #: Charges that have ended and are not in the account yet, and whether they count.
+        #: Ended charges that are not in the account yet, and whether each counts.
         self._ended: deque[tuple[ReservedCharacters, bool]] = deque()
         with self._lock.hold(_START_S):
             self.id = _read_ledger_id(folder)
@@ -88,8 +88,8 @@ class UsageLedger:
             self._own = SharedTable(own, _MONTHS)
 
     def charge(self, key: ApiKey, characters: int) -> ReservedCharacters:
-        """Reserves `characters` for a block, and counts them if it succeeds. Raises
-        QuotaExceeded if the key has fewer left."""
+        """Reserve `characters` for a `with` block, and count them if it succeeds. Raises
+        KeysUnavailable, and QuotaExceeded if the key has fewer left."""
         month, row_id = find_month(time.time()), int(key.id, 16)
         limit = key.grant.characters_per_month
         try:
@@ -117,7 +117,7 @@ class UsageLedger:
         return Usage(count, key.grant.characters_per_month)
 
     def list_unsaved(self) -> Counts:
-        """The counts of all processes that the database does not have."""
+        """Return the counts of all processes that are not in the database."""
         self._settle_all()
         found: dict[tuple[str, int], int] = {}
         for first in range(0, _MONTHS * _FIELDS, _FIELDS):
@@ -136,7 +136,7 @@ class UsageLedger:
         return found
 
     def learn(self, saved: Counts, elsewhere: Counts) -> None:
-        """Takes over what the database has: counts of this ledger, and those of others."""
+        """Record the counts in the database: saved ones of this ledger, and those of others."""
         self._elsewhere = elsewhere
         for (key_id, month), characters in saved.items():
             values = self._accounts.get(int(key_id, 16))
@@ -149,15 +149,15 @@ class UsageLedger:
         self._settle_all()
 
     def _settle_all(self) -> None:
-        """Settle all processes; if another one holds the lock, the next one does it."""
+        """Settle all ended charges. If the lock stays taken, the next call settles them."""
         with suppress(OSError):
             if self._ended:
                 with self._lock.hold():
                     self._settle()
 
     def _settle(self) -> None:
-        """Ends charges. A process that is killed in between has counted, and what it had
-        reserved is added up again by the next one."""
+        """Settle ended charges. If the process is killed meanwhile, the characters are counted,
+        and the next process to start adds the reservations up again."""
         while self._ended:
             (account, own, month, characters, _), is_done = self._ended[0]
             if account[_MONTH] == month:
@@ -167,7 +167,7 @@ class UsageLedger:
             self._ended.popleft()
 
     def _turn_to(self, month: int, row_id: int) -> memoryview:
-        """The month of an account, which was the last month but one."""
+        """Return an account's part for this month, cleared if it was of an earlier one."""
         account = _find_month(self._accounts.find(row_id), month)
         if account[_MONTH] != month:
             for field in (_SAVED, _COUNTED, _RESERVED):
@@ -176,7 +176,7 @@ class UsageLedger:
         return account
 
     def _give_back_of_dead(self, folder: Path) -> None:
-        """Give back the reservations of processes that have ended."""
+        """Release the reservations of processes that have ended."""
         locks = {path: lock_file(path) for path in folder.glob(f"*{_SUFFIX}")}
         dead = {path: lock for path, lock in locks.items() if lock is not None}
         if not dead:
@@ -198,14 +198,13 @@ class UsageLedger:
 
 
 def _find_month(values: memoryview, month: int) -> memoryview:
-    """A month of an account."""
     first = month % _MONTHS * _FIELDS
     return values[first : first + _FIELDS]
 
 
 def _read_ledger_id(folder: Path) -> str:
-    """The ledger's id. What is there from before the last boot may have lost what it had not
-    written to the disk yet: the database knows better."""
+    """Return the ledger's id. A new ledger begins after a boot: the files of the old one may
+    lack counts that were not on disk yet, but the database has them."""
     boot, file = _BOOT_ID.read_text().strip(), folder / "ledger"
     known, _, ledger_id = (
         file.read_text().partition(" ") if file.exists() else ("",) * 3

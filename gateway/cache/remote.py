@@ -1,6 +1,4 @@
-"""A Redis or Valkey with the sentences of several machines. While it is gone, nobody waits for
-it.
-"""
+"""Sentences in a Redis or Valkey that machines share. While it is down, no request waits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,23 +8,23 @@ from gevent.pool import Pool
 from gateway.cache.table import CacheKey
 from gateway.shared_redis import SharedRedis
 
-#: The longest wait for it.
+#: The longest wait for Redis, in seconds.
 _REDIS_S = 0.1
-#: Values that wait to be written; more are dropped.
+#: The most values that wait to be written; more are dropped.
 _MOST_WRITES = 256
-#: The seconds for which a value is kept after it was written: a week.
+#: The seconds for which a value is kept after a write: a week.
 _KEPT_S = 7 * 24 * 3600
 
 
 class RemoteCache:
-    """The values, enciphered as in `CacheTable`."""
+    """The values in Redis, encrypted as in `CacheTable`."""
 
     def __init__(self, url: str) -> None:
         self._redis = SharedRedis(url, _REDIS_S, "sentences")
         self._writing = Pool(_MOST_WRITES)
 
     def get(self, keys: Sequence[CacheKey]) -> list[bytes | None]:
-        """The value of each key."""
+        """Return each key's value, or None."""
         found: Any = self._redis.ask(lambda: self._redis.client.mget(map(_name, keys)))
         return [
             key.open(sealed) if sealed else None
@@ -34,7 +32,7 @@ class RemoteCache:
         ]
 
     def put(self, key: CacheKey, value: bytes) -> None:
-        """Keep a value. It is written meanwhile."""
+        """Write a value in the background."""
         if not self._redis.breaker.is_resting and not self._writing.full():
             self._writing.spawn(self._write, key, value)
 

@@ -1,6 +1,4 @@
-"""Answers sentences that a model has answered before. Equal sentences that are on their way are
-asked once.
-"""
+"""Answers sentences that were answered before. Equal sentences in flight are sent once."""
 
 from __future__ import annotations
 
@@ -27,51 +25,51 @@ from gateway.settings import Settings
 from text.composition import Row
 from text.options import TranslationRequest
 
-#: An answer: the handler's, with the digest of the model that has made it.
+#: A handler's answer, with the digest of the model that produced it.
 Answer = dict[str, Any]
-#: A row's end: its answer, a fault of its own, which an equal row would have as well, or None.
+#: The outcome of a row: its answer, a fault that an equal row would have as well, or None.
 _Outcome = Answer | RowProblem | None
 
-#: The digest's name in an answer.
+#: The digest's key in an answer.
 DIGEST = "model"
-#: The end of all waits for a row.
+#: The event that all waits for a row end with, for error messages.
 _STAGE = "the model answered"
-#: Seconds between two looks at a row that another process has on its way.
+#: Seconds between two checks of a row that another process has in flight.
 _PAUSE_S = 0.005
-#: Any other problem is one of the request's time, or of the model.
+#: Statuses of faults in a row. Any other problem is due to the deadline or the model.
 _FAULTS_OF_ROWS = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
-#: The time for which a look at a model's workers is good, and the longest wait for one.
+#: Seconds for which the state of a model's workers is reused, and the longest wait for it.
 _SEEN_S, _LOOK_S = 1.0, 0.1
 
 
 class ServedModel:
-    """Finds out which weights answer under a model's name. A worker of another life may have
-    others: until it has answered a row, nobody knows."""
+    """The weights that answer under a model's name. Workers of another life may have other
+    weights, which are unknown until they have answered a row."""
 
     def __init__(self, model: Model, backend: Backend) -> None:
         self.name, self._backend = model.name, backend
-        #: The workers that were seen last, and when.
+        #: The last known life of the model's workers, and when it was read.
         self._life, self._seen_at = "", 0.0
         self._looking: gevent.Greenlet | None = None
-        #: The digest that was told last, empty before the first, and the life in which it was.
+        #: The digest in the latest answer, empty before the first, and the life it is from.
         self.digest, self._told_in = "", ""
 
     def is_still(self, digest: str) -> bool:
-        """Whether the digest is that of the model that answers now."""
+        """Whether the model that answers now has this digest."""
         return digest == self.digest and self._look_again() == self._told_in
 
     def find_life(self) -> str:
-        """The workers that were seen last, however long ago: an older life than the true one
-        is found out as soon as its digest is used. Empty where none could be seen."""
+        """Return the last known life of the workers, however old: if it is outdated, that is
+        noticed as soon as its digest is used. Empty if unknown."""
         return self._life or self._look_again()
 
     def learn(self, digest: str, life: str) -> None:
-        """Note the digest in an answer to a row that was sent in this life."""
+        """Record the digest in an answer to a row that was sent in this life."""
         if life and life == self._life:
             self.digest, self._told_in = digest, life
 
     def _look_again(self) -> str:
-        """The workers that answer now; empty where that is not known soon enough."""
+        """Return the workers' current life; empty if it is not known soon enough."""
         if time.monotonic() - self._seen_at > _SEEN_S:
             looking = self._looking = self._looking or gevent.spawn(self._look)
             looking.join(_LOOK_S)
@@ -89,8 +87,7 @@ class ServedModel:
 
 
 class SentenceCache:
-    """The answers of all models, in memory and, with a URL, in Redis. Without bytes nothing is
-    kept or shared."""
+    """All models' answers, in memory and, with a URL, in Redis. A size of 0 turns it off."""
 
     def __init__(
         self,
@@ -111,11 +108,11 @@ class SentenceCache:
         self._remote = RemoteCache(url) if url and size else None
 
     def open(self, model: str, wanted: TranslationRequest, call: Call) -> CachedRows:
-        """The rows of one request to a model."""
+        """Return the rows of one request to a model."""
         return CachedRows(self, self.models[model], wanted, call)
 
     def find(self, keys: Sequence[CacheKey]) -> list[Answer | None]:
-        """The answer of each key."""
+        """Return the answer of each key, or None."""
         found = [self._table.get(key) for key in keys]
         missing = [i for i, value in enumerate(found) if value is None]
         if missing and self._remote:
@@ -154,7 +151,7 @@ class CachedRows:
         self._flight = (model.name, *self._shared)
 
     def find(self, rows: Iterable[Row]) -> dict[Row, Answer]:
-        """The rows whose answers are there."""
+        """Return the stored answers, by row."""
         if not self._cache.is_on or not self._digest:
             return {}
         asked = list(rows)
@@ -167,13 +164,13 @@ class CachedRows:
         return found
 
     def is_coming(self, row: Row) -> bool:
-        """Whether the row is on its way."""
+        """Whether an equal row is in flight."""
         return (*self._flight, row) in self._cache.flights
 
     def ask(self, row: Row, predict: Callable[[], Answer]) -> Answer:
-        """The answer to a row by `predict`, or by an equal row that is on its way. If that one
-        fails, the next who waits for it asks, unless the row itself is at fault. Raises
-        ClientGone, DeadlineExceeded, and what `predict` raises."""
+        """Return the answer to a row, from `predict` or from an equal row in flight. If that
+        one fails, the next waiting request calls `predict`, unless the row itself is at fault.
+        Raises ClientGone, DeadlineExceeded, and the errors of `predict`."""
         if not self._cache.is_on:
             return predict()
         name, flights = (*self._flight, row), self._cache.flights
@@ -196,10 +193,10 @@ class CachedRows:
             flight.set(outcome)
 
     def _join(self, flight: AsyncResult[_Outcome], row: Row) -> Answer | None:
-        """The answer to a row that is on its way for another request; None if that failed, and
-        nobody else has asked since."""
+        """Wait for an equal row of another request, and return its answer. None if that failed,
+        unless another answer has been stored since."""
         began = time.monotonic()
-        # gevent 26.9 may forget who begins to wait for an event that was set a moment ago.
+        # gevent 26.9 may not wake a greenlet that begins to wait just after an event was set.
         while not flight.ready():
             flight.wait(self._call.check(_STAGE))
         outcome: _Outcome = flight.value
@@ -212,14 +209,14 @@ class CachedRows:
         return outcome
 
     def _wait_for_others(self, claim: CacheKey, row: Row) -> Answer | None:
-        """The answer to a row that another process has on its way; None if none has, or if it
-        failed there."""
+        """Wait for an equal row of another process, and return its answer. None if there is
+        none, or if it failed there."""
         claims, found = self._cache.claims, dict[Row, Answer]()
-        # Without a digest its answer could not be found.
+        # Without a digest, the answer could not be found.
         is_taken = bool(self._digest) and claims.is_taken(claim)
         while is_taken and not found:
             gevent.sleep(min(_PAUSE_S, self._call.check(_STAGE)))
-            is_taken = claims.is_taken(claim)  # before the look: the answer comes first
+            is_taken = claims.is_taken(claim)  # before `find`: answers are stored first
             found = self.find([row])
         claims.take(claim, self._call.deadline)
         return found.get(row)

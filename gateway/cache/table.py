@@ -1,5 +1,5 @@
-"""Memory that the gateway's processes share, with values by key. Nobody locks it, and nobody
-reads a value in it without its key.
+"""A key-value table in memory that the gateway's processes share, without locks. A value cannot
+be read without its key.
 """
 
 import hashlib
@@ -12,40 +12,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-#: Bytes of a bucket. A bucket is two rings, each with its own place for the next value: a small
-#: one for new values, and one for those that were asked for again.
+#: Bytes of a bucket. A bucket is two ring buffers, each with its own write position: a small
+#: one for new values, and one for values that were requested again.
 _BUCKET = 8192
 _NEW, _KEPT = (4, 2048), (2048, _BUCKET)
 #: Bytes of a tag, of a length, of a nonce and of a checksum.
 _TAG, _LENGTH, _NONCE, _SUM = 8, 2, 8, 4
-#: A claim: the tag of its key, its process, and the end of its time; and the most claims.
+#: A claim (the tag of its key, its process, and when it expires), and the most claims.
 _CLAIM, _CLAIMS = struct.Struct("=8sqd"), 8192
-#: A larger value would take the place of too many others.
+#: A larger value would displace too many others.
 _MOST_BYTES = 3000
 
 
 @dataclass(frozen=True)
 class CacheKey:
-    """A key: its place, its name there, and the secret without which its value is noise."""
+    """A key: its place and tag in the table, and the secret that encrypts its value."""
 
     place: int
     tag: bytes
     secret: bytes
 
     def seal(self, value: bytes) -> bytes:
-        """The value, enciphered and with a checksum."""
+        """Encrypt a value, with a checksum."""
         nonce = os.urandom(_NONCE)
         return nonce + self._mix(nonce, zlib.crc32(value).to_bytes(_SUM, "big") + value)
 
     def open(self, sealed: bytes) -> bytes | None:
-        """The value; None where it is damaged or belongs to another key."""
+        """Decrypt a value. None if it is damaged or belongs to another key."""
         plain = self._mix(sealed[:_NONCE], sealed[_NONCE:])
         value = plain[_SUM:]
         is_whole = plain[:_SUM] == zlib.crc32(value).to_bytes(_SUM, "big")
         return value if is_whole else None
 
     def _mix(self, nonce: bytes, data: bytes) -> bytes:
-        """SHAKE's output as a stream cipher."""
+        """Encrypt or decrypt, with the output of SHAKE as a stream cipher."""
         size = len(data)
         stream = hashlib.shake_128(self.secret + nonce).digest(size)
         mixed = int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")
@@ -53,26 +53,25 @@ class CacheKey:
 
 
 def make_key(secret: bytes, text: str) -> CacheKey:
-    """The key of a text. Without the secret nobody can tell whether a text has a key."""
+    """Return the key of a text. Without the secret, stored keys do not reveal any texts."""
     content = text.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(content, key=secret).digest()
     return CacheKey(int.from_bytes(digest[:8], "big"), digest[8:16], digest[16:])
 
 
 class CacheTable:
-    """The values. Where there is no room, those go first that nobody has asked for again.
+    """The table of values. Values that were not requested again are overwritten first.
 
-    Two processes may write to one place: what they leave fails its checksum, and is found no
-    more. The policy is that of S3-FIFO (Yang et al., 2023) with lazy promotion: a value that is
-    found in the small ring, or is about to be overwritten, is written once more.
-    """
+    Two processes may write to one place: the result fails its checksum, and is not found. The
+    policy is that of S3-FIFO (Yang et al., 2023) with lazy promotion: a value that is found in
+    the small ring, or shortly before it is overwritten, is written again."""
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._memory = memory
         self._buckets = len(memory) // _BUCKET
 
     def get(self, key: CacheKey) -> bytes | None:
-        """The value of a key."""
+        """Return the value of a key, or None."""
         start = key.place % self._buckets * _BUCKET
         bucket = self._memory[start : start + _BUCKET]
         if bucket.find(key.tag) < 0:
@@ -90,7 +89,7 @@ class CacheTable:
         return None
 
     def put(self, key: CacheKey, value: bytes) -> None:
-        """Keep a value, unless it is too large."""
+        """Store a value, unless it is too large."""
         if len(value) <= _MOST_BYTES:
             start, sealed = key.place % self._buckets * _BUCKET, key.seal(value)
             is_small = len(sealed) < (_NEW[1] - _NEW[0]) // 2
@@ -109,26 +108,26 @@ class CacheTable:
 
 
 class ClaimTable:
-    """The rows that each process has on their way, so that no other one asks for them. Two rows
-    may have the same place; then the first has no claim any more."""
+    """The rows that each process has in flight, so that no other process sends them. If two
+    rows have the same place, only the later one has a claim."""
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._memory = memory
         self._count = len(memory) // _CLAIM.size
 
     def take(self, key: CacheKey, until: float) -> None:
-        """Claim a row until then, by the monotonic clock."""
+        """Claim a row until this time of the monotonic clock."""
         _CLAIM.pack_into(self._memory, self._find(key), key.tag, os.getpid(), until)
 
     def is_taken(self, key: CacheKey) -> bool:
-        """Whether another process, which still runs, has the row."""
+        """Whether another running process has claimed the row."""
         tag, process, until = _CLAIM.unpack_from(self._memory, self._find(key))
         if tag != key.tag or process == os.getpid() or until < time.monotonic():
             return False
         return _is_running(process)
 
     def give_back(self, key: CacheKey) -> None:
-        """Say that the row is no longer on its way."""
+        """Release this process's claim on the row."""
         at = self._find(key)
         if _CLAIM.unpack_from(self._memory, at)[:2] == (key.tag, os.getpid()):
             _CLAIM.pack_into(self._memory, at, b"", 0, 0.0)
@@ -139,8 +138,8 @@ class ClaimTable:
 
 @cache
 def share(size: int) -> tuple[CacheTable, ClaimTable, bytes]:
-    """The tables of all processes that are forked later, for `size` bytes of values, and their
-    secret; the same at each call. The memory has no name, so no file has its content."""
+    """Return the tables, with `size` bytes for values, and their secret; the same at each call.
+    All processes forked later share them. The memory has no name, so no file contains it."""
     return (
         CacheTable(mmap.mmap(-1, max(size, _BUCKET))),
         ClaimTable(mmap.mmap(-1, _CLAIMS * _CLAIM.size)),
@@ -157,7 +156,7 @@ def _is_running(process: int) -> bool:
 
 
 def _find(bucket: bytes, tag: bytes, ring: tuple[int, int]) -> Iterator[int]:
-    """Each place of a tag in a ring."""
+    """Yield each position of a tag in a ring."""
     at = bucket.find(tag, *ring)
     while at >= 0:
         yield at
@@ -165,7 +164,7 @@ def _find(bucket: bytes, tag: bytes, ring: tuple[int, int]) -> Iterator[int]:
 
 
 def _is_old(bucket: bytes, at: int, tag: bytes) -> bool:
-    """Whether a kept value is about to be overwritten and stands nowhere else."""
+    """Whether a kept value will be overwritten soon and has no other copy."""
     first, end = _KEPT
     ahead = (at - _read_next(bucket, _KEPT)) % (end - first)
     return ahead < (end - first) // 4 and bucket.count(tag, first) == 1
@@ -176,6 +175,6 @@ def _place_of_next(ring: tuple[int, int]) -> int:
 
 
 def _read_next(bucket: bytes, ring: tuple[int, int]) -> int:
-    """The place for the next value in a ring: its beginning in a new bucket."""
+    """Return the write position of a ring, which is its start in a new bucket."""
     place = _place_of_next(ring)
     return max(ring[0], int.from_bytes(bucket[place : place + 2], "big"))

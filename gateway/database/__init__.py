@@ -1,6 +1,4 @@
-"""The database that keys, usage and glossaries are in. The libraries for it are loaded where
-it is first used.
-"""
+"""The database of keys, usage and glossaries. Its libraries are loaded on first use."""
 
 from pathlib import Path
 
@@ -10,11 +8,11 @@ from gateway.settings import Settings
 
 
 def find_folder() -> Path:
-    """Return the folder in which a stack's gateway processes share their figures of keys."""
+    """Return the folder in which a stack's gateway processes share usage and limits of keys."""
     run = variables.find_run() or ROOT / variables.RUN_DIR.default
     return run.absolute() / "access"
 
 
 def find_database(settings: Settings) -> str:
-    """The URL of the database."""
+    """Return the URL of the database."""
     return settings.database_url or f"sqlite:///{find_folder() / 'keys.db'}"

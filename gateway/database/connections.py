@@ -1,5 +1,5 @@
-"""The database: SQLite or PostgreSQL, by its URL. Every use may block for some seconds, and
-raises StorageError if the database cannot be used.
+"""Connections to the database: SQLite or PostgreSQL, by its URL. Every use may block for some
+seconds, and raises StorageError if the database cannot be used.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from gateway.settings import name_variable
 from gateway.shared_memory import Lock
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-#: Seconds for a connection, a statement, a lock.
+#: The timeout of a connection, a statement and a lock, in seconds.
 _LIMIT_S = 3
-#: PostgreSQL's number for the lock under which tables are made; any that nobody else has.
+#: The PostgreSQL lock for changing tables: any number that no other program uses.
 _LOCK_NUMBER = 7777
 _VARIABLE = name_variable("database_url")
 _EXPECTED = "expected sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
@@ -29,10 +29,10 @@ class StorageError(Exception):
 
 
 class Database:
-    """A database with our tables, which are made or changed before the first use."""
+    """A database with our tables, which are created or migrated before the first use."""
 
     def __init__(self, url: str) -> None:
-        """Raises StorageError for an unknown kind of URL."""
+        """Prepare the connections. Raises StorageError for an unsupported URL."""
         self._url = read_url(url)
         self._engine = _make_engine(self._url)
         self._reading = self._engine.execution_options(is_reading=True)
@@ -44,7 +44,7 @@ class Database:
         return self._engine.dialect.name
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
@@ -55,7 +55,7 @@ class Database:
             durable.commit(connection)
 
     def look(self) -> AbstractContextManager[Connection]:
-        """A transaction that only reads: in SQLite it never waits."""
+        """A transaction that only reads, which in SQLite never waits."""
         return self._connect(self._reading)
 
     @contextmanager
@@ -70,13 +70,13 @@ class Database:
         except SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or error).strip()
             raise StorageError(f"{place} cannot be used: {reason}") from error
-        except OSError as error:  # of its folder, or of the lock
+        except OSError as error:  # from its folder or the lock
             reason = error.strerror or str(error)
             raise StorageError(f"{place} cannot be used: {reason}") from error
 
 
 def read_url(given: str) -> URL:
-    """The URL of a database that we know, with its driver. Raises StorageError."""
+    """Return the URL of a supported database, with its driver. Raises StorageError."""
     try:
         url = make_url(given)
     except ArgumentError as error:
@@ -99,13 +99,13 @@ def _make_engine(url: URL) -> Engine:
     limits = "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"
     options = " ".join(f"-c {name}={_LIMIT_S}s" for name in limits)
     engine = create_engine(url, connect_args={"options": options})
-    _limit_waits(engine, _LIMIT_S + 1)  # a server that stands still keeps to no option
+    _limit_waits(engine, _LIMIT_S + 1)  # a hanging server ignores its options
     return engine
 
 
 def _limit_waits(target: Engine, limit_s: int) -> None:
-    """Closes a connection to PostgreSQL that gives no answer for `limit_s` seconds, for where
-    a server stands still, or its host is gone."""
+    """Close a connection to PostgreSQL that gets no answer for `limit_s` seconds because the
+    server hangs or its host is down."""
     import psycopg
 
     class LimitedConnection(psycopg.Connection[Any]):
@@ -115,7 +115,7 @@ def _limit_waits(target: Engine, limit_s: int) -> None:
             try:
                 return super().wait(gen, interval, timeout or limit_s)
             except psycopg.errors._WaitTimeout as error:
-                self.pgconn.finish()  # nobody could tell whose a late answer is
+                self.pgconn.finish()  # a late answer could be mistaken for the next one
                 raise psycopg.OperationalError(f"no answer for {limit_s} s") from error
 
     def connect(_: object, __: object, given: list[Any], named: Any) -> Any:
@@ -132,21 +132,21 @@ def _limit_waits(target: Engine, limit_s: int) -> None:
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
-    """Readers do not wait for writers, and `_begin_sqlite` alone begins transactions."""
+    """Stop readers from waiting for writers, and leave transactions to `_begin_sqlite`."""
     connection.isolation_level = None
     connection.execute("PRAGMA journal_mode=WAL").close()
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Begin with a lock: a transaction that begins by reading could not write after another
-    process did. By itself, Python would begin no transaction for tables."""
+    """Begin with a lock: a transaction that begins by reading cannot write once another process
+    has. Python itself would begin no transaction before changes to tables."""
     is_reading = connection.get_execution_options().get("is_reading")
     connection.exec_driver_sql("BEGIN" if is_reading else "BEGIN IMMEDIATE")
 
 
 def _migrate(engine: Engine) -> None:
-    """Brings the tables to this version, unless they are. Only one process at a time does
-    so; hundreds that start together and find them ready do not wait for each other."""
+    """Migrate the tables to this version, if needed, in one process at a time. If they are up
+    to date, hundreds of processes that start together do not wait for each other."""
     from alembic import command
     from alembic.config import Config
     from alembic.migration import MigrationContext
@@ -162,7 +162,7 @@ def _migrate(engine: Engine) -> None:
         context = MigrationContext.configure(connection)
         return context.get_current_revision() == newest
 
-    # A file of SQLite that is not there yet, or is being made, cannot be read.
+    # An SQLite file that does not exist yet, or is being created, cannot be read.
     errors = [OperationalError] if engine.dialect.name == "sqlite" else []
     reading = engine.execution_options(is_reading=True)
     with suppress(*errors), reading.connect() as connection:
@@ -183,7 +183,7 @@ def _migrate(engine: Engine) -> None:
 
 @contextmanager
 def _lock(engine: Engine) -> Iterator[Connection]:
-    """A connection whose owner alone changes the tables."""
+    """Open a connection that alone may change the tables."""
     if engine.dialect.name == "postgresql":
         with engine.connect() as connection:
             number = {"number": _LOCK_NUMBER}

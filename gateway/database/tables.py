@@ -1,4 +1,4 @@
-"""The tables of the database: keys and what they have used, and glossaries."""
+"""The tables of the database: keys, their usage, and glossaries."""
 
 from sqlalchemy import (
     JSON,
@@ -26,7 +26,7 @@ KEYS = Table(
     Column("digest", String(64), nullable=False),
     Column("characters_per_month", BigInteger),
     Column("requests_per_minute", BigInteger),
-    #: Without a number, the requests of a minute may come at once.
+    #: Without a number, the requests of a minute are allowed at once.
     Column("burst", BigInteger),
     Column("routes", JSON, nullable=False),
     Column("shares_cache", Boolean, nullable=False, server_default=false()),
@@ -44,8 +44,7 @@ Index(
     postgresql_where=_IS_VALID,
 )
 
-#: Each ledger writes rows of its own, with all that it has counted: writing one twice does
-#: no harm.
+#: Each ledger writes its own rows with its total counts, so writing one twice does no harm.
 USAGE = Table(
     "usage",
     METADATA,
@@ -60,14 +59,14 @@ GLOSSARIES = Table(
     "glossaries",
     METADATA,
     Column("id", String(36), primary_key=True),
-    #: The id of a key; empty where a stack has no keys.
+    #: The id of a key; empty if a stack has no keys.
     Column("owner", String(12), nullable=False, index=True),
     Column("name", String(1024), nullable=False),
     #: Unix milliseconds.
     Column("created_at_ms", BigInteger, nullable=False),
 )
 
-#: A row never changes: another row, with an id of its own, takes its place.
+#: A row never changes: another row with another id replaces it.
 DICTIONARIES = Table(
     "dictionaries",
     METADATA,

@@ -1,1 +1,1 @@
-"""The steps that bring a database to the tables of this version, for Alembic."""
+"""Alembic's migrations of a database to the tables of this version."""

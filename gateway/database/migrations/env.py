@@ -1,4 +1,4 @@
-"""Runs Alembic's steps on the connection that `gateway/database/connections.py` gives it."""
+"""Runs Alembic's migrations on the connection from `gateway/database/connections.py`."""
 
 from alembic import context
 

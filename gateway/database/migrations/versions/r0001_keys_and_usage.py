@@ -8,7 +8,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Makes both tables."""
+    """Create both tables."""
     op.create_table(
         "keys",
         sa.Column("id", sa.String(12), primary_key=True),

@@ -8,7 +8,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Makes both tables."""
+    """Create both tables."""
     op.create_table(
         "glossaries",
         sa.Column("id", sa.String(36), primary_key=True),

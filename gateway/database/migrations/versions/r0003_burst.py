@@ -1,4 +1,4 @@
-"""The burst of a key: the requests that may come at once."""
+"""The burst of a key: the requests that it may send at once."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,5 +8,5 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Existing keys get the requests of a minute."""
+    """Add the column. Existing keys have no number: their burst is the requests of a minute."""
     op.add_column("keys", sa.Column("burst", sa.BigInteger))

@@ -1,4 +1,4 @@
-"""Keys whose translated sentences are kept for all keys that share theirs."""
+"""Whether a key shares its cached sentences with all other keys that share theirs."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Keys that are there do not."""
+    """Add the column. Existing keys do not share."""
     shares = sa.Column(
         "shares_cache", sa.Boolean, nullable=False, server_default=sa.false()
     )
