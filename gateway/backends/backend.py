@@ -12,24 +12,24 @@ from pydantic_core import to_json
 
 from catalog import Model
 
-#: The time for which a look at the models is good.
+#: Seconds for which the states of models are reused.
 _STATES_S = 1.0
 
 
 @dataclass(eq=False)
 class Cancellation:
-    """A caller's way to give up a row that the backend works at."""
+    """A caller's handle to cancel a row in the backend."""
 
     is_cancelled: bool = False
-    #: The number under which the worker sees whether somebody still waits for the answer.
+    #: The number by which the worker checks whether the answer is still wanted.
     number: int | None = None
-    #: The function that stops the backend's work at it.
+    #: The function that stops the backend's work on the row.
     stop: Callable[[], None] | None = None
-    #: The time for which the row waited until its model was loaded.
+    #: Seconds for which the row waited for its model to be loaded.
     loading_s: float = 0.0
 
     def cancel(self) -> None:
-        """Say that nobody waits for the answer any more. May be called in the hub."""
+        """Cancel the row: its answer is no longer wanted. May be called in the hub."""
         self.is_cancelled = True
         if self.stop:
             self.stop()
@@ -37,7 +37,7 @@ class Cancellation:
 
 @dataclass(frozen=True)
 class RowRequest:
-    """A request to a handler: a body, and parameters beside it."""
+    """A request to a handler: a body and parameters."""
 
     body: bytes
     content_type: str
@@ -48,62 +48,60 @@ class RowRequest:
 
 
 def write_row(content: Mapping[str, Any], trace: str = "") -> RowRequest:
-    """A row that is a JSON object."""
+    """Return a row whose body is a JSON object."""
     return RowRequest(to_json(content), "application/json", trace=trace)
 
 
 @dataclass(frozen=True)
 class ModelState:
-    """A backend's state of a model."""
+    """The state of a model in a backend."""
 
-    #: Whether somebody answers for it, maybe after it is loaded again.
+    #: Whether it can answer, possibly after it is loaded again.
     is_ready: bool
     batch_size: int
     #: Rows that wait in the backend, behind the gateway's own queue.
     queued_rows: int
-    #: The reason why nobody does, if that is known.
+    #: The reason it cannot, if known.
     reason: str = ""
-    #: Another one means that other workers answer, maybe with other weights.
+    #: A different one means that other workers answer, possibly with other weights.
     life: str = ""
-    #: Whether it has to be loaded again first.
+    #: Whether it must be loaded again first.
     is_unloaded: bool = False
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """The amount of a model's work that fits behind the gateway."""
+    """The amount of work that a model can have in hand."""
 
-    #: Batches that are computed at the same time.
+    #: Batches computed at the same time.
     workers: int
-    #: Bytes of rows. Programs hold a row several times; TorchServe on a heap of 1 GB.
+    #: Bytes of rows. Programs copy a row several times; TorchServe has a heap of 1 GB.
     most_bytes: int = 64 << 20
 
 
 class Backend(Protocol):
-    """A place that answers rows; safe to share among greenlets."""
+    """The interface of a backend, which answers rows. Safe to share among greenlets."""
 
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
-        """The handler's answer to `row`; `deadline` is in seconds of
-        this machine's monotonic clock, which no correction of the time moves.
+        """Return the handler's answer to `row`. The `deadline` is in seconds of this machine's
+        monotonic clock, which adjustments of the time do not affect.
 
-        Raises Overloaded, NotReady, DeadlineExceeded or RowProblem; ClientGone if the
-        backend has noticed that the row was given up.
-        """
+        Raises Overloaded, NotReady, DeadlineExceeded or RowProblem, and ClientGone if the
+        backend has noticed that the row was cancelled."""
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         """Return the state of each model; None for one that cannot be asked."""
 
     def capacity(self, model: Model) -> Capacity:
-        """Return the amount of work that a model can have in hand: by itself, as the map has
-        it."""
+        """Return how much work a model can have in hand; by default, as the map specifies."""
         return Capacity(model.workers)
 
 
 class KeptStates:
-    """The last state of each model, kept for a moment. Safe to share among greenlets: one
-    looks, all others use what it has seen."""
+    """A cache of models' states. Safe to share among greenlets: one reads a state, and all
+    others use its result."""
 
     def __init__(
         self,
@@ -115,7 +113,7 @@ class KeptStates:
         self._looking = threading.Lock()
 
     def find(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """The state of each model, not older than that."""
+        """Return the state of each model, at most `keep_s` old."""
         with self._looking:
             now = time.monotonic()
             old = [name for name in models if self._seen.get(name, (0.0,))[0] < now]

@@ -22,15 +22,13 @@ from handlers import base
 from handlers.base import Result, TaskError, TaskHandler, list_counters, start_handler
 from handlers.microbatcher import MicroBatcher, QueueFull, Refused
 
-#: The time that the end of the process waits for running batches.
+#: Seconds to wait for running batches when the process ends.
 _CLOSE_S = 10.0
 
 
 class EmbeddedBackend(Backend):
-    """A `Backend` with the handlers of `models` in this process.
-
-    Safe to share among greenlets, of any thread: only the one that asks waits.
-    """
+    """A `Backend` with the handlers of `models` in this process. Safe to share among greenlets
+    of any thread: a call blocks only its own greenlet."""
 
     def __init__(
         self,
@@ -38,7 +36,7 @@ class EmbeddedBackend(Backend):
         registry: CollectorRegistry,
         cache: Path | None = None,
     ) -> None:
-        # Named and labelled as on TorchServe's page of metrics. They are gauges, because the
+        # Names and labels are those of TorchServe's metrics page. They are gauges, because the
         # client library's counters have names that end with `_total`.
         self._gauges = {
             name: Gauge(
@@ -54,7 +52,7 @@ class EmbeddedBackend(Backend):
         cache = cache or checkpoint.default_cache()
         self._loader = threading.Thread(target=self._load, args=(cache,), daemon=True)
         self._loader.start()
-        # Native code must not run any more when the interpreter is taken down.
+        # No native code may run while the interpreter shuts down.
         atexit.register(self.close)
 
     def predict(
@@ -76,7 +74,7 @@ class EmbeddedBackend(Backend):
         return {name: self._served[name].describe() for name in models}
 
     def close(self, limit_s: float = _CLOSE_S) -> None:
-        """Takes no further row and waits for those that it has taken."""
+        """Accept no more rows, and wait for the accepted ones."""
         atexit.unregister(self.close)
         give_up_at = time.monotonic() + limit_s
         for served in self._served.values():
@@ -86,7 +84,7 @@ class EmbeddedBackend(Backend):
         self._loader.join(max(0.0, give_up_at - time.monotonic()))
 
     def _load(self, cache: Path) -> None:
-        """One after another: each takes all cores, and memory that it then gives back."""
+        """Load one model at a time: each uses all cores, and memory that it then frees."""
         for served in self._served.values():
             served.load(cache)
 
@@ -101,7 +99,7 @@ class EmbeddedBackend(Backend):
         future = served.batcher.submit(
             base.Row(row.body, row.parameters, deadline, sent_at, trace=row.trace)
         )
-        # A row with less time stays, to have the model loaded.
+        # A row with less time stays queued, so that the model is loaded.
         if served.load_left_s <= limit_s:
             try:
                 if _wait(future, limit_s):
@@ -132,7 +130,7 @@ class _Served:
         self._count = count
 
     def load(self, cache: Path) -> None:
-        """Loads the handlers, unless that has been cancelled."""
+        """Load the handlers, unless that was cancelled."""
         if not self.handlers.set_running_or_notify_cancel():
             return
         model = self._model
@@ -144,25 +142,25 @@ class _Served:
 
     @property
     def load_left_s(self) -> float:
-        """As that of its handlers, once they were loaded for the first time."""
+        """The seconds until one of its handlers is loaded again; 0 before the first load."""
         loaded = self.handlers.result() if self.describe().is_ready else ()
         return min((handler.load_left_s for handler in loaded), default=0.0)
 
     def describe(self) -> ModelState:
-        """Its state; an unloaded model is ready."""
+        """Return its state. An unloaded model counts as ready."""
         is_ready = self.handlers.done() and self.handlers.exception() is None
         size, waiting = self._model.settings.batch_size, self.batcher.waiting
         return ModelState(is_ready, size, waiting, life="this process")
 
     def _answer_rows(self, number: int, rows: Sequence[base.Row]) -> list[Result]:
-        """Waits while the handlers are loaded."""
+        """Answer a batch, once the handlers are loaded."""
         outcome = self.handlers.result()[number].answer(rows)
         self._count(self._model.name, outcome.counts)
         return outcome.results
 
 
 def _load(model: Model, cache: Path, number: int) -> TaskHandler[Any]:
-    """The workers are dealt out to the devices in turn."""
+    """Load the handler of a worker. Workers are assigned to the devices in rotation."""
     device = model.devices[number % len(model.devices)]
     gpu = int(device) if model.is_on_gpu else None
     with base.explain_load(model.name):
@@ -172,8 +170,8 @@ def _load(model: Model, cache: Path, number: int) -> TaskHandler[Any]:
 
 
 def _wait(future: Future[Result], limit_s: float) -> bool:
-    """Whether `future` is done in time. Other greenlets go on meanwhile: a thread must not
-    touch a hub that is not its own, save for a watcher of this kind."""
+    """Wait for `future`, and return whether it is done in time. Other greenlets run meanwhile.
+    A thread must not use another thread's hub, except through an async watcher."""
     done = Event()
     watcher = get_hub().loop.async_()
     watcher.start(done.set)

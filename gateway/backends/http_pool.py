@@ -1,5 +1,5 @@
-"""Keep-alive connections to the programs that run models. However a call can fail, it is
-one of three exceptions.
+"""Keep-alive connections to the programs that run models. Every failure of a call is one of
+three exceptions.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _CONNECT_S = 2.0
 _LEAST_S = 0.001
 _BLOCK_BYTES = 64 << 10
 _MOST_HEADERS = 100
-#: The errors of a cut link; the latter two on the same network, where it also finds
-#: no machine of that address any more.
+#: The errors of a cut link. The latter two occur on the same network, where no machine answers
+#: for the address any longer.
 _CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
 
-#: A socket's level, option and value.
+#: A socket option: level, name and value.
 Option = tuple[int, int, int]
 
 
 class ConnectError(Exception):
-    """There is no connection, or none any more: nobody at the other end takes bytes."""
+    """The connection could not be opened, or the other end acknowledges nothing any longer."""
 
 
 class ConnectionClosed(Exception):
@@ -49,12 +49,12 @@ class ConnectionClosed(Exception):
 
 
 class ReadTimeout(Exception):
-    """The answer did not come within the call's limit."""
+    """The answer did not arrive within the call's limit."""
 
 
 @dataclass(frozen=True)
 class HealthProbe:
-    """A question that is asked once while a call waits. It may raise what ends the call."""
+    """A check that runs once while a call waits. Its exception, if any, ends the call."""
 
     after_s: float
     ask: Callable[[], None]
@@ -62,8 +62,8 @@ class HealthProbe:
 
 class Channel:
     """A pool of keep-alive connections to one address, safe to share among greenlets. It opens
-    one only where none is idle, so it never has more than calls were under way at once: its
-    callers bound those."""
+    one only if none is idle, so it never has more than concurrent calls: its callers limit
+    those."""
 
     def __init__(self, url: str, options: Sequence[Option] = ()) -> None:
         self.url = url
@@ -76,7 +76,7 @@ class Channel:
         weakref.finalize(self, _close_all, self._idle)
 
     def renew(self, age_s: float) -> None:
-        """Close the idle connections, unless all were made in the last `age_s`."""
+        """Close the idle connections, unless all were opened in the last `age_s`."""
         if time.monotonic() - self._opened_at > age_s:
             self._opened_at = time.monotonic()
             _close_all(self._idle)
@@ -92,9 +92,9 @@ class Channel:
         cancellation: Cancellation | None = None,
         probe: HealthProbe | None = None,
     ) -> HttpReply:
-        """Return an answer before `until` by the monotonic clock. The connection is closed if
-        the call is cancelled. Raises ConnectError, ConnectionClosed, ReadTimeout, and what the
-        `probe` raises."""
+        """Return the answer, before `until` by the monotonic clock. Cancelling the call closes
+        its connection. Raises ConnectError, ConnectionClosed, ReadTimeout, and errors of the
+        `probe`."""
         opened_at = self._opened_at
         limit_s = max(_LEAST_S, until - time.monotonic())
         head = self._write_head(method, path, headers, len(body))
@@ -127,7 +127,7 @@ class Channel:
     def _write_head(
         self, method: str, path: str, headers: Mapping[str, str], length: int
     ) -> bytes:
-        """Raises ValueError where a line break is in it."""
+        """Return the request's head. Raises ValueError if a header contains a line break."""
         lines = [f"{method} {path} HTTP/1.1", self._host]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if method != "GET":
@@ -139,7 +139,7 @@ class Channel:
         return head.encode("latin-1")
 
     def _take_idle(self) -> socket.socket | None:
-        """The connection that was used last, of those that are still open."""
+        """Return the most recently used idle connection that is still open."""
         while self._idle:
             sock = self._idle.pop()
             if not is_readable(sock):
@@ -160,13 +160,13 @@ class Channel:
 
 
 class Slots:
-    """Bounds the rows that a process has sent and not been answered."""
+    """A limit on the unanswered rows of a process."""
 
     def __init__(self, count: int) -> None:
         self._free = BoundedSemaphore(count)
 
     def take(self, deadline: float) -> Self:
-        """One of them, for a block. Raises DeadlineExceeded where none is free in time."""
+        """Take a slot for a `with` block. Raises DeadlineExceeded if none is free in time."""
         limit_s = Deadline(deadline).check("the model was asked")
         if not self._free.acquire(timeout=limit_s):
             raise DeadlineExceeded("a connection was free")
@@ -180,7 +180,7 @@ class Slots:
 
 
 def describe(row: RowRequest) -> dict[str, str]:
-    """The headers by which every handler knows a row."""
+    """Return the headers that describe a row to any handler."""
     headers = {"Content-Type": row.content_type}
     if row.parameters:
         headers[rows.PARAMETERS] = urlencode(row.parameters)
@@ -190,8 +190,8 @@ def describe(row: RowRequest) -> dict[str, str]:
 
 
 def _explain(error: Exception) -> Exception:
-    """Tell our own limit from the system's, which gives up a connection whose other end
-    acknowledges nothing, and both from a connection that was closed."""
+    """Distinguish our own timeout, the system's timeout for a connection whose other end
+    acknowledges nothing, and a closed connection."""
     if isinstance(error, OSError) and error.errno in _CUT:
         return ConnectError("It does not acknowledge what is sent.")
     if isinstance(error, TimeoutError):
@@ -205,7 +205,7 @@ def _close_all(idle: deque[socket.socket]) -> None:
 
 
 def _send(sock: socket.socket, head: bytes, body: bytes) -> None:
-    # The other end may have answered before it has read a large row.
+    # The other end may have answered without reading all of a large row.
     with suppress(BrokenPipeError, ConnectionResetError):
         if len(body) < _BLOCK_BYTES:
             send_all(sock, head + body)
@@ -215,7 +215,7 @@ def _send(sock: socket.socket, head: bytes, body: bytes) -> None:
 
 
 def _wait(sock: socket.socket, probe: HealthProbe) -> None:
-    """Ask the probe if nothing has come by then."""
+    """Run the probe if nothing is received until then."""
     sock.settimeout(probe.after_s)
     try:
         sock.recv(1, socket.MSG_PEEK)
@@ -226,14 +226,14 @@ def _wait(sock: socket.socket, probe: HealthProbe) -> None:
 
 
 def _shut(sock: socket.socket) -> None:
-    """End the connection for the greenlet that waits for the answer."""
+    """Shut a connection down, which wakes the greenlet that waits for the answer."""
     with suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 
 
 class HttpReply:
-    """An answer of any status, read whole from a connection; the parser calls back what it
-    finds. The names of the headers are in lower case."""
+    """An answer of any status, read completely from a connection. The parser calls its `on_`
+    methods. Header names are in lower case."""
 
     def __init__(self, sock: socket.socket, until: float) -> None:
         self.headers: dict[str, str] = {}
@@ -248,7 +248,7 @@ class HttpReply:
                     raise ConnectionResetError
                 self._parser.feed_data(block)
         finally:
-            del self._parser  # or the two would keep each other
+            del self._parser  # or the two would form a cycle
 
     def on_message_begin(self) -> None:
         if self.status:
@@ -274,5 +274,5 @@ class HttpReply:
         return self.headers.get("content-type") == CONTENT_TYPE
 
     def read_json(self) -> Any:
-        """The content of the body."""
+        """Return the parsed body."""
         return from_json(self.body)

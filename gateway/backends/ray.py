@@ -1,6 +1,6 @@
-"""The client of the models on a Ray cluster, through any of its ingress addresses. A row
-whose replica, machine or link fails is asked again elsewhere, within its deadline. Rows keep
-away from what does not answer, an address or a model, until it answers again.
+"""The client of the models on a Ray cluster, through any of its ingress addresses. A row whose
+replica, machine or link fails is retried elsewhere, within its deadline. Rows avoid an address
+or a model that does not answer, until it answers again.
 """
 
 import logging
@@ -45,23 +45,23 @@ from gateway.errors import (
 
 log = logging.getLogger(__name__)
 
-#: The number of times that a row may reach a replica that then fails: one that ends its
-#: replicas must not end them all.
+#: The number of replicas that may fail on one row: a row that crashes its replicas must not
+#: crash them all.
 _ATTEMPTS = 3
-#: The pause before the last attempt, and its most as a share of the time left. In it a machine
-#: that is ending takes down all its replicas, and an ingress notices which are gone.
+#: The pause before the last attempt, and its maximum as a share of the time left. Meanwhile, a
+#: machine that shuts down ends all its replicas, and an ingress notices which are gone.
 _LAST_PAUSE_S, _LAST_PAUSE_SHARE = 1.0, 0.25
-#: Older connections may lead to a process of HAProxy that a reload has left behind, with
-#: its old list of replicas.
+#: Older connections may lead to an HAProxy process that outlived a reload, with its old list of
+#: replicas.
 _FRESH_S = 1.0
-#: Models whose state is asked for at the same time.
+#: The most models whose states are requested at the same time.
 _LOOKS = 16
 
-#: The time for which an address rests. Then one row tries it, while the others still
+#: Seconds for which an unreachable address rests. Then one row tries it, while the others still
 #: avoid it.
 _ADDRESS_REST_S = 5.0
-#: A machine with a slow model acknowledges what is sent, and one behind a cut link does
-#: not. After so long without a sign of life a connection is given up, also an idle one.
+#: A machine with a slow model acknowledges packets, and one behind a cut link does not. After
+#: this time without acknowledgement, a connection is closed, even an idle one.
 _CUT_S, _FIRST_PROBE_S, _PROBE_EVERY_S = 6, 3, 1
 _OPTIONS: Sequence[Option] = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -70,41 +70,41 @@ _OPTIONS: Sequence[Option] = (
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _CUT_S * 1000),
 )
 
-#: A replica's answer about itself. Its model's digest is its life.
+#: A replica's answer about its state, in which `life` is its model's digest.
 _STATES = TypeAdapter(ModelState)
-#: Limits of asking replicas for their state: for one answer, for their number, and in all.
+#: Limits of requests for replicas' states: seconds for one, their number, seconds in total.
 _LOOK_S, _MOST_LOOKS, _LOOKS_S = 2.0, 3, 5.0
-#: The silence of a model after which a waiting row asks for its state, and the pause
-#: before it asks again.
+#: The silence of a model after which a waiting row requests its state, and the pause before the
+#: next such request.
 _QUIET_S, _PAUSE_S = 2.0, 0.1
-#: The time for which its rows are refused at once if nobody has answered.
+#: Seconds for which a model's rows are refused at once if no replica has answered.
 _MODEL_REST_S = 2.0
-#: The time for which a replica counts after an answer.
+#: Seconds for which a replica counts after an answer.
 _REMEMBERED_S = 10.0
 #: The share of the time left that an attempt gets, unless the model usually needs more.
 _SHARE = 0.5
-#: The weight of the next answer in the averages, and how many deviations hardly any answer
-#: exceeds: as TCP judges when to send again (RFC 6298).
+#: The weight of the next answer in the averages, and the number of deviations that answers
+#: rarely exceed, as in TCP's retransmission timer (RFC 6298).
 _GAIN, _DEVIATIONS = 0.1, 4.0
 
 
 class ReplicaFailed(Exception):
-    """A replica has not answered the row; another may."""
+    """A replica has failed to answer the row; another may answer it."""
 
 
 class NotServed(Exception):
-    """An ingress knows no application for the model."""
+    """An ingress has no application for the model."""
 
 
 class GatewayKey:
-    """The key by which replicas know the gateway; empty where there is none yet."""
+    """The key by which replicas recognise the gateway; empty if there is none yet."""
 
     def __init__(self, file: Path) -> None:
         self._file, self.content = file, ""
         self.read_again("")
 
     def read_again(self, refused: str) -> bool:
-        """Whether there is another key by now than the one that was refused."""
+        """Read the key again. Return whether it differs from the refused one."""
         try:
             self.content = self._file.read_text("utf-8").strip()
         except (OSError, ValueError):
@@ -125,7 +125,7 @@ class Address:
     def call(
         self, method: str, path: str, headers: dict[str, str], **options: Any
     ) -> HttpReply:
-        """Call as `Channel.call` does. A refused key is read again first."""
+        """Call as `Channel.call` does. A refused key is read again, and retried if new."""
         breaker, url = self.breaker, self.channel.url
         while True:
             key = self.key.content
@@ -149,14 +149,14 @@ class Addresses:
         self._all = [Address(Channel(url, _OPTIONS), key) for url in urls]
 
     def arrange(self) -> list[Address]:
-        """The order in which a row asks them: those that are well, in any order, and then
-        those that rest. The first of those that have rested goes before all."""
+        """Return the addresses in the order in which a row tries them: reachable ones in random
+        order, then resting ones. One that has finished its rest comes first of all."""
         order = self.list_well_first()
         tried = next((each for each in order if each.breaker.let_one_try()), None)
         return sorted(order, key=lambda address: address is not tried)
 
     def list_well_first(self) -> list[Address]:
-        """The same order for those who only look, and try none for others."""
+        """Return the same order for requests of states, which never test rested addresses."""
         shuffled = random.sample(self._all, len(self._all))
         return sorted(shuffled, key=lambda address: address.breaker.rests_until)
 
@@ -164,16 +164,14 @@ class Addresses:
 class AttemptTimeout:
     """The time limit of one attempt at a row, which leaves time for a second one.
 
-    With 30 s left an attempt gets 15 s. A model that usually takes 12 ± 2 s gets all 30 s,
-    because an answer after 15 s is nothing unusual, and asking twice would only make it
-    slower.
-    """
+    With 30 s left, an attempt gets 15 s. A model that usually takes 12 ± 2 s gets all 30 s: an
+    answer after 15 s is not unusual, and a second attempt would only make it slower."""
 
     def __init__(self) -> None:
         self._mean_s = self._deviation_s = 0.0
 
     def learn(self, seconds: float) -> None:
-        """Learn from an answer, or from an attempt that was given up after so long."""
+        """Learn the duration of an answer, or of an attempt that was given up."""
         if not self._mean_s:
             self._mean_s, self._deviation_s = seconds, seconds / 2
             return
@@ -182,16 +180,15 @@ class AttemptTimeout:
         self._deviation_s += _GAIN * (abs(error_s) - self._deviation_s)
 
     def limit(self, remaining_s: float) -> float:
-        """The seconds that an attempt may take of those that remain."""
+        """Return how many of the remaining seconds an attempt may take."""
         usual_s = self._mean_s + _DEVIATIONS * self._deviation_s
         share_s = _SHARE * remaining_s
         return share_s if usual_s <= share_s else remaining_s
 
 
 class ModelReplicas:
-    """The replicas of one model, by what they have answered. Serve keeps a row of a model
-    without any until one comes, and says nothing in the meantime. Safe to share among
-    greenlets."""
+    """The replicas of one model, as far as known from their answers. Serve silently keeps a row
+    of a model without replicas until one starts. Safe to share among greenlets."""
 
     def __init__(self, model: Model, addresses: Addresses) -> None:
         self.model = model
@@ -202,49 +199,48 @@ class ModelReplicas:
         self._heard_at = 0.0
         given, workers = model.cluster.replicas, model.workers
         self._fewest, self._most = (workers, workers) if given == "auto" else given
-        #: The time of each one's last answer, where Ray adds and removes them by itself.
+        #: The time of each replica's last answer, if Ray adds and removes replicas.
         self._heard: dict[str, float] = {}
 
     @property
     def state(self) -> ModelState | None:
-        """A replica's state, at most a second old."""
+        """The state of a replica, at most a second old."""
         return self._states.find([self.model.name])[self.model.name]
 
     @property
     def capacity(self) -> Capacity:
-        """The capacity of those that have answered in the last seconds, within the map's
-        bounds. So a model gets at once what its replicas can use, and with it the work for
-        which Ray adds others."""
+        """The capacity of the replicas that answered in the last seconds, within the map's
+        bounds. The model gets all the work they can use, which also makes Ray add replicas."""
         last = time.monotonic() - _REMEMBERED_S
         self._heard = {name: at for name, at in self._heard.items() if at > last}
         count = min(self._most, max(self._fewest, len(self._heard)))
-        # Each holds its own rows.
+        # Each has its own rows in memory.
         return Capacity(count, count * Capacity.most_bytes)
 
     def check(self) -> None:
-        """Raise NotReady where no replica has answered. One row tries now and then."""
+        """Raise NotReady if no replica has answered. After each rest, one row may try."""
         if not self._breaker.let_in():
             raise _find_none(self.model.name)
 
     def hear(self) -> None:
-        """Note that one has answered."""
+        """Record that a replica has answered."""
         self._heard_at = time.monotonic()
         self._breaker.close()
 
     def count(self, replica: str | None) -> None:
-        """Note that the replica of this name, if it says one, is there."""
+        """Record that the replica with this name, if it sent one, is running."""
         if replica and self._fewest < self._most:
             self._heard[replica] = time.monotonic()
 
     def make_probe(self, remaining_s: float) -> HealthProbe | None:
-        """The question of a row that waits for long; none if it has too little time left."""
+        """Return the probe of a row that waits long; None if it has too little time left."""
         if remaining_s > _QUIET_S + _LOOKS_S:
             return HealthProbe(_QUIET_S, self._check_silence)
         return None
 
     def _check_silence(self) -> None:
-        """Raise NotReady if no replica has answered anybody by the end of a second silence:
-        where some have just ended, looks may meet those alone."""
+        """Raise NotReady if no replica answers any row during a second silence: requests for
+        states may reach only replicas that have just ended."""
         until = time.monotonic() + _QUIET_S
         while self._is_silent:
             if (state := self.state) and state.is_ready:
@@ -286,9 +282,9 @@ class RayBackend:
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
-        """Try address after address. One that cannot be reached is not asked again; after
-        any other fault the next one is, and each at last once more. Nobody waits for a
-        model that has no replica."""
+        """Try one address after another. An unreachable one is not tried again; after any other
+        fault the next one is tried, and finally each once more. No row waits for a model
+        without replicas."""
         replicas = self._replicas[model]
         replicas.check()
         with self._slots.take(deadline):
@@ -307,7 +303,7 @@ class RayBackend:
                     )
                 except (ConnectError, NotServed) as error:
                     fault = error
-                except ReadTimeout as error:  # after much time: there is one more try
+                except ReadTimeout as error:  # much time is gone: try once more
                     fault, left = error, min(left - 1, 1)
                     addresses.append(address)
                 except (ConnectionClosed, ReplicaFailed) as error:
@@ -323,7 +319,7 @@ class RayBackend:
         return dict(zip(models, found, strict=True))
 
     def capacity(self, model: Model) -> Capacity:
-        """That of all replicas which are known to be there."""
+        """Return the capacity of all replicas that are known to be running."""
         return self._replicas[model.name].capacity
 
 
@@ -335,8 +331,8 @@ def _ask_replica(
     *,
     is_last: bool,
 ) -> dict[str, Any]:
-    """Try once, and leave time for another attempt unless it `is_last`. Raises NotReady where
-    no replica is there."""
+    """Try once, and leave time for another attempt unless it `is_last`. Raises NotReady if
+    there is no replica."""
     began = time.monotonic()
     remaining_s = max(0.0, deadline - began)
     limit_s = remaining_s if is_last else replicas.timeout.limit(remaining_s)
@@ -364,15 +360,15 @@ def _ask_replica(
 
 
 def _read_reply(model: str, reply: HttpReply) -> dict[str, Any] | RowProblem:
-    """The handler's answer to the row. Raises an error if the reply says nothing about it, or
-    if the replica refuses for its own sake."""
+    """Return the handler's answer to the row. Raises an error if the reply contains none, or if
+    the cause is the replica's own state."""
     if not reply.is_problem:
         match reply.status:
             case HTTPStatus.OK:
                 return reply.read_json()  # type: ignore[no-any-return]
             case HTTPStatus.NOT_FOUND:
                 raise NotServed(f"The cluster serves no model {model} yet.")
-        # HAProxy says 500 where a replica has closed the connection.
+        # HAProxy answers 500 if a replica has closed the connection.
         raise ReplicaFailed(f"The replicas for {model} do not answer.")
     problem = RowProblem(reply.read_json())
     match reply.status, problem.slug:
@@ -381,7 +377,7 @@ def _read_reply(model: str, reply: HttpReply) -> dict[str, Any] | RowProblem:
         case HTTPStatus.TOO_MANY_REQUESTS, slug:
             retry_after_s = float(reply.headers.get("retry-after", 1))
             refusal = Overloaded(problem.detail, retry_after_s=retry_after_s)
-            # An attempt with more time may see the model loaded again.
+            # With more time, an attempt may find the model loaded again.
             raise ReadTimeout(refusal) if slug == "unloaded" else refusal
         case HTTPStatus.SERVICE_UNAVAILABLE, NotReady.slug:
             raise ReplicaFailed(problem.detail)
@@ -397,7 +393,7 @@ def _pause(left: int, deadline: float) -> None:
 
 
 def _give_up(model: str, row: RowRequest, fault: Exception | None) -> Problem:
-    """Return the reason why a row has no answer."""
+    """Return the problem of a row that has no answer."""
     if row.cancellation.is_cancelled:
         return ClientGone()
     match fault:
@@ -417,8 +413,8 @@ def _find_none(model: str) -> NotReady:
 
 
 def _find_state(addresses: Sequence[Address], model: Model) -> ModelState:
-    """The state of the first replica that is ready; else why the last one asked is not. The
-    first addresses are asked, one of a few even several times."""
+    """Return the state of the first ready replica, or else why the last one asked is not ready.
+    The first addresses are asked; if there are few, several times."""
     reason, last_at = "", time.monotonic() + _LOOKS_S - _LOOK_S
     for address in islice(cycle(addresses), _MOST_LOOKS):
         found = _ask_state(address, model)
@@ -431,11 +427,11 @@ def _find_state(addresses: Sequence[Address], model: Model) -> ModelState:
 
 
 def _ask_state(address: Address, model: Model) -> ModelState | str:
-    """The state of a replica that is ready, or why there is none."""
+    """Return the state of a ready replica, or the reason there is none."""
     path, until = prediction_path(model.name), time.monotonic() + _LOOK_S
     try:
         reply = address.call("GET", path, {}, until=until)
-    except ReadTimeout:  # it has none to pass this on to
+    except ReadTimeout:  # it has no replica to pass this to
         return "No replica answers."
     except (ConnectError, ConnectionClosed) as error:
         return f"{address.channel.url}: {error}"

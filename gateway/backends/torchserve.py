@@ -1,5 +1,5 @@
-"""The client of TorchServe's inference API. Every way in which a prediction can fail
-becomes a problem that a client understands.
+"""The client of TorchServe's inference API. Every failure of a prediction becomes a problem
+that a client understands.
 """
 
 import time
@@ -26,13 +26,13 @@ from gateway.http.request import Deadline
 from torchserve_backend.management import Management, ManagementError, read_key
 
 _ATTEMPTS = 2
-#: The time between two looks at a model that is being loaded, and how long that takes until
-#: one was seen: a worker starts Python and its libraries.
+#: Seconds between two checks of a model that is being loaded, and until the first load is
+#: measured, its assumed duration: a worker starts Python and imports libraries.
 _LOOK_S, _LOAD_S = 0.1, 1.0
 
 
 class WorkerDied(Exception):
-    """A worker ended while it had our request; another may answer."""
+    """A worker ended during our request; another may answer it."""
 
 
 class KeyRejected(WorkerDied):
@@ -40,7 +40,7 @@ class KeyRejected(WorkerDied):
 
 
 class ModelUnloaded(WorkerDied):
-    """The model was unloaded because nobody had used it, or is being loaded again."""
+    """The model was unloaded because it was unused, or is being loaded again."""
 
 
 class TorchServeBackend(Backend):
@@ -63,13 +63,13 @@ class TorchServeBackend(Backend):
         self._states = KeptStates(self._describe_models)
         self._models = {model.name: model for model in models}
         self._loading = KeptStates(self._load_models, _LOOK_S)
-        #: How long each model took to be loaded the last time.
+        #: Seconds that each model last took to be loaded.
         self._load_s: dict[str, float] = {}
 
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
-        """As every backend; a model that was unloaded is loaded first."""
+        """Return the answer as any backend does; load an unloaded model first."""
         with self._slots.take(deadline):
             try:
                 return self._ask(model, row, deadline)
@@ -81,8 +81,8 @@ class TorchServeBackend(Backend):
                 raise
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """Return TorchServe's state of each model, at most a second old; None for one that
-        is not registered or when TorchServe does not answer."""
+        """Return TorchServe's state of each model, at most a second old; None if it is not
+        registered or TorchServe does not answer."""
         return self._states.find(models)
 
     def unload(self, model: Model, is_unused: Callable[[], bool]) -> None:
@@ -96,12 +96,12 @@ class TorchServeBackend(Backend):
                     self._management.scale(model.name, model.workers)
 
     def _is_idling(self, model: str) -> bool:
-        """Whether a model is unloaded where nobody uses it."""
+        """Whether a model is unloaded when it is unused."""
         known = self._models.get(model)
         return bool(known and known.settings.idle_unload_s)
 
     def _load_models(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """The models' states; has unloaded ones loaded. Asking twice does no harm."""
+        """Return the models' states, and have unloaded ones loaded. Repeating it is safe."""
         states = self._describe_models(models)
         with suppress(ManagementError):
             for name, state in states.items():
@@ -110,8 +110,8 @@ class TorchServeBackend(Backend):
         return states
 
     def _wait_for_model(self, name: str, row: RowRequest, deadline: float) -> None:
-        """Returns when an unloaded model is loaded. Raises Overloaded if that takes too long,
-        and NotReady if TorchServe does not answer."""
+        """Wait until an unloaded model is loaded. Raises Overloaded if that takes too long, and
+        NotReady if TorchServe does not answer."""
         began = time.monotonic()
         done_at = began + self._load_s.get(name, _LOAD_S)
         while state := self._loading.find([name])[name]:
@@ -125,7 +125,7 @@ class TorchServeBackend(Backend):
         raise NotReady("TorchServe does not answer.")
 
     def _describe_models(self, models: Sequence[str]) -> dict[str, ModelState | None]:
-        """Asks no further once TorchServe has not answered: each time-out is seconds."""
+        """Return the models' states, None after the first timeout: each takes seconds."""
         states: dict[str, ModelState | None] = dict.fromkeys(models)
         with suppress(ManagementError):
             for name in models:
@@ -141,8 +141,7 @@ class TorchServeBackend(Backend):
         return states
 
     def _ask(self, model: str, row: RowRequest, deadline: float) -> dict[str, Any]:
-        """Try twice: asking twice does no harm. A connection on which a worker died is not
-        used again."""
+        """Try twice, which does no harm. A connection on which a worker died is not reused."""
         for _ in range(_ATTEMPTS):
             with suppress(WorkerDied):
                 return self._post_with_key(model, row, deadline)
@@ -151,7 +150,7 @@ class TorchServeBackend(Backend):
     def _post_with_key(
         self, model: str, row: RowRequest, deadline: float
     ) -> dict[str, Any]:
-        """One attempt; a rejected key is read again first, an unloaded model is loaded."""
+        """Try; if the key was rejected, read it again, or load an unloaded model, and retry."""
         try:
             return self._post(model, row, deadline)
         except KeyRejected:
@@ -191,7 +190,7 @@ class TorchServeBackend(Backend):
         ):
             raise KeyRejected
         if b"ServiceUnavailableException" in reply.body:
-            # TorchServe says the same of a full queue and of a model without workers.
+            # TorchServe gives a full queue and a model without workers the same answer.
             is_idling = self._is_idling(model)
             state = (self._loading if is_idling else self._states).find([model])[model]
             if is_idling and _is_away(state):
@@ -205,11 +204,11 @@ class TorchServeBackend(Backend):
 
 
 def _is_away(state: ModelState | None) -> bool:
-    """Whether nobody answers for a model now: it is unloaded, or is being loaded."""
+    """Whether a model cannot answer now because it is unloaded or being loaded."""
     return bool(state and (state.is_unloaded or not state.is_ready))
 
 
 def _refuse_unloaded(model: str, wait_s: float = 0.0) -> Overloaded:
-    """The refusal of a row whose time is over before its model is there again."""
+    """Return the refusal of a row whose time ends before its model is loaded again."""
     said = f"The model for {model} was unloaded and is being loaded."
     return Overloaded(said, retry_after_s=max(_LOAD_S, wait_s))

@@ -1,3 +1,3 @@
-"""Clients' own terms: glossaries and the dictionaries in them, stored in the database. How
-terms get into a translation is in `text/terms.py`.
+"""Clients' own terms: glossaries and their dictionaries, stored in the database. How terms are
+applied to a translation is in `text/terms.py`.
 """

@@ -1,4 +1,4 @@
-"""A glossary, stored or about to be, and the entries of which terms are made."""
+"""Glossaries and dictionaries, stored or about to be stored, and their entries."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Dictionary:
     source: str
     target: str
     entry_count: int
-    #: Bytes of its entries.
+    #: The bytes of its entries.
     size: int
 
 
@@ -30,14 +30,14 @@ class Glossary:
     dictionaries: tuple[Dictionary, ...]
 
     def find(self, source: str, target: str) -> Dictionary | None:
-        """The dictionary of a pair of languages."""
+        """Return the dictionary of a pair of languages, or None."""
         by_pair = {(found.source, found.target): found for found in self.dictionaries}
         return by_pair.get((source, target))
 
 
 @dataclass(frozen=True)
 class DictionaryDraft:
-    """A dictionary that is to be stored, its entries as TSV."""
+    """A dictionary to be stored, with its entries as TSV."""
 
     source: str
     target: str
@@ -47,17 +47,17 @@ class DictionaryDraft:
 
 @dataclass(frozen=True)
 class GlossaryContent:
-    """The content of an upload. One without a name keeps that which is there."""
+    """The content of an upload. Without a name, a glossary keeps its present one."""
 
     name: str | None
     drafts: tuple[DictionaryDraft, ...]
-    #: About fields that are unknown.
+    #: Warnings about unknown fields.
     warnings: tuple[str, ...] = ()
 
 
 def read_entries(database: str, dictionary_id: str) -> bytes:
-    """Return the stored entries of a dictionary. Raises TermsUnavailable if the database
-    cannot be asked, or the dictionary was replaced a moment ago."""
+    """Return the stored entries of a dictionary. Raises TermsUnavailable if the database cannot
+    be used, or the dictionary has just been replaced."""
     from gateway.database.connections import StorageError
     from gateway.glossaries.storage import open_storage
 

@@ -1,6 +1,4 @@
-"""All glossaries, as routes see them. The database is opened by the first request that needs
-it, and asked in threads beside the loop.
-"""
+"""All glossaries, for routes. The database is opened on first use and queried in threads."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ROOT = Path(__file__).parents[2]
-#: Bodies of up to this many bytes are read at once.
+#: The most bytes of a body that this process reads itself.
 _SHORT = 32 << 10
 _THREADS = 4
 _STAGE = "the glossary was read"
@@ -64,8 +62,8 @@ class Glossaries:
         self._turn = BoundedSemaphore(1)
 
     def read(self, upload: GlossaryUpload) -> Answer:
-        """Read an upload; a large one in another process, one at a time. Raises Overloaded
-        if others take all of the time, and DeadlineExceeded."""
+        """Read an upload; a large one in another process, one at a time. Raises Overloaded if
+        other uploads use up its time, and DeadlineExceeded."""
         if len(upload.body) <= _SHORT:
             return read(upload)
         deadline = Deadline(time.monotonic() + self._timeout_s)
@@ -78,16 +76,17 @@ class Glossaries:
             self._turn.release()
 
     def create(self, owner: str, content: GlossaryContent) -> Glossary:
-        """Raises TooManyGlossaries, BodyTooLarge, DiskFull and GlossariesUnavailable."""
+        """Create a glossary. Raises TooManyGlossaries, BodyTooLarge, DiskFull and
+        GlossariesUnavailable."""
         return self._ask_database(lambda s: s.create(owner, content, self._settings))
 
     def list_all(self, owner: str) -> list[Glossary]:
-        """Raises GlossariesUnavailable."""
+        """Return all glossaries of an owner. Raises GlossariesUnavailable."""
         return self._ask_database(lambda storage: storage.list_all(owner))
 
     def find(self, owner: str, wanted: str) -> Glossary:
-        """The glossary of an id, or else the only one of a name. Raises UnknownGlossary and
-        GlossariesUnavailable."""
+        """Return the glossary with this id, or else the only one with this name. Raises
+        UnknownGlossary and GlossariesUnavailable."""
         found = self._ask_database(lambda storage: storage.find(owner, wanted))
         by_id = [glossary for glossary in found if glossary.id == wanted]
         if not found:
@@ -99,7 +98,7 @@ class Glossaries:
         return (by_id or found)[0]
 
     def read_entries(self, glossary: Glossary, pair: Sequence[str]) -> bytes:
-        """The entries of a pair of languages as TSV. Raises UnknownGlossary and
+        """Return the entries of a pair of languages as TSV. Raises UnknownGlossary and
         GlossariesUnavailable."""
         found = glossary.find(*pair)
         entries = (
@@ -122,20 +121,20 @@ class Glossaries:
         return self._ask_database(lambda s: s.change(*change, is_merged=is_merged))
 
     def delete(self, owner: str, glossary_id: str) -> None:
-        """Raises UnknownGlossary and GlossariesUnavailable."""
+        """Delete a glossary. Raises UnknownGlossary and GlossariesUnavailable."""
         self._ask_database(lambda storage: storage.delete(owner, glossary_id))
 
     def delete_dictionary(
         self, owner: str, glossary_id: str, pair: Sequence[str]
     ) -> None:
-        """Raises UnknownGlossary and GlossariesUnavailable."""
+        """Delete a dictionary. Raises UnknownGlossary and GlossariesUnavailable."""
         self._ask_database(lambda s: s.delete_dictionary(owner, glossary_id, pair))
 
     def choose(
         self, owner: str, wanted: Sequence[str], source: str | None, target: str
     ) -> Choice:
-        """The dictionaries into `target` of these glossaries; a variant has its language's as
-        well, behind its own. Raises UnknownGlossary, NoDictionary if there is none from
+        """Return these glossaries' dictionaries into `target`. For a variant, those of its
+        language follow its own. Raises UnknownGlossary, NoDictionary if there is none from
         `source`, BodyTooLarge if they are too large together, and GlossariesUnavailable."""
         by_source: dict[str, tuple[str, ...]] = {}
         size, most = 0, self._settings.max_glossary_bytes
@@ -159,8 +158,8 @@ class Glossaries:
         return Choice(self._url, by_source)
 
     def close(self) -> None:
-        """Ends its threads, and closes the database."""
-        if self._threads is not None:  # a pool that is idle counts as false
+        """Close the database and stop the threads."""
+        if self._threads is not None:  # an idle pool is falsy
             self._threads.apply(
                 self._answer_question, (lambda storage: storage.close(),)
             )
@@ -174,7 +173,7 @@ class Glossaries:
             return call_in_thread(self._threads, self._answer_question, question)
 
     def _answer_question(self, question: Callable[[GlossaryStorage], Found]) -> Found:
-        """In a thread of its own."""
+        """Call `question` in a thread of the pool."""
         from gateway.database.connections import StorageError
         from gateway.glossaries.storage import open_storage
 
@@ -188,7 +187,7 @@ class Glossaries:
 
 
 def _run_reader(given: bytes) -> bytes:
-    """Kills the process where the deadline passes, or the client goes."""
+    """Run the reader. It is killed if the deadline passes or the client disconnects."""
     command = [sys.executable, "-m", "gateway.glossaries.reading"]
     ran = subprocess.run(command, cwd=_ROOT, input=given, stdout=subprocess.PIPE)
     if ran.returncode:

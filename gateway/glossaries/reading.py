@@ -1,6 +1,6 @@
-"""Reads what a client sends as a glossary, in our fields and in those of DeepL's two versions.
-Ten megabytes take a second or more, so that large bodies are read by `python -m
-gateway.glossaries.reading`, in a process of their own.
+"""Reads uploaded glossaries, in our fields and in those of both versions of DeepL's API. Ten
+megabytes take a second or more, so large bodies are read in another process, by `python -m
+gateway.glossaries.reading`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from text.entries import (
 )
 from text.errors import EntriesError
 
-#: Content types of a body that is all entries, and their formats.
+#: Content types of bodies that contain only entries, and their formats.
 _TABLES = {"text/csv": "csv", "text/tab-separated-values": "tsv"}
-#: A form's writing of a list of objects.
+#: The names of a form's fields for a list of objects.
 _INDEXED = re.compile(r"dictionaries\[(\d{1,4})\](?:\.(\w+)|\[(\w+)\])")
 _LANGUAGES = ("source_lang", "src_lang"), ("target_lang", "tgt_lang")
 _Format = Annotated[Literal["tsv", "csv"], Lower]
@@ -58,11 +58,11 @@ def _check_name(given: Any) -> Any:
 
 
 _Name = Annotated[Text, BeforeValidator(_check_name)]
-_NAME = Field(description="What it is called.", examples=["Our products"])
+_NAME = Field(description="The name of the glossary.", examples=["Our products"])
 
 
 class OurGlossary(BaseModel, frozen=True):
-    """The body of `POST /glossaries`. With TSV or CSV as the body, the others are in the
+    """The fields of `POST /glossaries`. If the body is TSV or CSV, the other fields are in the
     URL."""
 
     name: _Name = _NAME
@@ -74,7 +74,7 @@ class OurGlossary(BaseModel, frozen=True):
         description="Terms and their translations, or both as TSV or CSV.",
         examples=[{"server": "Server"}],
     )
-    entries_format: _Format = Field("tsv", description="How a text of entries is read.")
+    entries_format: _Format = Field("tsv", description="The format of text entries.")
 
 
 class PairFields(BaseModel, frozen=True):
@@ -88,7 +88,7 @@ class DictionaryFields(PairFields):
     """DeepL's dictionary: the terms of a pair of languages."""
 
     entries: Text = Field(description="Terms and their translations, as TSV or CSV.")
-    entries_format: _Format = Field(description="How the entries are read.")
+    entries_format: _Format = Field(description="The format of the entries.")
 
 
 class GlossaryFields(DictionaryFields):
@@ -109,9 +109,9 @@ class MultilingualFields(BaseModel, frozen=True):
 class ChangeFields(BaseModel, frozen=True):
     """The fields of `PATCH /v3/glossaries`: at least one of them."""
 
-    name: _Name | None = Field(None, description="Its new name.")
+    name: _Name | None = Field(None, description="The new name.")
     dictionaries: list[DictionaryFields] = Field(
-        [], description="Entries that are added, or replace others of the same term."
+        [], description="Entries to add; the same terms are replaced."
     )
 
     @model_validator(mode="after")
@@ -121,7 +121,7 @@ class ChangeFields(BaseModel, frozen=True):
         return self
 
 
-#: By the names that an upload has. They ignore unknown fields.
+#: Schemas by the names in uploads. They ignore unknown fields.
 SCHEMAS: dict[str, type[BaseModel]] = {
     schema.__name__: schema
     for schema in (
@@ -141,7 +141,7 @@ class GlossaryUpload(NamedTuple):
 
 
 class GlossaryFault(NamedTuple):
-    """The reason why an upload cannot be used. `kind` is `body`, `missing`, `wrong` or
+    """The reason an upload cannot be used. `kind` is `body`, `missing`, `wrong` or
     `entries`."""
 
     kind: str
@@ -149,13 +149,13 @@ class GlossaryFault(NamedTuple):
     message: str
 
 
-#: The answer of the process that reads.
+#: The result of reading an upload.
 Answer = GlossaryContent | GlossaryFault
 ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)
 
 
 def read(upload: GlossaryUpload) -> Answer:
-    """The content of an upload, or its fault."""
+    """Return the content of an upload, or its fault."""
     schema = SCHEMAS[upload.schema]
     try:
         content = _read_fields(upload)
@@ -174,10 +174,10 @@ def read(upload: GlossaryUpload) -> Answer:
 
 
 def _find_fault(schema: type[BaseModel], error: ValidationError) -> GlossaryFault:
-    """The first fault, as that of a field such as `dictionaries[0].entries`."""
+    """Return the first fault, with a field such as `dictionaries[0].entries`."""
     first, prefix = error.errors(include_url=False)[0], ""
     where, kind = first["loc"], "missing" if first["type"] == "missing" else "wrong"
-    if first["type"] == "value_error":  # only names have rules of their own
+    if first["type"] == "value_error":  # from `_check_name` or `_has_one`
         return GlossaryFault(kind, "name", str(first["ctx"]["error"]))
     if where[0] == "dictionaries":
         if len(where) < len(("dictionaries", 0, "entries")):
@@ -190,7 +190,7 @@ def _find_fault(schema: type[BaseModel], error: ValidationError) -> GlossaryFaul
 
 
 def _read_draft(pair: Mapping[str, Any]) -> DictionaryDraft:
-    """Raises EntriesError."""
+    """Read the entries of a pair of languages. Raises EntriesError."""
     source, target = (
         normalize_variant(next(pair[name] for name in names if name in pair))
         for names in _LANGUAGES
@@ -206,7 +206,7 @@ def _read_draft(pair: Mapping[str, Any]) -> DictionaryDraft:
 
 
 def _read_fields(upload: GlossaryUpload) -> dict[str, Any]:
-    """The fields of the body before those of the query. Raises MalformedRequest."""
+    """Merge the fields of the query and the body; the latter win. Raises MalformedRequest."""
     fields = _read_form(upload.query.encode())
     kind = _TABLES.get(upload.media)
     if kind:
@@ -217,7 +217,7 @@ def _read_fields(upload: GlossaryUpload) -> dict[str, Any]:
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, whose names may be terms."""
+    """Make a JSON object without duplicate names, because names may be terms."""
     made: dict[str, Any] = {}
     for name, value in pairs:
         if name in made:
@@ -236,7 +236,7 @@ def _decode(body: bytes) -> str:
 
 
 def _read_form(text: bytes) -> dict[str, Any]:
-    """`dictionaries[0].entries` is a field of the first of a list."""
+    """Read a form, in which `dictionaries[0].entries` is a field of a list's first object."""
     fields: dict[str, Any] = {}
     listed: dict[int, dict[str, str]] = {}
     for name, value in parse_qsl(_decode(text), keep_blank_values=True):
@@ -251,19 +251,19 @@ def _read_form(text: bytes) -> dict[str, Any]:
 
 
 def write_upload(upload: GlossaryUpload) -> bytes:
-    """Write the process's input: a line, and the body."""
+    """Write the reading process's input: a line of JSON, then the body."""
     *head, body = upload
     return json.dumps(head).encode() + b"\n" + body
 
 
 def answer(upload: bytes) -> bytes:
-    """Write the process's result, which `ANSWERS` reads."""
+    """Return the reading process's output, which `ANSWERS` parses."""
     asked, _, body = upload.partition(b"\n")
     return ANSWERS.dump_json(read(GlossaryUpload._make([*json.loads(asked), body])))
 
 
 def main() -> None:
-    """Reads one upload from standard input, and answers on standard output."""
+    """Read one upload from standard input, and write the answer to standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)  # other requests come first
     sys.stdout.buffer.write(answer(sys.stdin.buffer.read()))

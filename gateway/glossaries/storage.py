@@ -1,5 +1,5 @@
-"""Glossaries in the database. Every call may block for some seconds, and raises StorageError
-if the database cannot be used. Each owner sees its own only.
+"""Glossaries in the database. Every call may block for some seconds, and raises StorageError if
+the database cannot be used. Owners see only their own glossaries.
 """
 
 from __future__ import annotations
@@ -45,20 +45,19 @@ from gateway.glossaries.glossary import (
 from gateway.settings import Settings
 from text.entries import read_stored, write_tsv
 
-#: The number of tries to merge entries with those that another client has changed
-#: meanwhile.
+#: The most attempts to merge entries that other clients keep changing.
 _TRIES = 5
 _NO_ROOM = "There is no room for more glossaries here."
 
 
 def make_id() -> str:
-    """The id of a new glossary or dictionary."""
+    """Return an id for a new glossary or dictionary."""
     return str(uuid.uuid4())
 
 
 @cache
 def open_storage(url: str) -> GlossaryStorage:
-    """This process' connections to a database."""
+    """Return this process's connections to a database."""
     return GlossaryStorage(url)
 
 
@@ -68,7 +67,7 @@ class GlossaryStorage(Database):
     def create(
         self, owner: str, content: GlossaryContent, limits: Settings
     ) -> Glossary:
-        """A new glossary. Raises TooManyGlossaries, BodyTooLarge and DiskFull."""
+        """Create a glossary. Raises TooManyGlossaries, BodyTooLarge and DiskFull."""
         with self.begin() as connection:
             mine = select(func.count()).where(GLOSSARIES.c.owner == owner)
             if connection.execute(mine).scalar_one() >= limits.max_glossaries:
@@ -80,19 +79,19 @@ class GlossaryStorage(Database):
             return _find_glossary(connection, owner, made.id)
 
     def list_all(self, owner: str) -> list[Glossary]:
-        """All glossaries of an owner, from the oldest on."""
+        """Return all glossaries of an owner, oldest first."""
         with self.look() as connection:
             return _list(connection, GLOSSARIES.c.owner == owner)
 
     def find(self, owner: str, wanted: str) -> list[Glossary]:
-        """The glossaries of this id or name."""
+        """Return the glossaries with this id or name."""
         wanted = _clean(wanted)
         is_wanted = (GLOSSARIES.c.id == wanted) | (GLOSSARIES.c.name == wanted)
         with self.look() as connection:
             return _list(connection, and_(GLOSSARIES.c.owner == owner, is_wanted))
 
     def read_entries(self, dictionary_id: str) -> bytes | None:
-        """The entries of a dictionary as TSV; None where it has been replaced or deleted."""
+        """Return the entries of a dictionary as TSV; None if it was replaced or deleted."""
         with self.look() as connection:
             return _read_entries(connection, dictionary_id)
 
@@ -105,12 +104,12 @@ class GlossaryStorage(Database):
         *,
         is_merged: bool = False,
     ) -> Glossary:
-        """Renames a glossary, and replaces its dictionaries of the drafts' languages or, if
-        `is_merged`, adds to them. Raises UnknownGlossary, BodyTooLarge, DiskFull, and
-        GlossariesUnavailable if others change it all the time."""
+        """Rename a glossary, and replace its dictionaries of the drafts' languages or, if
+        `is_merged`, add to them. Raises UnknownGlossary, BodyTooLarge, DiskFull, and
+        GlossariesUnavailable if other clients keep changing it."""
         name, given = content.name, content.drafts
         for _ in range(_TRIES):
-            # Merging takes long, so nobody waits for the database meanwhile.
+            # Merging is slow, so it does not lock the database.
             with self.look() as connection:
                 before = _find_glossary(connection, owner, glossary_id)
                 ready = _merge(connection, before, given) if is_merged else given
@@ -128,7 +127,7 @@ class GlossaryStorage(Database):
     def delete_dictionary(
         self, owner: str, glossary_id: str, pair: Sequence[str]
     ) -> None:
-        """Raises UnknownGlossary."""
+        """Delete a dictionary. Raises UnknownGlossary."""
         with self.begin() as connection:
             found = _find_glossary(connection, owner, glossary_id).find(*pair)
             if found is None:
@@ -136,7 +135,7 @@ class GlossaryStorage(Database):
             _delete(connection, DICTIONARIES.c.id == found.id)
 
     def delete(self, owner: str, glossary_id: str) -> None:
-        """Deletes a glossary with its dictionaries. Raises UnknownGlossary."""
+        """Delete a glossary with its dictionaries. Raises UnknownGlossary."""
         with self.begin() as connection:
             found = _find_glossary(connection, owner, glossary_id)
             _delete(connection, DICTIONARIES.c.glossary_id == found.id)
@@ -149,7 +148,7 @@ class GlossaryStorage(Database):
         drafts: Iterable[DictionaryDraft],
         limits: Settings,
     ) -> None:
-        """Replaces dictionaries, or adds them, if the limits leave room."""
+        """Add or replace dictionaries, if the limits allow it."""
         for draft in drafts:
             old = glossary.find(draft.source, draft.target)
             if old:
@@ -162,7 +161,7 @@ class GlossaryStorage(Database):
             connection.execute(insert(DICTIONARIES).values(row | asdict(draft)))
 
     def _count_free(self) -> float:
-        """The free bytes of the disk that the database is on, if it is this machine's."""
+        """Return the free bytes on the database's disk, or infinity if that is not local."""
         if self.dialect != "sqlite":
             return math.inf
         return shutil.disk_usage(Path(self._url.database or "").absolute().parent).free
@@ -171,7 +170,7 @@ class GlossaryStorage(Database):
 def _check_room(
     connection: Connection, glossary_id: str, size: int, limits: Settings
 ) -> None:
-    """Raises BodyTooLarge and DiskFull where entries of this size are too many."""
+    """Raise BodyTooLarge or DiskFull if entries of this size exceed a limit."""
     known, is_this = GLOSSARIES.c, GLOSSARIES.c.id == glossary_id
     owner = select(known.owner).where(is_this).scalar_subquery()
     total = func.sum(func.length(DICTIONARIES.c.entries))
@@ -193,7 +192,7 @@ def _check_room(
 
 
 def _clean(text: str) -> str:
-    """PostgreSQL refuses a question with a null character."""
+    """Replace null characters, which PostgreSQL rejects in queries."""
     return text.replace("\0", "\ufffd")
 
 
@@ -229,14 +228,14 @@ def _list(connection: Connection, is_wanted: ColumnElement[bool]) -> list[Glossa
 def _merge(
     connection: Connection, glossary: Glossary, drafts: Iterable[DictionaryDraft]
 ) -> list[DictionaryDraft]:
-    """Merge changes into the entries of the dictionaries."""
+    """Merge the drafts into the stored entries."""
     merged: dict[tuple[str, str], DictionaryDraft] = {}
     for draft in drafts:
         pair = draft.source, draft.target
         old, known = glossary.find(*pair), merged.get(pair)
         entries = known.entries if known else b""
         if old and not known:
-            # Entries that have been replaced are missing; then the merged are not used.
+            # Entries that were just replaced are missing; then the merged ones are not used.
             entries = _read_entries(connection, old.id) or b""
         both = dict(read_stored(entries)) | dict(read_stored(draft.entries))
         merged[pair] = DictionaryDraft(*pair, write_tsv(both.items()), len(both))
