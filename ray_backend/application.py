@@ -1,4 +1,4 @@
-"""The application that Ray Serve runs by `config.py`: replicas of one model."""
+"""The application that Ray Serve runs, as `config.py` configures it: replicas of one model."""
 
 import asyncio
 import os
@@ -20,24 +20,24 @@ _THREADS = "OMP_NUM_THREADS"
 
 
 def build(args: dict[str, Any]) -> Application:
-    """The application of the model that `args` describe, as Ray calls it. Raises
-    ValidationError if they are of another version."""
+    """Return the application of the model that `args` describe; Ray calls this. Raises
+    ValidationError if they are from another version."""
     _ = Arguments.model_validate(args).model
     deployment = serve.deployment(serve.ingress()(ReplicaServer), name=DEPLOYMENT)
     return deployment.bind(args)
 
 
 class ReplicaServer:
-    """A replica as Ray sees it. Ray sends it no request before it is loaded."""
+    """A replica as Ray runs it. Ray sends it no request before it is loaded."""
 
     def __init__(self, args: Mapping[str, Any]) -> None:
         self._arguments = Arguments.model_validate(args)
-        # Ray sets it for what has a part of a core; the map's `threads` decides instead.
+        # Ray sets it to 1 for less than a whole core; the map's `threads` decides instead.
         if os.environ.get(_THREADS) == "1":
             del os.environ[_THREADS]
 
     async def __serve_build_asgi_app__(self) -> Replica:
-        """Called once. Raises LoadError, which Ray then shows as the application's state."""
+        """Load the model, once. Raises LoadError, shown by Ray as the application's state."""
         start = partial(load_handler, self._arguments.model, checkpoint.default_cache())
         handler = await asyncio.to_thread(ReloadableHandler, start)
         counters = BatchCounters(self._arguments.name)
@@ -45,7 +45,7 @@ class ReplicaServer:
         return self._replica
 
     async def check_health(self) -> None:
-        """Raises Stuck, and Ray then replaces this replica."""
+        """Raise Stuck if a batch hangs; Ray then replaces this replica."""
         self._replica.check_health()
 
 
@@ -60,8 +60,8 @@ class BatchCounters:
         self._tags = {"ModelName": model}
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Adds what was counted in a batch; what is not declared is dropped, as TorchServe
-        does. Ray takes no zeros."""
+        """Add the counts of a batch. Undeclared ones are dropped, as TorchServe does; Ray's
+        counters accept no zeros."""
         for name in counts.keys() & self._counters.keys():
             if counts[name] > 0:
                 self._counters[name].inc(counts[name], self._tags)

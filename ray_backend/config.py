@@ -1,5 +1,5 @@
-"""From the map to the configuration of Ray Serve: one application per model, whose replicas
-Ray places, and the arguments that each replica gets, as JSON.
+"""Makes Ray Serve's configuration from the map: one application per model, whose replicas Ray
+places, and the arguments of each replica, as JSON.
 """
 
 import math
@@ -23,14 +23,14 @@ _ALL = "0.0.0.0"
 _IMPORT_PATH = "ray_backend.application:build"
 #: 14 languages fit two cores, as they do with TorchServe.
 _REPLICA_CPUS = 0.1
-#: The least time in which Ray ends a replica behind HAProxy.
+#: The fewest seconds in which Ray ends a replica behind HAProxy.
 _DRAIN_S = 35
-#: Ray knows no finer parts of a GPU.
+#: Ray divides a GPU into no finer parts.
 _SHARES = 10_000
 
 
 class Arguments(BaseModel, extra="forbid", frozen=True):
-    """A model of the map without its placement, and who may ask it."""
+    """A model of the map without its placement, and the digest of the key it requires."""
 
     name: str
     task: str
@@ -42,13 +42,13 @@ class Arguments(BaseModel, extra="forbid", frozen=True):
 
     @property
     def model(self) -> Model:
-        """The model. Raises ValidationError if its settings are of another version."""
+        """The model. Raises ValidationError if its settings are from another version."""
         settings = SECTIONS[self.task].model_validate(self.settings)
         return Model(self.name, self.task, self.languages, self.devices, settings)
 
 
 def write_arguments(model: Model, key_digest: str) -> dict[str, Any]:
-    """A model as `Arguments` reads it."""
+    """Return a model in the form that `Arguments` reads."""
     return Arguments(
         name=model.name,
         task=model.task,
@@ -63,11 +63,10 @@ def write_arguments(model: Model, key_digest: str) -> dict[str, Any]:
 def make_config(
     models: Catalog, *, key: str, has_gpus: bool, ingress: str
 ) -> dict[str, Any]:
-    """The body of `PUT /api/serve/applications/`, for a catalog that was loaded for a
-    cluster. `key` is the gateway's; replicas get its hash. Without GPUs all models are on
-    CPUs, under the same names. Serve listens on loopback if the gateway finds the `ingress`
-    there, else replicas are reached from other machines.
-    """
+    """Return the body of `PUT /api/serve/applications/` for a catalog that was loaded for a
+    cluster. `key` is the gateway's; replicas get its hash. Without GPUs, all models run on CPUs
+    under the same names. Serve listens on loopback if the gateway uses the `ingress` there,
+    otherwise also for other machines."""
     placed = [
         model if has_gpus else replace(model, devices=(CPU,)) for model in models.models
     ]
@@ -107,13 +106,13 @@ def _describe_deployment(model: Model, loads: Mapping[str, int]) -> dict[str, An
             options["accelerator_type"] = cluster.accelerator
     return {
         "name": DEPLOYMENT,
-        # More than a replica takes itself, so that the replica refuses and Ray does not.
+        # More than a replica accepts, so that the replica refuses rows and Ray does not.
         "max_ongoing_requests": 2 * (settings.queue_size + settings.batch_size),
-        # A replica that ends answers what is sent to it for another half minute, and then
-        # what it has taken.
+        # A replica that ends answers new rows for another half minute, and then the rows that
+        # it has accepted.
         "graceful_shutdown_timeout_s": _DRAIN_S + settings.response_timeout,
-        # On CPUs there is room for one replica more, so the new one starts before an old one
-        # ends. Where GPUs or machines may be full, the new one would wait for ever.
+        # CPUs have room for one more replica, so the new one starts before an old one ends. If
+        # GPUs or machines may be full, the new one would wait forever.
         "max_surge_percent": 0 if model.is_on_gpu or most else 1,
         **({"max_replicas_per_node": most} if most else {}),
         "ray_actor_options": options,
@@ -131,15 +130,15 @@ def _describe_replicas(model: Model) -> dict[str, Any]:
         "autoscaling_config": {
             "min_replicas": fewest,
             "max_replicas": most,
-            # One batch runs; with more rows than that, some wait longer than for one.
+            # One batch runs at a time. With more rows, some wait for more than one batch.
             "target_ongoing_requests": max(2, model.settings.batch_size),
         }
     }
 
 
 def _find_share(model: Model, loads: Mapping[str, int]) -> float:
-    """The GPUs of a replica. It does not depend on how many replicas other models have,
-    whose change would restart this one's."""
+    """Return the number of GPUs of a replica. It does not depend on the number of other models'
+    replicas, because a change of that would restart this replica."""
     share = model.cluster.gpus
     if share != "auto":
         return share

@@ -1,5 +1,5 @@
-"""Serve on a cluster, by the HTTP API of Ray's dashboard: deploys the map's models and shows
-them on a terminal, what would change, what is running, what cannot be placed.
+"""Deploys the map's models to Ray Serve by the HTTP API of Ray's dashboard, and shows on a
+terminal pending changes, running models, and replicas that cannot be placed.
 """
 
 import json
@@ -17,17 +17,17 @@ from catalog import Catalog
 from catalog.display import console, make_progress, make_table
 from ray_backend.config import make_config
 
-#: The time for which a replica may look for a machine before that is called hopeless.
+#: Seconds for which a replica may wait for a machine before the deployment fails.
 _PLACE_S = 60
-#: The interval at which a running cluster is compared with the configuration.
+#: Seconds between two comparisons of a running cluster with the configuration.
 _EVERY_S = 15
-#: The time that Serve may take to remove a failed application.
+#: Seconds that Serve may need to remove a failed application.
 _GONE_S = 60
 _POLL_S = 1.0
 _TIMEOUT_S = 20
 #: Ray starts Serve's controller with the first deployment.
 _DEPLOY_S = 90
-#: The most characters that are quoted of an answer that is not understood.
+#: The most characters that are quoted of an unexpected answer.
 _QUOTED = 500
 _RUNNING = "RUNNING"
 _REFUSED = (requests.codes.unauthorized, requests.codes.forbidden)
@@ -38,12 +38,12 @@ class DashboardError(Exception):
 
 
 class ReplicaStatus(BaseModel, frozen=True):
-    """A copy of a model: the parts of Ray's answer that are of use here, as below."""
+    """A copy of a model. It and the classes below have only the used fields of Ray's answer."""
 
     state: str
     #: None until Ray has found a machine for it.
     node_ip: str | None = None
-    #: The number of its process there.
+    #: Its process id there.
     pid: int | None = None
 
     @property
@@ -56,7 +56,7 @@ class Deployment(BaseModel, frozen=True):
 
     message: str = ""
     deployment_config: dict[str, Any] = Field({})
-    #: The number of wanted replicas.
+    #: The wanted number of replicas.
     wanted: int = Field(0, validation_alias="target_num_replicas")
     #: The resources of each replica, such as `{"CPU": 0.1, "GPU": 0.5}`.
     needs: dict[str, float] = Field({}, validation_alias="required_resources")
@@ -69,7 +69,7 @@ class Deployment(BaseModel, frozen=True):
 
 
 class Application(BaseModel, frozen=True):
-    """A model of the map, as Serve has it."""
+    """A model of the map in Serve."""
 
     status: str
     message: str = ""
@@ -79,7 +79,7 @@ class Application(BaseModel, frozen=True):
 
     @property
     def model(self) -> Deployment:
-        """Its one deployment, which Serve makes a while after the application."""
+        """Its one deployment, which Serve creates a while after the application."""
         return next(iter(self.deployments.values()), Deployment())
 
     @property
@@ -88,13 +88,12 @@ class Application(BaseModel, frozen=True):
 
     @property
     def has_failed(self) -> bool:
-        """Whether Serve tries it no more."""
+        """Whether Serve has given up on it."""
         return self.status == "DEPLOY_FAILED"
 
     @property
     def reason(self) -> str:
-        """The reason why it does not run: the last line of Ray's message, which a replica
-        has raised."""
+        """The reason it is not running: the last line of Ray's message, raised by a replica."""
         said = f"{self.message}\n{self.model.message}"
         return said.strip().rpartition("\n")[2]
 
@@ -129,14 +128,13 @@ class Dashboard:
         )
 
     def list_machines(self) -> tuple[Machine, ...]:
-        """The machines of the cluster now."""
+        """List the machines of the cluster that are alive."""
         path = "/api/v0/nodes?detail=1&limit=10000"
         machines = self._read_json(path, _MACHINES, "data", "result", "result")
         return tuple(machine for machine in machines if machine.state == "ALIVE")
 
     def deploy(self, config: Mapping[str, Any]) -> None:
-        """Makes Serve run exactly what the configuration says. Ray reconciles it, without
-        anybody waiting for it."""
+        """Make Serve run exactly the configuration. Ray reconciles it in the background."""
         self._call("PUT", "/api/serve/applications/", json=config, timeout=_DEPLOY_S)
 
     def _read_json(self, path: str, shape: TypeAdapter[_Shape], *keys: str) -> _Shape:
@@ -191,7 +189,7 @@ def has_gpus(machines: Sequence[Machine]) -> bool:
 
 
 def read_key(path: Path) -> str:
-    """The key that the gateway sends to replicas. Raises DeploymentError."""
+    """Return the key that the gateway sends to replicas. Raises DeploymentError."""
     try:
         key = path.read_text("ascii").strip()
     except (OSError, ValueError) as error:
@@ -206,9 +204,9 @@ def read_key(path: Path) -> str:
 
 
 def compare(config: Mapping[str, Any], found: Mapping[str, Application]) -> list[str]:
-    """List the changes of a deployment in the map's order, such as `changed fr: args`; models
-    that go come last."""
-    # Serve gives each application the settings for logs that all share.
+    """List the changes of a deployment in the map's order, such as `changed fr: args`, with
+    removed models last."""
+    # Serve adds the shared log settings to each application.
     shared = {key: config[key] for key in ("logging_config",) if key in config}
     wanted = {entry["name"]: shared | entry for entry in config["applications"]}
     changes = []
@@ -221,7 +219,7 @@ def compare(config: Mapping[str, Any], found: Mapping[str, Application]) -> list
 
 
 def _list_differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
-    """The keys whose values differ, such as `args.settings.batch_size`."""
+    """Yield the keys whose values differ, such as `args.settings.batch_size`."""
     old, new = _name_parts(old), _name_parts(new)
     if not (isinstance(old, dict) and isinstance(new, dict)):
         if old != new:
@@ -233,7 +231,7 @@ def _list_differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
 
 
 def _name_parts(value: Any) -> Any:
-    """A list of objects with names becomes an object, whose keys a reader can follow."""
+    """Turn a list of named objects into one object, whose keys are readable."""
     if isinstance(value, list) and all(
         isinstance(v, dict) and "name" in v for v in value
     ):
@@ -244,8 +242,8 @@ def _name_parts(value: Any) -> Any:
 def explain_unplaced(
     found: Mapping[str, Application], machines: Sequence[Machine]
 ) -> list[str]:
-    """A line for each model with replicas that no machine takes: what one needs, what the
-    machines have, and which of them have as many of its replicas as they may."""
+    """Return a line for each model with replicas that fit on no machine: the needs of one, the
+    machines' resources, and the machines that have the most replicas allowed."""
     lines = []
     for name, model in ((name, each.model) for name, each in found.items()):
         if not model.unplaced:
@@ -262,23 +260,23 @@ def explain_unplaced(
 
 
 def explain_needs(needs: Mapping[str, float], machines: Sequence[Machine]) -> str:
-    """Explain the needs of each replica or worker, and what the machines have."""
+    """Describe the needs of each replica or worker, and the machines' resources."""
     have = "; ".join(map(describe_machine, machines))
     return f"Each needs {describe_resources(needs)}; {have}."
 
 
 def explain_failed(found: Mapping[str, Application]) -> list[str]:
-    """A line for each model that cannot be loaded."""
+    """Return a line for each model that cannot be loaded."""
     return [f"{n} has failed: {e.reason}" for n, e in found.items() if e.has_failed]
 
 
 def describe_machine(machine: Machine) -> str:
-    """Such as `10.0.0.1 has 16 CPU, 8 GPU, accelerator H100`."""
+    """Return a text such as `10.0.0.1 has 16 CPU, 8 GPU, accelerator H100`."""
     return f"{machine.node_ip} has {describe_resources(machine.resources_total)}"
 
 
 def describe_resources(resources: Mapping[str, float]) -> str:
-    """Such as `16 CPU, 8 GPU, accelerator H100`."""
+    """Return a text such as `16 CPU, 8 GPU, accelerator H100`."""
     counted = [
         f"{resources[kind]:g} {kind}" for kind in ("CPU", "GPU") if resources.get(kind)
     ]
@@ -289,9 +287,9 @@ def describe_resources(resources: Mapping[str, float]) -> str:
 
 
 def apply(dashboard: Dashboard, config: Mapping[str, Any]) -> None:
-    """Makes Serve run what the configuration says. Models that Serve has given up are taken
-    out first, unless their last version still answers: it does not try the same model again.
-    Raises DeploymentError."""
+    """Make Serve run the configuration. Models on which Serve has given up are removed first,
+    unless their last version still answers: Serve does not try the same model again. Raises
+    DeploymentError."""
     given_up = {
         name
         for name, each in dashboard.list_applications().items()
@@ -312,10 +310,8 @@ def apply(dashboard: Dashboard, config: Mapping[str, Any]) -> None:
 def show_progress(
     dashboard: Dashboard, config: Mapping[str, Any], *, timeout_s: float
 ) -> None:
-    """A bar of running models until they are all of the configuration.
-
-    Raises DeploymentError if some fail, cannot be placed or are late; DashboardError.
-    """
+    """Show a bar of running models until the whole configuration runs. Raises DashboardError,
+    and DeploymentError if models fail, cannot be placed or are late."""
     start_s = placed_s = time.monotonic()
     with make_progress() as progress:
         bar = progress.add_task("running", total=len(config["applications"]))
@@ -345,14 +341,14 @@ def show_progress(
 def keep_deployed(
     dashboard: Dashboard, read_config: Callable[[], Mapping[str, Any]]
 ) -> NoReturn:
-    """Deploys whenever the cluster has nothing of the configuration: after the head came back
-    without its state. That counts from the second look, so that a head that is reading its
-    state is left alone. It does not undo what somebody else has deployed."""
+    """Deploy whenever the cluster has no model of the configuration, because the head restarted
+    without its state. Two checks in a row must find that, so that a head that is reading its
+    state is left alone. Other deployments are not undone."""
     was_lost = False
     while True:
         config = read_config()
         names = {entry["name"] for entry in config.get("applications", ())}
-        with suppress(DashboardError):  # the head is away; it shows in `status`
+        with suppress(DashboardError):  # the head is unreachable, which `status` shows
             is_lost = names.isdisjoint(dashboard.list_applications()) and bool(names)
             if is_lost and was_lost:
                 console.print("The cluster lost all models; deploying them again.")
@@ -362,7 +358,7 @@ def keep_deployed(
 
 
 def show_models(models: Catalog) -> None:
-    """Show each model of the map as Ray gets it where the cluster has the map's GPUs."""
+    """Show each model of the map as it is deployed to a cluster with the map's GPUs."""
     config = make_config(models, key="", has_gpus=True, ingress="")
     table = make_table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
     for model, entry in zip(models.models, config["applications"], strict=True):
@@ -377,7 +373,7 @@ def show_models(models: Catalog) -> None:
 
 
 def _describe_replicas(told: Mapping[str, Any]) -> str:
-    """Such as `2 to 8, 1 per machine`."""
+    """Return a text such as `2 to 8, 1 per machine`."""
     count = str(told.get("num_replicas"))
     if scaling := told.get("autoscaling_config"):
         count = f"{scaling['min_replicas']} to {scaling['max_replicas']}"
@@ -386,8 +382,8 @@ def _describe_replicas(told: Mapping[str, Any]) -> str:
 
 
 def show_states(models: Catalog | None, dashboard: Dashboard) -> bool:
-    """Show the state of each model, of the cluster and of the map if that is known here,
-    and return whether all run. Raises DashboardError."""
+    """Show the state of each model in the cluster and, if given, in the map. Return whether all
+    run. Raises DashboardError."""
     found, machines = dashboard.list_applications(), dashboard.list_machines()
     names = [model.name for model in models.models] if models else []
     table = make_table("model", "serves", "state", "replicas", "machines")
@@ -416,8 +412,8 @@ def _describe_state(entry: Application) -> Sequence[str]:
 def plan(
     dashboard: Dashboard, models: Catalog, *, key: str, ingress: str
 ) -> dict[str, Any]:
-    """The configuration for the cluster as it is now; shows what deploying it would change.
-    Raises DashboardError."""
+    """Return the configuration for the cluster's present machines, and show its changes. Raises
+    DashboardError."""
     are_gpus = has_gpus(dashboard.list_machines())
     if not are_gpus and any(model.is_on_gpu for model in models.models):
         console.print(

@@ -1,6 +1,6 @@
 #!/bin/sh
-# HAProxy as Ray starts it, `-db -f FILE …`, with two of Ray's choices changed: it listens on
-# this machine's address in the cluster instead of on all, and only this user may command it.
+# Starts HAProxy with Ray's arguments, `-db -f FILE …`, after changing two of Ray's settings: it
+# listens only on this machine's address in the cluster, and only this user may control it.
 sed -i \
     -e "s/^\( *bind \)\(\*\|0\.0\.0\.0\)\{0,1\}:/\1$BABELGATE_RAY_ADDRESS:/" \
     -e 's/^\( *stats socket .* mode \)666 /\1600 /' \

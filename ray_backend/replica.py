@@ -1,5 +1,5 @@
-"""One model behind HTTP, as an ASGI application: it answers rows as a worker of TorchServe
-does, in batches. Knows nothing of Ray.
+"""One model behind HTTP: an ASGI application that answers rows in batches, as a worker of
+TorchServe does. It does not depend on Ray.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from ray_backend.config import Arguments
 
 log = logging.getLogger(__name__)
 
-#: The largest row of the gateway with its escapes; as TorchServe's `max_request_size`.
+#: The gateway's largest row with its escapes; the same as TorchServe's `max_request_size`.
 MOST_BYTES = 34 << 20
 _PATHS = ("", "/")
 _STOPPING = "This replica is being stopped."
@@ -57,23 +57,21 @@ class Stuck(RuntimeError):
 
 
 def load_handler(model: Model, cache: Path) -> TaskHandler[Any]:
-    """Prepares a model on this machine, one at a time, and loads it. Raises LoadError."""
+    """Prepare a model, one at a time on this machine, and load it. Raises LoadError."""
     with explain_load(model.name):
         cache.mkdir(parents=True, exist_ok=True)
-        # The lock of a process that has ended is free.
+        # The lock is released when its process ends.
         with WeakFileLock(cache / "preparing.lock"):
             directory = checkpoint.prepare(model, cache)
-        # Ray shows this process the one GPU that is its own.
+        # Ray lets this process see only its own GPU.
         gpu = 0 if model.is_on_gpu else None
         options = describe_handler(model, directory)
         return start_handler(model.task, directory, gpu, options)
 
 
 class Replica:
-    """The ASGI application: POST answers a row, GET tells the state. Both want the key.
-
-    `count` gets the counts of every batch, in the thread that ran it.
-    """
+    """The ASGI application: POST answers a row, GET returns the state; both require the key.
+    `count` is called with the counts of every batch, in the thread that ran it."""
 
     def __init__(
         self,
@@ -87,7 +85,7 @@ class Replica:
         self._count = count
         self._id = secrets.token_hex(8)
         self._is_closed = False
-        #: The start of the batch that runs.
+        #: The start of the running batch.
         self._began_at = math.inf
         self._batcher: MicroBatcher[Row, Result] = MicroBatcher(
             self._run_batch,
@@ -98,7 +96,6 @@ class Replica:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """An ASGI call."""
         match scope["type"]:
             case "lifespan":
                 await receive()
@@ -119,14 +116,13 @@ class Replica:
                 await send({"type": "websocket.close"})
 
     def check_health(self) -> None:
-        """Raises Stuck if a batch takes longer than the map's `response_timeout`."""
+        """Raise Stuck if a batch takes longer than the map's `response_timeout`."""
         if self._is_stuck:
             limit_s = self._settings.response_timeout
             raise Stuck(f"A batch has run for longer than {limit_s} s.")
 
     def close(self) -> None:
-        """Takes no further row and waits for those that it has taken, unless the batch that
-        runs is stuck."""
+        """Accept no more rows, and wait for the accepted ones unless the batch is stuck."""
         self._is_closed = True
         self._batcher.close(0 if self._is_stuck else _DRAIN_S)
 
@@ -168,7 +164,7 @@ class Replica:
         return time.monotonic() - self._began_at > self._settings.response_timeout
 
     def _describe_state(self) -> dict[str, Any]:
-        """As the gateway's `ModelState` has it."""
+        """Return the fields of the gateway's `ModelState`."""
         reason = _STOPPING if self._is_closed else ""
         try:
             self.check_health()
@@ -191,15 +187,13 @@ class Replica:
                 body = await _read_body(request)
                 trace = request.headers.get(rows.TRACE, "")
                 row = Row(body, parameters, came_at + limit_s, came_at, trace=trace)
-                # The time limit itself acts at the next pause of this call, when a batch
-                # may have the row already.
+                # The timeout acts at the next await, when a batch may already have the row.
                 if row.deadline <= time.monotonic():
                     raise TimeoutError
                 future = self._batcher.submit(row)
                 if self._handler.load_left_s > limit_s:
-                    raise TimeoutError  # the row stays, to have the model loaded
-                # Cancelling this call cancels the row; Ray does so when the client has
-                # gone.
+                    raise TimeoutError  # the row stays queued, to have the model loaded
+                # Ray cancels this call, and with it the row, if the client disconnects.
                 return await asyncio.wrap_future(future)
         except TimeoutError:
             if self._handler.load_left_s:
@@ -225,8 +219,7 @@ class Replica:
 
 
 def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
-    """Read the seconds that are left for a row. Without the header nobody is known to wait
-    longer than a batch may take."""
+    """Read the seconds left for a row; without the header, the longest time of a batch."""
     try:
         return int(headers.get(rows.REMAINING, 1000 * default_s)) / 1000
     except (ValueError, OverflowError) as error:
@@ -235,7 +228,7 @@ def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
 
 
 async def _read_body(request: Request) -> bytes:
-    """All of it, or TaskError if it is too large or its client has gone."""
+    """Read the body. Raises TaskError if it is too large or its client disconnects."""
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) > MOST_BYTES:
         raise _too_large()

@@ -27,7 +27,7 @@ from text.options import TranslationRequest
 
 #: A handler's answer, with the digest of the model that produced it.
 Answer = dict[str, Any]
-#: The outcome of a row: its answer, a fault that an equal row would have as well, or None.
+#: The outcome of a row: its answer, a fault that an equal row would also have, or None.
 _Outcome = Answer | RowProblem | None
 
 #: The digest's key in an answer.

@@ -1,4 +1,4 @@
-"""`python -m ray_backend bulk`: translates files of texts or captions videos, any number."""
+"""`python -m ray_backend bulk`: translates any number of text files, or captions videos."""
 
 from dataclasses import replace
 from functools import partial
@@ -48,7 +48,7 @@ def command(
     overwrite: bool = False,
 ) -> None:
     """Translate or caption files in bulk, with the map's models and without a stack. To
-    continue a run that was stopped, repeat the command."""
+    continue a stopped run, repeat the command."""
     errors = ClientError, CatalogError, LanguageNotServed, ModelError
     with console.show_errors(*errors, stopped=STOPPED):
         models = catalog.load(
@@ -133,7 +133,7 @@ def read_request(
 
 
 def choose_model(models: Catalog, request: options.TranslationRequest) -> Model:
-    """The model of a run, which has one. Raises InputError if it does not read the source."""
+    """Return a run's only model. Raises InputError if it does not read the source language."""
     model, source = (
         models.route(TRANSLATION, request.model_target),
         request.model_source,
@@ -153,7 +153,7 @@ def choose_pool(
     *,
     is_cluster: bool,
 ) -> WorkerPool:
-    """The workers of a model, and what each takes unless the command says so."""
+    """Return the workers of a model, with default resources unless the command sets them."""
     size, cluster = workers or model.workers, model.cluster
     if not model.is_on_gpu:
         share = 1 if is_cluster else max(1, count_cpus() // size)

@@ -1,4 +1,4 @@
-"""Ray runs the workers, each a process with the model, on this machine or on a cluster's."""
+"""Runs workers on Ray, each a process with the model, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
     from ray_backend.bulk.job import Answerer, Chunk
 
 STOPPED = "Stopped, the same command goes on."
-#: The time that a run stands still before it says why.
+#: Seconds without progress after which a run reports the reason.
 PATIENCE_S = 10.0
-#: The time for which a cluster may stay away; its machines wait for their head as long.
+#: Seconds for which a cluster may be unreachable; its machines wait as long for their head.
 GONE_S = 600.0
 _LOOK_S = 2.0
-#: The time that Ray may take to end: it waits for a cluster that is away.
+#: Seconds that Ray may need to shut down: it waits for an unreachable cluster.
 _END_S = 15.0
-#: Ray's clients give up before the run does, unless they are told.
+#: By default, Ray's clients would give up before the run does.
 _RECONNECT_S = 900
-#: The share of a machine's accelerator that a worker asks for to get that kind.
+#: The share of a machine's accelerator that a worker requests to get that kind.
 _TRACE = 0.001
 _ROUNDING = 1e-6
-#: Chunks are far smaller. Ray takes no less than 75 MiB.
+#: Chunks are far smaller. Ray accepts no less than 75 MiB.
 _OBJECT_STORE_BYTES = 256 << 20
-#: Bytes of the name of a temporary folder: those of a socket's are 107 with Ray's own.
+#: The most bytes of a temporary folder's path: with Ray's names, a socket's path has 107.
 _LONGEST_FOLDER = 24
-#: While one chunk of a worker is in the model, another one is prepared.
+#: While a worker's model computes one chunk, another one is prepared.
 _CHUNKS_AT_ONCE = 2
-#: The number of workers that a request may end before it is divided, and one item
-#: before it is given up. Workers also end by chance, with their machine.
+#: How many workers may end during a request before it is divided, and during one item before it
+#: is given up. Workers also end by chance, with their machine.
 _MOST_DEATHS, _MOST_DEATHS_ALONE = 2, 5
-#: The number of times that each worker may end while it loads the model.
+#: How often, per worker of the pool, a worker may end while it loads the model.
 _MOST_FAILED_LOADS = 10
-#: Without a cluster everything stays on the loopback interface, behind a token of its own,
-#: the same for each Ray of a process, which reads it once.
+#: Without a cluster, Ray uses only the loopback interface, with a new token. All Rays of a
+#: process share it, because the process reads it once.
 _ALONE = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "token",
@@ -64,7 +64,7 @@ _ALONE = {
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """The workers of a run, and what each takes."""
+    """The number of workers of a run, and the resources of each."""
 
     size: int
     cpus: int
@@ -74,7 +74,7 @@ class WorkerPool:
 
     @property
     def needs(self) -> Mapping[str, float]:
-        """The resources of a worker, in Ray's words."""
+        """The resources of a worker, by Ray's names."""
         needs = {"CPU": self.cpus, "GPU": self.gpus}
         if self.accelerator:
             needs[f"accelerator_type:{self.accelerator}"] = _TRACE
@@ -95,8 +95,8 @@ class RayCluster:
 
 
 def find_cluster(head: str) -> RayCluster:
-    """Asks the dashboard, because Ray would wait for minutes. Raises ClientError if it does not
-    answer, does not know the token in `BABELGATE_RAY_TOKEN_FILE`, or lacks this machine."""
+    """Find a cluster by its dashboard, as Ray would wait for minutes. Raises ClientError if it
+    does not answer, rejects the token in `BABELGATE_RAY_TOKEN_FILE`, or lacks this machine."""
     try:
         node = Node(LOOPBACK, ROOT, read_head(head, is_shared=False))
     except ValueError as error:
@@ -122,8 +122,8 @@ def find_cluster(head: str) -> RayCluster:
 
 
 def fit(pool: WorkerPool, machines: Sequence[Machine]) -> WorkerPool:
-    """The pool with no more workers than the machines could take if they did nothing else.
-    Raises InputError if they could take none."""
+    """Return the pool with no more workers than fit on the machines while they are idle. Raises
+    InputError if none fits."""
     places = sum(
         min(
             int(machine.resources_total.get(kind, 0) / amount + _ROUNDING)
@@ -139,13 +139,13 @@ def fit(pool: WorkerPool, machines: Sequence[Machine]) -> WorkerPool:
 
 
 def list_free(cluster: RayCluster | None) -> list[Machine]:
-    """The machines with what nobody has taken there. Raises DashboardError if the cluster is
-    away, and ClientError if Ray has ended where the command runs."""
+    """Return the machines with their free resources. Raises DashboardError if the cluster is
+    unreachable, and ClientError if Ray has ended on this machine."""
     import ray
-    from ray._private import state  # nothing public tells what is free where
+    from ray._private import state  # no public function lists free resources
 
     if cluster:
-        cluster.dashboard.list_machines()  # Ray would wait for it
+        cluster.dashboard.list_machines()  # fails at once, while Ray would wait
     free = state.available_resources_per_node()
     if ray.get_runtime_context().get_node_id() not in free:
         raise ClientError("Ray has ended on this machine; the same command goes on")
@@ -162,7 +162,7 @@ class _Request:
 
     chunk: Chunk
     places: range
-    #: The answers to the whole chunk so far, by their place in it.
+    #: The answers to the whole chunk so far, by position.
     answers: dict[int, Any] = field(default_factory=dict)
     deaths: int = 0
 
@@ -171,8 +171,8 @@ class _Request:
         return len(self.answers) == len(self.chunk.items)
 
     def go_on(self, answers: Sequence[Any] | None) -> list[_Request]:
-        """Return what is left to do after an answer, or after the end of the worker. Divides
-        items that end their workers, until the one at fault is alone. Its answer is None."""
+        """Return the requests that remain after an answer or, without one, after the worker's
+        end. Items that end their workers are divided until one is alone; its answer is None."""
         count = len(self.places)
         if answers is None:
             self.deaths += 1
@@ -187,25 +187,25 @@ class _Request:
 
 @dataclass
 class RayExecutor:
-    """Workers on the machines of a Ray. Each has two requests at once."""
+    """Workers on Ray's machines, each with two requests at once."""
 
     pool: WorkerPool
     say: Callable[[str], None]
     cluster: RayCluster | None = None
-    #: The workers, each with a call that is answered once it has its place on a machine.
+    #: The workers, each with a call that returns once it is placed on a machine.
     _actors: dict[Any, Any] = field(default_factory=dict)
-    #: The calls, each with its worker and its request; without one it loads the model.
+    #: The calls, each with its worker and its request; without a request, it loads the model.
     _calls: dict[Any, tuple[Any, _Request | None]] = field(default_factory=dict)
-    #: The actors that can take a request, twice if they can take two.
+    #: The workers that can accept a request, twice if they can accept two.
     _free: deque[Any] = field(default_factory=deque)
     _failed_loads: int = 0
-    #: The reason of a standstill, its start, and whether it was said.
+    #: The reason for a stall, its start, and whether it was reported.
     _stall: tuple[str, float, bool] = ("", 0.0, False)
 
     def run(
         self, load: Callable[[], Answerer], chunks: Iterator[Chunk]
     ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
-        """Execute a job. Raises ClientError."""
+        """Run a job, and yield each chunk with its answers. Raises ClientError."""
         for _ in range(self.pool.size):
             self._start(load)
         requests = (_Request(chunk, range(len(chunk.items))) for chunk in chunks)
@@ -238,7 +238,7 @@ class RayExecutor:
         self._calls[actor.load.remote(load, self.pool.cpus)] = actor, None
 
     def _finish_call(self, load: Callable[[], Answerer]) -> list[_Request]:
-        """Waits for a call, and returns the rest of its request."""
+        """Wait for a call, and return the requests that remain of it."""
         import ray
         from ray.exceptions import ObjectLostError, RayActorError, RayError
 
@@ -254,11 +254,11 @@ class RayExecutor:
             self._failed_loads += request is None
             is_death = isinstance(error, RayActorError | ObjectLostError)
             if not is_death or self._failed_loads > _MOST_FAILED_LOADS * self.pool.size:
-                # Before the last line, which says what was raised, is a traceback.
+                # The last line names the exception, after a traceback.
                 said = [line for line in str(error).splitlines() if line]
                 raise ClientError(f"the work has failed: {said[-1]}") from error
             if self._actors.pop(actor, None) is None:
-                return [request] if request else []  # the call before it was at fault
+                return [request] if request else []  # the worker ended in another call
             ray.kill(actor)
             self._free = deque(each for each in self._free if each != actor)
             self._start(load)
@@ -268,7 +268,7 @@ class RayExecutor:
         return request.go_on(answers) if request else []
 
     def _look(self) -> None:
-        """Finds out why nothing is answered."""
+        """Find out why no call returns."""
         import ray
 
         kind = reason = ""
@@ -283,8 +283,8 @@ class RayExecutor:
         self.note_stall(kind, reason, time.monotonic())
 
     def note_stall(self, kind: str, reason: str, now_s: float) -> None:
-        """Says once what a run that stands still waits for, if that is something. Raises
-        ClientError if a cluster has been away for too long."""
+        """Report once what a run has been waiting for, if it has waited long. Raises
+        ClientError if a cluster has been unreachable for too long."""
         known, since_s, is_said = self._stall
         if kind != known:
             since_s, is_said = now_s, False
@@ -300,16 +300,15 @@ class RayExecutor:
 
 
 class BulkWorker:
-    """A model in a process of its own."""
+    """A model in a separate process."""
 
     def load(self, load: Callable[[], Answerer], cpus: int) -> None:
-        """Loads the model."""
-        # Ray sets it to the whole cores that the worker leaves to itself.
+        # Replaces Ray's value, the whole cores that are assigned to the worker.
         os.environ["OMP_NUM_THREADS"] = str(cpus)
         self._answer = load()
 
     def answer(self, items: Sequence[Any]) -> Sequence[Any]:
-        """An answer for each item."""
+        """Return an answer for each item."""
         return self._answer(items)
 
 
@@ -317,8 +316,8 @@ class BulkWorker:
 def connect(
     pool: WorkerPool, say: Callable[[str], None], cluster: RayCluster | None = None
 ) -> Iterator[RayExecutor]:
-    """The machines of a cluster, or a Ray of this machine. Its workers have ended afterwards,
-    also if this process is killed. Raises ClientError, also if Ray does not start."""
+    """Connect to a cluster, or start Ray on this machine. The workers end with the block, also
+    if this process is killed. Raises ClientError, also if Ray does not start."""
     with ExitStack() as stack:
         options: dict[str, Any]
         if cluster:
@@ -347,13 +346,13 @@ def connect(
                 "object_store_memory": _OBJECT_STORE_BYTES,
                 "_temp_dir": stack.enter_context(own),
             }
-        import ray  # reads its variables now
+        import ray  # Ray reads its variables now
 
-        # Ray writes there that a machine has died, whatever its options say.
+        # Ray prints which machines have died, regardless of its options.
         stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         try:
             ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
-        except Exception as error:  # of any type, such as where a machine is too slow
+        except Exception as error:  # of any type, such as on a slow machine
             raise ClientError(f"Ray does not start: {error}") from error
         stack.callback(ray.shutdown)
         try:
@@ -366,7 +365,7 @@ def connect(
                 say(said)
                 os._exit(code)
 
-            # Ray may wait for a cluster that is away.
+            # Ray may wait for an unreachable cluster.
             timer = threading.Timer(_END_S, end)
             timer.daemon = True
             timer.start()

@@ -1,6 +1,6 @@
-"""Bulk work on files: a run has the missing results computed, and writes them. Small files of
-texts go to a worker together, large ones in parts; a worker translates many texts at once, and
-each as `POST /translate` does. A video is captioned as a whole, by the worker that reads it.
+"""Bulk work on files: a run has the missing results computed, and writes them. A worker gets
+small text files together and large ones in parts; it translates many texts at once, each as
+`POST /translate` does. A video is captioned as a whole, by the worker that reads it.
 """
 
 import hashlib
@@ -42,23 +42,23 @@ from text.langid import Identifier
 from text.options import TranslationRequest
 
 _OPTIONS, _FAILED = f"{KEPT}/options.json", f"{KEPT}/failed"
-#: A part of a file, or several small files. A worker sorts and packs the sentences of one.
+#: Limits of a part, or of several small files. A worker sorts and packs the sentences of one.
 MOST_TEXTS, MOST_CHARACTERS, _MOST_FILES = 4096, 1 << 20, 256
-#: Small files are read at once, and results written: an object store takes its time for each.
+#: Object stores are slow: this many small files are read, and results written, at once.
 _AT_ONCE, _SMALL_BYTES = 16, 1 << 20
-#: The sentences whose answers a worker keeps, a thousand characters each at most.
+#: The most sentences whose answers a worker keeps, of at most a thousand characters each.
 _MOST_KEPT = 1 << 14
 _DEADLY_TEXT = TextReply(None, error="each worker that translated this text has ended")
 _DEADLY_VIDEO = "each worker that captioned this video has ended"
 _ANSWERS = TypeAdapter(TranslationAnswer)
-#: While one batch is in the model, the next one is read.
+#: While the model computes one batch, the next one is read.
 _SENDING = captions.Sending(requests_in_flight=2)
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
-#: A loaded model: an answer for each text, or for each video.
+#: A loaded model: returns an answer for each text or video.
 Answerer = Callable[[Sequence[Any]], Sequence[Any]]
-#: The captions of a video and its end; or the machine that does not see the file.
+#: The captions of a video and its end; or the name of a machine that cannot read the file.
 VideoAnswer = list[captions.CaptionAnswer | captions.VideoEnd] | str
 
 
@@ -72,9 +72,9 @@ class FilePart:
     is_last: bool = True
     #: The share of the file, from 0 to 1.
     share: float = 1.0
-    #: The texts and what is between them; None if an earlier run has answered them.
+    #: The cells with texts and those between them; None if an earlier run has answered them.
     cells: Sequence[Cell] | None = ()
-    #: The reason why the file could not be read further.
+    #: The reason the rest of the file could not be read.
     error: str | None = None
 
     @cached_property
@@ -96,8 +96,8 @@ class Chunk:
     items: Sequence[Any]
 
 
-#: The executor's function: loads the model where it is to run, and answers each chunk,
-#: in any order. An answer is None if each worker that got the item has ended.
+#: The executor's function: loads the model in each worker, and answers the chunks in any order.
+#: An answer is None if each worker that got the item has ended.
 Execute = Callable[
     [Callable[[], Answerer], Iterator[Chunk]], Iterator[tuple[Chunk, Sequence[Any]]]
 ]
@@ -105,7 +105,7 @@ Execute = Callable[
 
 @dataclass(frozen=True)
 class PartWritten(Event):
-    """A part whose answers are written."""
+    """A part whose answers have been written."""
 
     part: FilePart
     #: Texts or frames.
@@ -115,8 +115,8 @@ class PartWritten(Event):
 
 @dataclass(kw_only=True)
 class BulkTranslation:
-    """Translates the texts of files. Its `repr` has what results depend on, beside the files
-    and the model. It goes to every worker."""
+    """The translation of texts in files. Its `repr` contains everything that results depend on
+    besides the files and the model. It is sent to every worker."""
 
     store: Store = field(repr=False)
     model: Model = field(repr=False)
@@ -135,25 +135,25 @@ class BulkTranslation:
     kind: ClassVar[SourceKind] = TABLES
 
     def check(self, sources: Sequence[Source]) -> None:
-        """Raises ClientError where nothing can come of it."""
+        """Raise ClientError if a source cannot be translated."""
         for source in sources:
             self._open(source)
 
     def name_output(self, source: Source) -> Path:
-        """Name a result, below the others: `a.jsonl` becomes `a.fr.jsonl`."""
+        """Return the relative path of a result: `a.jsonl` becomes `a.fr.jsonl`."""
         path = source.relative
         return path.with_name(f"{path.stem}.{self.request.target}{path.suffix}")
 
     def load(self) -> Answerer:
-        """Loads the model, in the process that is to run it."""
+        """Load the model, in the process that is to run it."""
         handler = load_handler(self.model, self.cache)
         assert isinstance(handler, TranslationHandler)
         model, identifier = LocalModel(handler.answer), Identifier(handler.sources)
         return partial(translate_texts, model, identifier, self.request)
 
     def read(self, sources: Sequence[Source], kept: Container[str]) -> Iterator[Chunk]:
-        """Read the files in parts, which depend on each file alone, so that another run
-        finds the same ones. `kept` are the names that an unfinished run has left."""
+        """Read the files in parts. Parts depend on their file alone, so that another run finds
+        the same ones. `kept` contains the names that an unfinished run has left."""
 
         def measure(part: FilePart) -> tuple[int, int]:
             count = max(len(part.texts), self.most_texts // _MOST_FILES)
@@ -170,7 +170,7 @@ class BulkTranslation:
     def write(
         self, chunk: Chunk, answers: Sequence[TextReply | None]
     ) -> Iterator[PartWritten]:
-        """Writes the answers, and the results of files that end with them. Runs in several
+        """Write the answers, and the results of files that these complete. Called by several
         threads."""
         replies = iter(reply or _DEADLY_TEXT for reply in answers)
         for part in chunk.parts:
@@ -190,7 +190,7 @@ class BulkTranslation:
         return _ANSWERS.validate_json(self.store.read(name) or b"")
 
     def _note(self, part: FilePart) -> FilePart | None:
-        """The last part of the file, for the one thread that completes them."""
+        """Record a part. Return the last one, once per file, when all others are written."""
         done = self._done.setdefault(part.source, [])
         done.append(replace(part, cells=None))
         last = next((each for each in done if each.is_last), None)
@@ -201,8 +201,8 @@ class BulkTranslation:
     def _write_result(
         self, last: FilePart, read: Callable[[], Iterator[TranslationAnswer]]
     ) -> Remarks:
-        """Write the result of a file with this last part. `read` lists its answers, each time
-        from the first one."""
+        """Write the result of a file with this last part. `read` iterates over its answers,
+        each time from the first one."""
         source, error = last.source, last.error
         create = partial(self.store.create, self.name_output(source).as_posix())
         try:
@@ -214,11 +214,11 @@ class BulkTranslation:
         return replace(said, errors=[*([error] if error else ()), *said.errors])
 
     def _open(self, source: Source) -> TextTable:
-        """Raises InputError if there is no such format, or no column was named for it."""
+        """Open a table. Raises InputError if its format is unknown or needs a column."""
         return open_table(source, self.columns, has_quotes=self.has_quotes)
 
     def _split(self, source: Source, kept: Container[str]) -> Iterator[FilePart]:
-        """The parts of a file, at least one."""
+        """Yield the parts of a file, at least one."""
         try:
             with fetch(source) as copy:
                 table = self._open(copy)
@@ -238,7 +238,7 @@ class BulkTranslation:
 
 
 def _name_part(source: Source, number: int) -> str:
-    """Name the file with the answers to a part; another one once the file has changed."""
+    """Name the file for a part's answers. The name changes if the source does."""
     place = source.url or source.path.absolute()
     state = f"{place}\n{source.size_bytes}\n{source.modified_ns}"
     return f"{KEPT}/{hashlib.sha256(state.encode()).hexdigest()[:32]}-{number:06}"
@@ -246,21 +246,21 @@ def _name_part(source: Source, number: int) -> str:
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model of this process. Safe to share among threads."""
+    """A model in this process. Safe to share among threads."""
 
-    #: Answers rows together.
+    #: Answers a batch of rows.
     ask: Callable[[Sequence[Row]], Outcome]
     _turn: threading.Lock = field(default_factory=threading.Lock)
-    #: The latest answers to sentences, the oldest first.
+    #: The latest answers to sentences, oldest first.
     _kept: dict[bytes, Result] = field(default_factory=dict)
 
     def answer(self, *bodies: bytes) -> list[Result]:
-        """The answers to rows."""
+        """Return the answers to rows."""
         with self._turn:
             return self.ask([Row(body) for body in bodies]).results
 
     def translate(self, bodies: Sequence[bytes]) -> list[Result]:
-        """The answers to sentences; the model is not asked for a recent one again."""
+        """Return the answers to sentences; recent ones without running the model again."""
         with self._turn:
             found = {body: self._kept[body] for body in bodies if body in self._kept}
         missing = [body for body in bodies if body not in found]
@@ -268,7 +268,7 @@ class LocalModel:
             found |= zip(missing, self.answer(*missing), strict=True)
         with self._turn:
             for body, result in found.items():
-                self._kept.pop(body, None)  # the latest is the last
+                self._kept.pop(body, None)  # moves it to the end
                 if not isinstance(result, TaskError):
                     self._kept[body] = result
             for body in [*self._kept][:-_MOST_KEPT]:
@@ -276,7 +276,7 @@ class LocalModel:
         return [found[body] for body in bodies]
 
     def caption(self, body: Sequence[bytes | memoryview], _: int) -> Sequence[str]:
-        """The captions of an array of frames. Raises ServerError."""
+        """Return the captions of an array of frames. Raises ServerError."""
         (result,) = self.answer(b"".join(body))
         if isinstance(result, TaskError):
             raise ServerError(result.detail)
@@ -289,7 +289,7 @@ def translate_texts(
     request: TranslationRequest,
     texts: Sequence[str],
 ) -> list[TextReply]:
-    """A reply for each text, which may be an error of its own."""
+    """Return a reply for each text, which may be that text's error."""
 
     def ask(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any] | SentenceRefused]:
         return [
@@ -309,12 +309,12 @@ def translate_texts(
 
 @dataclass(kw_only=True)
 class BulkCaptioning:
-    """Captions videos, with the methods of `BulkTranslation`."""
+    """The captioning of videos, with the methods of `BulkTranslation`."""
 
     store: Store = field(repr=False)
     model: Model = field(repr=False)
     cache: Path = field(default_factory=checkpoint.default_cache, repr=False)
-    #: In the size that the model takes unless another one is given.
+    #: `load` sets the size: the model's, unless `is_full_size`.
     reading: VideoOptions
     is_full_size: bool
     format: captions.SubtitleFormat
@@ -326,7 +326,7 @@ class BulkCaptioning:
         captions.check_decoder()
 
     def name_output(self, source: Source) -> Path:
-        """Name a result, below the others: `a.mp4` becomes `a.jsonl`, `a.srt` or `a.vtt`."""
+        """Return the relative path of a result: `a.mp4` becomes `a.jsonl`, `.srt` or `.vtt`."""
         return source.relative.with_suffix(f".{self.format}")
 
     def load(self) -> Answerer:
@@ -338,7 +338,7 @@ class BulkCaptioning:
         return lambda sources: [caption_source(captioner, source) for source in sources]
 
     def read(self, sources: Sequence[Source], kept: Container[str]) -> Iterator[Chunk]:
-        """Only names: a video is read where it is captioned."""
+        """Yield only names: a video is read by the worker that captions it."""
         return (Chunk((FilePart(source),), [source]) for source in sources)
 
     def write(
@@ -366,7 +366,7 @@ class BulkCaptioning:
 
 
 def caption_source(captioner: captions.Captioner, source: Source) -> VideoAnswer:
-    """Caption one video; a fault is the video's own error."""
+    """Caption one video. A failure becomes the video's error."""
     if not source.url and source.has_changed():
         return socket.gethostname()
     events: list[Any] = []
@@ -396,9 +396,9 @@ def run(
     say: Callable[[Remarks], None],
     is_overwrite: bool = False,
 ) -> tuple[int, int]:
-    """Writes the missing results, and tells of progress and of what is wrong or in doubt.
-    Returns how many results were there, and how many lines say what is wrong. Raises
-    ClientError; what is done stays."""
+    """Write the missing results, and report progress, errors and warnings. Return how many
+    results existed already, and how many errors there are. Raises ClientError; finished results
+    stay."""
     named = _name_results(job, sources)
     store = job.store
     with store.lock() as check:
@@ -420,7 +420,7 @@ def run(
                     pass
             return reports
 
-        load = replace(job).load  # of a job that stays as it is, so that it can be sent
+        load = replace(job).load  # of an unchanging copy, so that it can be sent
         chunks = execute(load, job.read(missing, changed_ns))
         for written in chain.from_iterable(_map_at_once(write, chunks)):
             behind += written.part.share * written.part.source.size_bytes
@@ -433,7 +433,7 @@ def run(
 
 
 def _name_results(job: BulkJob, sources: Sequence[Source]) -> dict[str, Source]:
-    """The sources by the names of their results. Raises ClientError."""
+    """Return the sources by the names of their results. Raises ClientError."""
     for source in sources:
         if source.name != source.name.encode(errors="replace").decode():
             raise InputError(f"{source.name!r}: the name is not in UTF-8")
@@ -450,7 +450,7 @@ def _name_results(job: BulkJob, sources: Sequence[Source]) -> dict[str, Source]:
 
 
 def _check_options(job: BulkJob) -> None:
-    """Raises OutputError if an unfinished run has other options."""
+    """Raise OutputError if an unfinished run has other options."""
     settings = job.model.settings
     weights = settings.model, settings.engine, job.model.compute_type
     wanted = json.dumps(repr((job, weights))).encode()
@@ -467,11 +467,11 @@ def _check_options(job: BulkJob) -> None:
 def _look_back(
     named: Mapping[str, Source], changed_ns: Mapping[str, int]
 ) -> Iterator[str]:
-    """A line for each fault of the existing results."""
+    """Yield a message for each fault of the existing results."""
     if _FAILED in changed_ns:
         yield "an earlier, unfinished run has left texts without a result"
     for name, source in named.items():
-        # Object stores know whole seconds.
+        # Object stores know only whole seconds.
         if source.modified_ns // 10**9 > changed_ns.get(name, sys.maxsize) // 10**9:
             said = f"{source.name} has changed since {name} was written"
             yield f"{said}; remove that file to have it written again"
@@ -480,7 +480,7 @@ def _look_back(
 def _map_at_once(
     function: Callable[[Item], Found], items: Iterable[Item]
 ) -> Iterator[Found]:
-    """Yield what `function` returns for each item, in order; calls run several at once."""
+    """Yield the result of `function` for each item, in order; several calls run at once."""
     waiting: deque[Future[Found]] = deque()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for item in items:

@@ -1,5 +1,5 @@
-"""The storage of sources and results: a folder, or an object store such as S3. A result
-that has its name is whole.
+"""The storage of sources and results: a folder, or an object store such as S3. A result gets
+its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
-#: A folder below the results, from which an unfinished run goes on.
+#: A folder below the results, from which an unfinished run resumes.
 KEPT = ".bulk"
 _LOCK = f"{KEPT}.lock"
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
-#: Attempts after the first one: at the beginning, and in a run that has got something done.
+#: Retries of a request: at the beginning, and in a run that may have made progress.
 _RETRIES_FIRST, _RETRIES = 2, 10
 _LIMIT = timedelta(minutes=1)
-#: The bytes of one request. Larger objects are put in parts, at most 10,000.
+#: The bytes of one request. Larger objects are uploaded in parts, at most 10,000.
 _READ_BYTES, _PART_BYTES, _MOST_PARTS = 8 << 20, 8 << 20, 8192
-#: The store's own words in an error, and what may hold a signature.
+#: The store's message in an error, and the part of a URL that may contain a signature.
 _SAID, _QUERY = re.compile(r"(?s)<Message>(.*?)</Message>"), re.compile(r"\?\S+")
 
 
 @dataclass(frozen=True)
 class ResultFolder:
-    """A folder of a file system. Each method raises OutputError."""
+    """A folder of a file system. Every method may raise OutputError."""
 
     #: Absolute.
     root: Path
 
     def locate(self, name: str = "") -> str:
-        """The place of a file, the same however it is reached."""
+        """Return the path of a file, the same however it is reached."""
         return str((self.root / name).resolve())
 
     def list_files(self, folder: str = "") -> dict[str, int]:
-        """The files below a folder, and when they were changed, in nanoseconds."""
+        """Return the files below a folder, with their times of change in nanoseconds."""
         with _explaining(str(self.root)):
             return {
                 path.relative_to(self.root).as_posix(): path.stat().st_mtime_ns
@@ -63,24 +63,24 @@ class ResultFolder:
             }
 
     def read(self, name: str) -> bytes | None:
-        """The content of a small file, if it is there."""
+        """Return the content of a small file, or None if there is none."""
         path = self.root / name
         with _explaining(str(path)):
             return path.read_bytes() if path.exists() else None
 
     def create(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """A file to write, which gets its name when it is whole."""
+        """Open a file to write, which gets its name when it is complete."""
         return write_whole(self.root / name)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Removes files, if they are there."""
+        """Remove files, if they exist."""
         with _explaining(str(self.root)):
             for name in names:
                 (self.root / name).unlink(missing_ok=True)
 
     @contextmanager
     def lock(self) -> Iterator[Callable[[], None]]:
-        """Keeps other runs away."""
+        """Lock out other runs."""
         with _explaining(str(self.root)):
             self.root.mkdir(parents=True, exist_ok=True)
             file = (self.root / _LOCK).open("a")
@@ -97,7 +97,7 @@ class ResultFolder:
 class ObjectFolder:
     """The objects below a URL, with the methods of `ResultFolder`."""
 
-    #: Such as `s3://bucket/prefix`, without a slash at its end.
+    #: Such as `s3://bucket/prefix`, without a trailing slash.
     url: str
 
     def locate(self, name: str = "") -> str:
@@ -105,23 +105,23 @@ class ObjectFolder:
 
     @property
     def store(self) -> ObjectStore:
-        """Whom to ask."""
+        """The client of the object store."""
         return _connect(self.url, _RETRIES)
 
     def list_sources(self, folder: str = "") -> list[Source]:
-        """All objects below a folder, in the order of their names."""
+        """Return all objects below a folder, in the order of their names."""
         with _explaining(self.locate(folder)):
             pages = self.store.list(folder or None, chunk_size=1000)
             return [self.describe(each) for page in pages for each in page]
 
     def describe(self, found: ObjectMeta) -> Source:
-        """An object as a source, changed in whole seconds: lists may say more than answers."""
+        """Return an object as a source. Its time is in whole seconds: only lists have more."""
         path, changed_s = Path(found["path"]), int(found["last_modified"].timestamp())
         url = self.locate(found["path"])
         return Source(path, path, found["size"], changed_s * 10**9, url)
 
     def find(self, name: str) -> ObjectMeta | None:
-        """The object of that name."""
+        """Return the object with this name, or None."""
         with _explaining(self.locate(name)), suppress(FileNotFoundError):
             return self.store.head(name)
         return None
@@ -143,14 +143,14 @@ class ObjectFolder:
             self.store.put(name, file, chunk_size=chunk_size, max_concurrency=4)
 
     def remove(self, names: Iterable[str]) -> None:
-        # Some stores say that an object is not there, and others do not.
+        # Some stores report a missing object as an error, and others do not.
         with _explaining(self.url), suppress(FileNotFoundError):
             self.store.delete([*names])
 
     @contextmanager
     def lock(self) -> Iterator[Callable[[], None]]:
-        """Takes the place of an earlier run. What it yields raises OutputError once another run
-        has taken the place of this one."""
+        """Replace the lock of an earlier run. The yielded function raises OutputError once
+        another run has replaced this one's lock."""
         token = uuid4().bytes
         with self.create(_LOCK) as file:
             file.write(token)
@@ -167,8 +167,8 @@ Store = ResultFolder | ObjectFolder
 
 
 def open_store(place: str) -> Store:
-    """A folder, or what a URL names. Raises OutputError, soon, if that is not an object
-    store's, or nothing can be listed there."""
+    """Return a folder or, for a URL, an object store. Raises OutputError, without long retries,
+    if the URL names none, or its objects cannot be listed."""
     scheme, colon, rest = place.partition("://")
     if not colon:
         return ResultFolder(Path(place).absolute())
@@ -184,7 +184,7 @@ def open_store(place: str) -> Store:
 
 
 def find(argument: str, kind: SourceKind) -> list[Source]:
-    """The files or objects that are named. Raises ClientError."""
+    """Return the files or objects that the argument names. Raises ClientError."""
     bucket = open_store(argument)
     if isinstance(bucket, ResultFolder):
         return find_sources([argument], kind)
@@ -203,11 +203,11 @@ def find(argument: str, kind: SourceKind) -> list[Source]:
 
 @contextmanager
 def fetch(source: Source) -> Iterator[Source]:
-    """The source as a file of this machine. Raises InputError."""
+    """Yield the source as a local file. Raises InputError."""
     if not source.url:
         yield source
         return
-    # It has no name on the disk, so that nothing is left of it where its process is killed.
+    # The file has no name on disk, so nothing is left of it if its process is killed.
     with TemporaryFile() as file:
         try:
             _download(source, file)
@@ -230,17 +230,17 @@ def _download(source: Source, file: BinaryIO) -> None:
             )
             file.write(part.bytes())
     file.flush()
-    # So that the copy tells whether the object is still the same.
+    # The copy's time shows whether the object is still the same.
     changed_ns = bucket.describe(found).modified_ns
     os.utime(file.fileno(), ns=(changed_ns, changed_ns))
 
 
 @lru_cache(maxsize=8)
 def _connect(url: str, retries: int) -> ObjectStore:
-    """Raises what obstore does where the URL or the environment is not complete."""
+    """Connect to a store. Raises obstore's error if the URL or environment is incomplete."""
     return from_url(
         quote(url, safe=":/@"),
-        # Only an endpoint that is named so is asked without TLS.
+        # Only an endpoint with an http:// URL is used without TLS.
         client_options={"allow_http": True, "timeout": _LIMIT},
         retry_config={"max_retries": retries, "retry_timeout": _LIMIT},
     )
@@ -248,7 +248,7 @@ def _connect(url: str, retries: int) -> ObjectStore:
 
 @contextmanager
 def _explaining(place: str) -> Iterator[None]:
-    """Makes an OutputError of what the store or the disk says."""
+    """Turn errors of the store or the disk into an OutputError."""
     try:
         yield
     except PreconditionError as error:
