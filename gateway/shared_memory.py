@@ -27,8 +27,8 @@ _HELD = "another process holds the lock"
 
 
 def map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
-    """Return `size` bytes of memory, shared by name. Without a folder, or on a full disk, it is
-    private."""
+    """Return `size` bytes of memory, shared by name. It is private without a folder, or if the
+    disk is full."""
     if folder is None:
         return mmap.mmap(-1, size)
     try:

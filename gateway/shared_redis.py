@@ -20,8 +20,7 @@ class SharedRedis:
     """A client that never waits longer than its limit. Safe to share among greenlets."""
 
     def __init__(self, url: str, limit_s: float, use: str) -> None:
-        """Log messages name its `use`. One client suffices, as Valkey speaks Redis'
-        protocol."""
+        """`use` names it in the log. Valkey speaks Redis' protocol, so one client suffices."""
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry

@@ -108,8 +108,7 @@ def _describe_deployment(model: Model, loads: Mapping[str, int]) -> dict[str, An
         "name": DEPLOYMENT,
         # More than a replica accepts, so that the replica refuses rows and Ray does not.
         "max_ongoing_requests": 2 * (settings.queue_size + settings.batch_size),
-        # A replica that ends answers new rows for another half minute, and then the rows that
-        # it has accepted.
+        # A replica that ends answers new rows for another half minute, and then accepted ones.
         "graceful_shutdown_timeout_s": _DRAIN_S + settings.response_timeout,
         # CPUs have room for one more replica, so the new one starts before an old one ends. If
         # GPUs or machines may be full, the new one would wait forever.

@@ -243,7 +243,7 @@ def explain_unplaced(
     found: Mapping[str, Application], machines: Sequence[Machine]
 ) -> list[str]:
     """Return a line for each model with replicas that fit on no machine: the needs of one, the
-    machines' resources, and the machines that have the most replicas allowed."""
+    machines' resources, and the machines that have their maximum of replicas."""
     lines = []
     for name, model in ((name, each.model) for name, each in found.items()):
         if not model.unplaced:
@@ -412,7 +412,7 @@ def _describe_state(entry: Application) -> Sequence[str]:
 def plan(
     dashboard: Dashboard, models: Catalog, *, key: str, ingress: str
 ) -> dict[str, Any]:
-    """Return the configuration for the cluster's present machines, and show its changes. Raises
+    """Return the configuration for the cluster as it is now, and show what would change. Raises
     DashboardError."""
     are_gpus = has_gpus(dashboard.list_machines())
     if not are_gpus and any(model.is_on_gpu for model in models.models):

@@ -43,10 +43,9 @@ class TokenBucket(NamedTuple):
 
     def take(self, full_at_us: int, now_us: int, tokens: int) -> tuple[int, int]:
         """Take `tokens`, even some that are not back yet. Return the time at which the bucket
-        is full again, and the wait for the tokens. If a request may not wait that long, none
-        are taken."""
+        is full again, and the wait for the tokens; none are taken if that exceeds `HELD_S`."""
         size_us = self.burst * self.interval_us
-        # If the clock is set back, no client must be refused for longer than this.
+        # If the clock is set back, no client may be refused for longer than this.
         full_at_us = min(max(full_at_us, now_us), now_us + size_us + _HELD_US)
         after_us = full_at_us + tokens * self.interval_us
         wait_us = max(0, after_us - size_us - now_us)

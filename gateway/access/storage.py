@@ -63,8 +63,7 @@ class KeyStorage(Database):
         return _read_key(found)
 
     def list_all(self) -> dict[ApiKey, int]:
-        """Return all keys, also revoked ones, oldest first, with the characters that each has
-        used this month."""
+        """Return all keys, even revoked ones, oldest first, with this month's characters."""
         query = select(KEYS).order_by(KEYS.c.created_at, KEYS.c.name)
         with self.look() as connection:
             used = _collect(connection.execute(_sum_usage(find_month(time.time()))))

@@ -28,8 +28,8 @@ _MOMENT_S = 1.0
 
 
 class Admission:
-    """The admission of requests. Safe to share among greenlets. Processes with the same folder
-    share their counters."""
+    """The admission of requests. Processes with the same folder share their counters. Safe to
+    share among greenlets."""
 
     def __init__(
         self, backend: Backend, models: Sequence[Model], folder: Path | None = None
@@ -105,9 +105,8 @@ class Ticket:
     def predict(
         self, row: RowRequest, cost: float, deadline: float | None = None
     ) -> dict[str, Any]:
-        """Wait for the row's turn, then return the backend's answer, by the caller's deadline
-        or an earlier one. Raises ClientGone, Overloaded and the errors of `predict` of the
-        backend."""
+        """Wait for the row's turn and return the backend's answer, by the caller's deadline or
+        an earlier one. Raises ClientGone, Overloaded and the errors of `Backend.predict`."""
         if self._is_gone:
             raise ClientGone()
         announced = self._take(cost, 1)
@@ -166,8 +165,7 @@ class Ticket:
                 counters.give_back(number)
 
     def _take(self, cost: float, rows: int) -> tuple[float, int]:
-        """Take at most the remaining announced rows: an upload may send more than it could
-        announce."""
+        """Take announced rows, if any are left: an upload may send more than it announced."""
         cost, rows = min(cost, self._cost), min(rows, self._rows)
         self._cost -= cost
         self._rows -= rows

@@ -72,7 +72,7 @@ class ModelDispatcher:
         self._tried_at = self.refused_at = -math.inf
 
     def count_waiting(self) -> float:
-        """Rows that wait for this model in all processes."""
+        """Return the number of rows that wait for this model in all processes."""
         return self._counters.read()[0].waiting_rows
 
     def is_silent_since(self, then: float) -> bool:
@@ -129,8 +129,8 @@ class ModelDispatcher:
             self._publish(self._own.heard_at)
 
     def join(self, client: ClientQueue, row: PendingRow) -> None:
-        """Queue a row behind its client's others. Sending it, or giving it up, ends its
-        announcement."""
+        """Queue a row behind its client's other rows. Its announcement ends when it is sent or
+        given up."""
         row.client, row.joined_at = client, time.monotonic()
         self._queue.push(client, row.cost, row)
         self._send_next()

@@ -20,8 +20,8 @@ _TIMEOUT_SHARE = 0.25
 #: Short limits need short batches: the work in hand takes at most half of the average time
 #: limit, or this many seconds if that is more.
 _LEAST_WINDOW_S = 0.5
-#: The weight of the next admitted row in that average. A single caller cannot make the batches
-#: of others short, and slow.
+#: The weight of the next admitted row in that average: a single caller cannot make the batches
+#: of all others short, and slow.
 _LIMIT_GAIN = 0.2
 #: Seconds between two tests by requests that would be late even if they were alone.
 _TRY_S = 1.0
@@ -35,8 +35,7 @@ _IDLE_GAIN = 0.3
 #: leaves this share of rows late.
 _FEWEST_DEVIATIONS, _MOST_DEVIATIONS = 2.0, 4.0
 _LATE, _LATE_STEP = 0.004, 0.2
-#: Without new rows, the estimate loses half its weight in this time: it learns nothing while
-#: all requests are refused.
+#: The estimate's half-life without new rows: it learns nothing while all requests are refused.
 _HALF_LIFE_S = 30.0
 
 
@@ -113,8 +112,8 @@ class LatencyEstimator(NamedTuple):
         time. By Little's law, a full window passes in the time of its last row.
 
         The first batches have few rows and take nearly as long as full ones, so their slope is
-        too steep. The weight that the averages lack is made up of windows that take no longer
-        than a single row."""
+        too steep. The weight that the averages lack counts as a window that took no longer than
+        a single row."""
         at_once = min(cost, window)
         work = self.work + (1.0 - self.weight) * window
         excess_s = self.excess_s * at_once / work if work else 0.0

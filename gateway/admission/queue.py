@@ -101,7 +101,6 @@ class FairQueue(Generic[Item]):
     _ends: dict[ClientQueue, float] = field(default_factory=dict)
     _now: float = 0.0
     _numbers: count[int] = field(default_factory=count)
-    #: The cost of an average item.
     mean_cost: float = 0.0
 
     def push(self, flow: ClientQueue, cost: float, item: Item) -> None:

@@ -75,8 +75,8 @@ class SharedCounters:
         self._rows[number] = 0
 
     def give_back(self, number: int) -> None:
-        """Free the number of a finished row. It marks an unwanted row until it is reused, which
-        is as late as possible."""
+        """Free the number of a finished row. It is reused as late as possible, and marks an
+        unwanted row until then."""
         self.revoke(number)
         self._free.append(number)
 
@@ -91,7 +91,6 @@ class ModelCounters:
         self._write_load(0.0, ModelLoad())
 
     def publish(self, load: ModelLoad) -> None:
-        """Publish this process's load."""
         # A reader between these two writes must not find a row without its time.
         self._memory[self._own + _WIDTH - 1] = load.heard_at
         self._write_load(time.monotonic(), load)

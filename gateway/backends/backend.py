@@ -100,8 +100,7 @@ class Backend(Protocol):
 
 
 class KeptStates:
-    """A cache of models' states. Safe to share among greenlets: one reads a state, and all
-    others use its result."""
+    """A cache of models' states. Greenlets may share it: one reads a state for all others."""
 
     def __init__(
         self,

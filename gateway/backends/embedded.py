@@ -84,7 +84,7 @@ class EmbeddedBackend(Backend):
         self._loader.join(max(0.0, give_up_at - time.monotonic()))
 
     def _load(self, cache: Path) -> None:
-        """Load one model at a time: each uses all cores, and memory that it then frees."""
+        """Load one model at a time: a load uses all cores, and memory that it then frees."""
         for served in self._served.values():
             served.load(cache)
 

@@ -32,8 +32,8 @@ _CONNECT_S = 2.0
 _LEAST_S = 0.001
 _BLOCK_BYTES = 64 << 10
 _MOST_HEADERS = 100
-#: The errors of a cut link. The latter two occur on the same network, where no machine answers
-#: for the address any longer.
+#: The errors of a cut link. The last two occur on the same network, where the machine's address
+#: is then not found either.
 _CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
 
 #: A socket option: level, name and value.
@@ -41,7 +41,7 @@ Option = tuple[int, int, int]
 
 
 class ConnectError(Exception):
-    """The connection could not be opened, or the other end acknowledges nothing any longer."""
+    """The connection could not be opened, or the other end no longer acknowledges anything."""
 
 
 class ConnectionClosed(Exception):
@@ -62,8 +62,8 @@ class HealthProbe:
 
 class Channel:
     """A pool of keep-alive connections to one address, safe to share among greenlets. It opens
-    one only if none is idle, so it never has more than concurrent calls: its callers limit
-    those."""
+    one only if none is idle, so it never has more connections than concurrent calls, which its
+    callers limit."""
 
     def __init__(self, url: str, options: Sequence[Option] = ()) -> None:
         self.url = url
@@ -92,8 +92,8 @@ class Channel:
         cancellation: Cancellation | None = None,
         probe: HealthProbe | None = None,
     ) -> HttpReply:
-        """Return the answer, before `until` by the monotonic clock. Cancelling the call closes
-        its connection. Raises ConnectError, ConnectionClosed, ReadTimeout, and errors of the
+        """Return the answer, before `until` by the monotonic clock. Cancelling closes the
+        connection. Raises ConnectError, ConnectionClosed, ReadTimeout and errors of the
         `probe`."""
         opened_at = self._opened_at
         limit_s = max(_LEAST_S, until - time.monotonic())
@@ -215,7 +215,7 @@ def _send(sock: socket.socket, head: bytes, body: bytes) -> None:
 
 
 def _wait(sock: socket.socket, probe: HealthProbe) -> None:
-    """Run the probe if nothing is received until then."""
+    """Run the probe if nothing is received before it is due."""
     sock.settimeout(probe.after_s)
     try:
         sock.recv(1, socket.MSG_PEEK)

@@ -45,20 +45,17 @@ from gateway.errors import (
 
 log = logging.getLogger(__name__)
 
-#: The number of replicas that may fail on one row: a row that crashes its replicas must not
-#: crash them all.
+#: The most replicas that may fail on one row: a row that crashes replicas must not crash all.
 _ATTEMPTS = 3
 #: The pause before the last attempt, and its maximum as a share of the time left. Meanwhile, a
 #: machine that shuts down ends all its replicas, and an ingress notices which are gone.
 _LAST_PAUSE_S, _LAST_PAUSE_SHARE = 1.0, 0.25
-#: Older connections may lead to an HAProxy process that outlived a reload, with its old list of
-#: replicas.
+#: Older connections may lead to an HAProxy from before a reload, with its old list of replicas.
 _FRESH_S = 1.0
 #: The most models whose states are requested at the same time.
 _LOOKS = 16
 
-#: Seconds for which an unreachable address rests. Then one row tries it, while the others still
-#: avoid it.
+#: The rest of an unreachable address in seconds. Then one row tries it, while others avoid it.
 _ADDRESS_REST_S = 5.0
 #: A machine with a slow model acknowledges packets, and one behind a cut link does not. After
 #: this time without acknowledgement, a connection is closed, even an idle one.
@@ -125,7 +122,7 @@ class Address:
     def call(
         self, method: str, path: str, headers: dict[str, str], **options: Any
     ) -> HttpReply:
-        """Call as `Channel.call` does. A refused key is read again, and retried if new."""
+        """Call as `Channel.call` does. If the key is refused and has changed, retry."""
         breaker, url = self.breaker, self.channel.url
         while True:
             key = self.key.content
@@ -283,8 +280,8 @@ class RayBackend:
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
         """Try one address after another. An unreachable one is not tried again; after any other
-        fault the next one is tried, and finally each once more. No row waits for a model
-        without replicas."""
+        fault the next one is tried, and at last each once more. Without replicas, no row
+        waits."""
         replicas = self._replicas[model]
         replicas.check()
         with self._slots.take(deadline):
@@ -319,7 +316,6 @@ class RayBackend:
         return dict(zip(models, found, strict=True))
 
     def capacity(self, model: Model) -> Capacity:
-        """Return the capacity of all replicas that are known to be running."""
         return self._replicas[model.name].capacity
 
 

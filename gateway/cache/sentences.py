@@ -124,7 +124,6 @@ class SentenceCache:
         return [json.loads(value) if value else None for value in found]
 
     def keep(self, key: CacheKey, answer: Answer) -> None:
-        """Keep an answer."""
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
         value = text.encode("utf-8", "surrogatepass")
         self._table.put(key, value)
@@ -209,8 +208,7 @@ class CachedRows:
         return outcome
 
     def _wait_for_others(self, claim: CacheKey, row: Row) -> Answer | None:
-        """Wait for an equal row of another process, and return its answer. None if there is
-        none, or if it failed there."""
+        """Wait for another process's answer to an equal row. None if it has none, or failed."""
         claims, found = self._cache.claims, dict[Row, Answer]()
         # Without a digest, the answer could not be found.
         is_taken = bool(self._digest) and claims.is_taken(claim)

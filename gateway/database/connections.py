@@ -25,7 +25,7 @@ _EXPECTED = "expected sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE
 
 
 class StorageError(Exception):
-    """The database cannot be used; the message says why, without its password."""
+    """The database cannot be used. The message contains the reason, but no password."""
 
 
 class Database:
@@ -44,18 +44,17 @@ class Database:
         return self._engine.dialect.name
 
     def close(self) -> None:
-        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """A transaction that may write."""
+        """Open a transaction that may write."""
         with self._connect(self._engine) as connection:
             yield connection
             durable.commit(connection)
 
     def look(self) -> AbstractContextManager[Connection]:
-        """A transaction that only reads, which in SQLite never waits."""
+        """Open a transaction that only reads, which in SQLite never waits."""
         return self._connect(self._reading)
 
     @contextmanager

@@ -98,8 +98,7 @@ class Glossaries:
         return (by_id or found)[0]
 
     def read_entries(self, glossary: Glossary, pair: Sequence[str]) -> bytes:
-        """Return the entries of a pair of languages as TSV. Raises UnknownGlossary and
-        GlossariesUnavailable."""
+        """Return a pair's entries as TSV. Raises UnknownGlossary and GlossariesUnavailable."""
         found = glossary.find(*pair)
         entries = (
             self._ask_database(lambda s: s.read_entries(found.id)) if found else None

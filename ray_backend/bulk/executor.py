@@ -89,7 +89,6 @@ class RayCluster:
     head: str
     #: This machine's address.
     address: str
-    #: The machines of the cluster.
     machines: tuple[Machine, ...]
     dashboard: Dashboard
 
@@ -122,8 +121,8 @@ def find_cluster(head: str) -> RayCluster:
 
 
 def fit(pool: WorkerPool, machines: Sequence[Machine]) -> WorkerPool:
-    """Return the pool with no more workers than fit on the machines while they are idle. Raises
-    InputError if none fits."""
+    """Return the pool with no more workers than fit on the machines while these are idle.
+    Raises InputError if none fits."""
     places = sum(
         min(
             int(machine.resources_total.get(kind, 0) / amount + _ROUNDING)
@@ -308,7 +307,6 @@ class BulkWorker:
         self._answer = load()
 
     def answer(self, items: Sequence[Any]) -> Sequence[Any]:
-        """Return an answer for each item."""
         return self._answer(items)
 
 

@@ -1,5 +1,5 @@
-"""Bulk work on files: a run has the missing results computed, and writes them. A worker gets
-small text files together and large ones in parts; it translates many texts at once, each as
+"""Bulk work on files: a run computes and writes the missing results. Workers get small text
+files together and large ones in parts, and translate many texts at once, each as
 `POST /translate` does. A video is captioned as a whole, by the worker that reads it.
 """
 
@@ -170,8 +170,7 @@ class BulkTranslation:
     def write(
         self, chunk: Chunk, answers: Sequence[TextReply | None]
     ) -> Iterator[PartWritten]:
-        """Write the answers, and the results of files that these complete. Called by several
-        threads."""
+        """Write the answers, and the results that these complete. Called by several threads."""
         replies = iter(reply or _DEADLY_TEXT for reply in answers)
         for part in chunk.parts:
             found, remarks = (answer_cells(0, part.cells or (), replies), Remarks())
@@ -201,8 +200,7 @@ class BulkTranslation:
     def _write_result(
         self, last: FilePart, read: Callable[[], Iterator[TranslationAnswer]]
     ) -> Remarks:
-        """Write the result of a file with this last part. `read` iterates over its answers,
-        each time from the first one."""
+        """Write the result of a file with this last part. Each `read` lists all its answers."""
         source, error = last.source, last.error
         create = partial(self.store.create, self.name_output(source).as_posix())
         try:
@@ -255,7 +253,6 @@ class LocalModel:
     _kept: dict[bytes, Result] = field(default_factory=dict)
 
     def answer(self, *bodies: bytes) -> list[Result]:
-        """Return the answers to rows."""
         with self._turn:
             return self.ask([Row(body) for body in bodies]).results
 
@@ -398,7 +395,7 @@ def run(
 ) -> tuple[int, int]:
     """Write the missing results, and report progress, errors and warnings. Return how many
     results existed already, and how many errors there are. Raises ClientError; finished results
-    stay."""
+    are kept."""
     named = _name_results(job, sources)
     store = job.store
     with store.lock() as check:
