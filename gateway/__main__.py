@@ -40,7 +40,7 @@ def _limit(most: int, meaning: str) -> Any:
 
 @keys.command()
 def add(
-    name: Annotated[str, typer.Option(help="The name of the key's owner.")],
+    name: Annotated[str, typer.Option(help="A name for the key, such as its owner's.")],
     characters_per_month: Annotated[
         int | None,
         _limit(

@@ -1,6 +1,6 @@
-"""Reads uploaded glossaries, in our fields and in those of both versions of DeepL's API. Ten
-megabytes take a second or more, so large bodies are read in another process, by `python -m
-gateway.glossaries.reading`.
+"""Reads uploaded glossaries, in our fields and in those of both versions of DeepL's API. As ten
+megabytes take a second or more, large bodies are read in another process, by
+`python -m gateway.glossaries.reading`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ChangeFields(BaseModel, frozen=True):
 
     name: _Name | None = Field(None, description="The new name.")
     dictionaries: list[DictionaryFields] = Field(
-        [], description="Entries to add; the same terms are replaced."
+        [], description="Entries to add. Existing terms are replaced."
     )
 
     @model_validator(mode="after")
