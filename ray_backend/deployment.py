@@ -412,8 +412,8 @@ def _describe_state(entry: Application) -> Sequence[str]:
 def plan(
     dashboard: Dashboard, models: Catalog, *, key: str, ingress: str
 ) -> dict[str, Any]:
-    """Return the configuration for the cluster as it is now, and show what would change. Raises
-    DashboardError."""
+    """Return the configuration for the cluster as it is now, and show the changes it would
+    make. Raises DashboardError."""
     are_gpus = has_gpus(dashboard.list_machines())
     if not are_gpus and any(model.is_on_gpu for model in models.models):
         console.print(

@@ -66,7 +66,7 @@ REPLICAS, WORKERS = 500, 1000
 
 @dataclass(frozen=True)
 class Node:
-    """A machine: its address, the folder for its files, and where the head is."""
+    """A machine: its address, the folder for its files, and the head's address."""
 
     address: str
     folder: Path

@@ -1,5 +1,6 @@
-"""Limits each key's requests per minute with a token bucket: a burst at once, then as many as
-tokens come back, over all gateway processes of this machine, or of all machines with Redis.
+"""Limits each key's requests per minute with a token bucket: a burst at once, then one for each
+token that comes back, over all gateway processes of this machine, or of all machines with
+Redis.
 """
 
 import time

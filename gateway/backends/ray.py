@@ -280,8 +280,8 @@ class RayBackend:
         self, model: str, row: RowRequest, *, deadline: float
     ) -> dict[str, Any]:
         """Try one address after another. An unreachable one is not tried again; after any other
-        fault the next one is tried, and at last each once more. Without replicas, no row
-        waits."""
+        fault the next one is tried, and finally each once more. If no replica has answered,
+        rows are refused at once."""
         replicas = self._replicas[model]
         replicas.check()
         with self._slots.take(deadline):

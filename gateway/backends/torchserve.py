@@ -190,7 +190,7 @@ class TorchServeBackend(Backend):
         ):
             raise KeyRejected
         if b"ServiceUnavailableException" in reply.body:
-            # TorchServe gives a full queue and a model without workers the same answer.
+            # TorchServe's answer is the same for a full queue and for a model without workers.
             is_idling = self._is_idling(model)
             state = (self._loading if is_idling else self._states).find([model])[model]
             if is_idling and _is_away(state):

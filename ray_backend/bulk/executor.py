@@ -282,8 +282,8 @@ class RayExecutor:
         self.note_stall(kind, reason, time.monotonic())
 
     def note_stall(self, kind: str, reason: str, now_s: float) -> None:
-        """Report once what a run has been waiting for, if it has waited long. Raises
-        ClientError if a cluster has been unreachable for too long."""
+        """Report the reason of a long stall once, if it is known. Raises ClientError if a
+        cluster has been unreachable for too long."""
         known, since_s, is_said = self._stall
         if kind != known:
             since_s, is_said = now_s, False
