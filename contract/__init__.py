@@ -1,3 +1,2 @@
-"""The agreements of the stack's processes and their clients. Imports nothing of ours and
-only the standard library.
-"""
+"""Definitions that the stack's processes and their clients share. Imports only the standard
+library, and OpenTelemetry in `tracing`."""

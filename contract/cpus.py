@@ -8,8 +8,7 @@ from pathlib import Path
 
 
 def count_cpus(root: Path = Path("/")) -> int:
-    """The CPUs that the system and all control groups of this process allow; a part of one
-    counts as one."""
+    """Return the number of CPUs that affinity and all control groups allow, rounded up."""
     limits = [float(len(os.sched_getaffinity(0)))]
     for quota, *period in _list_quotas(
         root / "sys/fs/cgroup", root / "proc/self/cgroup"
@@ -20,11 +19,11 @@ def count_cpus(root: Path = Path("/")) -> int:
 
 
 def _list_quotas(groups: Path, own: Path) -> Iterator[Sequence[str]]:
-    """Microseconds of CPU in a period, as the groups around this process have them."""
+    """Yield the quota and period in microseconds of each control group of this process."""
     (path,) = re.findall(r"(?m)^0::/(.*)$", _read_text(own)) or [""]
     for part in (path, *map(str, Path(path).parents)):
         yield _read_text(groups / part / "cpu.max").split() or [""]
-    # The first version of control groups; in a container its own group is the root.
+    # Version 1 of control groups; a container sees its own group as the root.
     names = "cpu.cfs_quota_us", "cpu.cfs_period_us"
     yield [_read_text(groups / "cpu" / name).strip() for name in names]
 

@@ -1,6 +1,5 @@
-"""The APIs that clients speak: one entry each. nginx's error documents, load shedding, keys,
-CORS, OpenAPI and the tests take from it all that they must know of an API.
-"""
+"""The APIs that clients speak, one entry each. nginx's error documents, load shedding, keys,
+CORS, OpenAPI and the tests get all facts about an API from its entry."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,16 +12,16 @@ from contract.tasks import PATHS, TRANSLATION
 
 Document = Mapping[str, Any]
 
-#: The type of an answer that comes in parts.
+#: The content type of a streamed answer.
 EVENT_STREAM = "text/event-stream"
-#: Statuses of other APIs' servers, by ours.
+#: The statuses that other APIs' servers send instead of ours.
 _STATUSES = {401: 403, 422: 400}
-#: Problems that end when a client waits.
+#: Problems that pass if the client waits.
 _BUSY = frozenset(
     {"queue-full", "too-many-connections", "rate-limited", "too-many-documents"}
 )
 _TOO_LONG = frozenset({"body-too-large", "too-many-rows", "header-too-large"})
-#: Hypotheses where a client of DeepL asks for quality.
+#: The beam size if a client of DeepL requests quality.
 _WIDE_BEAM = 5
 _FOR_QUALITY = ("quality_optimized", "prefer_quality_optimized")
 
@@ -32,7 +31,7 @@ def _count_one(fields: Document, most: int) -> int:
 
 
 class FieldNames(NamedTuple):
-    """The names that an API has for `src_text`, `src_lang` and `tgt_lang`."""
+    """An API's names for `src_text`, `src_lang` and `tgt_lang`."""
 
     text: str
     source: str
@@ -41,32 +40,32 @@ class FieldNames(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Dialect:
-    """An API. Its paths begin with one of `paths` and end there or go on with a slash."""
+    """An API. Its paths equal one of `paths`, or extend it after a slash."""
 
     name: str
-    #: As people write it.
+    #: The name shown to people.
     title: str
     paths: tuple[str, ...]
     #: The routes that translate texts.
     translating: tuple[str, ...]
     fields: FieldNames
-    #: Writes a problem document that already has this API's status.
+    #: Converts a problem document, which already has this API's status.
     write: Callable[[Document], dict[str, Any]]
-    #: Statuses of slugs that only this API has.
+    #: The statuses, by slug, in which this API differs from the others.
     statuses: Mapping[str, int] = field(default_factory=dict)
     content_type: str = "application/json"
-    #: Count the hypotheses that a request asks for. The most that it may is the map's.
+    #: Returns the number of hypotheses in a request; the second argument is the map's limit.
     count_beams: Callable[[Document, int], int] = _count_one
-    #: The places of clients' keys beside `Authorization: Bearer`.
+    #: Where clients send keys, besides `Authorization: Bearer`.
     key_fields: tuple[str, ...] = ()
     key_header: str | None = None
     key_scheme: str | None = None
-    #: Paths with documents and with glossaries: closed to the pages of strangers.
+    #: Paths of documents and of glossaries, closed to web pages of unknown origins.
     documents: tuple[str, ...] = ()
     glossaries: tuple[str, ...] = ()
 
     def answer(self, document: Document) -> ErrorAnswer:
-        """A problem as this API writes it."""
+        """Return a problem as this API's error answer."""
         slug, status = _read_slug(document), document["status"]
         if self in FOREIGN:
             status = self.statuses.get(slug) or _STATUSES.get(status, status)
@@ -79,8 +78,7 @@ class Dialect:
 
 @lru_cache(64)
 def find_dialect(path: str) -> Dialect:
-    """The API that a path belongs to. `/translate` is ours and LibreTranslate's; only the
-    body tells."""
+    """Return the API of a path: ours for `/translate`, which is LibreTranslate's too."""
     for dialect in FOREIGN:
         if any(f"{path}/".startswith(f"{begin}/") for begin in dialect.paths):
             return dialect
@@ -95,14 +93,14 @@ def _write_both(document: Document) -> dict[str, Any]:
     return {**LIBRETRANSLATE.write(document), **document}
 
 
-#: The field of a form whose fault has words of its own.
+#: The form field whose faults have a separate wording.
 _FILE = "file"
 
 
 def _write_words(
     name: str, words: Mapping[str, str], document: Document
 ) -> dict[str, str]:
-    """The words of an API's own server, which its clients compare, and ours as `detail`."""
+    """Return the wording of the API's own server, which clients compare; `detail` has ours."""
     faulty = [error["field"] for error in document.get("errors", ())]
     slug = _FILE if _FILE in faulty else _read_slug(document)
     ours = document["detail"] if slug in words else document.get("explanation")
@@ -113,7 +111,7 @@ def _write_words(
 _LIBRETRANSLATE_WORDS = {
     "invalid-key": "Invalid API key",
     "unknown-format": "Invalid request: file format not supported",
-    # Werkzeug's words.
+    # Werkzeug's wording.
     _FILE: "The browser (or proxy) sent a request that this server could not "
     "understand.",
     **dict.fromkeys(_BUSY, "Slowdown: too many requests"),
@@ -132,7 +130,7 @@ _DEEPL_WORDS = {
     **dict.fromkeys(_BUSY, "Too many requests"),
 }
 
-#: All others are INVALID_ARGUMENT.
+#: All other statuses are INVALID_ARGUMENT.
 _GOOGLE_STATUSES = {
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
@@ -196,7 +194,7 @@ OURS = Dialect(
     documents=("/documents",),
     glossaries=("/glossaries",),
 )
-#: A request to `/translate` that does not tell whose it is.
+#: The API of a request to `/translate` that could be ours or LibreTranslate's.
 EITHER = replace(OURS, name="either", write=_write_both)
 LIBRETRANSLATE = Dialect(
     name="libretranslate",
@@ -235,8 +233,8 @@ GOOGLE = Dialect(
     key_fields=("key",),
     key_header="X-Goog-Api-Key",
 )
-#: The APIs beside ours.
+#: The APIs besides ours.
 FOREIGN = (LIBRETRANSLATE, DEEPL, GOOGLE)
-#: The headers that hold a key alone, and the fields.
+#: The headers whose whole value is a key, and the fields with a key.
 KEY_HEADERS = tuple(each.key_header for each in (OURS, *FOREIGN) if each.key_header)
 KEY_FIELDS = tuple(name for each in FOREIGN for name in each.key_fields)

@@ -1,5 +1,4 @@
-"""The folder of documents, and the secret with which the program that translates them shows
-the gateway for whom it asks."""
+"""The folder of documents, and the secret with which their translator acts for a key."""
 
 import secrets
 from pathlib import Path
@@ -7,21 +6,21 @@ from typing import Final
 
 from contract import durable, variables
 
-#: The secret that only programs of this stack can read.
+#: The header with the secret, which only programs of this stack can read.
 WORKER_HEADER: Final = "X-Babelgate-Worker"
-#: The id of the key that pays.
+#: The header with the id of the key whose quota is used.
 OWNER_HEADER: Final = "X-Babelgate-Key-Id"
 _ROOT = Path(__file__).parents[1]
 _BYTES = 32
 
 
 def find_documents(given: Path | None) -> Path:
-    """The folder of all documents, which several machines may share."""
+    """Return the folder of all documents, which several machines may share."""
     return _ROOT / given if given not in (None, Path()) else _find_run() / "documents"
 
 
 def read_secret() -> str:
-    """The secret of this stack, which its owner alone can read; the first who asks makes it.
+    """Return this stack's secret, which only its owner can read; the first call creates it.
     Raises OSError."""
     path = _find_run() / "jobs" / "secret"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

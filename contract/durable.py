@@ -1,6 +1,5 @@
-"""Makes files, logs and transactions survive a kill and a power cut. Nothing else of the
-program syncs, renames, locks or commits, so the tests can fail each of these steps.
-"""
+"""Makes files, logs and transactions survive crashes and power loss. Only this module syncs,
+renames, locks and commits, so the tests can make each of these steps fail."""
 
 import fcntl
 import json
@@ -12,9 +11,9 @@ from errno import EINVAL, ETIMEDOUT
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-#: A kill loses no line of a log; a power cut loses at most the lines of this many seconds.
+#: A crash loses no line of a log; power loss loses at most the lines of this many seconds.
 _SYNC_EVERY_S = 1.0
-#: How long a writer waits for another one of the same file, and between two looks.
+#: How long a writer waits for another writer of the same file, and between two attempts.
 _WAIT_S, _LOOK_S = 60.0, 0.01
 
 
@@ -22,12 +21,11 @@ class Transaction(Protocol):
     """A connection or session of a database."""
 
     def commit(self) -> None:
-        """Ends the transaction."""
+        """Commit the transaction."""
 
 
 def sync(path: Path) -> None:
-    """Returns when a file's content, or the names in a folder, are on the disk. Raises
-    OSError."""
+    """Flush a file's content, or the names in a folder, to disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -39,8 +37,8 @@ def sync(path: Path) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Gives a file or a folder another name, and takes the place of a file there. Raises
-    OSError; then it may have the new name already."""
+    """Rename a file or folder durably; it replaces a file at `target`. Raises OSError, after
+    which the new name may already be in place."""
     os.replace(source, target)
     sync(target.parent)
 
@@ -49,11 +47,11 @@ def rename(source: Path, target: Path) -> None:
 def create(
     path: Path, *, mode: int = 0o666, is_synced: bool = True
 ) -> Iterator[BinaryIO]:
-    """An empty file that takes the place of `path` when the block ends, and is gone if the
-    block raises. Other writers of `path` wait meanwhile, for a minute at most. Unless it
-    `is_synced`, a power cut may leave a torn one. Raises OSError."""
+    """Create an empty file that replaces `path` when the block ends, or is deleted if the
+    block raises. Other writers of `path` wait up to a minute. Unless `is_synced`, power loss
+    may leave a torn file. Raises OSError."""
     draft = path.with_name(f".{path.name}.draft")
-    # A killed writer leaves it unlocked, and the next one uses it again.
+    # A killed writer leaves the draft unlocked, and the next writer reuses it.
     with _lock(draft, mode) as file:
         file.truncate()
         try:
@@ -72,13 +70,13 @@ def create(
 def write(
     path: Path, content: str | bytes, *, mode: int = 0o600, is_synced: bool = True
 ) -> None:
-    """Create a file with all of its content; see `create`."""
+    """Write a whole file; see `create`."""
     with create(path, mode=mode, is_synced=is_synced) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def write_once(path: Path, content: str) -> None:
-    """Writes a file that only its owner may read, unless there is one: the first writer wins.
+    """Write a file that only its owner may read, unless it exists: the first writer wins.
     Raises OSError."""
     if not path.exists():
         with suppress(FileExistsError), create(path, mode=0o600) as file:
@@ -88,10 +86,10 @@ def write_once(path: Path, content: str) -> None:
 
 
 class AppendLog:
-    """A file that only grows. Only one program at a time may have it open."""
+    """An append-only file. Only one program at a time may have it open."""
 
     def __init__(self, path: Path, *, mode: int = 0o666) -> None:
-        """Opens or makes it. Raises OSError."""
+        """Open or create the log. Raises OSError."""
         if not path.exists():
             path.touch(mode)
             sync(path.parent)
@@ -99,15 +97,15 @@ class AppendLog:
         self._synced_at = time.monotonic()
 
     def fileno(self) -> int:
-        """The descriptor, such as `try_lock` takes."""
+        """Return the descriptor, for `try_lock`."""
         return self._file.fileno()
 
     def append(self, data: bytes) -> int:
-        """Writes all or nothing, and returns where it begins. Raises OSError."""
+        """Write all of the data or nothing, and return its start. Raises OSError."""
         start = self._file.seek(0, os.SEEK_END)
         try:
             rest = memoryview(data)
-            while rest:  # a disk that is almost full takes a part
+            while rest:  # an almost full disk accepts only a part
                 rest = rest[os.write(self.fileno(), rest) :]
             if time.monotonic() - self._synced_at > _SYNC_EVERY_S:
                 self.sync()
@@ -118,7 +116,7 @@ class AppendLog:
         return start
 
     def append_lines(self, contents: Iterable[Any]) -> int:
-        """Writes a line of JSON for each content, as `append` does."""
+        """Append a line of JSON for each content, and return the start of the first."""
         lines = (
             json.dumps(each, ensure_ascii=False, separators=(",", ":"))
             for each in contents
@@ -127,22 +125,22 @@ class AppendLog:
         return self.append(data.encode("utf-8", "surrogatepass"))
 
     def truncate(self, end: int) -> None:
-        """Drops what follows. Raises OSError."""
+        """Cut off the log at `end`. Raises OSError."""
         os.ftruncate(self.fileno(), end)
 
     def sync(self) -> None:
-        """Returns when all is on the disk. Raises OSError."""
+        """Flush the log to disk. Raises OSError."""
         os.fsync(self.fileno())
         self._synced_at = time.monotonic()
 
     def close(self) -> None:
-        """Gives the file and its lock back."""
+        """Close the file and release its lock."""
         self._file.close()
 
 
 def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
-    """Yield where each line of a log of JSON ends and what it says, from the byte `start` up to
-    the first line that a kill or a power cut has torn. Raises OSError."""
+    """Yield the end and the content of each line of a JSON log, from byte `start` to the first
+    line torn by a crash or power loss. Raises OSError."""
     with path.open("rb") as file:
         end = file.seek(start)
         for line in file:
@@ -157,8 +155,8 @@ def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, Any]]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Locks a file until its descriptor is closed or `unlock`. False where another one has
-    the lock. Raises OSError."""
+    """Lock a file until `unlock` or the closing of its descriptor. Return False if it is
+    already locked. Raises OSError."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -167,12 +165,12 @@ def try_lock(descriptor: int) -> bool:
 
 
 def unlock(descriptor: int) -> None:
-    """Gives a lock back. Raises OSError."""
+    """Release a lock. Raises OSError."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def commit(transaction: Transaction) -> None:
-    """Makes a transaction durable. Raises what the database's library raises."""
+    """Commit a transaction durably. Raises the errors of the database's library."""
     transaction.commit()
 
 

@@ -1,6 +1,5 @@
-"""The languages that models of our families know, by their BCP 47 tags in `languages.tsv`; the
-scripts in which they are written, and the codes by which clients and models call them.
-"""
+"""The languages of the supported model families, by their BCP 47 tags in `languages.tsv`; their
+scripts, and the codes that clients and models use for them."""
 
 from collections.abc import Container, Iterable, Mapping
 from itertools import chain
@@ -8,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-#: By ISO 15924's codes, the names of Unicode's `Script` property.
+#: Values of Unicode's `Script` property, by ISO 15924 code.
 _SCRIPT_NAMES = dict(
     pair.split("=")
     for pair in """
@@ -24,8 +23,8 @@ _FROM_RIGHT = ("Arabic", "Hebrew", "Syriac", "Thaana")
 
 
 class Language(NamedTuple):
-    """A language, or one of its ways of writing that models take for one. `own_name` is empty
-    where CLDR has none, and `scripts` has the most usual one first."""
+    """A language, or a way of writing it that models treat as a language. `own_name` is empty
+    if CLDR has none; `scripts` starts with the most usual one."""
 
     tag: str
     name: str
@@ -34,9 +33,9 @@ class Language(NamedTuple):
     is_right_to_left: bool
 
 
-#: By other codes and by tags in lower case, the tags of the table.
+#: The table's tags, by other codes and by tags in lower case.
 _TAGS: dict[str, str] = {}
-#: The script that a tag need not tell, as models' codes do.
+#: The default script of each tag: tags omit it, models' codes include it.
 _USUAL_SCRIPTS: dict[str, str] = {}
 
 
@@ -55,12 +54,12 @@ def _read_table() -> Iterable[Language]:
 LANGUAGES: Mapping[str, Language] = MappingProxyType(
     {language.tag: language for language in _read_table()}
 )
-#: By the names of Unicode's `Script` property.
+#: Each language's scripts, as values of Unicode's `Script` property.
 SCRIPTS = {tag: language.scripts for tag, language in LANGUAGES.items()}
-#: Ways to write a language that can be made of another way, and the language.
+#: Variants that are converted from another way of writing a language, and the language.
 VARIANTS = {"zh-Hant": "zh", "zh-HK": "zh", "sr-Cyrl": "sr", "sr-Latn": "sr"}
 
-#: Further parts of a tag that tell a variant; an earlier one wins: `zh-Hans-TW` is simplified.
+#: Subtags that select a variant; an earlier entry wins: `zh-Hans-TW` is simplified.
 _PARTS = {
     "zh": {"hans": "zh", "hk": "zh-HK", "mo": "zh-HK", "tw": "zh-Hant"},
     "sr": {"cyrillic": "sr-Cyrl", "latin": "sr-Latn"},
@@ -68,15 +67,15 @@ _PARTS = {
 
 
 def normalize_language(tag: str) -> str:
-    """The language of a tag: `zh` of `zh-CN` and `zh-Hant`, `pt` of `pt_BR`, `en` of `EN` and
-    `eng`, `he` of `iw`. A tag of no language comes back in lower case."""
+    """Return the language of a tag: `zh` for `zh-CN` and `zh-Hant`, `pt` for `pt_BR`, `en` for
+    `EN` and `eng`, `he` for `iw`. For an unknown tag, return its first part in lower case."""
     variant = normalize_variant(tag)
     return VARIANTS.get(variant, variant)
 
 
 def normalize_variant(tag: str) -> str:
-    """The variant of a tag: `zh-Hant` of `zh_TW` and `zt`, `sr-Latn` of `sr@latin`, or else
-    its language."""
+    """Return the variant of a tag: `zh-Hant` for `zh_TW` and `zt`, `sr-Latn` for `sr@latin`,
+    else its language."""
     if tag in LANGUAGES:
         return tag
     code, *parts = _split(tag)
@@ -88,8 +87,8 @@ def normalize_variant(tag: str) -> str:
 
 
 def choose_language(tag: str, served: Container[str]) -> str:
-    """The one of the `served` languages that a tag stands for: itself, the language that it is
-    a variant of, or the one that it names a script of. If none is, its language."""
+    """Return the `served` language that a tag means: itself, its variant, its language, or the
+    language whose script it names. If none is served, return its language."""
     if tag in served:
         return tag
     variant, language = normalize_variant(tag), normalize_language(tag)
@@ -98,10 +97,10 @@ def choose_language(tag: str, served: Container[str]) -> str:
 
 
 def find_tag(code: str) -> str | None:
-    """The tag of a model's code: `zh-Hant` of `zho_Hant`, `en` of `eng_Latn`, `fr` of `fra`.
-    None if it is not exactly a language of the table."""
+    """Return the tag of a model's code: `zh-Hant` for `zho_Hant`, `en` for `eng_Latn`, `fr` for
+    `fra`. None if it does not match a language of the table exactly."""
     first, *parts = _split(code)
-    # MADLAD-400 has tokens of countries and scripts: `CA`, `Cyrl`.
+    # MADLAD-400 also has tokens for countries and scripts: `CA`, `Cyrl`.
     if first not in code:
         return None
     language = _TAGS.get(first, first)
@@ -111,7 +110,7 @@ def find_tag(code: str) -> str | None:
 
 
 def list_variants(languages: Iterable[str]) -> list[str]:
-    """Languages, and the variants of each behind it."""
+    """Return the languages, each followed by its variants."""
     found = (
         name
         for language in languages

@@ -1,6 +1,5 @@
-"""Cuts HTML and XML into tokens, for the gateway and for documents. Joined, the tokens are
-the text, so a change of one leaves the others as they were.
-"""
+"""Cuts HTML and XML into tokens, for the gateway and for documents. The joined tokens equal the
+text, so changing one leaves the others as they were."""
 
 import html
 import re
@@ -32,14 +31,14 @@ _TAG = re.compile(r"""<(?:[^>=]++|=\s*+(?:"[^"]*+"|'[^']*+')?+)*+>""")
 ATTRIBUTE = re.compile(
     r"""([^\s"'<>/=]++)\s*+(?:=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]++)))?"""
 )
-#: Elements that contain raw text, and what ends them.
+#: Elements that contain raw text, and the patterns that end them.
 _RAW = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style")
 }
 #: The ends of tags, comments, sections and instructions.
 _ENDS = (">", "-->", "]]>", "?>")
-#: A character number that is too long to be valid.
+#: A numeric character reference that is too long to be valid.
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 
 
@@ -55,12 +54,12 @@ class Token:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is an element of XML without content."""
+        """Whether it is an empty-element tag of XML."""
         return self.raw.endswith("/>")
 
 
 def scan(source: str, *, is_xml: bool = False) -> Iterator[Token]:
-    """The tokens of a document in one pass. Joined, they are the document."""
+    """Yield the tokens of a document in one pass. Joined, they equal the document."""
     reader, start = _Reader(source, is_xml), 0
     begins = _XML_MARKUP if is_xml else _MARKUP
     while found := begins.search(source, start):
@@ -80,8 +79,8 @@ def scan(source: str, *, is_xml: bool = False) -> Iterator[Token]:
 
 
 class _Reader:
-    """Reads one tag, comment or the like. It knows the last place of each closing sign, so it
-    never searches to the source's end for one that is missing."""
+    """A reader of tags, comments and the like. It stores the last position of each end mark,
+    so it never searches the rest of the source for a missing one."""
 
     def __init__(self, source: str, is_xml: bool) -> None:
         self._source = source
@@ -90,10 +89,10 @@ class _Reader:
         self._has_quotes = True
 
     def read(self, start: int) -> Token:
-        """The token that begins with the `<` at `start`."""
+        """Return the token that begins with the `<` at `start`."""
         source = self._source
         if source.startswith("<!--", start):
-            # HTML's `<!-->` is whole.
+            # `<!-->` is a complete comment in HTML.
             after = start + (4 if self._is_xml else 2)
             return Token(source[start : self._find_end("-->", after)])
         if self._is_xml and source.startswith("<?", start):
@@ -109,8 +108,8 @@ class _Reader:
         return self._read_start(start, self._read_name(named[1]))
 
     def _read_start(self, start: int, name: str) -> Token:
-        """If every later `>` is inside quotes, this tag and all later ones end at the first
-        `>`: checking that for each tag would mean reading the rest each time."""
+        """Read a start tag. If every later `>` is inside quotes, this tag and all later ones
+        end at the first `>`: checking each tag would mean reading the rest each time."""
         tag = _TAG.match(self._source, start) if self._has_quotes else None
         self._has_quotes = tag is not None
         raw = tag[0] if tag else self._source[start : self._find_end(">", start)]
@@ -121,14 +120,14 @@ class _Reader:
         return name if self._is_xml else name.lower()
 
     def _find_end(self, sign: str, start: int) -> int:
-        """The end of the next `sign`, or of the source."""
+        """Return the end of the next `sign`, or of the source."""
         if start > self._last[sign]:
             return len(self._source)
         return self._source.find(sign, start) + len(sign)
 
 
 def _is_kept(tag: str) -> bool:
-    """Whether a tag says that its element is not to be translated."""
+    """Whether a tag excludes its element from translation."""
     if "translate" not in tag.lower():
         return False
     given = {name.lower(): "".join(values) for name, *values in ATTRIBUTE.findall(tag)}
@@ -137,7 +136,7 @@ def _is_kept(tag: str) -> bool:
 
 
 def take_element(first: Token, rest: Iterator[Token], *, is_xml: bool = False) -> str:
-    """The element that `first` begins, up to the source's end if nothing closes it."""
+    """Return the element that `first` begins, up to the source's end if it is not closed."""
     raw, depth = [first.raw], 1
     while depth and (token := next(rest, None)):
         raw.append(token.raw)
@@ -147,5 +146,5 @@ def take_element(first: Token, rest: Iterator[Token], *, is_xml: bool = False) -
 
 
 def unescape(text: str) -> str:
-    """Text of HTML or XML without its escapes."""
+    """Return text of HTML or XML with its character references decoded."""
     return html.unescape(_ENDLESS_NUMBER.sub("\ufffd", text))

@@ -1,21 +1,20 @@
-"""The header of a `.npy` file of frames, as NumPy's format versions 1 to 3 have it. Clients
-write it, the gateway cuts arrays by it, and handlers read it.
-"""
+"""The header of a `.npy` file of frames, in NumPy's format versions 1 to 3. Clients write it,
+the gateway cuts arrays by it, and handlers read it."""
 
 import re
 
 MAGIC = b"\x93NUMPY"
-#: The bytes that `measure` needs to see.
+#: The bytes that `measure` needs.
 START_BYTES = 12
-#: NumPy writes 128 bytes.
+#: The largest header; NumPy writes 128 bytes.
 MOST_BYTES = 4096
-#: The length of the header has two bytes in the first version, four since.
+#: The size of the length field, by version.
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 _UINT8 = {"|u1", "<u1", ">u1", "=u1", "u1"}
 _KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex"}
 _ALIGNMENT = 64
-#: NumPy's reader evaluates the header as a Python literal, which warns about what strangers
-#: send. Repetitions are possessive: no header is slow.
+#: Replaces NumPy's reader, which evaluates the header as a Python literal, so that hostile
+#: input causes warnings. Repetitions are possessive: no header is slow.
 _FIELDS = re.compile(
     r"""\{\s*+
     (?:(?:'descr'\s*+:\s*+'(?P<descr>[^'\s]{1,16})'
@@ -28,13 +27,12 @@ _FIELDS = re.compile(
 
 
 class HeaderError(ValueError):
-    """A fault of a header: a sentence with what was found and expected, without its capital
-    and full stop."""
+    """A fault of a header. Its message is a sentence without capital and full stop."""
 
 
 def measure(start: bytes) -> int:
-    """Measure the bytes before the frames, from a file's first bytes. Raises HeaderError if
-    they are no header's."""
+    """Return the number of bytes before the frames, from a file's first bytes. Raises
+    HeaderError if they do not belong to a header."""
     version = start[6] if len(start) > 6 else 0
     length_bytes = _LENGTH_BYTES.get(version)
     if length_bytes is None:
@@ -49,8 +47,8 @@ def measure(start: bytes) -> int:
 
 
 def read_shape(header: bytes) -> tuple[int, ...]:
-    """`(height, width, 3)` or `(frames, height, width, 3)`, from all bytes before the frames.
-    Raises HeaderError for anything else, and for what is not uint8 in C order."""
+    """Return `(height, width, 3)` or `(frames, height, width, 3)` from all bytes before the
+    frames. Raises HeaderError for other shapes, and for arrays other than uint8 in C order."""
     is_whole = len(header) >= START_BYTES and len(header) >= measure(header)
     text = header[8 + _LENGTH_BYTES.get(header[6], 0) :] if is_whole else b""
     found = _FIELDS.fullmatch(text.decode("latin-1"))
@@ -73,7 +71,7 @@ def read_shape(header: bytes) -> tuple[int, ...]:
 
 
 def write_header(shape: tuple[int, ...]) -> bytes:
-    """All bytes before frames of uint8 in C order."""
+    """Return all bytes before frames of uint8 in C order."""
     fields = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}"
     size = len(MAGIC) + 4 + len(fields) + 1
     text = fields.encode() + b" " * (-size % _ALIGNMENT) + b"\n"
@@ -81,7 +79,7 @@ def write_header(shape: tuple[int, ...]) -> bytes:
 
 
 def _name_type(descr: str) -> str:
-    """`<f4` is float32."""
+    """Return NumPy's name of a type: `float32` for `<f4`."""
     found = re.fullmatch(r"[|<>=]?([fiuc])(\d{1,2})", descr)
     if found:
         return f"{_KINDS[found[1]]}{8 * int(found[2])}"

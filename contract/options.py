@@ -15,11 +15,11 @@ class Option(Generic[Number]):
     default: Number
 
 
-#: Hypotheses that the search keeps. A map may lower the most, as with the alternatives.
+#: Hypotheses of the beam search. A map may lower this maximum, and that of alternatives.
 BEAM_SIZE = Option(1, 8, 2)
-#: Translations beside the best.
+#: Translations besides the best.
 ALTERNATIVES = Option(0, 5, 0)
 #: Labels of an image.
 TOP_K = Option(1, 100, 5)
-#: The score that an object must have.
+#: The score that an object must exceed.
 THRESHOLD = Option(0.0, 1.0, 0.5)

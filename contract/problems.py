@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 CONTENT_TYPE = "application/problem+json"
-#: The names of statuses (RFC 9110). Python 3.11 writes the latter otherwise, or lacks them.
+#: The names of statuses (RFC 9110), with those that differ or are missing in Python 3.11.
 TITLES = {status.value: status.phrase for status in HTTPStatus} | {
     413: "Content Too Large",
     422: "Unprocessable Content",
@@ -19,7 +19,7 @@ TITLES = {status.value: status.phrase for status in HTTPStatus} | {
 def write_problem(
     slug: str, status: int, detail: str, **members: Any
 ) -> dict[str, Any]:
-    """A document. `members` are further fields, such as `request_id`."""
+    """Return a problem document. `members` are further fields, such as `request_id`."""
     return {
         "type": f"urn:babelgate:{slug}",
         "title": TITLES[status],
@@ -31,14 +31,14 @@ def write_problem(
 
 @dataclass(frozen=True)
 class ErrorAnswer:
-    """An answer other than 200, in the words of the client's API."""
+    """An answer other than 200, in the form of the client's API."""
 
     status: int
     content_type: str
     content: Mapping[str, Any]
 
     def write(self, headers: Mapping[str, Any]) -> bytes:
-        """All of it as HTTP, for those who have only a socket."""
+        """Return the whole HTTP response, for callers that have only a socket."""
         body = json.dumps(self.content)
         head = {
             "Content-Type": self.content_type,

@@ -1,29 +1,28 @@
-"""The path and the headers of a row on its way from the gateway to a handler, and of its
-answer.
+"""The path and headers of a row that the gateway sends to a handler, and of its answer.
 
-Points in time are milliseconds of the machine's monotonic clock, which all its processes
-share. A handler on another machine gets a span instead.
+Points in time are milliseconds of the monotonic clock, which all processes of a machine share.
+A handler on another machine gets a duration instead.
 """
 
 from functools import cache
 
-#: After which nobody waits for the answer.
+#: The time after which the gateway no longer waits for the answer.
 DEADLINE = "X-Deadline-Ms"
-#: The milliseconds that are left until then, for a handler on another machine.
+#: The milliseconds left until the deadline, for a handler on another machine.
 REMAINING = "X-Remaining-Ms"
-#: At which the gateway sent the row.
+#: The time at which the gateway sent the row.
 SENT = "X-Sent-Ms"
-#: The row's number in the file that says which rows are still wanted.
+#: The row's number in the file that marks which rows are still wanted.
 NUMBER = "X-Row"
 #: A query string with the request's parameters. TorchServe 0.12 does not pass on a URL's.
 PARAMETERS = "X-Parameters"
-#: The place of the row in a client's trace (W3C's Trace Context).
+#: The row's position in a client's trace (W3C Trace Context).
 TRACE = "traceparent"
-#: On the way back from a cluster: which replica has answered.
+#: The replica that has answered, in the answer of a cluster.
 REPLICA = "X-Replica"
 
 
 @cache
 def prediction_path(model: str) -> str:
-    """Return the path of a model's predictions: TorchServe's, which Ray Serve has as well."""
+    """Return the path of a model's predictions, in TorchServe and in Ray Serve."""
     return f"/predictions/{model}"

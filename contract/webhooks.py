@@ -1,4 +1,4 @@
-"""The webhooks of documents: which URLs may be told of an end, and at which addresses."""
+"""The webhooks of documents: their URLs, and the addresses that these may have."""
 
 import re
 import socket
@@ -8,24 +8,24 @@ from ipaddress import IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
 _OFF, _PUBLIC = "off", "public"
-#: HTTPS of a name or address and a port, without user.
+#: An HTTPS URL with a name or address and an optional port, without a user.
 _URL = re.compile(
     r'(?i:https)://(\[[\da-fA-F:.]+\]|[\w.-]+)(:[1-9]\d{0,4})?([/?][!"$-~]*)?', re.A
 )
-#: IPv6 of the Internet; 6to4, the second, may lead to any address of IPv4.
+#: Public IPv6; 6to4, the second, is excluded because it can reach any IPv4 address.
 _UNICAST, _6TO4 = IPv6Network("2000::/3"), IPv6Network("2002::/16")
 
 
 @dataclass(frozen=True)
 class Webhook:
-    """A URL to tell of a document's end, and the secret that signs what it is told."""
+    """A URL to notify of a document's end, and the secret that signs the notification."""
 
     url: str
     secret: str
 
 
 def check_networks(allowed: str) -> str:
-    """The setting without spaces. Raises ValueError."""
+    """Return the setting without spaces. Raises ValueError if it is invalid."""
     allowed = allowed.replace(" ", "")
     for word in {*allowed.split(",")} - {_OFF, _PUBLIC}:
         ip_network(word)
@@ -33,7 +33,7 @@ def check_networks(allowed: str) -> str:
 
 
 def make_webhook(url: str, secret: str, allowed: str) -> Webhook | None:
-    """None without a URL. A name is looked up when it is told. Raises ValueError."""
+    """Return the webhook; None without a URL. Names are resolved later. Raises ValueError."""
     if not url:
         return None
     if allowed == _OFF:
@@ -53,8 +53,8 @@ def make_webhook(url: str, secret: str, allowed: str) -> Webhook | None:
 
 
 def find_addresses(url: str, allowed: str, flags: int = 0) -> list[str]:
-    """The addresses of a URL's host that may be reached. Ask one of them: the name may lead
-    elsewhere the next time. Raises PermissionError if there is none, OSError and ValueError."""
+    """Return the allowed addresses of a URL's host. Connect to one of them: the name may change
+    its address. Raises PermissionError if there is none, OSError and ValueError."""
     parts, kind = urlsplit(url), socket.SOCK_STREAM
     found = socket.getaddrinfo(parts.hostname, parts.port, type=kind, flags=flags)
     addresses = [str(place[0]) for *_, place in found]

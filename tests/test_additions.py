@@ -126,7 +126,7 @@ def test_an_api_costs_a_file_and_an_entry(tmp_path: Path):
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     section = page.partition("## Adding an API")[2].partition("\n## ")[0]
     entry, file = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    mark = "#: The APIs beside ours.\nFOREIGN = ("
+    mark = "#: The APIs besides ours.\nFOREIGN = ("
     edit(tmp_path / "contract/dialects.py", mark, f"{entry}{mark}SHORT, ")
     (tmp_path / "gateway/api/short.py").write_text(file)
     env = {"PATH": "", "PYTHONPATH": f"{tmp_path}:{ROOT}"}
