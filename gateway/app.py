@@ -45,13 +45,13 @@ from gateway.uploads.images import ImageService
 from text.langid import Identifier
 from torchserve_backend.management import Management
 
-#: Fields of a form beside its texts.
+#: Fields of a form besides its texts.
 _OTHER_FIELDS = 100
 
 
 class GatewayApp(Flask):
-    """Flask's routes, with layers around them and parts to close. A request is an argument of
-    all that is done for it: Flask's contexts and the globals that look into them stay empty."""
+    """A Flask application with layers around its routes, and services to close. Functions get
+    the request as an argument: Flask's contexts and the globals that read them stay empty."""
 
     def __init__(
         self,
@@ -62,8 +62,7 @@ class GatewayApp(Flask):
         before: Sequence[Before],
         after: Sequence[After],
     ) -> None:
-        """The layers around every route are in the order in which they are asked; the routes
-        call the services."""
+        """The layers around every route are in the order in which they are called."""
         super().__init__(__name__, static_folder=None)
         # Flask's own answer to OPTIONS is text/html.
         self.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -73,7 +72,7 @@ class GatewayApp(Flask):
         self._glossaries = services.translation.glossaries
         for blueprint in list_blueprints(services):
             self.register_blueprint(blueprint)
-        #: The ways that need not be looked for.
+        #: The routes that are found without Werkzeug's search.
         self._known = {
             rule.rule: (rule, None)
             for rule in self.url_map.iter_rules()
@@ -81,12 +80,12 @@ class GatewayApp(Flask):
         }
 
     def close(self) -> None:
-        """Writes what keys have used, and ends what runs beside the loop."""
+        """Write the usage of keys, and close databases and their threads."""
         self.access.close()
         self._glossaries.close()
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
-        """Answers the request, and shows the answer to the layers, the outermost last."""
+        """Answer the request, and pass the answer to the layers, the outermost last."""
         environ["PATH_INFO"] = clean_path(environ["PATH_INFO"])
         request = self._route(environ)
         try:
@@ -98,7 +97,7 @@ class GatewayApp(Flask):
             request.close()
 
     def _route(self, environ: dict[str, Any]) -> GatewayRequest:
-        """The request, with its route or why it has none."""
+        """Return the request, with its route or its routing exception."""
         request = GatewayRequest(environ, populate_request=False)
         request.most_fields = self._most_fields
         found: Any = request.method == "POST" and self._known.get(environ["PATH_INFO"])
@@ -122,7 +121,7 @@ class GatewayApp(Flask):
             return answer_error(error, request)
 
     def _ask(self, request: GatewayRequest) -> Any:
-        """Asks the layers, from the outermost on, for an answer in the route's place."""
+        """Return the first answer of a layer, from the outermost on, or else the route's."""
         for before in self._before:
             if answer := before(request):
                 return answer
@@ -139,7 +138,7 @@ def create_app(
     models: Catalog | None = None,
     backend: Backend | None = None,
 ) -> GatewayApp:
-    """The application that Gunicorn serves; tests pass parts of their own."""
+    """Return the application that Gunicorn serves; tests pass their own parts."""
     settings = settings or read_settings()
     is_embedded = settings.backend == "embedded"
     models = models or catalog.load(
@@ -152,7 +151,7 @@ def create_app(
     telemetry = Telemetry(models.languages, models.tasks)
     backend = backend or _open_backend(settings, models, telemetry)
     models = replace(models, reads=checkpoint.find_reads(models))
-    # The gateway's processes and TorchServe's workers share figures in a file of the stack.
+    # The gateway's processes and TorchServe's workers share counters in a file of the stack.
     run = None if is_embedded else variables.find_run()
     admission = Admission(backend, models.models, run and run / "admission")
     if isinstance(backend, TorchServeBackend):
@@ -189,7 +188,7 @@ def create_app(
 
 def _open_backend(settings: Settings, models: Catalog, telemetry: Telemetry) -> Backend:
     if settings.backend == "embedded":
-        # Nothing else needs the handlers' libraries.
+        # Only this backend needs the handlers' libraries.
         from gateway.backends.embedded import EmbeddedBackend
 
         return EmbeddedBackend(models.models, telemetry.registry)

@@ -1,7 +1,6 @@
-"""Every error that a client can get, and its problem document (RFC 9457). On the paths of
-another API it is written as that API's servers write it (contract/dialects.py). A class's
-first line has its status, its stable slug and, where waiting helps, when to try again.
-"""
+"""Every error that a client can get, as a problem document (RFC 9457). On the paths of another
+API, contract/dialects.py writes it in that API's form. A class's first line has its status, its
+stable slug and, if waiting helps, the seconds of `Retry-After`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ TOO_LARGE = "The body is larger than this server takes."
 
 
 def write_retry(after_s: float) -> dict[str, str]:
-    """The header `Retry-After`, in whole seconds."""
+    """Return the header `Retry-After`, in whole seconds."""
     return {"Retry-After": str(max(1, math.ceil(after_s)))}
 
 
@@ -28,7 +27,7 @@ class Problem(Exception):
     def __init_subclass__(
         cls, *, status: int | None = None, slug: str = "", retry_after_s: int = 0
     ) -> None:
-        """Takes what a class declares in its first line; the rest is its parent's."""
+        """Set the attributes that a class declares in its first line; it inherits the rest."""
         cls.status, cls.slug = status or cls.status, slug or cls.slug
         if retry_after_s:
             cls.headers = write_retry(retry_after_s)
@@ -39,14 +38,14 @@ class Problem(Exception):
         self.extra = extra
 
     def to_document(self, **members: Any) -> dict[str, Any]:
-        """Return the document that the client gets. `members` come last."""
+        """Return the document that the client gets. `members` are added last."""
         extra = self.extra | members
         return write_problem(self.slug, self.status, self.detail, **extra)
 
 
 class MalformedRequest(Problem, status=400, slug="malformed-request"):
-    """The body or a header cannot be read at all. For other APIs also what their servers
-    refuse: in their words, and with an `explanation`."""
+    """The body or a header cannot be parsed. For another API also every request that its own
+    server refuses, in that server's wording and with an `explanation`."""
 
 
 class HeaderTooLarge(MalformedRequest, status=431, slug="header-too-large"):
@@ -54,10 +53,10 @@ class HeaderTooLarge(MalformedRequest, status=431, slug="header-too-large"):
 
 
 class InvalidRequest(Problem, status=422, slug="invalid-request"):
-    """Fields are missing or of the wrong type; `errors` names each."""
+    """Fields are missing or invalid; `errors` names each."""
 
     def __init__(self, faults: Mapping[str, str]) -> None:
-        """`faults` say what was expected in each field."""
+        """`faults` are the expected values, by field."""
         detail = "; ".join(f"{field}: {fault}" for field, fault in faults.items())
         errors = [{"field": name, "expected": fault} for name, fault in faults.items()]
         super().__init__(detail, errors=errors)
@@ -71,16 +70,16 @@ class UnknownLanguage(Problem, status=422, slug="unknown-language"):
 
 
 class Forbidden(Problem, status=403, slug="forbidden"):
-    """Nobody may do this here."""
+    """The server does not allow this request."""
 
 
 class LocalOnly(Forbidden):
-    """The path is open to the server's own machine only."""
+    """Only programs on the server's own machine may use this path."""
 
 
 class InvalidKey(Problem, status=401, slug="invalid-key"):
-    """The request has no key, or a wrong one. RFC 9110 asks for a challenge, RFC 6750 says
-    how it tells the two apart."""
+    """The request has no key, or an invalid one. RFC 9110 requires a challenge; RFC 6750
+    defines how it distinguishes the two."""
 
     def __init__(self, *, is_given: bool) -> None:
         if is_given:
@@ -95,7 +94,7 @@ class InvalidKey(Problem, status=401, slug="invalid-key"):
 
 
 class KeyNotAllowed(Problem, status=403, slug="key-not-allowed"):
-    """The key is right, but not for this route."""
+    """The key is valid, but not for this route."""
 
     def __init__(self, allowed: Sequence[str]) -> None:
         super().__init__(
@@ -104,8 +103,8 @@ class KeyNotAllowed(Problem, status=403, slug="key-not-allowed"):
 
 
 class QuotaExceeded(Problem, status=403, slug="quota-exceeded"):
-    """The key's characters of this month do not suffice. Not 429: clients that see one try
-    again by themselves, which is of no use before the next month."""
+    """The key has too few characters left this month. Not 429: clients retry after it, which
+    is useless before the next month."""
 
     def __init__(self, asked: int, used: int, limit: int) -> None:
         super().__init__(
@@ -118,7 +117,7 @@ class QuotaExceeded(Problem, status=403, slug="quota-exceeded"):
 
 
 class RateLimited(Problem, status=429, slug="rate-limited"):
-    """The key's requests come faster than it may send them."""
+    """The key sends requests faster than it may."""
 
     def __init__(self, limit: int, burst: int, *, retry_after_s: float) -> None:
         super().__init__(
@@ -129,11 +128,11 @@ class RateLimited(Problem, status=429, slug="rate-limited"):
 
 
 class KeysUnavailable(Problem, status=503, slug="keys-unavailable", retry_after_s=5):
-    """The database cannot be asked, and this key has not been seen before."""
+    """The database is unavailable, and this key has not been seen before."""
 
 
 class UnknownGlossary(Problem, status=404, slug="unknown-glossary"):
-    """There is no such glossary, or it is another key's."""
+    """The glossary does not exist, or belongs to another key."""
 
 
 class NoDictionary(Problem, status=422, slug="no-dictionary"):
@@ -141,7 +140,7 @@ class NoDictionary(Problem, status=422, slug="no-dictionary"):
 
 
 class TooManyGlossaries(Problem, status=403, slug="too-many-glossaries"):
-    """There are as many glossaries as there may be."""
+    """The maximum number of glossaries is reached."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -152,7 +151,7 @@ class TooManyGlossaries(Problem, status=403, slug="too-many-glossaries"):
 class GlossariesUnavailable(
     Problem, status=503, slug="glossaries-unavailable", retry_after_s=5
 ):
-    """The database of glossaries cannot be asked."""
+    """The database of glossaries is unavailable."""
 
 
 class UnsupportedImage(Problem, status=415, slug="unsupported-image"):
@@ -160,7 +159,7 @@ class UnsupportedImage(Problem, status=415, slug="unsupported-image"):
 
 
 class UnsupportedEncoding(Problem, status=415, slug="unsupported-encoding"):
-    """An unsupported Content-Encoding. RFC 9110 asks for a list of supported ones."""
+    """An unsupported Content-Encoding. RFC 9110 requires a list of supported ones."""
 
     def __init__(self, detail: str, expected: str) -> None:
         super().__init__(detail)
@@ -180,18 +179,18 @@ class NotFound(Problem, status=404, slug="not-found"):
 
 
 class NoDocument(Problem, status=404, slug="no-document"):
-    """There is no such document, or it belongs to another key."""
+    """The document does not exist, or belongs to another key."""
 
     def __init__(self) -> None:
         super().__init__("There is no such document, or its time has passed.")
 
 
 class NotDone(Problem, status=409, slug="not-done"):
-    """The document has no result: it is still being translated, or that has failed."""
+    """The document has no result: its translation is not finished, or has failed."""
 
 
 class TaskNotServed(Problem, status=404, slug="task-not-served"):
-    """A task that the map does not have."""
+    """A task that the map does not contain."""
 
     def __init__(self, task: str) -> None:
         super().__init__(
@@ -200,7 +199,7 @@ class TaskNotServed(Problem, status=404, slug="task-not-served"):
 
 
 class MethodNotAllowed(Problem, status=405, slug="method-not-allowed"):
-    """The path exists, but takes other methods."""
+    """The path exists, but accepts only other methods."""
 
     def __init__(self, detail: str, allowed: Sequence[str]) -> None:
         super().__init__(detail)
@@ -226,7 +225,7 @@ class TooManyRows(Problem, status=413, slug="too-many-rows"):
 
 
 class ClientGone(Problem, status=499, slug="client-gone"):
-    """The client has closed its connection; the status is nginx's for this."""
+    """The client has closed its connection; nginx uses the same status."""
 
     def __init__(self) -> None:
         super().__init__("The client has closed the connection.")
@@ -235,8 +234,8 @@ class ClientGone(Problem, status=499, slug="client-gone"):
 class TooManyDocuments(
     Problem, status=429, slug="too-many-documents", retry_after_s=30
 ):
-    """Too many documents wait, of this client or of all. The first ones must be done before
-    more are taken."""
+    """Too many documents of this client, or of all clients, are waiting. Some must finish
+    before the server accepts more."""
 
     def __init__(self, limit: int, *, is_own: bool) -> None:
         whose = "Your" if is_own else "All"
@@ -248,11 +247,11 @@ class TooManyDocuments(
 
 
 class DiskFull(Problem, status=507, slug="disk-full"):
-    """The server has no room left for what it would have to keep."""
+    """The server has too little disk space to store the document or glossary."""
 
 
 class Overloaded(Problem, status=429, slug="queue-full"):
-    """There is too much work. Trying again in `retry_after_s` helps."""
+    """The server has too much work. A retry after `retry_after_s` may succeed."""
 
     def __init__(self, detail: str, *, retry_after_s: float = 1.0) -> None:
         super().__init__(detail)
@@ -268,18 +267,18 @@ class NotReady(Problem, status=503, slug="not-ready", retry_after_s=5):
 
 
 class DeadlineExceeded(Problem, status=504, slug="deadline"):
-    """The request's time limit has passed before a stage such as "the texts were read"."""
+    """The request's time limit passed before a stage such as "the texts were read"."""
 
     def __init__(self, stage: str) -> None:
         super().__init__(f"The deadline passed before {stage}.")
 
 
 class InternalError(Problem):
-    """A fault of ours. The log says more under the same request id."""
+    """An internal fault. The log has details under the same request id."""
 
 
 class ForeignProblem(Problem):
-    """A problem of another program: its status, slug, detail and further members."""
+    """Another program's problem, with its status, slug, detail and further members."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         known = ("type", "title", "status", "detail")
@@ -296,8 +295,8 @@ class RowProblem(ForeignProblem):
 
 
 class TextTooLong(RowProblem, status=422, slug="text-too-long"):
-    """A word has more tokens than the model takes."""
+    """A word has more tokens than the model accepts."""
 
 
 class DeviceFull(RowProblem, status=503, slug="out-of-memory"):
-    """It does not fit into the device's memory, even alone."""
+    """The row does not fit into the device's memory, even alone."""

@@ -1,4 +1,4 @@
-"""Gunicorn's settings. Edit and run `make reload`. Values left out are Gunicorn's own."""
+"""Gunicorn's settings. Edit and run `make reload`. Missing values are Gunicorn's defaults."""
 
 import gc
 import os
@@ -14,91 +14,90 @@ from gateway.settings import read_settings
 from text.langid import load_model
 from text.spelling import load_spelling
 
-# Loopback only: clients ask nginx.
+# Loopback only: clients connect to nginx.
 bind = variables.GATEWAY_BIND.read()
 
-# Whether the models are in the gateway's own process.
+# Whether the models run in the gateway's own process.
 _IS_EMBEDDED = os.environ.get("GATEWAY_BACKEND") == "embedded"
 
-# One process for two CPUs that we may use: models and nginx need some as well. With models in
-# it, one in all: each process would load models of its own, and get a part of every batch.
+# One process for every two CPUs that we may use: models and nginx need the others. With
+# embedded models, one in all: each process would load its own models and split every batch.
 _MOST_USEFUL = 1 if _IS_EMBEDDED else max(1, count_cpus() // 2)
 workers = int(os.environ.get("WEB_CONCURRENCY", _MOST_USEFUL))
-# It is Gunicorn's gevent worker; only its own error pages are problem documents. With
-# models in it, threads are not patched.
+# A subclass of Gunicorn's gevent worker. With embedded models, threads are not patched.
 _WORKER = "EmbeddedWorker" if _IS_EMBEDDED else "ProblemWorker"
 worker_class = f"gateway.http.worker.{_WORKER}"
 
-# Greenlets are cheap and mostly wait for models. All 4096 requests that nginx lets in
-# may come to one process, and each of nginx's workers keeps 1024 idle connections besides;
-# these were requests once, so that there are not many more of them either.
+# Greenlets are cheap and mostly wait for models. One process may get all 4096 requests that
+# nginx admits. Each of nginx's workers also keeps up to 1024 idle connections; each of these
+# once had a request, so there are at most about 4096 of them too.
 worker_connections = 4096 + min(4096, 1024 * (os.cpu_count() or 1))
 
-# Some clients put texts into URLs. nginx's limit is 64 KiB; without nginx the longest that
-# Gunicorn can be told is 8,190 bytes, and 0 is no limit.
+# Some clients put texts into URLs. nginx's limit is 64 KiB; without nginx, the largest limit
+# that Gunicorn accepts is 8,190 bytes. 0 means no limit.
 limit_request_line = 8190 if _IS_EMBEDDED else 0
 
-# As nginx's: bursts of new connections wait, they are not refused.
+# The same as nginx's: bursts of new connections wait instead of being refused.
 backlog = 4096
 
-# A worker that has not reported for so long is replaced. This is not a request's time limit
-# (that is BABELGATE_TIMEOUT_S): a gevent worker reports while requests wait.
+# A worker that sends no heartbeat for this long is replaced. This does not limit requests
+# (BABELGATE_TIMEOUT_S does): a gevent worker sends heartbeats while requests wait.
 timeout = 60
 
-# Longer than an upload may take, so that a reload drops none.
+# Longer than the time limit of uploads, so that a reload drops none.
 graceful_timeout = int(read_settings().upload_timeout_s) + 5
 
-# nginx keeps its connections to us open; longer than its own 30 s, so that it closes first
-# and never sends a request into a connection that is going away. Without nginx clients keep
-# them open themselves, and a stop waits for those who do.
+# Longer than the 30 s for which nginx keeps its connections to us open, so that nginx closes
+# first and never sends a request into a closing connection. Without nginx, clients keep
+# connections open, and a stop waits for them.
 keepalive = 5 if _IS_EMBEDDED else 75
 
-# nginx writes the access log, with times and request ids. Standard error is
-# run/logs/gateway.log, where the stack has started us.
+# nginx writes the access log, with times and request ids. In a stack, standard error is
+# run/logs/gateway.log.
 accesslog = None
 errorlog = "-"
 loglevel = "info"
 
-# nginx alone says whether a request came by TLS. Gunicorn would refuse a client's
-# X-Forwarded-SSL that says something else.
+# Only nginx decides whether a request used TLS. By default, Gunicorn refuses a request whose
+# X-Forwarded-SSL contradicts it.
 secure_scheme_headers = {"X-FORWARDED-PROTO": "https"}
 
-# A control socket would be one more way in.
+# A control socket would be another way to attack.
 control_socket_disable = True
 
 
 def on_starting(server: Any) -> None:
-    """The workers share the model by which languages are identified, and the memory for
-    translated sentences. Metrics of the last life must not be added to this one's."""
+    """Load the model that identifies languages and open the sentence cache, which workers
+    share. Delete the metrics of the previous run, which must not be added to this one's."""
     load_model()
     load_spelling()
     share(read_settings().cache_bytes)
     given = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if given:
         folder = Path(given)
-        # It is emptied, not removed: in /dev/shm another user could take its name.
+        # Emptied, not removed: in /dev/shm another user could take its name.
         folder.mkdir(parents=True, exist_ok=True)
         for file in folder.iterdir():
             file.unlink()
 
 
 def post_worker_init(worker: Any) -> None:
-    """Thousands of requests may wait, each with some hundred objects. Python looks through
-    all that live whenever 700 more do, which took a fifth of the CPU."""
+    """Make garbage collection rare. Thousands of requests may wait, each with some hundred
+    objects; a collection for every 700 new objects used a fifth of the CPU."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """Write the usage of keys, and what was counted, before the process ends."""
-    app = getattr(worker, "wsgi", None)  # none where it could not be made
+    """Write the usage of keys and the metrics before the process ends."""
+    app = getattr(worker, "wsgi", None)  # None if it could not be created
     if app:
         app.access.close()
         app.load_shedder.telemetry.write()
 
 
 def child_exit(server: Any, worker: Any) -> None:
-    """A worker's gauges end with it; its counters stay in the sum."""
+    """Drop the gauges of a worker that has ended; its counters stay in the sums."""
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

@@ -1,7 +1,5 @@
-"""Refuses requests before Flask has them. Under overload most answers are
-refusals, and each takes CPU from the others: this way costs a third of the way through
-Gunicorn and Flask.
-"""
+"""Refuses requests before Flask gets them. Under overload, most answers are refusals, and each
+takes CPU time from the others: here it needs a third of the time in Gunicorn and Flask."""
 
 import json
 import time
@@ -21,11 +19,11 @@ from gateway.metrics import Telemetry
 from gateway.services.translation import weigh
 from gateway.settings import Settings
 
-#: Looking at a larger body costs more than it saves.
+#: Parsing a larger body costs more than it saves.
 _MOST_BYTES = 4096
-#: Only the routes can handle these.
+#: Only routes can handle these headers.
 _OTHER_HEADERS = frozenset(("HTTP_CONTENT_ENCODING", "HTTP_ORIGIN"))
-#: The errors of other bodies. The route then says what is wrong.
+#: The errors of other bodies, which the route reports.
 _NO_REQUEST = (
     *(AttributeError, LookupError, RecursionError, TypeError, ValueError),
     Problem,
@@ -34,7 +32,7 @@ _NO_REQUEST = (
 
 @dataclass(frozen=True)
 class LoadShedder:
-    """Decides which requests are refused, and counts them."""
+    """A filter that refuses requests under overload, and counts them."""
 
     admission: Admission
     catalog: Catalog
@@ -43,17 +41,17 @@ class LoadShedder:
 
     @property
     def is_likely(self) -> bool:
-        """Whether it is worth looking for refusals now."""
+        """Whether an early check is likely to refuse a request now."""
         return self.admission.is_refusing
 
     def answer(self, message: Message) -> bytes | None:
-        """A whole HTTP answer that refuses a request, or None if its route must decide."""
+        """Return a whole HTTP answer that refuses a request; None if its route must decide."""
         if len(message.body) > _MOST_BYTES or _OTHER_HEADERS & message.environ.keys():
             return None
         began = time.perf_counter()
         try:
             wanted = json.loads(message.body)
-            # On `/translate` the fields tell whose request it is.
+            # On `/translate`, only the fields show the request's API.
             may_be_theirs = message.path in LIBRETRANSLATE.translating
             is_theirs = may_be_theirs and OURS.fields.text not in wanted
             dialect = LIBRETRANSLATE if is_theirs else find_dialect(message.path)
@@ -76,7 +74,7 @@ class LoadShedder:
         return None
 
     def _weigh(self, wanted: Mapping[str, Any], dialect: Dialect) -> list[float]:
-        """The work of each text. Raises ValueError for more hypotheses than the map allows."""
+        """Return each text's work. Raises ValueError if the map allows fewer hypotheses."""
         given = wanted[dialect.fields.text]
         texts = given if isinstance(given, list) else [given]
         if not texts or not all(isinstance(text, str) for text in texts):

@@ -31,20 +31,20 @@ from gateway.backends.backend import ModelState
 from gateway.http.message import TRANSLATING
 from gateway.http.request import GatewayRequest, read_request_id, read_trace
 
-#: A quantile is known as exactly as the bucket it falls into is narrow: half as much again
-#: at most where service levels are promised, from 50 ms to 3 s.
+#: A quantile is as exact as its bucket is narrow. From 50 ms to 3 s, where service levels are
+#: promised, a bucket's end is at most 1.5 times its start.
 BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
     *(0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60, 120),
 )
 
-#: The target of a request that does not get as far as naming a served one.
+#: The target of a request that names no served one.
 NO_TARGET = "none"
-#: The headers of what explains an answer.
+#: The headers that explain an answer.
 _EXPLAINED = {"model": "X-Babelgate-Model", "timing": "Server-Timing"}
-#: Shown from the start, at 0: a count that appears with its first error has not risen.
+#: Shown as 0 from the start: a count that first appears with an error shows no increase.
 _STATUSES = (200, 429, 500, 503, 504)
-#: The gauges that are looked up at each scrape: their labels and meanings.
+#: The gauges that are computed for each scrape, with their labels and meanings.
 _GAUGES = {
     "babelgate_language_ready": (
         "target",
@@ -64,9 +64,9 @@ _GAUGES = {
     ),
     "babelgate_batch_size": ("model", "Rows that a full batch has."),
 }
-#: The counters, and the histograms with their buckets, that add up to totals, and the labels
-#: that say what they are about. Those of TorchServe have names without the ending that the
-#: library gives them; Ray writes these in lower case, behind its own name.
+#: The counters and histograms that add up to totals, each with the label of its subject.
+#: Those of TorchServe lack the ending that the library adds to names; Ray writes them in lower
+#: case with its own prefix.
 _COUNTERS = {
     "babelgate_translation_requests": "target",
     "babelgate_requests": "route",
@@ -76,18 +76,18 @@ _COUNTERS = {
     "babelgatebatches": "ModelName",
 }
 _CHARACTERS = "babelgate_characters_total"
-#: The limits of asking the workers for their counters: in seconds, and in bytes of somebody
-#: else's page. Our counters share a part of their names.
+#: The time limit in seconds and the size limit in bytes of the page with the workers' counters,
+#: and a part of the names of ours.
 _TIMEOUT_S, _MOST_BYTES, _OURS = 2.0, 4 << 20, "babelgate"
-#: The time for which counts may wait in memory, until they are written in one pass.
+#: Seconds that counts may wait in memory, until they are written in one pass.
 _WRITE_S = 0.05
-#: The time for which figures are good: several people may look at them.
+#: Seconds for which figures are reused, as several clients may request them.
 _FRESH_S = 1.0
 
 
 class Telemetry:
-    """The metrics of one process. What it counts waits in memory for a moment, because each
-    number that is written where other processes see it costs the request time."""
+    """The metrics of one process. Counts wait in memory for a moment, because each write to
+    the files that other processes read costs the request time."""
 
     def __init__(
         self, languages: Sequence[str] = (), tasks: Iterable[str] = ()
@@ -136,7 +136,7 @@ class Telemetry:
             "translated (miss).",
             ["outcome"],
         )
-        #: prometheus_client looks labels up under a lock, as text.
+        #: A cache, as prometheus_client looks labels up under a lock, as text.
         self._find = cache(lambda metric, *labels: metric.labels(*labels))
         #: Amounts and seconds that wait to be written, by metrics and labels.
         self._amounts: collections.Counter[tuple[Any, ...]] = collections.Counter()
@@ -149,7 +149,7 @@ class Telemetry:
     def count_answer(
         self, route: str, target: str | None, status: int, seconds: float
     ) -> None:
-        """Counts and times an answer, with a target also as one to a request to translate."""
+        """Count and time an answer, with a target also as a translation request's."""
         self.count(self.requests, route, status)
         self._times.append((self.seconds, route, seconds))
         if target is not None:
@@ -157,12 +157,12 @@ class Telemetry:
             self._times.append((self.translation_seconds, target, seconds))
 
     def count_texts(self, target: str, characters: Sequence[int]) -> None:
-        """Counts texts by their characters, once they are in a served language."""
+        """Count translated texts and their characters, given the characters of each."""
         self.count(self.texts, target, amount=len(characters))
         self.count(self.characters, target, amount=sum(characters))
 
     def write(self) -> None:
-        """Shows other processes what was counted."""
+        """Write the counts to the files that other processes read."""
         amounts, self._amounts = self._amounts, collections.Counter()
         times, self._times = self._times, []
         for key, amount in amounts.items():
@@ -171,24 +171,24 @@ class Telemetry:
             self._find(*place).observe(seconds)
 
     def count(self, counter: Counter, *labels: object, amount: int = 1) -> None:
-        """Counts under these labels of one of the counters."""
+        """Increase a counter under these labels."""
         if not self._amounts:
             spawn_later(_WRITE_S, self.write)
         self._amounts[counter, *labels] += amount
 
     def sum_characters(self) -> int:
-        """The characters that all worker processes have translated since the start."""
+        """Return the characters that all worker processes have translated since the start."""
         families = self.add_up().collect()
         samples = (sample for family in families for sample in family.samples)
         return int(sum(each.value for each in samples if each.name == _CHARACTERS))
 
     def add_up(self) -> CollectorRegistry:
-        """The metrics of all worker processes."""
+        """Return the metrics of all worker processes."""
         self.write()
         page = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            # Until the others have written. Without gevent's patches a lock is held meanwhile
-            # that no other greenlet may find taken.
+            # Until the other processes have written their counts. The caller may hold a lock: if
+            # gevent patches nothing, another greenlet that wants it would block them both.
             time.sleep(2 * _WRITE_S)
             MultiProcessCollector(page)  # type: ignore[no-untyped-call]
         else:
@@ -197,9 +197,9 @@ class Telemetry:
 
 
 class Arrival:
-    """Notes a request's id, trace, time and the seconds that it may take, and counts its
-    answer. nginx gives every request an id; it comes back in the answer and in each problem.
-    Only a POST and a request in a client's trace have a span: a probe has none."""
+    """The layer that sets a request's id, trace, start and time limit, and counts its answer.
+    nginx assigns every request an id; the answer and each problem repeat it. Only a POST and a
+    request in a client's trace have a span: a probe has none."""
 
     def __init__(self, telemetry: Telemetry, limit_s: float) -> None:
         self._telemetry, self._limit_s = telemetry, limit_s
@@ -233,26 +233,25 @@ class Arrival:
                 "babelgate.target": target or NO_TARGET,
             }
             tracer.describe(request.span, status, facts)
-            response.call_on_close(request.span.end)  # a stream has only begun
+            response.call_on_close(request.span.end)  # a stream is not finished yet
 
 
 @dataclass(frozen=True)
 class ServedReadiness:
-    """Whether each language, in the map's order, and each task of the map can be done now, and
-    the reasons why others are not ready, where they are known. Translation is ready once all
-    languages are."""
+    """Whether each language, in the map's order, and each task of the map is ready, and known
+    reasons why one is not. Translation is ready once all languages are."""
 
     languages: dict[str, bool]
     tasks: dict[str, bool]
     reasons: dict[str, str]
-    #: The states of models, where they are known.
+    #: The known states of models.
     states: dict[str, ModelState]
 
 
 class ServedStatus(TypedDict):
-    """A language, or without one a task or a model that is a fallback alone. Counts begin with
-    the gateway; rows and batches are those that reached the model's workers. `latency` has the
-    requests that took at most as long as each of `bounds_s`, and at last all of them."""
+    """A language; without one, a task or a model that is only a fallback. Counts start with
+    the gateway; rows and batches are those that reached the model's workers. `latency` counts
+    the requests that took at most each of `bounds_s`, and at the end all of them."""
 
     task: str
     language: str | None
@@ -264,16 +263,16 @@ class ServedStatus(TypedDict):
     waiting_rows: int
     queued_rows: int
     requests: int
-    #: Answers that the service is to blame for: 429 and 5xx.
+    #: Answers with errors of the service: 429 and 5xx.
     errors: int
-    #: These are missing where nobody counts them.
+    #: None if the backend does not count them.
     rows: int | None
     batches: int | None
     latency: list[int]
 
 
-#: Counts of requests, errors, rows, batches, or of requests within a bound in seconds, by what
-#: they are about: a language, the route of a task, or a model.
+#: Counts of requests, errors, rows, batches, or of requests within a bound in seconds, by
+#: subject: a language, the route of a task, or a model.
 _Totals = collections.Counter[tuple[str | float, str]]
 
 
@@ -293,21 +292,21 @@ class Figures(Collector):
         self._telemetry = telemetry
         self._metrics_url = metrics_url
         self._session = requests.Session()
-        self._session.trust_env = False  # no proxy stands before our own workers
+        self._session.trust_env = False  # our own workers need no proxy
         self._lock = threading.Lock()
         self._seen: tuple[float, list[ServedStatus]] = (-math.inf, [])
 
     def read(self) -> tuple[float, list[ServedStatus]]:
-        """Every language in the map's order, then every other task, then fallbacks, and before
-        them the time at which somebody looked, by the monotonic clock."""
-        with self._lock:  # one looks, all others use what it has seen
+        """Return the time of the figures by the monotonic clock, and those of every language in
+        the map's order, then of every other task, then of fallbacks."""
+        with self._lock:  # one request computes them for all
             now = time.monotonic()
             if now >= self._seen[0] + _FRESH_S:
                 self._seen = now, list(self._list_served())
             return self._seen
 
     def find_readiness(self) -> ServedReadiness:
-        """Look which languages and tasks have a READY worker."""
+        """Find out which languages and tasks have a READY worker."""
         catalog, backend = self._catalog, self._admission.backend
         found = backend.states([model.name for model in catalog.models])
         states = {name: state for name, state in found.items() if state}
@@ -326,13 +325,13 @@ class Figures(Collector):
         return ServedReadiness(languages, translation | others, reasons, states)
 
     def render(self) -> bytes:
-        """Write the page of `GET /metrics`, in Prometheus' text format."""
+        """Return the page of `GET /metrics`, in Prometheus' text format."""
         page = self._telemetry.add_up()
         page.register(self)
         return generate_latest(page)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges that are looked up."""
+        """Yield the gauges that are computed for each scrape."""
         served = self.find_readiness()
         found: tuple[Mapping[str, float], ...] = (
             served.languages,
@@ -375,7 +374,7 @@ class Figures(Collector):
             }
 
     def _ask_workers(self) -> Iterable[Metric]:
-        """The workers' counters; none if nobody answers."""
+        """Return the workers' counters; none if the request fails."""
         if not self._metrics_url:
             return ()
         try:
@@ -384,7 +383,7 @@ class Figures(Collector):
             answer.raise_for_status()
             if len(answer.content) > _MOST_BYTES:
                 return ()
-            # Ray's page has hundreds of lines for each of ours, and is slow to read.
+            # Ray's page has hundreds of lines for each of ours, and is slow to parse.
             lines = (line for line in answer.text.splitlines() if _OURS in line.lower())
             return list(text_string_to_metric_families("\n".join(lines)))
         except (requests.RequestException, ValueError):

@@ -1,6 +1,4 @@
-"""Builds the OpenAPI document from what routes and APIs say of themselves: beside each route
-stands an `Operation`.
-"""
+"""Builds the OpenAPI document from the `Operation` of each route and the dialects' entries."""
 
 import json
 import re
@@ -35,13 +33,13 @@ Json = dict[str, Any]
 
 JSON = "application/json"
 MULTIPART = "multipart/form-data"
-#: A file in a form, or a whole answer.
+#: A file in a form, or as a whole answer.
 BINARY: Json = {"type": "string", "format": "binary"}
-#: The content types in which fields of other APIs may come.
+#: The content types in which clients may send fields of other APIs.
 FIELDS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
 
-#: On every path: bodies are read before a route is asked. Two are from nginx, and from the
-#: gateway's connections.
+#: Refusals on every path, as bodies are read before a route is called. Two come from nginx and
+#: from the gateway's connections.
 EVERYWHERE = (
     *(errors.MalformedRequest, errors.BodyTooSlow, errors.BodyTooLarge),
     *(errors.UnsupportedEncoding, errors.TooManyConnections, errors.HeaderTooLarge),
@@ -67,7 +65,7 @@ STORING_GLOSSARIES = (
     *(errors.TooManyGlossaries, errors.GlossariesUnavailable, errors.Overloaded),
     *(errors.DiskFull, errors.Forbidden),
 )
-#: The refusals of routes that take documents, and of those that find one.
+#: The refusals of routes that accept documents, and of those that find one.
 RECEIVING = (
     *(errors.UnsupportedDocument, errors.InvalidRequest, errors.TooManyDocuments),
     *(errors.DiskFull, errors.Forbidden),
@@ -79,70 +77,70 @@ LOOKING = (
     errors.DeviceFull,
 )
 IMAGES = ("image", "images")
-#: Bodies that routes read themselves, piece by piece. The key may be in a document's form.
+#: Bodies that routes read themselves, in pieces. The key may be in a document's form.
 IN_PIECES = (*IMAGES, "document")
 
 
 @dataclass(frozen=True)
 class BodySchema:
-    """The fields of a request. A `GET` has them in its URL."""
+    """The schema of a request's fields. A `GET` has them in its URL."""
 
     model: type[BaseModel]
     media: tuple[str, ...] = (JSON,)
     #: Additions of JSON Schema to the model's fields, from a stack's map and settings.
     bounds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    #: The meaning of the file that a form has beside the fields.
+    #: The description of the file that a form has besides the fields.
     file: str = ""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A route, whose function it decorates. The type of the answer when it succeeds is in the
-    function's annotation."""
+    """The description of a route, which decorates its function. The function's annotation has
+    the type of the answer on success."""
 
     summary: str
-    #: Absent from the document where the map does not have this task.
+    #: The task, without which in the map the route is not in the document.
     task: str | None = None
     bodies: tuple[BodySchema, ...] = ()
-    #: The parameters in the URL beside its body.
+    #: The parameters in the URL besides its body.
     query: type[BaseModel] | None = None
-    #: The refusals beside those of every route.
+    #: The refusals besides those of every route.
     refusals: tuple[type[Problem], ...] = ()
     #: The content types of its answers.
     media: tuple[str, ...] = (JSON,)
-    #: Whether clients may ask if it has changed.
+    #: Whether clients may send conditional requests.
     is_cached: bool = False
-    #: The APIs that it belongs to, if its path does not tell.
+    #: The APIs that it belongs to, if its path does not determine them.
     dialects: tuple[Dialect, ...] = ()
-    #: The status when it succeeds.
+    #: The status on success.
     status: int = 200
-    #: The field of its answer that ends the path of what it has made, if it makes anything.
+    #: The field of its answer that completes the path of the created object, if there is one.
     made: str = ""
-    #: Whether it answers with a document, of whatever format.
+    #: Whether it answers with a document, of any format.
     is_file: bool = False
     #: Whether it may answer with events.
     streams: bool = False
-    #: The values of variable parts of its path; the other parts take any.
+    #: The values of variable parts of its path; the other parts accept any.
     path: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: Whether the request may set its time limit.
     has_limit: bool = False
-    #: The body that it takes. Fields and glossaries are read before the route is asked.
+    #: The body that it accepts. Fields and glossaries are read before the route is called.
     takes: Literal["fields", "glossary", "image", "images", "document"] = "fields"
     #: Whether it needs no key.
     is_open: bool = False
-    #: Makes the answer that says what is wrong, if the route is for people.
+    #: Creates the page that shows an error, if the route is for people.
     show_problem: Callable[[Problem, GatewayRequest], Response] | None = None
 
     def __call__(self, view: Callable[Concatenate[GatewayRequest, ...], Any]) -> Any:
-        """Note it at its function, whose calls cost nothing more. Flask's types know only
-        views that write their answers themselves."""
+        """Store itself as an attribute of the function, whose calls stay as fast. Flask's types
+        allow only views that return responses."""
         view.__dict__["operation"] = self
         return view
 
 
 def choose(served: Sequence[str], preferred: str) -> str:
-    """A language for an example: the preferred one if it is served."""
+    """Return a language for an example: the preferred one if it is served."""
     return preferred if preferred in served or not served else served[0]
 
 
@@ -151,17 +149,20 @@ _EVENTS = {"schema": {"type": "string", "description": "Server-sent events."}}
 _METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
 _WITH_BODY = ("post", "put", "patch")
 _REFERENCE = "#/components/schemas/{model}"
-#: Their types, and what they mean.
+#: The headers of answers, with their types and meanings.
 _HEADERS = {
     "X-Request-ID": ("string", "The request's id, as in the logs."),
-    "Server-Timing": ("string", "Milliseconds by stage, and whether all was kept."),
+    "Server-Timing": (
+        "string",
+        "Milliseconds by stage, and whether the cache answered.",
+    ),
     "X-Babelgate-Model": ("string", "Each model's name, `@` and its digest."),
     "Retry-After": ("integer", "Seconds to wait before sending the request again."),
-    "Accept-Encoding": ("string", "The Content-Encoding that this path takes."),
+    "Accept-Encoding": ("string", "The Content-Encoding that this path accepts."),
     "WWW-Authenticate": ("string", "How to send a key."),
-    "Location": ("string", "The path of what was made."),
+    "Location": ("string", "The path of the created object."),
 }
-#: The headers of answers that models have made.
+#: The headers of answers from models.
 _TIMED = ("Server-Timing", "X-Babelgate-Model")
 _HEADERS_BY_STATUS = {
     201: "Location",
@@ -193,8 +194,7 @@ def _list_places(api: Dialect) -> Iterator[tuple[str, dict[str, str]]]:
         yield name, _name_place("query", name, f"{sent}; also as a field of a body.")
 
 
-#: The ways in which clients send their keys, where the operator asks for them. One of them
-#: is enough.
+#: The ways in which clients may send their keys, if keys are required. One of them is enough.
 SCHEMES: dict[str, dict[str, Any]] = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "x-api-key": _name_place("header", OURS.key_header or "", "The key alone."),
@@ -203,7 +203,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
 
 
 class FieldError(TypedDict):
-    """A field of a request, and what was expected in it."""
+    """A field of a request, and the value expected in it."""
 
     field: str
     expected: str
@@ -227,13 +227,13 @@ class ProblemDocument(TypedDict):
     allowed: NotRequired[list[str]]
     asked: NotRequired[int]
     used: NotRequired[int]
-    #: For LibreTranslate's clients, where nginx answers on `/translate`; or the problem of a
-    #: document that has no result.
+    #: For LibreTranslate's clients, if the API of a request to `/translate` is unknown; or the
+    #: problem of a document that has no result.
     error: NotRequired[str | dict[str, Any]]
 
 
 def describe_errors(api: Dialect) -> Json:
-    """The JSON Schema of an API's errors. What only an `explanation` adds is optional."""
+    """Return the JSON Schema of an API's errors. Fields for an `explanation` are optional."""
     problem = write_problem("internal", 500, "")
     schema = _describe_value(api.write(problem | {"explanation": "-"}))
     return schema | {"required": list(api.write(problem))}
@@ -249,7 +249,7 @@ def _describe_value(written: Any) -> Json:
 
 
 class _Untitled(GenerateJsonSchema):
-    """Pydantic repeats each field's name as its title."""
+    """A generator without titles: pydantic's repeat each field's name."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -262,7 +262,7 @@ class Route:
     rule: Rule
     method: str
     operation: Operation
-    #: The type of what it answers: NoneType without a body, NoReturn if it never succeeds.
+    #: The type of its answer: NoneType without a body, NoReturn if it never succeeds.
     answer: Any
     needs_key: bool
 
@@ -273,8 +273,8 @@ class Route:
 
 
 def build(app: App, served: Collection[str], *, needs_key: bool) -> Json:
-    """The document of the tasks that are served. All routes need a key but the open ones, or
-    none does."""
+    """Return the document of the served tasks. With `needs_key`, all routes except the open
+    ones need a key."""
     routes = list(_list_routes(app, served, needs_key=needs_key))
     schemas = _Schemas(routes)
     paths: dict[str, Json] = {}
@@ -323,7 +323,7 @@ def _list_routes(
 
 
 class _Schemas:
-    """The schemas of all models; what has a name is in `definitions`."""
+    """The schemas of all models; those with a name are in `definitions`."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         bodies = [body for route in routes for body in route.operation.bodies]
@@ -357,11 +357,11 @@ class _Schemas:
                 field.update(members)
 
     def __getitem__(self, model: Any) -> Json:
-        """A schema, or a reference to it."""
+        """Return a schema, or a reference to it."""
         return self._found[model]
 
     def resolve(self, model: Any) -> Json:
-        """A schema with its properties."""
+        """Return a schema with its properties."""
         schema = self._found[model]
         name = schema.get("$ref", "").rpartition("/")[2]
         return self.definitions[name] if name else schema
@@ -412,7 +412,7 @@ def _list_parameters(route: Route, schemas: _Schemas) -> Iterator[Json]:
 
 
 def _list_media(route: Route, schemas: _Schemas) -> Json:
-    """The bodies by content type; what has several shapes is one of them."""
+    """Return the schemas of bodies by content type: `oneOf` them, if there are several."""
     found: dict[str, list[BodySchema]] = {}
     # The fields of a GET are in its URL.
     for body in route.operation.bodies if route.method in _WITH_BODY else ():
@@ -474,7 +474,7 @@ def _list_responses(route: Route, schemas: _Schemas) -> Json:
 def _list_statuses(
     refusals: Iterable[type[Problem]], dialect: Dialect
 ) -> dict[int, dict[str, str]]:
-    """By status in an API: a line for each of its problems, by their slugs."""
+    """Return a line for each problem, by its status in an API and its slug."""
     statuses: dict[int, dict[str, str]] = {}
     for refusal in refusals:
         meaning, _, _ = " ".join((refusal.__doc__ or "").split()).partition(". ")
@@ -486,12 +486,12 @@ def _list_statuses(
 
 
 def _list_answers(route: Route, schemas: _Schemas) -> Json:
-    """List the answers of success, by content type."""
+    """Return the answers on success, by content type."""
     operation = route.operation
     if route.answer is NoneType:
         return {}
     if operation.is_file:
-        from documents.formats import FORMATS  # only this needs all their libraries
+        from documents.formats import FORMATS  # loads the libraries of all formats
 
         return {found.media_type: {"schema": BINARY} for found in FORMATS}
     schema = schemas[route.answer]
@@ -505,7 +505,7 @@ def _refer_to_headers(status: int, *more: str) -> Json:
 
 
 def _shorten_names(document: Json) -> Json:
-    """Models of one name in two files have the files' names before their own."""
+    """Shorten the prefix of models with equal names in two files to the file's name."""
     text = json.dumps(document)
     text = re.sub(r"gateway__api__([a-z]+)__", r"\1.", text)
     return dict(json.loads(text.replace("gateway__schemas__", "")))

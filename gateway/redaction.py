@@ -1,6 +1,5 @@
-"""Describes an error for a log by its type and its place in the code. Its message, or a
-greenlet's arguments, may quote users' text.
-"""
+"""Describes an error for a log by its type and its place in the code, because its message, or
+a greenlet's arguments, may quote users' text."""
 
 import logging
 import sys
@@ -10,13 +9,12 @@ from typing import Any
 
 from gevent.hub import Hub
 
-#: The folders that are left out of a file's name: those of this clone and of its
-#: libraries.
+#: The folders of this clone and of its libraries, which are cut from file names.
 _ROOT, _LIBRARIES = __file__.rpartition("/gateway/")[0] + "/", "/site-packages/"
 
 
 def describe(error: BaseException) -> str:
-    """`ValueError at gateway/a.py:3 in f, gateway/b.py:5 in g`, and what it was raised from."""
+    """Return `ValueError at gateway/a.py:3 in f, gateway/b.py:5 in g`, and its cause alike."""
     frames = traceback.extract_tb(error.__traceback__)
     places = ", ".join(
         f"{_shorten(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames
@@ -31,8 +29,8 @@ def _shorten(file: str) -> str:
 
 
 def reduce_logs() -> None:
-    """From now on whatever fails in this process is logged so: where a logger shows a
-    traceback, in a greenlet, in a thread, and where nobody can be told."""
+    """Make this process log every error by its description: in a logger's traceback, a
+    greenlet, a thread, and where it cannot be raised."""
     logging.Formatter.formatException = lambda _, info: describe(info[1])  # type: ignore
     Hub.print_exception = lambda *given: _print(given[3])  # its fourth is the error
     threading.excepthook = lambda args: _print(args.exc_value)

@@ -1,6 +1,5 @@
-"""Parses request bodies and parameters into typed values, or into errors that name the
-field and what was expected.
-"""
+"""Parses request bodies and parameters into typed values, or raises errors that name the field
+and the values expected."""
 
 import json
 from codecs import BOM_UTF8
@@ -44,8 +43,8 @@ _MOST_UNKNOWN = 5
 
 
 def _read_digits(text: str) -> str:
-    """The digits of a number in a URL. int() takes what is no number elsewhere: spaces,
-    underscores, other digits. Raises ValueError."""
+    """Return the digits of a number in a URL. Raises ValueError for others that int() accepts:
+    spaces, underscores, digits outside ASCII."""
     if text.isascii() and text.isdigit():
         return text
     raise ValueError
@@ -53,9 +52,9 @@ def _read_digits(text: str) -> str:
 
 #: A whole number in a URL.
 Digits = Annotated[int, Field(strict=False), BeforeValidator(_read_digits)]
-#: Words of other APIs that may come in capitals.
+#: Words of other APIs, which may be in capitals.
 Lower = BeforeValidator(lambda given: given.lower() if type(given) is str else given)
-#: Any bound on the length makes pydantic look for halves of surrogate pairs.
+#: Any bound on the length makes pydantic reject halves of surrogate pairs.
 Text = Annotated[str, Field(min_length=0)]
 
 
@@ -75,7 +74,7 @@ _Candidates = Annotated[list[_Code], Field(min_length=1, max_length=len(LANGUAGE
 
 
 class Schema(BaseModel, strict=True, frozen=True):
-    """Unknown fields are ignored; `warn_of_unknown` names them."""
+    """Fields of our API. Unknown ones are ignored; `warn_of_unknown` names them."""
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -87,7 +86,7 @@ class TranslationBody(Schema):
     """The body of `POST /translate`; `TranslationLimits` adds a stack's limits."""
 
     src_lang: _Code = Field(
-        AUTO, description="The language of the text; without it, it is identified."
+        AUTO, description="The language of the text; identified if it is missing."
     )
     src_text: str | list[str]
     tgt_lang: _Code = Field(description="The language to translate into.")
@@ -97,25 +96,25 @@ class TranslationBody(Schema):
         "text", description="Whether tags are markup."
     )
     protect: bool = Field(
-        True, description="Whether placeholders, addresses, code and the like stay."
+        True, description="Whether placeholders, addresses, code etc. stay unchanged."
     )
     glossary: Text | None = Field(
-        None, description="The id or name of a glossary whose terms are used."
+        None, description="The id or name of a glossary to use."
     )
     languages: _Candidates | None = Field(
-        None, description="The languages that a text may be in, where it is identified."
+        None, description="The possible languages of a text, if it is identified."
     )
     explain: bool = Field(
-        False, description="Whether the answer names its model and its times."
+        False, description="Whether to return the model and the timing."
     )
     quality: bool = Field(
-        False, description="Whether to say how sure each text and sentence is."
+        False, description="Whether to return the quality of each text and sentence."
     )
     min_quality: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="A text whose quality is lower comes back untranslated.",
+        description="Texts with a lower quality are returned untranslated.",
     )
 
 
@@ -124,7 +123,7 @@ class IdentificationBody(Schema):
 
     src_text: str | list[str]
     languages: _Candidates | None = Field(
-        None, description="The languages that a text may be in."
+        None, description="The possible languages of a text."
     )
 
 
@@ -132,26 +131,26 @@ class DocumentForm(Schema):
     """The form of `POST /documents`."""
 
     src_lang: _Code = Field(
-        AUTO, description="The language of the document; without it, it is identified."
+        AUTO, description="The language of the document; identified if it is missing."
     )
     tgt_lang: _Code = Field(description="The language to translate into.")
     glossary: Text | None = Field(
         None, description="A glossary's id or name.", max_length=200
     )
     filename: Text | None = Field(
-        None, description="The document's name, instead of that of the file."
+        None, description="The document's name, instead of the file's."
     )
     webhook: Text = Field(
         "",
         max_length=2000,
         examples=["https://example.org/done"],
-        description="A URL with https that is told when the document is done.",
+        description="An HTTPS URL to notify when the document is done.",
     )
     webhook_secret: str = Field(
         "",
         pattern=rf"^((whsec_)?({_64}{{4}}){{8,21}}({_64}{{2}}==|{_64}{{3}}=)?)?$",
         json_schema_extra={"format": "secret of 24 to 64 bytes in base64"},
-        description="It signs what the webhook is told, as Standard Webhooks says.",
+        description="The secret that signs notifications, as in Standard Webhooks.",
     )
 
 
@@ -180,33 +179,33 @@ class DetectionParameters(Schema):
 
 @dataclass(frozen=True)
 class TranslationLimits:
-    """The limits of a request: languages to translate into and from, and how much at once."""
+    """The limits of a request: target and source languages, and amounts."""
 
     targets: tuple[str, ...]
     sources: tuple[str, ...]
     max_texts: int
     max_beam_size: int
     max_alternatives: int
-    #: The targets that models write themselves.
+    #: The targets that models produce without a conversion of variants.
     written: Container[str] = ()
 
     @cached_property
     def schema(self) -> type[TranslationBody]:
-        """The schema of a stack's bodies to translate."""
+        """The schema of bodies of `POST /translate` with a stack's limits."""
         beams, others = self.max_beam_size, self.max_alternatives
         return create_model(
             "TranslationBody",
             __base__=TranslationBody,
             src_text=_limit_texts(self.max_texts),
-            beam_size=_limit(BEAM_SIZE, beams, "How many hypotheses to follow."),
+            beam_size=_limit(BEAM_SIZE, beams, "The hypotheses of the beam search."),
             alternatives=_limit(
-                ALTERNATIVES, others, "How many other translations to return."
+                ALTERNATIVES, others, "The number of other translations to return."
             ),
         )
 
     @cached_property
     def identification(self) -> type[IdentificationBody]:
-        """The schema of a stack's bodies to identify."""
+        """The schema of bodies of `POST /identify` with a stack's limit."""
         return create_model(
             "IdentificationBody",
             __base__=IdentificationBody,
@@ -216,7 +215,7 @@ class TranslationLimits:
 
 @dataclass(frozen=True)
 class DocumentRequest:
-    """A request to translate a document. Without a `source` its language is identified."""
+    """A request to translate a document. Without a `source`, its language is identified."""
 
     source: str | None
     target: str
@@ -226,7 +225,7 @@ class DocumentRequest:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Languages that are not served as problems."""
+    """Raise UnknownLanguage for languages that are not served."""
     try:
         yield
     except LanguageNotServed as error:
@@ -237,7 +236,7 @@ def _explained() -> Iterator[None]:
 def parse_translation(
     content: Mapping[str, Any], limits: TranslationLimits
 ) -> TranslationRequest:
-    """The request in a body's JSON object. Raises InvalidRequest or UnknownLanguage."""
+    """Parse a body's JSON object. Raises InvalidRequest or UnknownLanguage."""
     given = validate(limits.schema, content)
     return TranslationRequest(
         source=read_source(given.src_lang, limits.targets, limits.sources),
@@ -261,7 +260,7 @@ def parse_translation(
 def parse_document(
     fields: Mapping[str, Any], targets: Sequence[str], webhooks: str
 ) -> DocumentRequest:
-    """Parse the fields of a form. Its webhook may be at the addresses of a setting. Raises
+    """Parse the fields of a form. `webhooks` is the setting with allowed addresses. Raises
     InvalidRequest or UnknownLanguage."""
     given = validate(DocumentForm, fields)
     source = read_source(given.src_lang, targets)
@@ -277,8 +276,8 @@ def parse_document(
 def parse_identification(
     content: Mapping[str, Any], limits: TranslationLimits
 ) -> tuple[str | list[str], tuple[str, ...]]:
-    """The text in a body's JSON object, or the list of texts, and the languages that it may be
-    in. Raises InvalidRequest or UnknownLanguage."""
+    """Return the text or list of texts in a body's JSON object, and their possible languages.
+    Raises InvalidRequest or UnknownLanguage."""
     given = validate(limits.identification, content)
     return given.src_text, read_candidates(given.languages or (), limits.sources)
 
@@ -299,15 +298,15 @@ def _limit(option: Option[int], most: int, description: str) -> Any:
 
 @cache
 def write_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """As JSON Schema. Writing it takes far longer than a refusal may."""
+    """Return a schema as JSON Schema, cached because generating it is too slow for refusals."""
     return schema.model_json_schema()
 
 
 def _find_unknown(
     schema: type[BaseModel], content: Mapping[str, Any]
 ) -> dict[str, str]:
-    """The first fields that a schema does not have, each with the nearest one that it has.
-    Clients of other APIs send their key in a field."""
+    """Return the first unknown fields, each with the nearest known one. Fields in which clients
+    of other APIs send keys count as known."""
     known = schema.model_fields
     if content.keys() <= known.keys():
         return {}
@@ -317,20 +316,20 @@ def _find_unknown(
 
 
 def warn_of_unknown(schema: type[BaseModel], content: Mapping[str, Any]) -> list[str]:
-    """A warning for each field that is ignored, or for the first of many."""
+    """Return a warning for each ignored field, or for the first few of many."""
     return [f"{n}: {fault}" for n, fault in _find_unknown(schema, content).items()]
 
 
 def note_unknown(
     answer: Answer, schema: type[BaseModel], content: Mapping[str, Any]
 ) -> Answer:
-    """The answer, with such `warnings` if there are any."""
+    """Return the answer, with `warnings` about ignored fields if there are any."""
     warnings = warn_of_unknown(schema, content)
     return cast(Answer, {**answer, "warnings": warnings}) if warnings else answer
 
 
 def validate(schema: type[Model], given: Mapping[str, Any]) -> Model:
-    """The fields of a body or a URL, the first of those with one name. Raises
+    """Validate the fields of a body or a URL; the first value of each name counts. Raises
     InvalidRequest."""
     content = dict(given.items())
     try:
@@ -341,41 +340,41 @@ def validate(schema: type[Model], given: Mapping[str, Any]) -> Model:
 
 
 class ForeignSchema(BaseModel, frozen=True):
-    """Fields of another API. Forms have only text, so numbers may be text as well. Unknown
-    fields are ignored, and so are empty ones that are optional."""
+    """Fields of another API. Numbers may be text, as in forms. Unknown fields are ignored, and
+    so are empty optional ones."""
 
 
 @dataclass(frozen=True)
 class Wording:
-    """A server's words for refusing a `{field}` that is missing or wrong, and too many texts,
-    where we add an `advice`."""
+    """Another server's messages about a `{field}` that is missing or wrong, and about too many
+    texts, to which we add an `advice`."""
 
     missing: str
     wrong: str
     too_many: str = "Too many texts."
     advice: str = "found {found}, expected at most {most}"
-    #: For a language that is not served, where a server does not name the field.
+    #: The message about a language that is not served, if the server does not name the field.
     language: str = ""
-    #: For some fields; they may quote what was `{found}`.
+    #: Messages about some fields; they may quote the value `{found}`.
     fields: Mapping[str, str] = field(default_factory=dict)
-    #: The codes that it has for targets.
+    #: Returns the server's codes for targets.
     list_codes: Callable[[Sequence[str]], Sequence[str]] = tuple
 
     def miss(self, field: str) -> MalformedRequest:
-        """The refusal of a request without a field."""
+        """Return the refusal of a request without a field."""
         return MalformedRequest(self.missing.format(field=field), reason="required")
 
     def refuse(
         self, field: str, explanation: str, found: object = ""
     ) -> MalformedRequest:
-        """The refusal of a wrong field; the explanation is ours."""
+        """Return the refusal of a wrong field; the explanation is ours."""
         words = self.fields.get(field, self.wrong)
         return refuse(words.format(field=field, found=_quote(found)), explanation)
 
     def refuse_language(
         self, field: str, tag: str, expected: str = ""
     ) -> MalformedRequest:
-        """The refusal of a language that is not served."""
+        """Return the refusal of a language that is not served."""
         if self.language:
             return refuse(self.language.format(tag=_quote(tag)), expected)
         return self.refuse(
@@ -385,7 +384,7 @@ class Wording:
     def list_texts(
         self, field: str, given: str | list[str], most: int
     ) -> tuple[str, ...]:
-        """The texts of a field. Raises MalformedRequest if there are none, or too many."""
+        """Return the texts of a field. Raises MalformedRequest for none, or too many."""
         texts = list_texts(given)
         if not texts:
             raise self.miss(field)
@@ -399,12 +398,12 @@ class Wording:
 
 
 def _quote(found: object) -> str:
-    """The beginning of a value, without halves of surrogate pairs."""
+    """Return the beginning of a value, without halves of surrogate pairs."""
     return str(found)[:40].encode(errors="replace").decode()
 
 
 def refuse(message: str, explanation: str | None = None) -> MalformedRequest:
-    """A refusal in another server's words, with an explanation of ours."""
+    """Return a refusal in another server's wording, with our explanation."""
     extra = {"explanation": explanation} if explanation else {}
     return MalformedRequest(message, **extra)
 
@@ -412,7 +411,7 @@ def refuse(message: str, explanation: str | None = None) -> MalformedRequest:
 def parse_fields(
     schema: type[Model], fields: Mapping[str, Any], wording: Wording
 ) -> Model:
-    """The fields of a request. Raises MalformedRequest with the first fault."""
+    """Parse the fields of a request. Raises MalformedRequest with the first fault."""
     known = schema.model_fields
     given = {
         name: value
@@ -431,12 +430,13 @@ def parse_fields(
 
 
 def list_texts(given: str | list[str]) -> tuple[str, ...]:
-    """The texts of a field that may be one or several."""
+    """Return the texts of a field that may contain one or several."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
 def read_object(body: bytes, hook: PairsHook | None = None) -> dict[str, Any]:
-    """The JSON object in `body`; `hook` makes objects of pairs. Raises MalformedRequest."""
+    """Parse the JSON object in `body`; `hook` builds objects from pairs. Raises
+    MalformedRequest."""
     try:
         text = body.removeprefix(BOM_UTF8).decode("utf-8")
         content = json.loads(text, object_pairs_hook=hook)

@@ -1,7 +1,6 @@
-"""The gateway's settings, each declared once with its sentence in `docs/configuration.md`.
-The environment variable `BABELGATE_<NAME>` sets one, unless the setting names its own
-variable. They are read at the start and never change.
-"""
+"""The gateway's settings, each declared once with its description in `docs/configuration.md`.
+The environment variable `BABELGATE_<NAME>` sets one, unless the setting names another variable.
+They are read at the start and never change."""
 
 import difflib
 import importlib.util
@@ -37,21 +36,21 @@ _REDIS = r"^$|^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+"
 _Networks = Annotated[str, AfterValidator(check_networks)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-#: The most bytes of a row that holds several frames.
+#: The most bytes of a row with several frames.
 ROW_BYTES = 8 << 20
-#: Bytes of an upload that are in memory before they belong to a row: a chunk or two, and what
-#: Gunicorn has read ahead.
+#: Bytes of an upload that are in memory before they belong to a row: a chunk or two, and
+#: Gunicorn's read-ahead.
 AHEAD_BYTES = 2 << 20
-#: The bytes in which JSON and forms may write a byte of a glossary.
+#: The bytes by which JSON and forms may encode one byte of a glossary.
 _GLOSSARY_ESCAPES = 4
 
 
 class SettingsError(ValueError):
-    """A variable that is unknown or cannot be read; the message names it."""
+    """A variable that is unknown or invalid; the message names it."""
 
 
 def _share(variable: Variable, **bounds: Any) -> Any:
-    """A setting that other programs read as well."""
+    """Return the field of a setting that other programs read too."""
     given = variable.default
     default = int(given) if given.isdecimal() else given or None
     shared = {"default": default, "description": variable.meaning}
@@ -68,8 +67,8 @@ class Settings(BaseSettings):
     backend: Literal["torchserve", "embedded", "ray"] = Field(
         "torchserve",
         validation_alias="GATEWAY_BACKEND",
-        description="Where the models run. `embedded`: in the gateway's own process, "
-        "[without TorchServe](embedded.md). `ray`: on a [Ray cluster](scaling.md).",
+        description="The backend that runs the models. `embedded`: the gateway's own process, "
+        "[without TorchServe](embedded.md). `ray`: a [Ray cluster](scaling.md).",
     )
     map: Path = _share(variables.MAP, default=catalog.MAP)
     model: str | None = _share(variables.MODEL)
@@ -82,62 +81,61 @@ class Settings(BaseSettings):
     )
     ray_key_file: Path = _share(variables.RAY_KEY_FILE)
     timeout_s: _Positive = Field(
-        30,
-        description="Longest time for a request, in seconds. `X-Timeout-Ms` lowers it.",
+        30, description="Time limit of a request, in seconds. `X-Timeout-Ms` lowers it."
     )
-    max_body_bytes: PositiveInt = Field(1 << 20, description="Largest request body.")
+    max_body_bytes: PositiveInt = Field(
+        1 << 20, description="Largest request body, in bytes."
+    )
     max_upload_bytes: PositiveInt = Field(
-        500 << 20, description="Largest upload of images or arrays."
+        500 << 20, description="Largest upload of images or arrays, in bytes."
     )
     max_image_bytes: PositiveInt = Field(
-        32 << 20, description="Largest image file, and largest frame of an array."
+        32 << 20, description="Largest image file or frame of an array, in bytes."
     )
     upload_timeout_s: _Positive = Field(
         120,
-        description="Longest time for an upload, in seconds. `X-Timeout-Ms` lowers it.",
+        description="Time limit of an upload, in seconds. `X-Timeout-Ms` lowers it.",
     )
     body_grace_s: _Positive = Field(
-        10, description="How long a body may pause, in seconds."
+        10, description="Longest pause in the arrival of a body, in seconds."
     )
-    max_texts: PositiveInt = Field(1000, description="The most texts in a request.")
-    max_rows: PositiveInt = Field(
-        10_000, description="The most sentences in a request."
-    )
+    max_texts: PositiveInt = Field(1000, description="Maximum texts in a request.")
+    max_rows: PositiveInt = Field(10_000, description="Maximum sentences in a request.")
     max_glossaries: PositiveInt = Field(
         1000,
-        description="The most [glossaries](glossaries.md) of a key, or without keys of all "
-        "clients.",
+        description="Maximum number of [glossaries](glossaries.md) per key or, without keys, "
+        "of all clients.",
     )
     max_glossary_bytes: PositiveInt = Field(
         10 << 20,
-        description="The most bytes of the entries of a glossary, or of all in a request.",
+        description="Maximum bytes of the entries of one glossary, and of all in a request.",
     )
     glossaries_kept_bytes_of_one: PositiveInt = Field(
         100 << 20,
-        description="The most bytes of entries of all glossaries of a key, or without keys "
+        description="Maximum bytes of the entries of all glossaries of a key or, without keys, "
         "of all clients.",
     )
     glossaries_kept_bytes: PositiveInt = Field(
-        1 << 30, description="The most bytes of entries of all glossaries."
+        1 << 30, description="Maximum bytes of the entries of all glossaries."
     )
     disk_reserve_bytes: NonNegativeInt = Field(
         1 << 30,
-        description="Free bytes of the disk that documents and glossaries leave.",
+        description="Disk space that documents and glossaries leave free, in bytes.",
     )
     sentences_at_once: PositiveInt = Field(
-        64, description="Sentences of a request that are translated at once."
+        64, description="Sentences of a request that are translated at the same time."
     )
     keys: Literal["off", "required"] = Field(
         "off",
-        description="Whether clients need a [key](keys.md). `off`: one that is sent is "
+        description="Whether clients need a [key](keys.md). `off`: keys in requests are "
         "ignored.",
     )
     database_url: str | None = _share(variables.DATABASE_URL, repr=False)
     limits_url: str | None = _share(variables.LIMITS_URL, repr=False, pattern=_REDIS)
     cache_bytes: NonNegativeInt = Field(
         64 << 20,
-        description="Memory of a machine for translated sentences, in bytes. 0: none are "
-        "[kept](cache.md).",
+        description="Memory of the [cache of sentences](cache.md) on a machine, in bytes. "
+        "0: no cache.",
     )
     cache_url: str | None = _share(variables.CACHE_URL, repr=False, pattern=_REDIS)
     identifier: Literal["py3langid", "lingua"] = Field(
@@ -148,7 +146,7 @@ class Settings(BaseSettings):
     cors_origins: str = Field(
         "*",
         pattern=r"^(\*|(https?://[^/,\s]+(,\s*|$))*)$",
-        description="The origins of web pages that may ask for translations, separated by "
+        description="The origins of web pages that may request translations, separated by "
         "commas, such as `https://example.org`. `*`: all. Documents and glossaries need "
         "[a key or a named origin](compatibility.md#what-these-apis-have-in-common).",
     )
@@ -164,23 +162,23 @@ class Settings(BaseSettings):
     webhooks: _Networks = _share(variables.WEBHOOKS)
     documents_kept_bytes: PositiveInt = Field(
         16 << 30,
-        description="The most bytes of all documents; until it is done, one counts twice.",
+        description="Maximum bytes of all documents; an unfinished one counts twice.",
     )
     documents_kept_bytes_of_one: PositiveInt = Field(
         4 << 30,
-        description="The most bytes of the documents of one key, or without keys of one "
+        description="Maximum bytes of the documents of one key or, without keys, of one "
         "address.",
     )
 
     @property
     def upload_bytes(self) -> int:
-        """The most bytes of an upload in memory: a row, and what is read ahead."""
+        """The most bytes of an upload in memory: a row, and the bytes read ahead."""
         return AHEAD_BYTES + max(ROW_BYTES, self.max_image_bytes)
 
     @property
     def upload_buffer_bytes(self) -> int:
-        """Bytes of uploads that a process holds, and as many of other bodies. With room for
-        two, a slow upload delays nobody."""
+        """The memory of a process for uploads, and the same for other bodies, in bytes. It
+        suffices for two uploads, so that a slow one delays no others."""
         return 2 * self.upload_bytes
 
     @property
@@ -205,10 +203,8 @@ class Settings(BaseSettings):
 
 
 def read_settings() -> Settings:
-    """The settings in the environment.
-
-    Raises SettingsError if a variable with our prefix is unknown or cannot be read.
-    """
+    """Return the settings in the environment. Raises SettingsError if a variable with our
+    prefix is unknown or invalid."""
     shared = (entry.name for entry in variables.SETTINGS + variables.INTERNAL)
     known = {*map(name_variable, Settings.model_fields), *shared}
     given = {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
@@ -226,13 +222,13 @@ def read_settings() -> Settings:
 
 
 def name_variable(setting: str) -> str:
-    """The variable that sets `setting`."""
+    """Return the variable that sets `setting`."""
     alias = Settings.model_fields[setting].validation_alias
     return alias if isinstance(alias, str) else PREFIX + setting.upper()
 
 
 def _describe_fault(setting: str, fault: str, found: object) -> str:
-    """A URL with a password in it is not repeated."""
+    """Describe a fault, without repeating a URL that may contain a password."""
     described = f"{name_variable(setting)}: {fault}"
     is_secret = not Settings.model_fields[setting].repr
     return described if is_secret else f"{described}, found {found!r}"

@@ -1,4 +1,4 @@
-"""Keeps the event loop free: calls functions in threads beside it, and lets others run."""
+"""Keeps the event loop free: calls functions in threads, and lets other greenlets run."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -9,7 +9,7 @@ from gevent.threadpool import ThreadPool
 Given = ParamSpec("Given")
 Out = TypeVar("Out")
 
-#: gevent takes 0 for no timer.
+#: For gevent, 0 means no timer.
 _MOMENT_S = 1e-12
 
 
@@ -47,6 +47,6 @@ def _settle(
 
 
 def let_others_run() -> None:
-    """Lets every other ready greenlet run once. With `sleep(0)`, gevent would look at its
-    sockets only after dozens of callbacks."""
+    """Let every other ready greenlet run once. With `sleep(0)`, gevent would check its sockets
+    only after dozens of callbacks."""
     sleep(_MOMENT_S)
