@@ -486,7 +486,6 @@ def _list_statuses(
 
 
 def _list_answers(route: Route, schemas: _Schemas) -> Json:
-    """Return the answers on success, by content type."""
     operation = route.operation
     if route.answer is NoneType:
         return {}

@@ -19,8 +19,8 @@ def call_in_thread(
     *args: Given.args,
     **kwargs: Given.kwargs,
 ) -> Out:
-    """Return what `function` returns in a thread of `pool`, or raise its error. gevent
-    would also log an error that leaves a thread, and most are only a client's mistake."""
+    """Call `function` in a thread of `pool`; return its result or raise its error. gevent would
+    also log an error that leaves a thread, and most are only a client's mistake."""
     result, error = pool.apply(_settle, (function, args, kwargs))
     try:
         if error is not None:
@@ -33,7 +33,7 @@ def call_in_thread(
 def run_beside(
     function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
 ) -> Out:
-    """Return what `function` returns in a thread of the loop's own pool."""
+    """Call `function` in a thread of the loop's own pool, like `call_in_thread`."""
     return call_in_thread(get_hub().threadpool, function, *args, **kwargs)
 
 

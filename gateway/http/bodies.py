@@ -1,6 +1,5 @@
-"""Reads bodies from their connections in pieces and in time, and whole ones within their size
-limit and the process's budget, and decompressed.
-"""
+"""Reads bodies from connections: in pieces, within a time limit, or whole and decompressed,
+within a size limit and the process's memory budget."""
 
 import socket
 import time
@@ -34,10 +33,10 @@ from gateway.threads import let_others_run, run_beside
 
 #: `x-gzip` is the old name.
 _GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
-#: zlib's number for gzip's header and checksum around it.
+#: zlib's number for a stream with gzip's header and checksum.
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _BROKEN = "The body is not what its Content-Encoding says: "
-#: Others have a turn after this many unpacked bytes.
+#: Other greenlets may run after this many unpacked bytes.
 _UNPACKED_BYTES = 64 << 10
 #: The largest and the first read, in bytes.
 READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
@@ -63,10 +62,9 @@ class Incoming:
         grace_s: float,
         expect: Callable[[int], None] = lambda _: None,
     ) -> Iterator[bytes]:
-        """The whole body, in pieces. Before each read, `expect` is told how many bytes have
-        come and may come with it, which is at most twice what has come. Raises what
-        `read_chunk` raises, and ClientGone if the body ends early.
-        """
+        """Yield the whole body in pieces. Before each read, call `expect` with the most bytes
+        that will have arrived after it, at most twice those so far. Raises the errors of
+        `read_chunk`, and ClientGone if the body ends early."""
         found, silence = 0, Silence(grace_s)
         client = self.client if isinstance(self.client, Connection) else None
         while self.length is None or found < self.length:
@@ -83,12 +81,10 @@ class Incoming:
 
 
 def read_chunk(body: IO[bytes], deadline: Deadline, size: int = READ_BYTES) -> bytes:
-    """The next piece, empty at the end.
-
-    Raises DeadlineExceeded, BodyTooSlow, ClientGone or MalformedRequest.
-    """
+    """Return the next piece, empty at the end. Raises DeadlineExceeded, BodyTooSlow, ClientGone
+    or MalformedRequest."""
     try:
-        # This kind of error tells Gunicorn to close the connection.
+        # After this kind of error, Gunicorn closes the connection.
         with Timeout(deadline.check(_STAGE), TimeoutError):
             return body.read(size)
     except TimeoutError as error:
@@ -102,13 +98,13 @@ def read_chunk(body: IO[bytes], deadline: Deadline, size: int = READ_BYTES) -> b
 
 
 class Bodies:
-    """Reads the bodies of a gateway process."""
+    """The reader of a gateway process's bodies, with a budget of memory."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         largest = max(settings.max_body_bytes, settings.most_glossary_body_bytes)
         size = max(settings.upload_buffer_bytes, largest)
-        #: The bytes that bodies may still take, and those that clients without keys leave.
+        #: The bytes that are free for bodies, and those that clients without keys leave free.
         self._free, self._kept = size, size // 2
         self._most_bytes = {
             "fields": settings.max_body_bytes,
@@ -117,20 +113,20 @@ class Bodies:
         self._turn = BoundedSemaphore(1)
 
     def read_for_route(self, request: GatewayRequest) -> None:
-        """Reads every body that no key was looked for in before its route is asked, which finds
-        it unpacked. Where no route is, nothing is read. Raises what `read` raises."""
+        """Read and unpack fields or a glossary before the route is called, unless the check of
+        the key has read them. Without a route, read nothing. Raises the errors of `read`."""
         operation = request.operation
         if operation and (most_bytes := self._most_bytes.get(operation.takes)):
             self.read(request, most_bytes)
 
     def read_for_key(self, request: GatewayRequest, most_bytes: int) -> None:
-        """Reads the body of a client that has shown no key yet: all such clients may hold half
-        of the budget. Raises what `read` raises."""
+        """Read the body of a client that has not sent a key yet: all such clients may use half
+        of the budget. Raises the errors of `read`."""
         most_bytes = min(most_bytes, self._settings.max_body_bytes)
         self.read(request, most_bytes, kept=self._kept)
 
     def read(self, request: GatewayRequest, most_bytes: int, *, kept: int = 0) -> None:
-        """Reads a request's whole body, unpacked. Raises what `read_whole` raises, and
+        """Read and unpack a request's whole body. Raises the errors of `read_whole`, and
         Overloaded."""
         if request.is_read:
             return
@@ -163,9 +159,8 @@ class Bodies:
         )
 
     def _hold(self, request: GatewayRequest, count: int, *, kept: int = 0) -> None:
-        """Holds `count` bytes of a request's body from now on, and leaves `kept` to others.
-        Raises Overloaded where there is no room: a request that waited for some would hold
-        what has come of its body already."""
+        """Reserve `count` bytes in all for a request's body, and leave `kept` to others. Raises
+        Overloaded if they are not free: a request that waited would keep the bytes it has."""
         more = count - request.held
         if more > 0 and more > self._free - kept:
             raise Overloaded("The gateway holds as many bytes of bodies as it may.")
@@ -173,8 +168,8 @@ class Bodies:
         request.held = count
 
     def _parse_beside(self, function: Callable[..., Out], *given: Any) -> Out:
-        """Parses a large body in a thread, one at a time: the loop has to share the processor
-        with a single one. Raises Overloaded."""
+        """Parse a large body in a thread, one at a time, so that the loop shares the processor
+        with only one. Raises Overloaded."""
         if not self._turn.acquire(timeout=self._settings.timeout_s):
             raise Overloaded("Too many large bodies wait to be parsed.")
         try:
@@ -192,10 +187,9 @@ def read_whole(
     grace_s: float,
     hold: Callable[[int], None] = lambda _: None,
 ) -> bytes:
-    """The unpacked body, of at most `most_bytes` both packed and unpacked. `hold` is told
-    how many bytes are in memory, before there are more. Raises BodyTooLarge,
-    UnsupportedEncoding, MalformedRequest, and what `Incoming.read` and `hold` raise.
-    """
+    """Return the unpacked body, of at most `most_bytes` both packed and unpacked. Call `hold`
+    with the number of bytes in memory before it grows. Raises BodyTooLarge,
+    UnsupportedEncoding, MalformedRequest, and the errors of `Incoming.read` and `hold`."""
     name = encoding.strip().lower()
     if name not in _GZIP_NAMES | _PLAIN_NAMES:
         raise UnsupportedEncoding("Expected a body as it is, or with gzip.", "gzip")
@@ -212,7 +206,7 @@ def read_whole(
 def limit(
     pieces: Iterable[bytes], most: int, detail: str = TOO_LARGE
 ) -> Iterator[bytes]:
-    """The pieces of a body. Raises BodyTooLarge once they have more than `most` bytes."""
+    """Yield the pieces of a body. Raises BodyTooLarge after more than `most` bytes."""
     found = 0
     for piece in pieces:
         found += len(piece)
@@ -222,8 +216,8 @@ def limit(
 
 
 def _unpack(packed: deque[bytes], hold: Callable[[int], None]) -> Iterator[bytes]:
-    """Unpacks a whole body a little at a time, and forgets what it has unpacked. An empty
-    body stays empty."""
+    """Unpack a whole body in small pieces, and drop the packed bytes meanwhile. An empty body
+    stays empty."""
     unpacker, is_empty = zlib.decompressobj(_GZIP_WINDOW), not packed
     left, found = sum(map(len, packed)), 0
     try:

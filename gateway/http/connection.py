@@ -1,6 +1,5 @@
 """A client's connection. It measures how fast a body arrives, reports a client that is too slow
-or closes it, and takes back bytes that were read too early.
-"""
+or disconnects, and accepts the return of bytes that were read too early."""
 
 import select
 import time
@@ -13,7 +12,7 @@ from gevent.monkey import get_original
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
 
-#: The system's own: gevent's switches greenlets and does not know POLLRDHUP.
+#: The system's own: gevent's switches greenlets and does not support POLLRDHUP.
 _poll = get_original("select", "poll")
 #: gevent removes `epoll` because it can block. Here it is only polled.
 _epoll = get_original("select", "epoll")
@@ -21,7 +20,7 @@ _READABLE = 1
 _ONCE_GONE = select.EPOLLRDHUP | select.EPOLLONESHOT
 #: A timer of 0 seconds would fire before the waiting bytes are read.
 _LEAST_S = 0.001
-#: Any connection that is of use has more over a longer time.
+#: Any useful connection is faster in the long run.
 _LEAST_BYTES_PER_S = 1024
 
 
@@ -30,14 +29,14 @@ class TooSlow(Exception):
 
 
 class Silence:
-    """The seconds for which one body may still be silent. Bytes earn time and silence spends
-    it, up to the grace: a client may pause now and then, but not trickle."""
+    """The seconds for which one body may still be silent. Received bytes add time, up to the
+    grace period, and silence uses it: a client may pause now and then, but not trickle."""
 
     def __init__(self, grace_s: float) -> None:
         self._grace_s = self.left_s = grace_s
 
     def count(self, seconds: float, size: int) -> None:
-        """`size` bytes came after `seconds`."""
+        """Record the arrival of `size` bytes after `seconds`."""
         left_s = max(self.left_s - seconds, 0) + size / _LEAST_BYTES_PER_S
         self.left_s = min(left_s, self._grace_s)
 
@@ -48,14 +47,14 @@ class Connection(socket.socket):  # type: ignore[misc]
     #: Bytes that were read and put back.
     _first = b""
     _silence: Silence | None = None
-    #: The timer of its waits for a request.
+    #: The timer for waits between requests.
     _idle: Any = None
-    #: The largest read: Gunicorn reads more than it is asked for.
+    #: The largest read: Gunicorn reads more than its caller requests.
     _most_bytes = 1 << 20
 
     @contextmanager
     def bear(self, silence: Silence, most_bytes: int) -> Iterator[None]:
-        """Applies `silence` while a part of the body is read."""
+        """Apply `silence` while a part of the body is read."""
         self._silence, self._most_bytes = silence, most_bytes
         try:
             yield
@@ -63,8 +62,8 @@ class Connection(socket.socket):  # type: ignore[misc]
             self._silence, self._most_bytes = None, Connection._most_bytes
 
     def recv_next(self, size: int, idle_s: float) -> bytes:
-        """Like `recv`, between requests: nothing if nothing comes for `idle_s`. One timer
-        serves all of the connection's waits."""
+        """Receive like `recv`, between requests: empty after `idle_s` without data. One timer
+        serves all waits of the connection."""
         if self._idle is None:
             self._idle = get_hub().loop.timer(idle_s, idle_s)
         self._idle.again(self._end, update=False)
@@ -74,16 +73,16 @@ class Connection(socket.socket):  # type: ignore[misc]
             self._idle.stop()
 
     def _end(self) -> None:
-        """Has a reader find the end."""
+        """Make the waiting `recv` return the end of the stream."""
         with suppress(OSError):
             self.shutdown(socket.SHUT_RD)
 
     def put_back(self, data: bytes) -> None:
-        """Makes these bytes the next to be read."""
+        """Return these bytes from the next reads."""
         self._first = data + self._first
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Like a socket's `recv`. Raises TooSlow."""
+        """Receive like a socket's `recv`. Raises TooSlow."""
         if self._first:
             data, self._first = self._first[:size], self._first[size:]
             return data
@@ -95,7 +94,7 @@ class Connection(socket.socket):  # type: ignore[misc]
             with Timeout(max(self._silence.left_s, _LEAST_S), TooSlow):
                 data = bytes(super().recv(size, flags))
         except TooSlow:
-            if not is_readable(self):  # we may have been too slow to look
+            if not is_readable(self):  # this process may have been the slow one
                 raise
             data = bytes(super().recv(size, flags))
         self._silence.count(time.monotonic() - began, len(data))
@@ -103,15 +102,15 @@ class Connection(socket.socket):  # type: ignore[misc]
 
 
 def send_all(sock: socket.socket, data: bytes) -> None:
-    """Sends everything, mostly in one call: gevent's `sendall` first asks the system for the
-    size of its buffer."""
+    """Send everything, usually in one system call: gevent's `sendall` first reads the size of
+    the socket's buffer."""
     sent = sock.send(data)
     if sent < len(data):
         sock.sendall(memoryview(data)[sent:])
 
 
 def is_readable(sock: socket.socket) -> bool:
-    """Whether bytes, or the end, have arrived."""
+    """Whether bytes or the end of the stream have arrived."""
     poll = _poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
@@ -130,7 +129,7 @@ def has_gone(client: socket.socket | None) -> bool:
 
 
 class DisconnectWatcher:
-    """Watches connections without polling each. It reads nothing from them."""
+    """A watcher of connections that neither polls each nor reads from them."""
 
     def __init__(self) -> None:
         self._epoll = _epoll()
@@ -140,8 +139,8 @@ class DisconnectWatcher:
     def watch(
         self, client: socket.socket | None, callback: Callable[[], None]
     ) -> int | None:
-        """Calls `callback` once, in the hub, if the client closes its connection before
-        `forget` gets the number that this returns."""
+        """Call `callback` once, in the hub, if the client closes its connection before a call
+        of `forget` with the returned number."""
         number = -1 if client is None else client.fileno()
         if number < 0 or number in self._callbacks:
             return None
@@ -156,7 +155,7 @@ class DisconnectWatcher:
         return number
 
     def forget(self, number: int | None) -> None:
-        """Calls nobody any more."""
+        """Cancel the callback of this number."""
         if number is not None:
             del self._callbacks[number]
 

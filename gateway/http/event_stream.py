@@ -1,4 +1,4 @@
-"""Server-sent events (HTML Living Standard, 9.2): the progress of work while it goes on."""
+"""Server-sent events (HTML Living Standard, 9.2): the progress of unfinished work."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two signs of life.
 _HEARTBEAT_S = 5.0
-#: Events that wait for a slow client before one of a text takes the place of another.
+#: Events that wait for a slow client before one of a text replaces earlier ones of it.
 _MOST_WAITING = 64
-#: The share of the time that is spent on writing. Each event has all of a text so far, and the
-#: many of a long text must not delay others.
+#: The share of the time that is spent on writing. Each event repeats its text so far, and the
+#: many events of a long text must not delay other requests.
 _WRITING_SHARE = 0.25
 _DONE, _ERROR = "done", "error"
 
 
 @dataclass(frozen=True)
 class StreamEvent:
-    """An event. Its content is read when it is sent; with None, nothing is."""
+    """An event. Its content is read when it is sent; if that is None, it is not sent."""
 
     name: str
     read: Callable[[], Any]
@@ -40,17 +40,16 @@ class StreamEvent:
 
 
 class EventStream:
-    """The events of one request. Its work runs in a greenlet, and ends with the stream."""
+    """The events of one request, whose work runs in a greenlet and ends with the stream."""
 
     def __init__(self, work: Callable[[EventStream], Any], request_id: str) -> None:
-        """`work` returns the content of the last event, `done`. A Problem is an `error`."""
+        """`work` returns the content of the last event, `done`; a Problem becomes `error`."""
         self._request_id = request_id
         self._events: SimpleQueue[StreamEvent] = SimpleQueue()
         self._worker = gevent.spawn(self._run, work)
 
     def tell(self, index: int, read: Callable[[], Any], name: str = "text") -> None:
-        """Add an event with all of a text that is translated. It may take the place of an
-        earlier one."""
+        """Add an event with the translated part of a text, which may replace earlier ones."""
         waiting = self._events.queue
         if len(waiting) >= _MOST_WAITING:
             others = [each for each in waiting if each.index != index]
@@ -59,14 +58,13 @@ class EventStream:
         self._events.put(StreamEvent(name, read, index))
 
     def respond(self) -> Response:
-        """The answer, once there is a first event. Raises the Problem of work that has failed
-        before."""
+        """Return the answer once there is an event. Raises the Problem of work that failed."""
         first = self._events.peek()
         if first.name == _ERROR:
             raise first.read()
         response = Response(self._write_all(), mimetype=EVENT_STREAM)
         response.headers["Cache-Control"] = "no-store"
-        response.headers["X-Accel-Buffering"] = "no"  # nginx would wait for more
+        response.headers["X-Accel-Buffering"] = "no"  # nginx would buffer events
         response.call_on_close(self._worker.kill)
         return response
 

@@ -1,7 +1,5 @@
-"""Reads whole small requests to translate as they come from a connection: one in a single
-piece, whose answer is in one as well, with nothing in it that two programs could read in
-different ways. Gunicorn reads others.
-"""
+"""Parses small translation requests that arrive whole, want an answer in one piece, and contain
+nothing that two programs could parse differently. Gunicorn parses all others."""
 
 import re
 from functools import lru_cache
@@ -10,16 +8,16 @@ from typing import NamedTuple
 
 from contract.dialects import EVENT_STREAM, FOREIGN, OURS
 
-#: The paths to which texts are sent.
+#: The paths of translation requests.
 TRANSLATING = frozenset(path for api in (OURS, *FOREIGN) for path in api.translating)
 _PATH = "|".join(map(re.escape, sorted(TRANSLATING)))
-#: A request's line and the lines of its headers, without control characters, bare or folded
-#: lines, and `_` in names, which WSGI cannot tell from `-`. No repeat backtracks.
+#: A request line and header lines, without control characters, bare or folded lines, and `_` in
+#: names, which WSGI cannot distinguish from `-`. No repetition backtracks.
 _HEAD = re.compile(
     rb"POST (%s) HTTP/1\.1\r\n" % _PATH.encode()
     + rb"((?:[!#-'*+.0-9A-Z^`a-z|~-]++:[^\x00-\x08\x0a-\x1f\x7f]*+\r\n){1,99}+)\r\n"
 )
-#: Headers that change how a request is read, or whether its connection goes on.
+#: Headers that change how a request is parsed, or whether its connection stays open.
 _OTHER = frozenset(
     f"HTTP_{name}"
     for name in "CONNECTION EXPECT TE TRAILER TRANSFER_ENCODING UPGRADE".split()
@@ -27,11 +25,11 @@ _OTHER = frozenset(
 
 
 class WholeBody(BytesIO):
-    """A body that has come."""
+    """A body that has arrived completely."""
 
 
 class Message(NamedTuple):
-    """A request to translate: its path, its headers as WSGI has them, and its body."""
+    """A translation request: its path, its headers as WSGI variables, and its body."""
 
     path: str
     environ: dict[str, str]
@@ -39,7 +37,7 @@ class Message(NamedTuple):
 
 
 def is_head(data: bytes) -> bool:
-    """Whether the body of such a request is to follow right behind this."""
+    """Whether this is the head of a translation request whose body follows at once."""
     return bool(_HEAD.fullmatch(data)) and b"\r\nexpect:" not in data.lower()
 
 
@@ -49,7 +47,7 @@ def _name_variable(header: str) -> str:
 
 
 def read_message(data: bytes) -> Message | None:
-    """The request that `data` is, and None if it is anything else."""
+    """Parse a whole translation request; None if `data` is anything else."""
     head = _HEAD.match(data)
     if head is None:
         return None

@@ -1,6 +1,5 @@
-"""The layers around every route, and what becomes of errors. `gateway/app.py` lists the layers
-in their order.
-"""
+"""The layers around every route, and the answers to errors. `gateway/app.py` lists the layers
+in their order."""
 
 import re
 import time
@@ -29,14 +28,14 @@ from gateway.http.bodies import read_chunk
 from gateway.http.request import Deadline, GatewayRequest, check_number, find_spoken
 
 _SLASHES = re.compile("//+")
-#: Our own paths that may end with a slash. nginx has rules for others, which end without one.
+#: Our own paths that may end with a slash. nginx's rules for other paths need none at the end.
 _WITH_SLASH = (f"{PATHS[TRANSLATION]}/", "/languages/", "/identify/")
 _NO_PATH = "There is no such path; see GET /languages and POST /translate."
-#: Seconds for the rest of a body whose answer is known: then its connection can be used again.
+#: Seconds to read the rest of a body whose answer is known, to keep its connection usable.
 _REST_S = 2
-#: Our own routes for texts; those of other APIs are open as well.
+#: Our own routes that web pages of any allowed origin may use, as they may those of other APIs.
 _TEXTS = (*OURS.translating, "/identify", "/languages")
-#: Routes for what is kept: ours, and those of other APIs. What some have may be changed.
+#: Routes for stored objects: ours, all whose objects may be changed, and all.
 _OURS_KEPT = tuple(f"{path}/" for path in OURS.documents + OURS.glossaries)
 _CHANGED = _OURS_KEPT + tuple(f"{path}/" for api in FOREIGN for path in api.glossaries)
 _KEPT = _CHANGED + tuple(f"{path}/" for api in FOREIGN for path in api.documents)
@@ -46,18 +45,18 @@ _EXPOSED = (
     "Content-Disposition, Location, Retry-After, Server-Timing, X-Babelgate-Model, "
     "X-Request-ID"
 )
-#: Seconds for which a browser remembers what it may do.
+#: Seconds for which a browser may cache these permissions.
 _MOST_AGE_S = 86_400
 
-#: Prepares a request, refuses it with a Problem, or answers it itself.
+#: Prepares a request, raises a Problem to refuse it, or returns the answer.
 Before = Callable[[GatewayRequest], Response | None]
-#: Completes an answer, whatever it is.
+#: Completes every answer, including errors.
 After = Callable[[GatewayRequest, Response], None]
 
 
 class PlainResponse(Response):
-    """Sends what it has as it is: werkzeug would copy the headers, and look for some that only
-    other answers have."""
+    """An answer that is sent unchanged: werkzeug would copy the headers, and search for some
+    that only other answers have."""
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         is_post = environ["REQUEST_METHOD"] == "POST"
@@ -68,7 +67,7 @@ class PlainResponse(Response):
 
 
 def write_json(content: object, status: int) -> Response:
-    """The answer with this content, whose fields keep their order."""
+    """Return the answer with this content, whose fields keep their order."""
     written = to_json(content) + b"\n"
     length = "Content-Length", str(len(written))
     headers = Headers([("Content-Type", "application/json"), length])
@@ -76,8 +75,8 @@ def write_json(content: object, status: int) -> Response:
 
 
 def write_answer(content: Any, request: GatewayRequest) -> Response:
-    """The answer with what a route has returned, as its `Operation` describes it; what is an
-    answer already stays."""
+    """Return the answer with a route's result, as its `Operation` describes it. A Response
+    stays unchanged."""
     if isinstance(content, Response):
         return content
     if content is None:
@@ -92,16 +91,16 @@ def write_answer(content: Any, request: GatewayRequest) -> Response:
 
 
 def write_nothing() -> Response:
-    """An answer without a body."""
+    """Return an answer without a body."""
     response = Response(status=204)
     del response.content_type
     return response
 
 
 def clean_path(path: str) -> str:
-    """The path that a client means. Several slashes are one, and one at the end of a path for
-    texts is none: clients put their URLs together from parts. Flask would redirect them, and
-    some would ask again without their body."""
+    """Return the path without repeated slashes, and without one at the end of a path for texts:
+    clients build URLs from parts. Flask would redirect such requests, and some clients would
+    resend them without the body."""
     if "//" in path:
         path = _SLASHES.sub("/", path)
     is_long = len(path) > 1 and path.endswith("/")
@@ -111,8 +110,8 @@ def clean_path(path: str) -> str:
 
 
 def read_rest(request: GatewayRequest, response: Response) -> None:
-    """Reads the rest of the body of every failed request before its answer. After an early
-    answer nginx fails to tell the client that it closes the connection."""
+    """Read the rest of the body of every failed request before its answer. After an early
+    answer, nginx closes the connection without announcing that to the client."""
     if response.status_code >= HTTPStatus.BAD_REQUEST and not request.is_read:
         body = request.environ["wsgi.input"]
         deadline = Deadline(time.monotonic() + _REST_S)
@@ -122,8 +121,8 @@ def read_rest(request: GatewayRequest, response: Response) -> None:
 
 
 def check_url(request: GatewayRequest) -> None:
-    """Refuses a URL with too many fields before anybody parses them, and a path that is nearly
-    right, which Flask answers with a redirect in HTML."""
+    """Refuse a URL with too many fields before they are parsed, and a nearly correct path, for
+    which Flask would send a redirect in HTML."""
     if isinstance(request.routing_exception, RequestRedirect):
         raise NotFound(_NO_PATH)
     if query := request.query_string:
@@ -131,10 +130,10 @@ def check_url(request: GatewayRequest) -> None:
 
 
 class Origins:
-    """CORS: lets the pages of these origins ask for translations: a list with commas, `*` for
-    all, empty for none. Cookies never count, so that a page can do nothing that its visitor
-    could not do without it. Its author is another matter: without keys, `*` is not for what is
-    kept; there a page must be ours, or of an origin in the list."""
+    """The layer for CORS. Pages of these origins may request translations: a list with commas,
+    `*` for all, empty for none. As cookies have no effect, a page can do nothing that its
+    visitor could not do without it. But its author may be a stranger: without keys, `*` does
+    not include stored objects, which only our pages and origins in the list may use."""
 
     def __init__(self, origins: str, *, is_key_required: bool) -> None:
         allowed = frozenset(origin.strip() for origin in origins.split(",")) - {""}
@@ -143,11 +142,11 @@ class Origins:
         self._is_key_required = is_key_required
 
     def before(self, request: GatewayRequest) -> Response | None:
-        """Also answers a browser that asks whether it may; not all requests make it ask."""
+        """Also answer preflight requests; browsers do not send one before every request."""
         path, origin = request.path, request.environ.get("HTTP_ORIGIN")
         if origin and not self._is_key_required and _is_kept(path):
             self._refuse_stranger(request, origin)
-        # Only pages ask for options of our own routes.
+        # Only pages send OPTIONS to our own routes.
         is_asked = request.method == "OPTIONS" and (origin or _is_foreign(path))
         if not is_asked or not self._find_allowed(path):
             return None
@@ -174,13 +173,12 @@ class Origins:
             headers["Access-Control-Max-Age"] = str(_MOST_AGE_S)
 
     def _find_allowed(self, path: str) -> frozenset[str]:
-        """The origins whose pages may use a path."""
         if _is_kept(path):
             return self._of_kept
         return self._allowed if path in _TEXTS or _is_foreign(path) else frozenset()
 
     def _refuse_stranger(self, request: GatewayRequest, origin: str) -> None:
-        # Behind a proxy the host may be another one. No page can set the header.
+        # Behind a proxy, the host may differ. No page can set the header.
         is_own = (
             origin.partition("://")[2] == request.host
             or request.headers.get("Sec-Fetch-Site") == "same-origin"
@@ -206,8 +204,8 @@ def _list_methods(path: str) -> tuple[str, ...]:
 
 
 def answer_error(error: Exception, request: GatewayRequest) -> Response:
-    """The answer that an error is: a problem document, what the API has that the request
-    speaks, or a page."""
+    """Return the answer for an error: a problem document, the form of the request's API, or a
+    page."""
     show = request.operation and request.operation.show_problem
     if show and isinstance(error, Problem):
         return cast(Response, show(error, request))
@@ -219,7 +217,7 @@ def answer_error(error: Exception, request: GatewayRequest) -> Response:
 
 
 def write_problem_response(problem: Problem, request: GatewayRequest) -> Response:
-    """The answer to a request, in the words of the API that it speaks."""
+    """Return the answer for a problem, in the form of the request's API."""
     answer = find_spoken(request).answer(problem.to_document(request_id=request.id))
     response = write_json(answer.content, answer.status)
     response.content_type = answer.content_type

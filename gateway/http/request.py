@@ -1,7 +1,5 @@
-"""The requests of this application: their client, deadline and key, which travel as one
-argument with all work that is done for them, and their fields, wherever a client puts them: in
-JSON, in a form or in the URL.
-"""
+"""The requests of this application: their client, deadline and key, which are passed as one
+argument to all work for them, and their fields, which may be in JSON, a form or the URL."""
 
 from __future__ import annotations
 
@@ -52,25 +50,25 @@ Fields = Mapping[str, Any]
 _ADDRESS, _ARRIVAL = "HTTP_X_REAL_IP", "HTTP_X_REQUEST_START"
 _TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 _REQUEST_ID = re.compile(r"[\w-]{1,64}", re.ASCII)
-#: From the program that translates documents.
+#: The secret header of the program that translates documents.
 WORKER = "HTTP_" + WORKER_HEADER.upper().replace("-", "_")
-#: nginx does not wait longer, so an older time is from another clock.
+#: nginx waits no longer, so an older time is from another clock.
 _OLDEST_S = 60.0
-#: Seconds between two looks at whether waiting is still useful.
+#: Seconds between two checks of whether waiting is still useful.
 _LOOK_S = 0.25
 
-#: Counts characters if a block succeeds.
+#: Counts a key's characters if a block succeeds.
 Charge = Callable[[int], AbstractContextManager[None]]
 _NOTHING = nullcontext()
 
 
 class Deadline(float):
-    """The moment at which a request's time is over, in seconds of the monotonic clock."""
+    """The end of a request's time limit, in seconds of the monotonic clock."""
 
     __slots__ = ()
 
     def check(self, stage: str) -> float:
-        """Return the seconds that are left for a stage such as "the texts were read". Raises
+        """Return the seconds left for a stage such as "the texts were read". Raises
         DeadlineExceeded if there are none."""
         remaining_s = self - time.monotonic()
         if remaining_s <= 0:
@@ -79,32 +77,32 @@ class Deadline(float):
 
 
 def charge_nobody(characters: int) -> AbstractContextManager[None]:
-    """Counts nothing: the request has no key."""
+    """Count nothing, for a request without a key."""
     return _NOTHING
 
 
 @dataclass(eq=False)
 class Timing:
-    """The making of an answer: its model, and the times of its slowest row."""
+    """The models of an answer, and the times of its slowest row."""
 
     #: The request's arrival, in seconds of the performance counter.
     began_at: float = field(default_factory=time.perf_counter)
-    #: The models that have made the answer, each with its digest.
+    #: The models of the answer, each with its digest.
     models: dict[str, None] = field(default_factory=dict)
-    #: Seconds in our queue; until the backend's answer; and those of them for its batch, and
-    #: for a model that had to be loaded.
+    #: Seconds in our queue, and until the backend's answer; of the latter, those of its batch
+    #: and of loading the model, if it was not loaded.
     queue_s: float = 0.0
     backend_s: float = 0.0
     compute_s: float = 0.0
     load_s: float = 0.0
-    #: Sentences that were kept, and those that were not.
+    #: Sentences from the cache, and the others.
     kept: int = 0
     asked: int = 0
 
     def note(
         self, queue_s: float, backend_s: float, compute_s: float, load_s: float = 0.0
     ) -> None:
-        """Note a row that the backend has answered."""
+        """Record a row that the backend has answered."""
         self.asked += 1
         if queue_s + backend_s > self.queue_s + self.backend_s:
             self.queue_s, self.backend_s = queue_s, backend_s
@@ -112,12 +110,12 @@ class Timing:
             self.load_s = min(load_s, backend_s - self.compute_s)
 
     def name_model(self, weights: str, digest: str) -> None:
-        """Note a model that has answered."""
+        """Record a model that has answered."""
         self.models[f"{weights}@{digest}" if digest else weights] = None
 
     def explain(self) -> dict[str, str]:
-        """The models, and the times so far in the words of W3C's Server Timing; empty where the
-        gateway has answered by itself."""
+        """Return the models, and the times so far in the format of W3C Server Timing; empty if
+        no model or cache was used."""
         if not (self.asked or self.kept):
             return {}
         named = {"model": ", ".join(self.models)} if self.models else {}
@@ -138,7 +136,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Call:
-    """One request's client, time and owner."""
+    """One request's client, time limit and owner."""
 
     address: str
     #: The time limit of the whole request in seconds.
@@ -146,14 +144,14 @@ class Call:
     deadline: Deadline
     #: The connection, if there is one.
     client: socket.socket | None = None
-    #: The id of the key whose glossaries and documents the request sees.
+    #: The id of the key whose glossaries and documents the request may use.
     owner: str = NOBODY
     charge: Charge = charge_nobody
-    #: Whether nobody looks at a screen meanwhile.
+    #: Whether the work is in bulk, without a user waiting for it.
     is_bulk: bool = False
-    #: The owner of the kept sentences that the request sees, and adds to.
+    #: The owner of the cached sentences that the request reads and adds to.
     cache_space: str = NOBODY
-    #: The place of what is done for it in a trace (W3C's Trace Context); empty without one.
+    #: The parent of the request's further spans (W3C Trace Context); empty without a trace.
     trace: str = ""
     timing: Timing = field(default_factory=Timing, compare=False)
 
@@ -162,16 +160,17 @@ class Call:
         return has_gone(self.client)
 
     def check(self, stage: str) -> float:
-        """Return the seconds after which to look again while something waits for a stage.
-        Raises ClientGone, and what `Deadline.check` raises."""
+        """Return the seconds after which a wait for a stage must check again. Raises
+        ClientGone, and the errors of `Deadline.check`."""
         if self.has_gone():
             raise ClientGone
         return min(self.deadline.check(stage), _LOOK_S)
 
 
 def read_call(environ: Mapping[str, Any], longest_s: float, **known: Any) -> Call:
-    """The call of a WSGI request, with other fields that are `known`. It may take `longest_s`
-    since its arrival at nginx, or less with `X-Timeout-Ms`. Raises MalformedRequest."""
+    """Return the call of a WSGI request, with `known` further fields. Its time limit is
+    `longest_s` from its arrival at nginx, or less with `X-Timeout-Ms`. Raises
+    MalformedRequest."""
     limit_s = read_limit(environ, longest_s)
     waited_s = _read_age(environ.get(_ARRIVAL, ""))
     return Call(
@@ -185,8 +184,8 @@ def read_call(environ: Mapping[str, Any], longest_s: float, **known: Any) -> Cal
 
 
 def read_limit(environ: Mapping[str, Any], longest_s: float) -> float:
-    """The seconds that a request may take: `X-Timeout-Ms` can only lower `longest_s`. Raises
-    MalformedRequest if the header is not a whole number above 0."""
+    """Return a request's time limit in seconds: `X-Timeout-Ms` can only lower `longest_s`.
+    Raises MalformedRequest if the header is not a whole number above 0."""
     header = environ.get("HTTP_X_TIMEOUT_MS")
     if header is None:
         return longest_s
@@ -199,13 +198,13 @@ def read_limit(environ: Mapping[str, Any], longest_s: float) -> float:
 
 
 def read_request_id(environ: Mapping[str, Any]) -> str:
-    """The id that nginx gives every request, or a new one."""
+    """Return the id that nginx has assigned to the request, or a new one."""
     given = environ.get("HTTP_X_REQUEST_ID", "")
     return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
 
 
 def read_trace(header: str) -> str:
-    """The place in a client's trace that a request names; empty without one."""
+    """Return the span of the client that a request names; empty without one."""
     return header if _TRACE.fullmatch(header) else ""
 
 
@@ -218,36 +217,36 @@ def _read_age(header: str) -> float:
 
 
 class GatewayRequest(Request):
-    """A request, with what is found out about it on the way to its route."""
+    """A request, with the results of the layers and their checks."""
 
     id = ""
     #: Its route's `Operation` of `gateway/openapi.py`, if it has a route.
     operation: Any = None
     #: The fields that its query, or a form or a list in it, may have.
     most_fields = 1000
-    #: The time of its arrival, in seconds of the performance counter.
+    #: Its arrival, in seconds of the performance counter.
     started_at = 0.0
-    #: The seconds that it may take.
+    #: Its time limit in seconds.
     limit_s = math.inf
-    #: The language under which it is counted, if it is one to translate.
+    #: The language under which it is counted, if it is a translation request.
     target: str | None = None
-    #: The id of its key, NOBODY where there are no keys: whose glossaries and documents it
-    #: sees. And those whose kept sentences it shares.
+    #: The id of its key, which owns the glossaries and documents that it may use, and the owner
+    #: of the cached sentences that it shares; NOBODY without keys.
     owner = cache_space = NOBODY
-    #: The place of what is done for it in a trace, and its own span there, if it has one.
+    #: The parent of its further spans in a trace, and its own span, if it has one.
     trace = ""
     span: Any = None
-    #: The making of its answer, once somebody works at it.
+    #: The models and times of its answer, once the work has begun.
     timing: Timing | None = None
     #: Counts the key's characters.
     charge: Charge | None = None
-    #: Whether its whole body is here, and the body.
+    #: Whether its whole body has arrived, and the body.
     is_read = False
     body = b""
-    #: The bytes of memory that its body takes, and what changes them.
+    #: The bytes of memory reserved for its body, and a function that changes them.
     held = 0
     release: Callable[[GatewayRequest, int], None] | None = None
-    #: Parses its body, if that is large.
+    #: Parses a large body in a thread.
     parse_beside: Callable[..., dict[str, Any]] | None = None
     _fields: dict[str, Any] | Problem | None = None
     _json: dict[str, Any] | Problem | None = None
@@ -255,8 +254,8 @@ class GatewayRequest(Request):
     def open_call(
         self, target: str | None = None, *, limit_s: float | None = None
     ) -> Call:
-        """Return what travels with the work for this request, which counts for `target` from
-        now on. It may have a `limit_s` of its own. Raises MalformedRequest."""
+        """Return the call for the work of this request, which counts for `target` from now on.
+        Its time limit may be another `limit_s`. Raises MalformedRequest."""
         self.target = target or self.target
         self.timing = self.timing or Timing(self.started_at)
         return read_call(
@@ -271,25 +270,24 @@ class GatewayRequest(Request):
 
     @property
     def wants_events(self) -> bool:
-        """Whether the client asks for an answer in server-sent events."""
+        """Whether the client requests an answer as server-sent events."""
         return EVENT_STREAM in self.environ.get("HTTP_ACCEPT", "")
 
     def close(self) -> None:
-        """Ends with the answer, and gives back the memory of its body."""
+        """Release the memory reserved for its body."""
         if self.release:
             self.release(self, 0)
 
 
 def read_fields(request: GatewayRequest) -> Fields:
-    """All fields, those of the body before those of the URL. What comes several times is a
-    list; what is null is left out. The content of a body says what it is: curl sends JSON as
-    a form. Raises MalformedRequest and BodyTooLarge.
-    """
+    """Return all fields; those of the body replace those of the URL. Repeated fields become a
+    list, null fields are omitted. The content of a body determines its type, as curl sends JSON
+    as a form. Raises MalformedRequest and BodyTooLarge."""
     return _read_once(request, "_fields", _read_fields)
 
 
 def read_json(request: GatewayRequest) -> dict[str, Any]:
-    """The JSON object in the body. Raises MalformedRequest."""
+    """Return the JSON object in the body. Raises MalformedRequest."""
     return _read_once(request, "_json", lambda it: _parse(it, read_object, it.body))
 
 
@@ -304,12 +302,12 @@ def speaks_libretranslate(fields: Fields) -> bool:
 
 
 def find_spoken(request: GatewayRequest) -> Dialect:
-    """The API that a client speaks: its path says that, and on `/translate` its fields, once
-    they are there."""
+    """Return the API of a request, by its path and, on `/translate`, by its fields, once they
+    have arrived."""
     if request.path != PATHS[TRANSLATION]:
         return find_dialect(request.path)
     if not request.is_read:
-        # LibreTranslate's clients show their keys in fields, some in those of the query.
+        # LibreTranslate's clients send their keys in fields, some in those of the query.
         if speaks_libretranslate(request.args):
             return LIBRETRANSLATE
         headers = "Authorization", *KEY_HEADERS
@@ -329,7 +327,7 @@ def _read_once(
     name: Literal["_fields", "_json"],
     read: Callable[[GatewayRequest], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Read a part of the request once; later calls return or raise the same."""
+    """Parse a part of the request once; later calls return or raise the same."""
     found: dict[str, Any] | Problem | None = getattr(request, name)
     if found is None:
         try:
@@ -364,7 +362,7 @@ def _read_body(request: GatewayRequest, most: int) -> dict[str, Any]:
 def _parse(
     request: GatewayRequest, function: Callable[..., dict[str, Any]], *given: Any
 ) -> dict[str, Any]:
-    """Parse the request's body by the function, a large one beside the loop."""
+    """Parse the request's body with the function, a large one in a thread."""
     parse = request.parse_beside
     return parse(function, *given) if parse else function(*given)
 
@@ -372,7 +370,7 @@ def _parse(
 def _read_parts(body: bytes, content_type: str, most: int) -> dict[str, Any]:
     kind, options = parse_options_header(content_type)
     parser = FormDataParser(
-        lambda *_, **__: BytesIO(),  # a file is no field, and nothing goes to disk
+        lambda *_, **__: BytesIO(),  # a file is no field; nothing is written to disk
         max_form_memory_size=len(body),
         max_form_parts=most,
         silent=False,
@@ -392,7 +390,7 @@ def _read_parts(body: bytes, content_type: str, most: int) -> dict[str, Any]:
 
 
 def check_number(text: bytes, most: int) -> None:
-    """Raises BodyTooLarge if a query or form has more fields, before it is parsed."""
+    """Raise BodyTooLarge if a query or form has more fields, before it is parsed."""
     if text.count(b"&") >= most:
         raise _refuse_number(most)
 
@@ -404,7 +402,7 @@ def _refuse_number(most: int) -> BodyTooLarge:
 
 
 def _read_pairs(text: bytes, most: int) -> dict[str, Any]:
-    """A query, or a form of the same kind."""
+    """Parse a query, or a form in the same format."""
     check_number(text, most)
     try:
         return _merge(parse_qsl(text.decode(), keep_blank_values=True, errors="strict"))
@@ -413,7 +411,7 @@ def _read_pairs(text: bytes, most: int) -> dict[str, Any]:
 
 
 def _merge(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """`q=a&q=b` is a list, and so is what some clients write: `q[]=a`, `q[0]=a`."""
+    """Merge `q=a&q=b` into a list, and so `q[]=a` and `q[0]=a`, as some clients send lists."""
     values: dict[str, list[str]] = {}
     lists = set()
     for given, value in pairs:

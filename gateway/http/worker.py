@@ -1,8 +1,7 @@
-"""Gunicorn's gevent worker with seven changes: requests that Gunicorn cannot read or has
-no room for get a problem document, small requests to translate skip Gunicorn's parser, slow
-bodies are noticed, answers in the middle of a body arrive, a worker that starts can be ended,
-one that ends answers on all its connections, and logs never quote an error's message.
-"""
+"""Gunicorn's gevent worker with seven changes: requests that Gunicorn cannot parse or has no
+capacity for get a problem document, small translation requests skip Gunicorn's parser, slow
+bodies are detected, clients receive answers sent before the body's end, a starting worker can
+be stopped, a stopping one answers on all connections, and logs never quote error messages."""
 
 import re
 import signal
@@ -40,39 +39,38 @@ from gateway.redaction import describe, reduce_logs
 
 # Nothing that opens sockets is imported here: gevent has not patched them yet.
 
-#: Surplus connections that get a refusal at the same time, and the seconds that each may take.
+#: Surplus connections that are refused at the same time, and the time limit of each in seconds.
 #: Further ones wait to be accepted.
 _REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
-#: Seconds in which a client may go on with a body that is not read any more.
+#: Seconds for which a client may continue to send a body that has failed.
 _REST_S = 10
-#: Bytes that are read before Gunicorn has a request, and seconds by which its body may follow
+#: Bytes that are read before Gunicorn gets a request, and seconds by which a body may follow
 #: its head.
 _READ_BYTES, _BODY_S = 8192, 0.05
 
-#: Settings about single requests, which only Gunicorn heeds.
+#: Settings for single requests, which only Gunicorn's own code applies.
 _PER_REQUEST = """accesslog header_map limit_request_field_size limit_request_fields logconfig
     logconfig_dict logconfig_json logger_class max_requests post_request pre_request
     proxy_protocol statsd_host syslog""".split()
 
 
 class ProblemWorker(GeventWorker):  # type: ignore[misc]
-    """Named in gunicorn.conf.py."""
+    """The worker class named in gunicorn.conf.py."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._most: int = self.cfg.worker_connections
         self._open = 0
-        # Gunicorn accepts no more connections than these, and gives others no answer.
+        # Gunicorn accepts no more connections than these, and does not answer others.
         self.worker_connections = self._most + _REFUSED_AT_ONCE
 
     def init_process(self) -> None:
-        """Runs the worker until it ends."""
-        # Until Gunicorn sets a worker's handlers it has the master's, which only make a note: a
-        # worker that was told to end while it started went on, and the master waited for it.
+        # Until Gunicorn sets a worker's signal handlers, it has the master's, which only queue
+        # signals: a starting worker would ignore SIGTERM, and the master would wait for it.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         reduce_logs()
         settings = self.cfg.settings
-        # Gunicorn looks a setting up by two functions, dozens of times for each request.
+        # Gunicorn looks up a setting through two functions, dozens of times for each request.
         self.cfg.__dict__.update({name: each.get() for name, each in settings.items()})
         heeded = (settings[name] for name in _PER_REQUEST)
         address = self.cfg.address[0]
@@ -93,9 +91,9 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         super().init_process()
 
     def run(self) -> None:
-        """Serves until it is to end, and then those who are connected."""
-        # Gunicorn asks a listener for its name at the first request that it reads of a
-        # connection. In a worker that ends it is closed by then, and nginx would get no answer.
+        """Serve until the worker is stopped, and then the open connections."""
+        # Gunicorn gets a listener's name at the first request that it reads from a connection.
+        # In a stopping worker, the listener is closed by then, and nginx would get no answer.
         names = {s: s.getsockname() for s in self.sockets}
         self._names = {
             s: SimpleNamespace(getsockname=partial(names.get, s)) for s in names
@@ -103,7 +101,6 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         super().run()
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
-        """Serves all requests of a connection."""
         if self._open >= self._most:
             with suppress(OSError):
                 refuse(client)
@@ -123,10 +120,10 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
     def handle_request(
         self, listener_name: Any, req: Any, sock: Connection, addr: Any
     ) -> None:
-        """Serves a request, then those behind it that Gunicorn need not read."""
+        """Serve a request, then the following ones that Gunicorn need not parse."""
         should_close = req.should_close
-        # Gunicorn closes after a body that failed, but does not say so: nginx would send the
-        # next request on that connection.
+        # Gunicorn closes the connection after a body that failed, without announcing it: nginx
+        # would send the next request on it.
         req.should_close = lambda: should_close() or req.body.failed
         try:
             super().handle_request(listener_name, req, sock, addr)
@@ -135,13 +132,13 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
                 with Timeout(_REST_S, False):
                     linger(sock)
             raise
-        if getattr(req.body.reader, "length", None) == 0:  # all of its body has come
+        if getattr(req.body.reader, "length", None) == 0:  # all of its body has arrived
             sock.put_back(req.unreader.take_buffered())
             self._serve_next(sock, addr)
 
     def _serve_next(self, sock: Connection, addr: Any) -> None:
-        """Serves or refuses requests until one is for Gunicorn. Raises StopIteration if none
-        comes."""
+        """Serve or refuse requests until one is for Gunicorn. Raises StopIteration if there is
+        none."""
         shedder = self.wsgi.load_shedder
         while self.alive:
             data = sock.recv_next(_READ_BYTES, self.cfg.keepalive)
@@ -166,7 +163,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
     def _answer_request(
         self, message: Message, sock: Connection, addr: Any, connection: str
     ) -> bytes:
-        """The application's answer, with the headers that Gunicorn adds."""
+        """Return the application's answer, with the headers that Gunicorn adds."""
         lines: list[str] = []
 
         def start(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
@@ -191,9 +188,9 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
     def handle_error(
         self, req: Any, client: Any, addr: Any, exc: BaseException
     ) -> None:
-        """Answers a request that did not reach the application, or that failed in it."""
+        """Answer a request that did not reach the application, or that failed in it."""
         if isinstance(exc, GreenletExit):
-            return  # an idle connection, and this worker ends
+            return  # an idle connection of a stopping worker
         problem = explain(exc)
         if isinstance(problem, InternalError):
             self.log.error("a request failed in Gunicorn: %s", describe(exc))
@@ -207,15 +204,14 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
 
 
 class EmbeddedWorker(ProblemWorker):
-    """For models in this process. gevent patches nothing, so threads are real and the model
-    runs beside the greenlets.
+    """The worker for embedded models. gevent patches nothing, so threads are real and models
+    run in parallel to the greenlets.
 
-    Gunicorn uses gevent's sockets by name. Only the client of TorchServe would need patched
-    ones.
+    Gunicorn imports gevent's sockets itself. Only TorchServe's client would need patched ones.
     """
 
     def patch(self) -> None:
-        """Turns only the listening sockets into gevent's."""
+        """Replace only the listening sockets by gevent's."""
         self.sockets = [
             socket.socket(s.FAMILY, socket.SOCK_STREAM, fileno=s.sock.detach())
             for s in self.sockets  # type: ignore[has-type]
@@ -228,8 +224,8 @@ def _write_date(now_s: int) -> str:
 
 
 def linger(client: Any) -> None:
-    """Ends an answer and waits until the client has read it: closing a connection with
-    unread bytes would reset it, and nginx takes a gateway for dead that it cannot write to."""
+    """End an answer and wait until the client has read it: closing a connection with unread
+    bytes would reset it, and nginx considers a gateway that it cannot write to dead."""
     with suppress(OSError):
         client.shutdown(socket.SHUT_WR)
         while client.recv(1 << 16):
@@ -237,7 +233,7 @@ def linger(client: Any) -> None:
 
 
 def refuse(client: Any) -> None:
-    """Reads a request's beginning and refuses it."""
+    """Read the beginning of a request and refuse it."""
     with Timeout(_REFUSAL_S, False):
         line = client.recv(1 << 16).partition(b"\r\n")[0].decode("latin-1")
         path = re.split(r"[? ]", line.partition(" ")[2], maxsplit=1)[0]
@@ -247,8 +243,8 @@ def refuse(client: Any) -> None:
 
 
 def explain(error: BaseException) -> Problem:
-    """Our answer to what Gunicorn raises. Its `InvalidResponseHeader` is about a header of
-    ours, not the client's."""
+    """Return the problem for an error of Gunicorn's. Its `InvalidResponseHeader` concerns our
+    header, not the client's."""
     match error:
         case LimitRequestLine() | LimitRequestHeaders():
             return HeaderTooLarge("The URL or the headers are too long.")
@@ -260,7 +256,7 @@ def explain(error: BaseException) -> Problem:
 
 
 def render(problem: Problem, path: str) -> bytes:
-    """A whole HTTP answer that says what is wrong, to a request for `path`. It ends the
+    """Return a whole HTTP answer with a problem, to a request for `path`. It ends the
     connection."""
     request_id = uuid.uuid4().hex
     headers = {"Connection": "close", "X-Request-ID": request_id, **problem.headers}
