@@ -1,4 +1,4 @@
-"""The HTTP routes, one file per task or purpose, each registered by being here."""
+"""The HTTP routes, one file per task or purpose. Every file here is registered."""
 
 import pkgutil
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Services:
 
 
 def list_blueprints(services: Services) -> Iterator[Blueprint]:
-    """The routes of every file in this package."""
+    """Yield the routes of every file in this package."""
     for found in pkgutil.iter_modules(__path__):
         module = import_module(f"{__name__}.{found.name}")
         yield from module.make_blueprints(services)

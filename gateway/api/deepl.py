@@ -1,6 +1,5 @@
-"""DeepL's API, version 2: `/v2/translate`, `/v2/languages`, `/v2/usage` and
-`/v2/glossary-language-pairs`, and `/v2/document`, its status and its result.
-"""
+"""DeepL's API, version 2: `/v2/translate`, `/v2/languages`, `/v2/usage`,
+`/v2/glossary-language-pairs`, and `/v2/document` with its status and result."""
 
 import time
 from itertools import permutations
@@ -47,7 +46,7 @@ from text.composition import TranslatedText
 from text.errors import NotWellFormed
 from text.options import Splitting, Tags, TranslationRequest
 
-#: DeepL's words for refusing a field.
+#: DeepL's messages about refused fields.
 WORDING = Wording(
     "Parameter '{field}' not specified.",
     "Value for '{field}' not supported.",
@@ -55,10 +54,10 @@ WORDING = Wording(
         code for language in sorted(targets) for code in _name_variants(language)
     ],
 )
-#: DeepL's limit where nothing bounds the characters of a month.
+#: DeepL's limit for unlimited characters per month.
 _UNLIMITED = 10**12
 _CODES = {"no": "NB"}
-#: The target languages that DeepL has in several variants. We have two of Chinese only.
+#: The target languages that DeepL has in several variants. We have only two of Chinese.
 _VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
     "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
@@ -70,11 +69,11 @@ _SPLITTINGS: dict[str, Splitting] = {
     "1": "lines",
     "nonewlines": "sentences",
 }
-#: Fields that name something stored on DeepL's server, and nothing here.
+#: Fields that name objects stored on DeepL's server, which do not exist here.
 _STORED = ("style_id", "translation_memory_id")
-#: Said of a document, which is not copied.
+#: The error of a document, which is not copied.
 _EQUAL = "Source and target language are equal."
-#: Glossaries of one request.
+#: The most glossaries of one request.
 _MOST_GLOSSARIES = 5
 
 
@@ -83,7 +82,7 @@ def _read_switch(given: Any) -> Any:
 
 
 def _read_names(given: Any) -> Any:
-    """Names of elements: a list, or one text with commas; also both."""
+    """Read names of elements: a list, a text with commas, or a list of such texts."""
     if isinstance(given, str):
         given = [given]
     if not isinstance(given, list) or not all(isinstance(n, str) for n in given):
@@ -105,36 +104,36 @@ class TranslateFields(ForeignSchema):
     split_sentences: Annotated[
         Literal["0", "1", "nonewlines"] | None, BeforeValidator(_read_switch)
     ] = Field(None, description="Where texts are divided.")
-    preserve_formatting: bool = Field(False, description="Always so here.")
+    preserve_formatting: bool = Field(False, description="Ignored: always on here.")
     formality: Annotated[
         Literal["default", "more", "less", "prefer_more", "prefer_less"], Lower
-    ] = Field("default", description="The model knows no formality.")
+    ] = Field("default", description="`more` and `less` are refused.")
     tag_handling: Annotated[Literal["xml", "html"] | None, Lower] = Field(
-        None, description="How tags are read."
+        None, description="The format of tags."
     )
     tag_handling_version: Literal["v1", "v2"] = Field(
-        "v2", description="With `v1`, XML need not be well-formed."
+        "v2", description="With `v1`, XML may be malformed."
     )
     outline_detection: bool = Field(True, description="Whether to find XML's outline.")
-    ignore_tags: _Names = Field([], description="Elements that stay as they are.")
+    ignore_tags: _Names = Field([], description="Elements that are not translated.")
     splitting_tags: _Names = Field([], description="Elements that end a sentence.")
     non_splitting_tags: _Names = Field([], description="Elements inside a sentence.")
-    glossary_id: Text = Field("", description="The glossary whose terms are used.")
+    glossary_id: Text = Field("", description="The id of the glossary to use.")
     glossary_ids: _Names = Field(
-        [], description="Up to 5 glossaries; an entry of an earlier one wins."
+        [], description="Up to 5 glossaries; entries of earlier ones win."
     )
     model_type: Annotated[
         Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"]
         | None,
         Lower,
-    ] = Field(None, description="For quality, the search is wider and slower.")
+    ] = Field(None, description="With quality, the search is wider and slower.")
 
 
 class LanguagesFields(ForeignSchema):
     """The fields of `/v2/languages`."""
 
     type: Annotated[Literal["source", "target"], Lower] = Field(
-        "source", description="Which languages."
+        "source", description="The kind of languages to list."
     )
 
 
@@ -154,7 +153,7 @@ class Translations(TypedDict):
 
 
 class Language(TypedDict):
-    """An entry of `/v2/languages`; only targets say something about formality."""
+    """An entry of `/v2/languages`; only targets have the field about formality."""
 
     language: str
     name: str
@@ -169,7 +168,7 @@ class Used(TypedDict):
 
 
 class Pair(TypedDict):
-    """Two languages."""
+    """A language pair."""
 
     source_lang: str
     target_lang: str
@@ -188,20 +187,20 @@ class DocumentForm(ForeignSchema):
         description="The language to translate into.", examples=["FR"]
     )
     source_lang: Text = Field("", description="The language of the document.")
-    filename: Text = Field("", description="The name, if the file has none.")
-    glossary_id: Text = Field("", description="A glossary.")
-    output_format: Text = Field("", description="The format of the file itself only.")
-    formality: Text = Field("default", description="The model knows no formality.")
+    filename: Text = Field("", description="The name, instead of the file's.")
+    glossary_id: Text = Field("", description="The id of the glossary to use.")
+    output_format: Text = Field("", description="Only the format of the file itself.")
+    formality: Text = Field("default", description="`more` and `less` are refused.")
 
 
 class KeyFields(ForeignSchema):
-    """The fields of questions about a document."""
+    """The fields of requests about a document."""
 
-    document_key: Text = Field(description="What the upload was answered.")
+    document_key: Text = Field(description="The key in the answer to the upload.")
 
 
 class Handle(TypedDict):
-    """The handle that finds a document again."""
+    """The id and key of an uploaded document."""
 
     document_id: str
     document_key: str
@@ -218,7 +217,7 @@ class Progress(TypedDict):
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes of DeepL's API, but for those of glossaries."""
+    """Return the routes of DeepL's API, except those of glossaries."""
     return [_make_texts(services), *_make_documents(services)]
 
 
@@ -258,7 +257,9 @@ def _make_texts(services: Services) -> Blueprint:
         ]
 
     @blueprint.route("/usage", methods=["GET", "POST"])
-    @Operation("The characters of this month; without keys, since the gateway's start")
+    @Operation(
+        "The characters of this month or, without keys, since the gateway's start"
+    )
     def usage(request: GatewayRequest) -> Used:
         found = services.access.read_usage(request)
         limit = _UNLIMITED if found.limit is None else found.limit
@@ -290,7 +291,7 @@ def _make_documents(services: Services) -> tuple[Blueprint, Blueprint]:
 
     @upload.post("/document")
     @Operation(
-        "Takes a document to translate",
+        "Accepts a document for translation",
         TRANSLATION,
         bodies=(BodySchema(DocumentForm, (MULTIPART,), file="The document."),),
         refusals=(*RECEIVING, NotFound, *USING_GLOSSARIES),
@@ -308,7 +309,7 @@ def _make_documents(services: Services) -> tuple[Blueprint, Blueprint]:
         return documents.find(request.owner, document_id, given.document_key)
 
     @rest.route("/document/<document_id>", methods=["GET", "POST"])
-    @Operation("How far a document is", TRANSLATION, (key,), refusals=FINDING)
+    @Operation("A document's progress", TRANSLATION, (key,), refusals=FINDING)
     def status(request: GatewayRequest, document_id: str) -> Progress:
         document = find(request, document_id)
         return _describe_progress(document, read_state(document))
@@ -376,7 +377,7 @@ def _translate(
 def _refuse_what_is_missing(
     formality: str, fields: Fields, *, is_document: bool = False
 ) -> None:
-    """Refuse options that would change a translation and that we do not have."""
+    """Refuse unsupported options that would change a translation."""
     if formality.lower() in ("more", "less"):
         raise refuse("'formality' is not supported for given 'target_lang'.")
     for name in ("glossary_ids", *_STORED) if is_document else _STORED:
@@ -434,12 +435,12 @@ def _write_translation(
 
 
 def write_code(language: str) -> str:
-    """A language in DeepL's code."""
+    """Return DeepL's code of a language."""
     return _CODES.get(language, language.upper())
 
 
 def _name_variants(language: str) -> dict[str, str]:
-    """The target codes of a language, and their names."""
+    """Return the target codes of a language, with their names."""
     return _VARIANTS.get(language) or {
         write_code(language): name_language(language, "en")
     }
@@ -476,7 +477,7 @@ def _describe_progress(document: DocumentFolder, state: State) -> Progress:
 
 
 def _estimate(state: State) -> int:
-    """The seconds that a document still takes, 1 where nothing is known."""
+    """Return the remaining seconds of a translation, 1 if they cannot be estimated."""
     if not (state.texts_done and state.started_at):
         return 1
     spent_s = time.time() - state.started_at

@@ -1,6 +1,5 @@
-"""DeepL's glossaries: `/v2/glossaries`, each for one pair of languages, and `/v3/glossaries`,
-with a dictionary for each pair.
-"""
+"""DeepL's glossaries: `/v2/glossaries`, each for one language pair, and `/v3/glossaries`, with
+a dictionary for each pair."""
 
 from functools import partial
 
@@ -86,13 +85,13 @@ class DictionaryEntries(Pair):
 
 
 class EntriesList(TypedDict):
-    """The dictionary that was asked for."""
+    """The requested dictionary."""
 
     dictionaries: list[DictionaryEntries]
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes of both versions."""
+    """Return the routes of both versions."""
     service = services.translation
     blueprint = Blueprint("deepl_glossaries", __name__)
     glossaries = service.glossaries
@@ -104,7 +103,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         return _show_2(glossaries.create(request.owner, content))
 
     @blueprint.get("/v2/glossaries")
-    @describe("The glossaries of one pair of languages")
+    @describe("The glossaries of one language pair")
     def list_2(request: GatewayRequest) -> MonolingualList:
         found = glossaries.list_all(request.owner)
         return {"glossaries": [_show_2(one) for one in found if _is_monolingual(one)]}
@@ -194,7 +193,7 @@ def _read_glossary(
     request: GatewayRequest, service: TranslationService, schema: type[BaseModel]
 ) -> GlossaryContent:
     """Read a request's glossary. Raises MalformedRequest, also for languages that are not
-    served, and for two dictionaries of one pair."""
+    served and for two dictionaries of one pair."""
     content = read_upload(request, service.glossaries, schema.__name__, _translate)
     pairs = [(draft.source, draft.target) for draft in content.drafts]
     for source, target in pairs:

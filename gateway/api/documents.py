@@ -1,4 +1,4 @@
-"""`POST /documents`, and what becomes of it: whole files, translated while nobody waits."""
+"""`POST /documents` and the routes of its documents: files translated in the background."""
 
 import re
 import time
@@ -36,15 +36,15 @@ from gateway.schemas import (
 )
 from gateway.uploads.documents import read_file, read_state
 
-#: Seconds between two looks at a document that is followed, and the most for which one is.
+#: Seconds between two checks of a followed document, and the longest time to follow one.
 _LOOK_S, _MOST_FOLLOWED_S = 0.5, 600.0
-#: Characters of a name that a quoted one in a header cannot have everywhere.
+#: Characters that not every client accepts in a quoted file name of a header.
 _UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
 
 
 class DocumentStatus(TypedDict):
-    """The progress of a document. `error` is a problem document, or null; `warnings` say what
-    to know of the translation."""
+    """The progress of a document. `error` is a problem document, or null; `warnings` are about
+    the translation."""
 
     id: str
     name: str
@@ -61,28 +61,28 @@ class DocumentStatus(TypedDict):
 
 
 class PageParameters(Schema):
-    """The choice among a key's documents, in the URL."""
+    """The page of a key's documents, in the URL."""
 
     limit: Digits = Field(
-        100, ge=1, le=1000, description="The most documents in the answer."
+        100, ge=1, le=1000, description="Maximum documents in the answer."
     )
     after: str = Field(
         "",
         pattern=r"^([0-9a-f]{16}-[0-9a-f]{32})?$",
-        description="What the answer before has named as `next`.",
+        description="The value of `next` in the previous answer.",
     )
 
 
 class DocumentList(TypedDict):
-    """A key's documents, from the oldest on. `next` is for `after`; null where no more
-    follow."""
+    """A key's documents, oldest first. `next` is the next request's `after`; null at the
+    end."""
 
     documents: list[DocumentStatus]
     next: str | None
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes of documents."""
+    """Return the routes of documents."""
     return [_make_upload(services), _make_rest(services)]
 
 
@@ -93,7 +93,7 @@ def _make_upload(services: Services) -> Blueprint:
 
     @blueprint.post("/documents")
     @Operation(
-        "Takes a document to translate",
+        "Accepts a document for translation",
         TRANSLATION,
         bodies=(BodySchema(DocumentForm, (MULTIPART,), bounds, file="The document."),),
         refusals=(*RECEIVING, UnknownLanguage, *USING_GLOSSARIES),
@@ -135,7 +135,7 @@ def _make_rest(services: Services) -> Blueprint:
         return {"documents": [_describe_status(*each) for each in found], "next": rest}
 
     @blueprint.get("/documents/<document_id>")
-    @Operation("How far a document is", TRANSLATION, refusals=FINDING, streams=True)
+    @Operation("A document's progress", TRANSLATION, refusals=FINDING, streams=True)
     def status(request: GatewayRequest, document_id: str) -> DocumentStatus:
         document = documents.find(request.owner, document_id)
         if request.wants_events:
@@ -162,8 +162,8 @@ def _make_rest(services: Services) -> Blueprint:
 
 
 def _follow(document: DocumentFolder, stream: EventStream) -> DocumentStatus | None:
-    """Tell each change of a document's status, and return the last. None after a time; then
-    clients of event streams ask again."""
+    """Send each change of a document's status, and return the last status. Return None after a
+    time; then clients of event streams reconnect."""
     give_up_at, told = time.monotonic() + _MOST_FOLLOWED_S, None
     while time.monotonic() < give_up_at:
         status = _describe_status(document, read_state(document))
@@ -177,7 +177,7 @@ def _follow(document: DocumentFolder, stream: EventStream) -> DocumentStatus | N
 
 
 def send(document: DocumentFolder) -> Response:
-    """The translated file. Raises NotDone, and NoDocument."""
+    """Return the translated file. Raises NotDone and NoDocument."""
     state = read_state(document)
     if state.error:
         raise NotDone("The document could not be translated.", error=dict(state.error))
@@ -190,7 +190,7 @@ def send(document: DocumentFolder) -> Response:
         content_type=state.media_type,
         headers={
             "Content-Length": str(document.result.stat().st_size),
-            # `curl -OJ` reads the first one only.
+            # `curl -OJ` reads only the first one.
             "Content-Disposition": f'attachment; filename="{plain}"; '
             f"filename*=UTF-8''{quote(name)}",
             "X-Content-Type-Options": "nosniff",
@@ -199,7 +199,7 @@ def send(document: DocumentFolder) -> Response:
 
 
 def name_result(document: DocumentFolder) -> str:
-    """The name of the translated file: `report.docx` becomes `report.de.docx`."""
+    """Return the name of the translated file: `report.de.docx` for `report.docx`."""
     stem, _, ending = document.order.name.rpartition(".")
     return f"{stem}.{document.order.tgt_lang}.{ending}"
 

@@ -1,4 +1,4 @@
-"""`/glossaries`: clients' own terms. What reads them is shared with DeepL's routes."""
+"""`/glossaries`: clients' own terms. DeepL's routes use the same reader."""
 
 from collections.abc import Callable
 from functools import partial
@@ -58,13 +58,13 @@ class GlossaryInfo(TypedDict):
 
 
 class GlossaryList(TypedDict):
-    """All glossaries of a key, from the oldest on."""
+    """All glossaries of a key, oldest first."""
 
     glossaries: list[GlossaryInfo]
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes of glossaries."""
+    """Return the routes of glossaries."""
     service = services.translation
     blueprint = Blueprint("glossaries", __name__)
     glossaries = service.glossaries
@@ -117,7 +117,7 @@ def read_upload(
     schema: str,
     translate: Callable[[GlossaryFault], Problem],
 ) -> GlossaryContent:
-    """Read a request's glossary. Raises the error that `translate` makes of a fault."""
+    """Read a request's glossary. Raises the problem that `translate` returns for a fault."""
     upload = GlossaryUpload(
         schema, request.mimetype, request.query_string.decode(), request.body
     )
@@ -153,7 +153,7 @@ def _check_languages(draft: DictionaryDraft, service: TranslationService) -> Non
 
 
 def _choose_pair(glossary: Glossary, given: PairParameters) -> tuple[str, str]:
-    """The pair of languages that a request names, or the only one."""
+    """Return the language pair that a request names, or the only one."""
     source, target = given.src_lang, given.tgt_lang
     if not (source or target) and len(glossary.dictionaries) == 1:
         only = glossary.dictionaries[0]

@@ -1,6 +1,4 @@
-"""Google's API, version 2: `/language/translate/v2`, and `/detect` and `/languages` below
-it.
-"""
+"""Google's API, version 2: `/language/translate/v2` with `/detect` and `/languages` below."""
 
 from typing import Annotated, Literal, NotRequired
 
@@ -31,7 +29,7 @@ _CODES = {"zh-Hant": "zh-TW"}
 class DetectFields(ForeignSchema):
     """The fields of `/language/translate/v2/detect`."""
 
-    q: Texts = Field(description="A text, or several.", examples=["Hello"])
+    q: Texts = Field(description="A text, or a list of them.", examples=["Hello"])
 
 
 class TranslateFields(DetectFields):
@@ -58,7 +56,7 @@ class Translation(TypedDict):
 
 
 class Detection(TypedDict):
-    """A language and how sure it is, from 0 to 1."""
+    """A language and its confidence, from 0 to 1."""
 
     language: str
     confidence: float
@@ -66,7 +64,7 @@ class Detection(TypedDict):
 
 
 class Language(TypedDict):
-    """A language; it has a name if the client has named a `target`."""
+    """A language; it has a name if the request has a `target`."""
 
     language: str
     name: NotRequired[str]
@@ -85,7 +83,7 @@ class Translated(TypedDict):
 
 
 class Detections(TypedDict):
-    """One list for each text."""
+    """The detections of each text."""
 
     detections: list[list[Detection]]
 
@@ -109,7 +107,7 @@ class Listed(TypedDict):
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes of Google's API."""
+    """Return the routes of Google's API."""
     service = services.translation
     bounds = service.bounds
     blueprint = Blueprint("google", __name__, url_prefix=PATH)
@@ -167,8 +165,8 @@ def make_blueprints(services: Services) -> list[Blueprint]:
 
 
 def _read_fields(request: GatewayRequest) -> Fields:
-    """The fields of a request. Clients that Google's own description of this API
-    generates put a body into `data`, as all answers are."""
+    """Return the fields of a request. Clients generated from Google's description of this API
+    put a body into `data`, like the answers."""
     fields = read_fields(request)
     wrapped = fields.get("data")
     if not isinstance(wrapped, dict):
@@ -203,7 +201,7 @@ def _write_translation(answer: TranslatedText) -> Translation:
 
 
 def _write_detections(ranked: list[Guess]) -> list[Detection]:
-    """The likeliest language only: more than one confuses Google's own client."""
+    """Return only the likeliest language: more than one confuses Google's own client."""
     best = ranked[0] if ranked else Guess(UNDETERMINED, 0.0)
     return [
         {

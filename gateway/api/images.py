@@ -1,4 +1,4 @@
-"""`POST /caption`, `POST /classify` and `POST /detect-objects`: what models see in images."""
+"""`POST /caption`, `POST /classify` and `POST /detect-objects`: descriptions of images."""
 
 from functools import partial
 from typing import Any, NotRequired, cast
@@ -21,28 +21,28 @@ _describe = partial(Operation, refusals=LOOKING, has_limit=True)
 
 
 class Captions(TypedDict):
-    """One for each image and frame, in order."""
+    """The captions, one for each image and frame, in order."""
 
     captions: list[str]
     warnings: NotRequired[list[str]]
 
 
 class Label(TypedDict):
-    """A label of an image, and how sure it is."""
+    """A label of an image, and its score."""
 
     label: str
     score: float
 
 
 class Labels(TypedDict):
-    """The best first."""
+    """The labels, best first."""
 
     labels: list[Label]
     warnings: NotRequired[list[str]]
 
 
 class Box(TypedDict):
-    """In pixels of the image."""
+    """The position of an object, in pixels of the image."""
 
     left: float
     top: float
@@ -57,7 +57,7 @@ class Found(Label):
 
 
 class Objects(TypedDict):
-    """The best first, and the size of the image."""
+    """The objects, best first, and the size of the image."""
 
     objects: list[Found]
     width: int
@@ -66,7 +66,7 @@ class Objects(TypedDict):
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes of the three tasks."""
+    """Return the routes of the three tasks."""
     answer = services.images.answer
     captioning, classification, detection = blueprints = [
         Blueprint(task, __name__) for task in (CAPTIONING, CLASSIFICATION, DETECTION)

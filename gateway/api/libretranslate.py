@@ -1,8 +1,6 @@
-"""LibreTranslate's API beside ours: `/detect`, `/frontend/settings`, `/suggest`, `/health` and
-`/spec`, and for files `/translate_file`, which waits for the translation, and
-`/download_file`, which has it. Its `/translate` is reached through `translation.py`, its
-`/languages` is ours.
-"""
+"""LibreTranslate's API: `/detect`, `/frontend/settings`, `/suggest`, `/health` and `/spec`, and
+for files `/translate_file`, which waits for the translation, and `/download_file`, which
+returns it. `translation.py` routes `/translate` here, and `/languages` is ours too."""
 
 from functools import partial
 from typing import Any, Literal, NoReturn, NotRequired
@@ -47,7 +45,7 @@ from text.options import AUTO, HTML_TAGS, TranslationRequest
 
 #: The version whose API this is.
 VERSION = "1.9.6"
-#: LibreTranslate's words for refusing a field.
+#: LibreTranslate's messages about refused fields.
 _WORDING = Wording(
     "Invalid request: missing {field} parameter",
     "Invalid request: {field} parameter is wrong",
@@ -61,11 +59,11 @@ _WORDING = Wording(
 )
 _FALLBACK = "en"
 _MOST_GUESSES = 5
-#: Bytes that JSON may take for a UTF-16 unit, in which browsers count.
+#: The most bytes in JSON of a UTF-16 unit, in which browsers count.
 _BYTES_PER_CHARACTER = 6
-#: Seconds between two looks at whether a document is done.
+#: Seconds between two checks of a document.
 _LOOK_S = 0.2
-#: Characters that stand for themselves in a URL's path.
+#: Characters that need no quoting in a URL's path.
 _UNQUOTED = "!$&'()*+,/:;=@"
 #: The routes in the answer of `GET /spec`.
 _METHODS = {
@@ -95,18 +93,18 @@ class TranslateFields(DetectFields):
     format: Literal["text", "html"] = Field(
         "text", description="Whether tags are markup."
     )
-    alternatives: int = Field(0, ge=0, description="How many further translations.")
+    alternatives: int = Field(0, ge=0, description="The number of alternatives.")
 
 
 class Detection(TypedDict):
-    """A language and how sure it is, from 0 to 100."""
+    """A language and its confidence, from 0 to 100."""
 
     confidence: int
     language: str
 
 
 class Translation(TypedDict):
-    """The answer of `POST /translate`; each field has lists where `q` is one."""
+    """The answer of `POST /translate`; fields are lists if `q` is one."""
 
     translatedText: str | list[str]
     detectedLanguage: NotRequired[Detection | list[Detection]]
@@ -114,7 +112,7 @@ class Translation(TypedDict):
 
 
 class Coded(TypedDict):
-    """A language."""
+    """A language and its name."""
 
     code: str
     name: str
@@ -156,7 +154,7 @@ class TranslatedFile(TypedDict):
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes that only LibreTranslate has."""
+    """Return the routes that only LibreTranslate has."""
     return [_make_texts(services), *_make_files(services)]
 
 
@@ -186,12 +184,12 @@ def _make_texts(services: Services) -> Blueprint:
         return ranked if isinstance(given.q, list) else ranked[0]
 
     @blueprint.get("/frontend/settings")
-    @Operation("What this server can do", TRANSLATION, is_open=True)
+    @Operation("The features of this server", TRANSLATION, is_open=True)
     def frontend_settings(_: GatewayRequest) -> Frontend:
         return _describe_frontend(services)
 
     @blueprint.post("/suggest")
-    @Operation("Refused: nothing is suggested here", refusals=(Forbidden,))
+    @Operation("Refused: suggestions are disabled", refusals=(Forbidden,))
     def suggest(_: GatewayRequest) -> NoReturn:
         raise Forbidden("Suggestions are disabled on this server.")
 
@@ -223,7 +221,7 @@ def _make_files(services: Services) -> tuple[Blueprint, Blueprint]:
 
     @upload.post("/translate_file")
     @Operation(
-        "Translates a file, and waits for it",
+        "Translates a file, and waits for the translation",
         TRANSLATION,
         bodies=(BodySchema(FileForm, (MULTIPART,), file="The file."),),
         refusals=(*RECEIVING, *TRANSLATING),
@@ -243,7 +241,7 @@ def _make_files(services: Services) -> tuple[Blueprint, Blueprint]:
         path = f"{order.owner}-{order.id}-{order.password}-{name}"
         return {"translatedFileUrl": where + quote(path, safe=_UNQUOTED)}
 
-    # It needs no key: nobody can guess a name.
+    # It needs no key: names cannot be guessed.
     @download.get("/download_file/<name>")
     @Operation(
         "A translated file", TRANSLATION, refusals=FINDING, is_file=True, is_open=True
@@ -256,7 +254,7 @@ def _make_files(services: Services) -> tuple[Blueprint, Blueprint]:
 
 
 def describe_body(service: TranslationService) -> BodySchema:
-    """The fields of `POST /translate` within this stack's limits."""
+    """Return the fields of `POST /translate` with this stack's limits."""
     bounds = service.bounds
     target = choose(bounds.targets, "de")
     asked = {"q": "See you tomorrow", "source": "en", "target": target}
@@ -314,7 +312,7 @@ def _join(wanted: TranslationRequest, texts: list[TranslatedText]) -> Translatio
 
 
 def _write_detections(guesses: list[Guess]) -> list[Detection]:
-    """The likeliest languages, and one in any case: clients take the first."""
+    """Return the likeliest languages, at least one: clients use the first."""
     best, *others = map(_write_detection, guesses or [Guess(_FALLBACK, 0.0)])
     likely = [other for other in others if other["confidence"]]
     return [best, *likely[: _MOST_GUESSES - 1]]
@@ -354,7 +352,7 @@ def _read_form(service: TranslationService, fields: Fields) -> DocumentRequest:
 
 
 def _wait(document: DocumentFolder, call: Call) -> None:
-    """Returns when the document is done. Raises why it is not."""
+    """Wait until the document is done. Raises the Problem of a failed translation."""
     while not (state := read_state(document)).is_over:
         call.check("the file was translated; POST /documents waits for nobody")
         gevent.sleep(_LOOK_S)

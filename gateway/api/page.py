@@ -1,8 +1,7 @@
-"""`GET /` for browsers: the page for people, and `GET /page/<digest>/<name>`: what it is made
-of. Without JavaScript its form comes to `GET /` or `POST /page`, and the translation is in
-the page that answers. `GET /openapi.json` describes every route, and `GET /docs` is a page to
-read about them and to try them, which asks no other host.
-"""
+"""`GET /` for browsers: the page for people, and `GET /page/<digest>/<name>`: its files.
+Without JavaScript, its form is sent to `GET /` or `POST /page`, which return a page with the
+translation. `GET /openapi.json` describes every route, and `GET /docs` is a page to read about
+the routes and to try them, without requests to other hosts."""
 
 import gzip
 import hashlib
@@ -42,7 +41,7 @@ _MEDIA = {
     ".json": "application/json",
 }
 _FOREVER, _ASK_AGAIN = "public, max-age=31536000, immutable", "no-cache"
-#: The texts of a translation are nobody else's.
+#: The texts of a translation are private.
 _NEVER = "no-store"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -50,17 +49,17 @@ _POLICY = (
 )
 _PAGE_POLICY = _POLICY + "img-src 'self' blob: data:; form-action 'self'"
 _DOCS_POLICY = _POLICY + "img-src 'self' data:; form-action 'none'"
-#: The files of the documentation: Swagger UI's in the package offapi, and one of ours.
+#: The files of the documentation: Swagger UI's from the package offapi, and one of ours.
 _DOCS = PAGE.with_name("docs")
 _DOCS_FILES = ("swagger_bundle.js", "swagger_style.css", "start.js")
-#: Pages without a text that are kept, one per language of browsers and of links.
+#: Cached pages without a text, one per language of browsers and of links.
 _EMPTY_PAGES = 64
 
 
 @dataclass(frozen=True)
 class Assets:
-    """The page's files by name, its own words by language, and one digest over all files, which
-    is part of their addresses."""
+    """The page's files by name, its words by language, and a digest of all files, which is part
+    of their URLs."""
 
     files: Mapping[str, bytes]
     #: The files with gzip.
@@ -71,13 +70,13 @@ class Assets:
 
 @cache
 def read_assets() -> Assets:
-    """Read the files in the folder; a process does so once."""
+    """Read the files in the folder, once per process."""
     paths = [path for path in sorted(PAGE.rglob("*")) if path.suffix in _MEDIA]
     files = {path.name: path.read_bytes() for path in paths}
     whole = b"".join(name.encode() + b"\0" + files[name] for name in files)
     return Assets(
         files,
-        # Without a time, the same file is the same bytes in every process.
+        # Without a time, equal files are compressed to equal bytes in every process.
         {name: gzip.compress(content, mtime=0) for name, content in files.items()},
         {
             path.stem: json.loads(files[path.name])
@@ -89,29 +88,29 @@ def read_assets() -> Assets:
 
 
 class PageFields(Schema):
-    """The fields of the page's form, which are those of its links."""
+    """The fields of the page's form and links."""
 
     source: str = Field(AUTO, description="The language of the text.")
     target: str = Field("", description="The language to translate into.")
     q: str = Field("", description="The text.")
-    api_key: str = Field("", description="The key, where one is required.")
+    api_key: str = Field("", description="The key, if one is required.")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The content of a page: the request, and the answer or why there is none."""
+    """The content of a page: the request, and the answer or problem."""
 
     source: str = AUTO
     target: str = ""
     text: str = ""
     answer: TranslatedText | None = None
     problem: str = ""
-    #: Whether only the form may send the text: where keys are required, it has the key.
+    #: Whether the text is not translated because only the form can send the required key.
     needs_key: bool = False
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes of the page, and those of the documentation."""
+    """Return the routes of the page and of the documentation."""
     return [_make_page(services), _make_documentation(services)]
 
 
@@ -131,7 +130,7 @@ def _make_page(services: Services) -> Blueprint:
     @blueprint.get("/")
     @replace(
         translating,
-        summary="The page for people, where `Accept` has `text/html`",
+        summary="The page for people, if `Accept` contains `text/html`",
         refusals=(*TRANSLATING, MethodNotAllowed),
         task=None,
         is_cached=True,
@@ -149,7 +148,7 @@ def _make_page(services: Services) -> Blueprint:
 
     @blueprint.get("/page/<digest>/<name>")
     @Operation(
-        "What the page is made of",
+        "A file of the page",
         media=("text/javascript", "text/css", "application/json"),
         refusals=(NotFound,),
         path={"name": list(read_assets().files)},
@@ -162,8 +161,8 @@ def _make_page(services: Services) -> Blueprint:
         assets = read_assets()
         if name not in assets.files:
             raise NotFound("There is no such file; see GET /.")
-        # A page of another version gets today's file, which nobody keeps under its address.
-        return _send(  # type: ignore[return-value]  # the annotation says what is in it
+        # A page of another version gets the current file, which caches must revalidate.
+        return _send(  # type: ignore[return-value]  # the annotation is the content's type
             request,
             assets.files[name],
             _MEDIA[Path(name).suffix],
@@ -194,7 +193,7 @@ def _make_documentation(services: Services) -> Blueprint:
     @blueprint.get("/openapi.json")
     @Operation("This document", is_cached=True, is_open=True)
     def openapi(request: GatewayRequest) -> dict[str, Any]:
-        # The annotation says what is in it.
+        # The annotation is the content's type.
         return send(request, write(), _MEDIA[".json"])  # type: ignore[return-value]
 
     @blueprint.get("/docs")
@@ -204,7 +203,7 @@ def _make_documentation(services: Services) -> Blueprint:
 
     @blueprint.get("/docs/<name>")
     @Operation(
-        "What the page is made of",
+        "A file of the page",
         media=("text/javascript", "text/css"),
         is_cached=True,
         refusals=(NotFound,),
@@ -220,7 +219,7 @@ def _make_documentation(services: Services) -> Blueprint:
 
 
 def _accepts_html(request: GatewayRequest) -> bool:
-    """Browsers name it; programs that take anything want no page."""
+    """Whether a browser sends the request: programs that accept anything want no page."""
     return any(media == _HTML for media, _ in request.accept_mimetypes)
 
 
@@ -237,14 +236,14 @@ def _load_template() -> Template:
 
 
 class _Page:
-    """Writes pages in the words that a browser asks for."""
+    """A writer of pages in the browser's language."""
 
     def __init__(self, services: Services) -> None:
         self._service = services.translation
         self._is_key_required = services.access.is_required
         self._languages = self._service.bounds.targets
         known = dict.fromkeys([*self._service.sources, *self._languages])
-        #: The modules must know these before they ask for anything.
+        #: The modules need these before their first request.
         self._settings = {
             "languages": list(self._languages),
             "tasks": list(services.catalog.tasks),
@@ -256,19 +255,19 @@ class _Page:
         self._write_empty = lru_cache(_EMPTY_PAGES)(self._write_page)
 
     def answer(self, request: GatewayRequest) -> Response:
-        """The page for a request. Raises what a translation raises."""
+        """Return the page for a request. Raises the errors of a translation."""
         shown = self._read_form(request)
         if shown.text.strip() and not shown.needs_key:
             shown = replace(shown, answer=self._translate(request, shown))
         return self._send(request, shown)
 
     def show_problem(self, problem: Problem, request: GatewayRequest) -> Response:
-        """The page that says what is wrong; for programs, and of a file, the document."""
+        """Return the page with an error; for programs and for files, the problem document."""
         if request.path.startswith("/page/") or not _accepts_html(request):
             return write_problem_response(problem, request)
         try:
             shown = self._read_form(request)
-        except Problem:  # its fields are what is wrong
+        except Problem:  # the fault is in the fields
             shown = Shown()
         response = self._send(request, replace(shown, problem=problem.detail))
         response.status_code = problem.status
@@ -284,7 +283,7 @@ class _Page:
         return Shown(
             given.source or AUTO,
             given.target or target,
-            given.q.replace("\r\n", "\n"),  # as forms send it
+            given.q.replace("\r\n", "\n"),  # as forms send line breaks
             needs_key=self._is_key_required and request.method != "POST",
         )
 
@@ -298,7 +297,7 @@ class _Page:
         return answer
 
     def _send(self, request: GatewayRequest, shown: Shown) -> Response:
-        # The first one that the browser asks for: `fr` for `fr-CA`.
+        # The first known one that the browser requests: `fr` for `fr-CA`.
         wanted = [normalize_language(tag) for tag, _ in request.accept_languages]
         known = read_assets().words
         language = next((found for found in wanted if found in known), "en")
@@ -337,7 +336,7 @@ class _Page:
 
 
 def find_direction(language: str) -> str:
-    """Return a language's direction in HTML's words; `auto` where it is not known."""
+    """Return a language's direction in HTML's words; `auto` if it is unknown."""
     known = LANGUAGES.get(language)
     if known is None:
         return "auto"
@@ -350,7 +349,7 @@ def _name_all(codes: Iterable[str], language: str) -> list[tuple[str, str]]:
 
 @cache
 def _name(code: str, language: str) -> str:
-    """A language in another's words, as a list begins its entries: with a capital."""
+    """Return a language's name in another language, with a capital for a list."""
     name = name_language(code, language)
     return name[:1].upper() + name[1:]
 
@@ -365,7 +364,7 @@ def _send(
     packed: Callable[[], bytes] | None = None,
     has_tag: bool = False,
 ) -> Response:
-    """A whole answer, or 304 where it has a tag that the client knows already."""
+    """Return a whole answer, or 304 if the client already has this entity tag."""
     response = Response(content, content_type=media)
     response.headers["Cache-Control"] = kept
     response.headers["X-Content-Type-Options"] = "nosniff"
@@ -385,7 +384,7 @@ def _send(
 
 @cache
 def _read_docs(name: str) -> bytes:
-    """A file of ours, or of offapi, whose module would read all of its viewers."""
+    """Read a file of ours, or of offapi, whose module would load all of its viewers."""
     path = _DOCS / name
     if not path.is_file():
         found = find_spec("offapi")

@@ -1,8 +1,6 @@
-"""The state of the stack: `GET /healthz` says whether this process is alive, `GET /readyz`
+"""The state of the stack: `GET /healthz` shows whether this process is alive, `GET /readyz`
 whether everything in the map is ready; `GET /tasks` and `GET /languages` list it. `GET /status`
-and, for Prometheus, `GET /metrics` have running totals: two answers tell what has happened in
-between.
-"""
+and, for Prometheus, `GET /metrics` return running totals, whose differences show activity."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -31,20 +29,20 @@ from gateway.http.request import GatewayRequest
 from gateway.metrics import BUCKETS, ServedStatus
 from gateway.openapi import Operation
 
-#: The codes of Chinese that clients of LibreTranslate look for, beside ours.
+#: The codes of Chinese that LibreTranslate's clients expect, besides ours.
 _OTHER_CODES = ("zh-Hans", "zt")
-#: Names that are kept: those of all languages in a dozen.
+#: Cached names: those of all languages in a dozen languages.
 _NAMES = 8192
 
 
 class Health(TypedDict):
-    """Says that the gateway is alive."""
+    """The answer of a gateway that is alive."""
 
     status: str
 
 
 class Readiness(TypedDict):
-    """The readiness of the whole."""
+    """The readiness of the whole stack."""
 
     status: str
     languages: list[str]
@@ -52,14 +50,14 @@ class Readiness(TypedDict):
 
 
 class Size(TypedDict):
-    """Pixels of an image."""
+    """The size of an image in pixels."""
 
     height: int
     width: int
 
 
 class Task(TypedDict):
-    """A task, and the size of images that its model works with."""
+    """A task, and the image size of its model."""
 
     task: str
     route: str
@@ -68,7 +66,7 @@ class Task(TypedDict):
 
 
 class License(TypedDict):
-    """The licence of a model's weights, where it is known."""
+    """The licence of a model's weights, if it is known."""
 
     license: NotRequired[str]
 
@@ -85,7 +83,7 @@ class Language(License):
 
 
 class Status(TypedDict):
-    """The status of all models, and the time of the answer in seconds of some clock."""
+    """The status of all models, and its time in seconds of a monotonic clock."""
 
     at_s: float
     bounds_s: list[float]
@@ -93,7 +91,7 @@ class Status(TypedDict):
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes for those who watch the service, and for clients that look what it has."""
+    """Return the routes that show the service's state, languages and tasks."""
     return [*_make_states(services), *_make_lists(services)]
 
 
@@ -122,7 +120,7 @@ def _make_states(services: Services) -> tuple[Blueprint, Blueprint]:
         return {"status": "ready", "languages": languages, "tasks": list(served.tasks)}
 
     @of_work.get("/status")
-    @Operation("What each language and task is doing, as running totals")
+    @Operation("The work of each language and task, as running totals")
     def status(_: GatewayRequest) -> Status:
         at_s, served = figures.read()
         return {"at_s": round(at_s, 3), "bounds_s": list(BUCKETS), "served": served}
@@ -143,7 +141,7 @@ def _make_states(services: Services) -> tuple[Blueprint, Blueprint]:
 def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
     catalog, figures = services.catalog, services.figures
     weights = {model.settings.model: model for model in catalog.models}
-    # A text may stay in its language, and only be written in another way.
+    # A text may stay in its language and only change its variant.
     targets = {
         source: list_codes(
             code
@@ -200,8 +198,8 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
 
 
 def _describe_task(catalog: Catalog, task: str, *, is_ready: bool) -> Task:
-    """The image size of the task's model is known once the model is loaded. Clients may send
-    larger images."""
+    """Describe a task. The image size of its model is known once the model is loaded; clients
+    may send larger images."""
     found: Task = {"task": task, "route": f"POST {PATHS[task]}", "ready": is_ready}
     size = find_input_size(catalog.tasks[task]) if task in catalog.tasks else None
     if size:
@@ -210,14 +208,14 @@ def _describe_task(catalog: Catalog, task: str, *, is_ready: bool) -> Task:
 
 
 def list_codes(languages: Iterable[str]) -> list[str]:
-    """Languages with their variants, by our codes and by those of LibreTranslate's clients."""
+    """Return languages and variants, by our codes and those of LibreTranslate's clients."""
     found = list_variants(languages)
     return found + [code for code in _OTHER_CODES if normalize_variant(code) in found]
 
 
 @lru_cache(_NAMES)
 def name_language(code: str, display: str) -> str:
-    """The name of `code` in the language `display`: CLDR's, or else the English one."""
+    """Return the name of `code` in the language `display`: CLDR's, else the English one."""
     tag = code if "-" in code else normalize_variant(code)
     known = LANGUAGES.get(tag)
     name = known.name if known else code
@@ -230,6 +228,6 @@ def name_language(code: str, display: str) -> str:
         return name
     if found is None:
         return str(shown.languages.get(code, name))
-    # Babel reads a script that it has no locale for as another one.
+    # Babel parses a script for which it has no locale as another one.
     is_read = tag.partition("-")[2] in (found.script, found.territory)
     return str(found.get_display_name(shown) if is_read else name)

@@ -1,7 +1,6 @@
-"""`POST /` and `POST /translate`: translates one text, or a list of them, into one
-language. `/translate` is LibreTranslate's path as well: the fields say whose request it is.
-`POST /identify`: the likely languages of a text, or of each text in a list.
-"""
+"""`POST /` and `POST /translate`: translates a text, or a list of texts, into one language.
+`/translate` is LibreTranslate's path too: the fields determine a request's API. `POST
+/identify`: the likely languages of a text, or of each text in a list."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -49,15 +48,15 @@ class Alternative(TypedDict):
 
 
 class RatedSentence(TypedDict):
-    """The translation of a sentence, and how likely it is right."""
+    """The translation of a sentence, and the probability that it is right."""
 
     translated: str
     quality: float
 
 
 class Translated(TypedDict):
-    """The translation; each field has lists where `src_text` is one. There is a `src_lang`
-    where the request had none."""
+    """The translation; fields are lists if `src_text` is one. `src_lang` is included if the
+    request had none."""
 
     translated: str | list[str]
     src_lang: NotRequired[str | list[str]]
@@ -78,14 +77,14 @@ class Candidate(TypedDict):
 
 
 class Identified(TypedDict):
-    """The likely languages, best first; of each text, if they came as a list."""
+    """The likely languages, best first; of each text, if the request has a list."""
 
     languages: list[Candidate] | list[list[Candidate]]
     warnings: NotRequired[list[str]]
 
 
 def make_blueprints(services: Services) -> list[Blueprint]:
-    """The routes for texts."""
+    """Return the routes for texts."""
     return [_make_translation(services), _make_identification(services)]
 
 
@@ -132,13 +131,13 @@ def _make_translation(services: Services) -> Blueprint:
     def translate_for_either(
         request: GatewayRequest,
     ) -> Translated | libretranslate.Translation:
-        # It is surely ours: most requests need no second look at their fields.
+        # Such a request is surely ours; most need no further check of their fields.
         if b'"src_text"' in request.body and b'"q"' not in request.body:
             return translate(request)
         try:
             fields = read_fields(request)
         except MalformedRequest:
-            return translate(request)  # which says what is wrong
+            return translate(request)  # raises the right error
         if "src_text" in fields and "q" in fields:
             expected = "not both: src_text is of this API, q is LibreTranslate's"
             raise InvalidRequest({"q": expected})
@@ -152,8 +151,8 @@ def _make_translation(services: Services) -> Blueprint:
 def _stream(
     request: GatewayRequest, answer_all: Callable[[Tell], Translated]
 ) -> Response:
-    """The answer as events: `text` with the beginning of a text, and in the end `done` with all
-    that an answer has, or `error`. Raises the Problem of a request that fails before."""
+    """Return the answer as events: `text` with the beginning of a text, and at the end `done`
+    with the whole answer, or `error`. Raises the Problem of a request that fails earlier."""
 
     def work(stream: EventStream) -> Translated:
         def tell(index: int, read: Callable[[], TranslatedText | None]) -> None:
@@ -224,8 +223,8 @@ def _describe_body(service: TranslationService) -> BodySchema:
 def _join(
     wanted: TranslationRequest, texts: Sequence[TranslatedText], warnings: list[str]
 ) -> Translated:
-    """One answer in the request's shape. `warnings` concern the whole request; in a list, a
-    warning about one text names that text."""
+    """Return one answer in the request's shape. `warnings` concern the whole request; in a
+    list, a warning about one text names that text."""
     fields: dict[str, list[Any]] = {
         "translated": [text.renderings[0].text for text in texts]
     }
@@ -259,7 +258,7 @@ def _join(
 
 
 def _check_xml(wanted: TranslationRequest) -> None:
-    """Raises InvalidRequest for the first text that is not well-formed."""
+    """Raise InvalidRequest for the first text that is not well-formed."""
     for index, text in enumerate(wanted.texts):
         try:
             markup_runs.check_xml(text)
