@@ -1,6 +1,4 @@
-"""Rows that one model does not answer alone: those that take two, and those that another one
-takes over.
-"""
+"""Rows that need two models: by way of the pivot language, or because a fallback takes over."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class ReplacedRows:
-    """Rows of a model that another one takes over: while it is down, and where its answer's
-    quality is `below` a limit. The other takes those of languages that it reads."""
+    """Rows of a model, which its fallback answers while the model is down or if the quality of
+    its answer is `below` a limit, but only for languages that the fallback reads."""
 
     def __init__(
         self,
@@ -36,7 +34,7 @@ class ReplacedRows:
         self.prepare = own.prepare
 
     def predict(self, row: Row) -> Answer:
-        """The answer of the model itself, or the surer one of both."""
+        """Return the model's own answer, or the better one of both."""
         is_read = self._is_read(row[0])
         try:
             answer = self._own.ask(row)
@@ -47,7 +45,7 @@ class ReplacedRows:
         if is_read and answer.get("quality", 1.0) < self._below:
             try:
                 other = self._other.ask(row)
-            except Problem:  # the first answer is there
+            except Problem:  # the first answer remains
                 other = answer
             if other.get("quality", 0.0) > answer["quality"]:
                 self._other.name(other)
@@ -66,7 +64,7 @@ class PivotedRows:
     via: Collection[str]
 
     def prepare(self, rows: Collection[Row]) -> Mapping[Row, Answer]:
-        """As of each model. Before the first has answered, a row weighs the same for both."""
+        """Prepare both models. Until the first has answered, a row counts the same for both."""
         via = [row for row in rows if row[0] in self.via]
         found = self.first.prepare(via)
         follow = [row for answer in found.values() if (row := self._follow(answer))]
@@ -75,7 +73,7 @@ class PivotedRows:
         return self.last.prepare([*direct, *follow], missing)
 
     def predict(self, row: Row) -> Answer:
-        """The last answer, as sure as both are, with the warnings of both."""
+        """Return the last answer, with the quality and warnings of both."""
         if row[0] not in self.via:
             return self.last.predict(row)
         first = self.first.predict(row)
@@ -83,13 +81,13 @@ class PivotedRows:
         return _add(first, self.last.predict(following)) if following else first
 
     def _follow(self, first: Answer) -> Row | None:
-        """The row of the last model, unless there is nothing to translate in it."""
+        """Return the row for the last model, unless its text is empty."""
         text = first["translated"]
         return (self.pivot, text) if text.strip() else None
 
 
 def _add(first: Answer, last: Answer) -> Answer:
-    """The last of two answers, of which the first was the text."""
+    """Add the scores, quality and warnings of the first answer to the last."""
 
     def add(found: Answer) -> Answer:
         return found | {"score": round((first["score"] + found["score"]) / 2, 4)}
@@ -103,8 +101,8 @@ def _add(first: Answer, last: Answer) -> Answer:
 
 
 def refuse_pair(catalog: Catalog, source: str, target: str) -> UnknownLanguage:
-    """The refusal of a text in `source`, which there is no way to translate into `target`:
-    it says where the ways from there lead, or else from where the target can be reached."""
+    """Return the refusal of a text in `source`, which cannot be translated into `target`. It
+    lists the targets of the source or, if there are none, the sources of the target."""
     if targets := catalog.list_targets(source):
         given: Any = "tgt_lang", target, list_variants(targets), f" from {source!r}"
     else:

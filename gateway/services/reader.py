@@ -1,6 +1,5 @@
-"""Reads texts in a process of its own, `python -m gateway.services.reader`, with jobs and
-answers as lines of JSON.
-"""
+"""Reads texts in a separate process, `python -m gateway.services.reader`, with jobs and answers
+as lines of JSON."""
 
 import json
 import os
@@ -18,21 +17,21 @@ from text.errors import TermsUnavailable, TextError, TooManySentences
 from text.options import Tags
 from text.terms import Choice, TermCache
 
-#: The usual length of a part in characters. Parsing a part blocks the gateway.
+#: The usual length of an answer's part in characters. Parsing a part blocks the gateway.
 _PART_CHARACTERS = 32 << 10
 _PLACEHOLDER_CHARACTERS = 32
 #: Below the gateway's own priority: reading a text must not delay other requests.
 _NICENESS = 10
 
-#: The errors that end a job, by the names that an answer has for them.
+#: The errors that end a job, by their names in answers.
 ERRORS: dict[str, type[TextError]] = {
     error.__name__: error for error in (TooManySentences, TermsUnavailable)
 }
 
 
 def main() -> None:
-    """Answers job after job until the gateway closes the connection. A job that takes too
-    long ends the process."""
+    """Answer jobs until the gateway closes the connection. A job that exceeds its time limit
+    ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     cache = TermCache(read_entries)
@@ -47,7 +46,7 @@ def main() -> None:
 
 
 def _read_job(content: dict[str, Any]) -> ReadingJob:
-    """Without pydantic, which would take 14 MB of each reader."""
+    """Parse a job without pydantic, which would use 14 MB in each reader."""
     tags, choice = content.pop("tags"), content.pop("dictionaries")
     if tags:
         lists = {name: tuple(tags[name]) for name in ("ignored", "splitting", "inline")}
@@ -59,7 +58,7 @@ def _read_job(content: dict[str, Any]) -> ReadingJob:
 
 
 def _write_piece(value: Any) -> Any:
-    """A piece, or the role of a placeholder, as JSON has it."""
+    """Convert a piece, or the role of a placeholder, for JSON."""
     if isinstance(value, Enum):
         return value.value
     return {field.name: getattr(value, field.name) for field in fields(value)}
@@ -90,7 +89,7 @@ if __name__ == "__main__":
     try:
         main()
     except BrokenPipeError:
-        pass  # the gateway has gone
+        pass  # the gateway has ended
     except Exception as error:  # its message may quote a text
         where = "".join(traceback.format_tb(error.__traceback__))
         sys.exit(f"a text could not be read: {type(error).__name__}\n{where}")

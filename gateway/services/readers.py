@@ -1,6 +1,5 @@
-"""Turns texts into documents without delaying other requests: short texts at once, long
-ones in a process that starts when first needed.
-"""
+"""Turns texts into documents without delaying other requests: short texts at once, long ones in
+a process that starts when it is first needed."""
 
 from __future__ import annotations
 
@@ -39,23 +38,22 @@ from text.document import Document, Piece, ReadingJob, collect, scan
 from text.errors import TermsUnavailable, TooManySentences
 from text.terms import TermCache
 
-#: The lines to a reader: a job and its seconds; and from it: pieces, or an error's name.
+#: The lines to a reader: a job and its time limit; and from it: pieces, or an error's name.
 _JOBS: TypeAdapter[tuple[ReadingJob, float]] = TypeAdapter(tuple[ReadingJob, float])
 _PARTS: TypeAdapter[list[Piece | int] | str] = TypeAdapter(list[Piece | int] | str)
 _ROOT = Path(__file__).parents[2]
-#: Texts of up to this many characters are read at once. The worst take 3 µs per character.
+#: Texts of up to this many characters are read at once. The slowest need 3 µs per character.
 _SHORT = 2000
-#: Reading this many characters takes about a second. A longer text lets requests pass that
-#: arrive that much later.
+#: Characters read in about a second. Long texts are ordered by arrival plus reading time.
 _CHARACTERS_PER_S = 250_000
 _MOST_WAITING = 100
 _CHUNK_BYTES = 64 << 10
 _STAGE = "the texts were read"
-#: gevent takes 0 for no limit.
+#: For setitimer, 0 means no limit.
 _LEAST_S = 0.001
 
-#: The system's own: what waits for these sockets waits in the hub of its own thread, and a
-#: thread that sleeps lets the loop go on.
+#: The system's own: a wait for these sockets uses the hub of its own thread, and a sleeping
+#: thread lets the loop continue.
 _socketpair, _sleep = (
     get_original("socket", "socketpair"),
     get_original("time", "sleep"),
@@ -63,8 +61,8 @@ _socketpair, _sleep = (
 
 
 class Readers:
-    """The process that reads long texts, one so that they leave the CPU to other requests.
-    Safe to share among greenlets."""
+    """The process that reads long texts: only one, to leave the CPU to other requests. Safe to
+    share among greenlets."""
 
     def __init__(self) -> None:
         self._is_free = True
@@ -75,11 +73,8 @@ class Readers:
         self._thread: ThreadPool | None = None
 
     def read(self, job: ReadingJob, call: Call) -> list[Document]:
-        """A document for each text.
-
-        Raises TooManyRows, DeadlineExceeded, ClientGone, Overloaded, GlossariesUnavailable,
-        or NotReady if the process that read it was killed.
-        """
+        """Return a document for each text. Raises TooManyRows, DeadlineExceeded, ClientGone,
+        Overloaded, GlossariesUnavailable, or NotReady if the process was killed."""
         size = sum(len(text) for text, _ in job.texts)
         try:
             if size <= _SHORT:
@@ -95,14 +90,14 @@ class Readers:
             ) from error
 
     def close(self) -> None:
-        """Ends the process."""
-        if self._thread is not None:  # a pool that is idle counts as false
+        """End the process and the thread."""
+        if self._thread is not None:  # an idle pool is false
             self._thread.kill()
         if self._reader:
             self._reader.end()
 
     def _make_terms(self, job: ReadingJob, call: Call) -> None:
-        """Makes the terms that are not in the cache, in a thread: other requests go on."""
+        """Load terms that are not in the cache, in a thread, so as not to block the loop."""
         choice, target, stage = job.dictionaries, job.target, "the glossary was read"
         if choice is None or target is None:
             return
@@ -130,7 +125,7 @@ class Readers:
             if place in self._waiting:
                 self._waiting.remove(place)
                 heapq.heapify(self._waiting)
-            else:  # its turn may have come in the same moment
+            else:  # its turn may have begun in the same moment
                 self._is_free = True
                 self._call_next()
 
@@ -141,7 +136,7 @@ class Readers:
 
     @contextmanager
     def _take_reader(self) -> Iterator[_Reader]:
-        """The process, or another one if it has ended. It is ended if it is not ready again
+        """Yield the process, or a new one if it has ended. End it if it is not ready
         afterwards."""
         if self._reader is None or not self._reader.is_ready:
             self._reader = _Reader()
@@ -153,7 +148,7 @@ class Readers:
 
 
 class _Reader:
-    """One process and the socket that is its input and output."""
+    """A process, and the socket for its input and output."""
 
     def __init__(self) -> None:
         self._socket, theirs = _socketpair()
@@ -166,25 +161,25 @@ class _Reader:
                 stdout=theirs,
             )
         self._is_busy = False
-        # Also where nobody ends it: it goes with this object, and with this process.
+        # Without a call, the process ends with this object or with the gateway's process.
         self.end = weakref.finalize(self, _end, self._process, self._socket)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can take a job."""
+        """Whether the process can accept a job."""
         if self._is_busy or not self.end.alive:
             return False
-        return not is_readable(self._socket)  # what there is to read is the end
+        return not is_readable(self._socket)  # only the end can be read
 
     def read(self, job: ReadingJob, call: Call) -> Iterator[Piece | int]:
-        """Like `document.scan`. Also raises what `Readers.read` raises."""
+        """Yield pieces like `document.scan`. Also raises the errors of `Readers.read`."""
         call.check(_STAGE)
         self._is_busy = True
         limit_s = max(_LEAST_S, call.deadline - time.monotonic())
         self._send(_JOBS.dump_json((job, limit_s)) + b"\n", call)
         missing = len(job.texts)
         for line in self._receive(call):
-            let_others_run()  # lines may come faster than their turn
+            let_others_run()  # lines may arrive without a pause
             pieces = _PARTS.validate_json(line)
             if isinstance(pieces, str):
                 self._is_busy = False
@@ -195,7 +190,7 @@ class _Reader:
             if not missing:
                 return
         call.check(_STAGE)
-        # A fault of its own is 1. After a kill it is 0 where libev has taken the status.
+        # Its own faults have status 1. After a kill it is 0 if libev has collected the status.
         if self._process.wait() <= 0:
             raise NotReady("The process that read the text was killed.")
         raise InternalError("The text could not be read.")
@@ -209,10 +204,10 @@ class _Reader:
                 with suppress(TimeoutError):
                     wait_write(self._socket.fileno(), call.check(_STAGE))
             except OSError:
-                return  # it has ended, and so does its answer
+                return  # the process has ended, and so does its answer
 
     def _receive(self, call: Call) -> Iterator[bytearray]:
-        """The answer's lines, up to the end of the process."""
+        """Yield the answer's lines, up to the end of the process."""
         begun = bytearray()
         while True:
             try:
@@ -221,7 +216,7 @@ class _Reader:
                 with suppress(TimeoutError):
                     wait_read(self._socket.fileno(), call.check(_STAGE))
                 continue
-            except OSError:  # the socket is closed where this process is ending
+            except OSError:  # the socket is closed when this process ends
                 return
             if not chunk:
                 return

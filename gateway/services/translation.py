@@ -1,6 +1,5 @@
-"""Translates texts for all APIs: splits each into sentences, sends a limited number of them
-to the backend at a time, and joins the answers.
-"""
+"""Translates texts for all APIs: splits each into sentences, sends a limited number of them to
+the backend at a time, and joins the answers."""
 
 from __future__ import annotations
 
@@ -44,15 +43,15 @@ from text.langid import UNDETERMINED, Guess, Identifier, weigh_identification
 from text.messages import strip
 from text.options import AUTO, TranslationRequest
 
-#: The values of clients for a source that is to be identified.
+#: The values of clients for a source language to be identified.
 _UNKNOWN = ("", AUTO, UNDETERMINED)
-#: The work that each row takes beside its characters, in characters.
+#: The constant part of a row's work, in characters.
 _ROW_CHARACTERS = 20
-#: The share of the time that is left which a row of the pivot's model may take.
+#: The share of the remaining time that a row may spend in the pivot's model.
 _FIRST_SHARE = 0.5
 
-#: Tells of a text by its number, with a function that returns its beginning, translated; None
-#: where that cannot be shown.
+#: Reports progress of the text with a number; the function returns the text's translated
+#: beginning, or None if it cannot be shown.
 Tell = Callable[[int, Callable[[], TranslatedText | None]], None]
 
 In = TypeVar("In")
@@ -61,8 +60,8 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True)
 class TranslationService:
-    """Translates for all APIs, and safely for many greenlets. `sources` are the languages that
-    the model reads, with their variants."""
+    """The translation of texts for all APIs. `sources` are the languages that models read, with
+    their variants. Safe to share among greenlets."""
 
     catalog: Catalog
     admission: Admission
@@ -73,12 +72,12 @@ class TranslationService:
     settings: Settings
     sources: Sequence[str]
     glossaries: Glossaries
-    #: The turns of requests whose texts are identified.
+    #: The queue of requests whose texts' languages are identified.
     identifying: LoopQueue = field(default_factory=LoopQueue)
 
     @cached_property
     def bounds(self) -> TranslationLimits:
-        """The limits of the map and the settings, with or without a language."""
+        """The limits of the map and the settings, even if the map has no language."""
         return TranslationLimits(
             targets=tuple(list_variants(self.catalog.languages)),
             sources=tuple(self.sources),
@@ -90,7 +89,7 @@ class TranslationService:
 
     @cached_property
     def limits(self) -> TranslationLimits:
-        """The limits of a request. Raises TaskNotServed where there is no language."""
+        """The limits of a request. Raises TaskNotServed if the map has no language."""
         if not self.catalog.languages:
             raise TaskNotServed(TRANSLATION)
         return self.bounds
@@ -98,21 +97,20 @@ class TranslationService:
     def translate(
         self, wanted: TranslationRequest, call: Call, tell: Tell | None = None
     ) -> list[TranslatedText]:
-        """One answer per text. Meanwhile `tell` gets the beginning of each text whenever one
-        more of its sentences, in their order, is translated.
+        """Return one answer per text. Meanwhile, call `tell` for each text whenever one more of
+        its sentences, in their order, is translated. The call's key is charged the characters.
 
-        Raises the first Problem of a text, Overloaded if time is too short for all texts,
-        ClientGone as soon as the client hangs up, and what `Glossaries.choose` raises. The
-        call's key pays for the texts' characters."""
+        Raises the first Problem of a text, Overloaded if the time is too short for all texts,
+        ClientGone as soon as the client disconnects, and the errors of `Glossaries.choose`."""
         answers = _Job(self, wanted, call, tell).run()
         counts = [answer.characters for answer in answers]
         self.telemetry.count_texts(wanted.model_target, counts)
         return answers
 
     def check_document(self, wanted: DocumentRequest, owner: str) -> DocumentRequest:
-        """The same request if there is a way between its languages, and the owner has its
-        glossary, with a dictionary that fits. Raises UnknownLanguage, and what
-        `Glossaries.choose` raises."""
+        """Return the same request if models can translate between its languages, and the owner
+        has its glossary, with a dictionary for them. Raises UnknownLanguage, and the errors of
+        `Glossaries.choose`."""
         if wanted.source:
             source = normalize_language(wanted.source)
             target = choose_language(wanted.target, self.catalog.languages)
@@ -126,14 +124,14 @@ class TranslationService:
     def identify(
         self, texts: Sequence[str], call: Call, languages: Sequence[str] = ()
     ) -> list[list[Guess]]:
-        """The likely languages of each text, best first, all of `languages` if there are any.
-        Raises what `LoopQueue.take_turns` raises."""
+        """Return the likely languages of each text, best first; with `languages`, all of these.
+        Raises the errors of `LoopQueue.take_turns`."""
         turns = self.identifying.take_turns(texts, call, weigh_identification)
         return [self.identifier.rank(strip(text), languages) for text in turns]
 
     def read_source(self, tag: str, field: str, wording: Wording) -> str | None:
-        """The language or variant that a tag names, or None if it is to be identified. Raises
-        MalformedRequest in an API's words if the model does not read it."""
+        """Return the language or variant that a tag names, or None if it must be identified.
+        Raises MalformedRequest in an API's wording if no model reads it."""
         if tag.strip().lower() in _UNKNOWN:
             return None
         language = choose_language(tag, self.sources)
@@ -142,8 +140,8 @@ class TranslationService:
         return language
 
     def read_target(self, tag: str, field: str, wording: Wording) -> str:
-        """The language or variant that a tag asks for. Raises MalformedRequest in an API's
-        words, with the languages that are served in its codes."""
+        """Return the language or variant that a tag names. Raises MalformedRequest in an API's
+        wording, with the API's codes of the served languages."""
         language = choose_language(tag, self.bounds.targets)
         if language in self.bounds.targets:
             return language
@@ -153,8 +151,8 @@ class TranslationService:
 
 
 def name_source(guess: Guess | None, *, other: str) -> Guess:
-    """The language of a text, for an API that must name one: the likeliest, however little is
-    known, and `other` for a text without letters."""
+    """Return the language of a text, for an API that must name one: the likeliest, even if it
+    is uncertain, and `other` for a text without letters."""
     if guess and guess.language != UNDETERMINED:
         return guess
     if guess and guess.likeliest:
@@ -163,8 +161,8 @@ def name_source(guess: Guess | None, *, other: str) -> Guess:
 
 
 class _Job:
-    """One request. However long its texts are, only a few sentences are sent at a time. Equal
-    sentences are sent once."""
+    """One request. Only a few of its sentences are sent at a time, and equal sentences only
+    once."""
 
     def __init__(
         self,
@@ -174,7 +172,7 @@ class _Job:
         tell: Tell | None,
     ) -> None:
         self.service, self.call = service, call
-        #: Gives back what was admitted for the rows of each model.
+        #: Closes the tickets of each model's admitted rows.
         self.tickets = ExitStack()
         self._wanted, self._tell = wanted, tell
         self._max_rows = service.settings.max_rows
@@ -190,7 +188,7 @@ class _Job:
         )
 
     def run(self) -> list[TranslatedText]:
-        """All texts, side by side."""
+        """Translate all texts, in parallel."""
         plan, texts = self._plan, range(len(self._wanted.texts))
         plan.read(self.service.readers.read(plan.job, self.call))
         with self.call.charge(plan.characters), self.tickets:
@@ -199,8 +197,8 @@ class _Job:
             return self._map(self._answer_text, texts)
 
     def _open_rows(self) -> ModelRows | ReplacedRows | PivotedRows:
-        """The rows of the target's own model, some by way of the pivot's. Raises
-        UnknownLanguage if there is no way for a text."""
+        """Return the rows of the target's own model, some by way of the pivot's. Raises
+        UnknownLanguage if no model can translate a text."""
         catalog, wanted = self.service.catalog, self._wanted
         last = self._open_target(wanted)
         via = set()
@@ -223,7 +221,7 @@ class _Job:
     def _open_target(
         self, wanted: TranslationRequest, share: float = 1.0
     ) -> ModelRows | ReplacedRows:
-        """The rows of a target's own model, or of its fallback where that must answer."""
+        """Return the rows of a target's own model, with its fallback if there is one."""
         catalog, target = self.service.catalog, wanted.model_target
         own = ModelRows(catalog.route(TRANSLATION, target), self, wanted, share)
         if not (fallback := catalog.fallbacks.get(target)):
@@ -233,7 +231,7 @@ class _Job:
         return ReplacedRows(own, other, below=fallback.below, is_read=is_read)
 
     def _identify(self) -> list[Guess | None]:
-        """Each text's language if the client has not named it."""
+        """Return each text's language if the client has not named it."""
         texts = self._wanted.texts
         if self._wanted.source:
             return [None] * len(texts)
@@ -242,7 +240,7 @@ class _Job:
         return [composition.identify(identifier, text, self._wanted) for text in turns]
 
     def _map(self, function: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
-        """Like `map`, in greenlets. The first error cancels the rest."""
+        """Map in greenlets. The first error cancels the rest."""
         if len(items) < 2:
             return [function(item) for item in items]
         outcomes: list[Any] = [None] * len(items)
@@ -295,7 +293,7 @@ class _Job:
         sentences: Sequence[PlannedSentence],
         tell: Tell,
     ) -> Result:
-        """Translate the document of a text, and tell how far that is."""
+        """Translate the document of a text, and report progress to `tell`."""
         if not sentences:
             return self._translate_document(document, sentences)
         results: list[Any] = [None] * len(sentences)
@@ -303,7 +301,7 @@ class _Job:
 
         def show(count: int) -> TranslatedText | None:
             if self._wanted.min_quality and count < len(sentences):
-                return None  # a later sentence may be less sure
+                return None  # a later sentence may have a lower quality
             beginning = composition.join_first(document, results[:count])
             return self._plan.finish(index, beginning) if beginning else None
 
@@ -317,7 +315,7 @@ class _Job:
                 tell(index, partial(show, done))
             return result
 
-        # In a batch with the others, the first would come with the last of them.
+        # In a batch with the others, the first would be done only with the last of them.
         translate(0)
         self._map(translate, range(1, len(sentences)))
         return composition.join(document, results)
@@ -348,8 +346,8 @@ class _Job:
         return replace(pieces, quality=min(pieces.quality, answer.get("quality", 0.0)))
 
     def _translate_parts(self, document: Document, source: str) -> Result:
-        """Translates parts of a sentence. All parts of a request together are limited like
-        its sentences."""
+        """Translate parts of a sentence. All parts of a request together are limited like its
+        sentences."""
         sentences = composition.list_sentences(
             document, source, self._wanted.target_language
         )
@@ -365,20 +363,20 @@ class ModelRows:
     def __init__(
         self, model: Model, job: _Job, wanted: TranslationRequest, share: float
     ) -> None:
-        """Each row may take a `share` of the time that is then left."""
+        """Each row may use a `share` of the time that remains when it is sent."""
         self._model, self._wanted, self._share = model, wanted, share
         self._service, self._call, self._tickets = job.service, job.call, job.tickets
         self._kept = job.service.cache.open(model.name, wanted, job.call)
         self._answers: dict[Row, AsyncResult[Answer]] = {}
-        #: The rows that were looked for where answers are kept.
+        #: The rows that were looked up in the cache.
         self._sought: Collection[Row] = ()
         self._ticket: Ticket | None = None
 
     def prepare(
         self, rows: Collection[Row], more: Collection[Row] = ()
     ) -> Mapping[Row, Answer]:
-        """Take the answers that are kept, and have admitted all others but those that are on
-        their way, and `more`. Raises what `Admission.admit` raises."""
+        """Return the cached answers. Admit all other rows, except those already sent for
+        another request, and `more`. Raises the errors of `Admission.admit`."""
         self._sought = frozenset(rows)
         found = self._kept.find(rows)
         for row, answer in found.items():
@@ -391,13 +389,13 @@ class ModelRows:
         return found
 
     def predict(self, row: Row) -> Answer:
-        """The answer to a row, for the client."""
+        """Return the answer to a row, and name its model to the client."""
         answer = self.ask(row)
         self.name(answer)
         return answer
 
     def ask(self, row: Row) -> Answer:
-        """The answer to a row. Equal rows are sent once."""
+        """Return the answer to a row. Equal rows are sent once."""
         known = self._answers.get(row)
         if known is None:
             known = self._answers[row] = AsyncResult()
@@ -410,7 +408,7 @@ class ModelRows:
         return known.get()  # type: ignore[no-any-return]
 
     def name(self, answer: Answer) -> None:
-        """Say that the model has made an answer that the client gets."""
+        """Record the model of an answer that the client gets."""
         if digest := answer.get(DIGEST):
             self._call.timing.name_model(self._model.weights, digest)
 
@@ -425,7 +423,7 @@ class ModelRows:
         return ticket
 
     def _ask_model(self, row: Row) -> Answer:
-        """Send a row. Where it was on its way for another request, it is announced now."""
+        """Send a row. If it was already sent for another request, admit it now."""
         asked = write_row(composition.describe_row(self._wanted, row), self._call.trace)
         ticket = self._ticket or self._admit([row])
         until: float = self._call.deadline
@@ -440,7 +438,7 @@ class ModelRows:
 
 
 def weigh(text: str, beams: int) -> float:
-    """The work of a row with this number of hypotheses: its characters, and a constant. Less
-    than the default number saves nothing."""
+    """Return the work of a row with this number of hypotheses: its characters, and a constant.
+    Fewer than the default save nothing."""
     factor = max(beams, BEAM_SIZE.default) / BEAM_SIZE.default
     return (len(text) + _ROW_CHARACTERS) * factor

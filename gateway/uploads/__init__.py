@@ -1,1 +1,1 @@
-"""Answers uploads of images and arrays while they arrive."""
+"""Handles uploads of images, arrays and documents while they arrive."""

@@ -1,6 +1,5 @@
-"""Takes documents to disk while they arrive, says how far their translations are, and hands
-out results. Nothing here waits for the disk on the loop, or holds a file in memory.
-"""
+"""Writes documents to disk while they arrive, and reads the progress and results of their
+translations. Nothing here waits for the disk on the loop, or keeps a file in memory."""
 
 import hmac
 import secrets
@@ -50,14 +49,14 @@ from gateway.settings import Settings
 from gateway.threads import run_beside
 from gateway.uploads.forms import Form, FormPart, Stream, find_boundary
 
-#: The bytes that a form may have beside its file.
+#: The most bytes of a field, parts of a form, and bytes of a form besides its file.
 _MOST_FIELD_BYTES, _MOST_FIELDS = 8 << 10, 50
 _FORM_BYTES = 256 << 10
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Errors of documents as problems."""
+    """Raise problems for errors of documents."""
     try:
         yield
     except (Gone, FileNotFoundError) as error:
@@ -90,11 +89,10 @@ class Documents:
     def receive(
         self, request: GatewayRequest, read: Callable[[Fields], DocumentRequest]
     ) -> DocumentFolder:
-        """The document in a request's form, which from now on will be translated. The fields
-        before the file may have the request's key, so that it has an owner once `read` gets
-        all of them with the name. That may raise a Problem, and so does this; whatever is
-        raised, nothing is left."""
-        from documents.formats import find_format  # loads all their libraries
+        """Store the document in a request's form for translation, and return it. As fields
+        before the file may contain the key, the owner is known when `read` gets all fields
+        with the name. Raises Problem, also from `read`; after any error, nothing is left."""
+        from documents.formats import find_format  # loads the libraries of all formats
 
         call = request.open_call(limit_s=self._settings.upload_timeout_s)
         fields: dict[str, str] = {}
@@ -114,7 +112,7 @@ class Documents:
             if place is None:
                 self._access.admit_form(request, fields)
                 raise _refuse_file("missing, expected the document")
-            # DeepL's clients may give the name in a field.
+            # DeepL's clients may send the name in a field.
             name = clean_name(fields.get("filename") or name)
             if not name:
                 raise _refuse_file("has no name, expected one such as report.docx")
@@ -140,7 +138,7 @@ class Documents:
     def find(
         self, owner: str, document_id: str, password: str | None = None
     ) -> DocumentFolder:
-        """Raises NoDocument, also where it is another owner's, or has another `password`."""
+        """Return a document. Raises NoDocument, also for a wrong owner or `password`."""
         found = run_beside(self._storage.find, owner, document_id)
         if password is not None:
             expected = found.order.password.encode()
@@ -154,7 +152,7 @@ class Documents:
         return run_beside(read_page, self._storage, owner, after, count)
 
     def delete(self, document: DocumentFolder) -> None:
-        """Deletes it, also while it is being translated."""
+        """Delete a document, even while it is being translated."""
         run_beside(self._storage.delete, document)
 
     def _read_form(self, request: GatewayRequest, call: Call) -> Iterator[FormPart]:
@@ -207,8 +205,8 @@ def read_state(document: DocumentFolder) -> State:
 
 @_explained()
 def read_file(path: Path) -> Iterable[bytes]:
-    """A file's content in pieces, as the body of an answer, with which it is closed. Raises
-    NoDocument."""
+    """Return a file's content in pieces, as the body of an answer, which closes the file.
+    Raises NoDocument."""
     return FileWrapper(FileObjectThread(run_beside(FileIO, path), "rb", 0), READ_BYTES)
 
 

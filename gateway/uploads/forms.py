@@ -1,6 +1,5 @@
-"""Reads a body of unknown kind piece by piece: peek at it, take it, or, if it is a
-form, take its parts one by one.
-"""
+"""Reads a body of unknown type in pieces: peeks at it, and takes it or, for a form, its parts
+one by one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,14 +19,14 @@ from werkzeug.sansio.multipart import (
 from gateway.errors import BodyTooLarge, MalformedRequest
 from gateway.http.bodies import READ_BYTES
 
-#: RFC 2046 allows 70; programs that make one of random numbers send a few more.
+#: RFC 2046 allows 70; programs that use random numbers send a few more.
 _MOST_BOUNDARY_BYTES = 200
 #: The longest end of a line with a boundary.
 _END_BYTES = len(b"--\r\n")
 
 
 class Stream:
-    """Bytes that can be peeked at and taken. It holds one chunk."""
+    """Bytes that can be peeked at and taken. One chunk is in memory."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -35,7 +34,7 @@ class Stream:
         self._at = 0
 
     def peek(self, count: int) -> bytes:
-        """The next `count` bytes, which stay. Fewer only at the end."""
+        """Return the next `count` bytes without taking them; fewer only at the end."""
         while len(self._chunk) - self._at < count:
             more = next(self._chunks, None)
             if more is None:
@@ -45,17 +44,17 @@ class Stream:
         return self._chunk[self._at : self._at + count]
 
     def take(self, most: int) -> bytes:
-        """Some bytes, empty only at the end."""
+        """Take at most `most` bytes; empty only at the end."""
         taken = self.peek(1) and self._chunk[self._at : self._at + most]
         self._at += len(taken)
         return taken
 
     def __iter__(self) -> Iterator[bytes]:
-        """The rest, piece by piece."""
+        """Take the rest in pieces."""
         return iter(lambda: self.take(READ_BYTES), b"")
 
     def take_all(self, count: int) -> bytes:
-        """The next `count` bytes, fewer only at the end."""
+        """Take the next `count` bytes; fewer only at the end."""
         taken = self.peek(count)
         self._at += len(taken)
         return taken
@@ -79,7 +78,7 @@ class Form:
         self._decoder = MultipartDecoder(boundary, max_form_memory_size=2 * READ_BYTES)
 
     def __iter__(self) -> Iterator[FormPart]:
-        """Each part, to be taken before the next one."""
+        """Yield each part, which must be taken before the next one."""
         while not isinstance(event := self._next_event(), Epilogue):
             if isinstance(event, Field | File):
                 filename = event.filename if isinstance(event, File) else None
@@ -95,8 +94,7 @@ class Form:
     def _next_event(self) -> Event:
         try:
             while isinstance(event := self._decoder.next_event(), NeedData):
-                # None tells the decoder that nothing follows; it raises an error if it needs
-                # more.
+                # None marks the end for the decoder, which raises an error if it needs more.
                 self._decoder.receive_data(self._take_chunk() or None)
         except ValueError as error:
             raise MalformedRequest(
@@ -110,8 +108,8 @@ class Form:
         return event
 
     def _take_chunk(self) -> bytes:
-        """Some bytes that do not end in the middle of a boundary: Werkzeug 3.1 would take the
-        line break before it for a part of the file."""
+        """Take some bytes that do not end in the middle of a boundary: Werkzeug 3.1 would treat
+        the line break before it as part of the file."""
         chunk = self._stream.take(READ_BYTES)
         last = len(self._marker) + _END_BYTES
         seen = bytes(self._decoder.buffer[-last:]) + chunk[-last:]
@@ -120,7 +118,7 @@ class Form:
 
 
 def find_boundary(content_type: str) -> bytes:
-    """The boundary between the parts of a form. Raises MalformedRequest if there is none."""
+    """Return the boundary of a form's parts. Raises MalformedRequest if there is none."""
     boundary = parse_options_header(content_type)[1].get("boundary", "")
     if not (0 < len(boundary) <= _MOST_BOUNDARY_BYTES and boundary.isascii()):
         raise MalformedRequest(

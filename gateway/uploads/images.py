@@ -1,7 +1,6 @@
 """Cuts an upload into rows while it arrives: an image file becomes one row, an array several
 small ones. Sends several rows to the backend at a time and returns the answers in order.
-Memory never holds a whole upload; all uploads of a process share a buffer.
-"""
+A whole upload is never in memory; all uploads of a process share a buffer."""
 
 from __future__ import annotations
 
@@ -42,22 +41,22 @@ from gateway.schemas import Schema, validate
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
 from gateway.uploads.forms import Form, Stream, find_boundary
 
-#: An array is cut into rows of at most this many frames, and `ROW_BYTES`.
+#: An array is cut into rows of at most this many frames, and at most `ROW_BYTES`.
 ROW_FRAMES = 32
 
 _EXPECTED = (
     "a JPEG, PNG or WebP file, a .npy array, or multipart/form-data with such files"
 )
 _NO_FILE = "found a field that is no file, expected files; options go into the URL"
-#: The first bytes of files; those of WebP have its length in them.
+#: The first bytes that identify a file; WebP's include its length.
 _HEAD_BYTES = 12
 _CONTENT_TYPES = {
     rb"\xff\xd8\xff": "image/jpeg",
     rb"\x89PNG\r\n\x1a\n": "image/png",
     rb"RIFF.{4}WEBP": "image/webp",
 }
-#: Rows of one upload that are with the backend at the same time: enough to keep a worker busy,
-#: few enough to let other clients have their turns.
+#: Rows of one upload that are at the backend at the same time: enough to keep a worker busy,
+#: few enough to leave capacity to other clients.
 ROWS_AT_ONCE = 4
 #: Work is counted in frames. The work of an unread row is unknown.
 _ROW_COST = 1.0
@@ -72,7 +71,7 @@ class FrameAnswer:
 
 
 class ImageService:
-    """Answers the uploads of all tasks for images. Safe to share among greenlets."""
+    """The service that answers uploads for all image tasks. Safe to share among greenlets."""
 
     def __init__(
         self,
@@ -86,10 +85,10 @@ class ImageService:
         self.buffer = Buffer(settings.upload_buffer_bytes, settings.upload_bytes)
 
     def answer(self, request: GatewayRequest) -> list[FrameAnswer]:
-        """One answer per row of a request, whose route's `Operation` names the task and the
-        parameters that the handler gets from the URL. Raises the Problem of the first row that
-        has one, also where an upload of one image has two, and Overloaded at once if not even
-        the first row could be answered in time."""
+        """Return one answer per row of a request, whose route's `Operation` names the task and
+        the URL's parameters for the handler. Raises the Problem of the first row that has one,
+        also of a second image if only one is allowed, and Overloaded at once if not even the
+        first row could be answered in time."""
         task, parameters = request.operation.task, request.operation.query or Schema
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
             raise UnsupportedEncoding("Expected images as they are.", "identity")
@@ -116,7 +115,7 @@ class ImageService:
 
 @dataclass
 class _Job:
-    """One upload. A row that fails ends it, even while it is still being read."""
+    """One upload. A failed row ends it, even while it is still being read."""
 
     request: GatewayRequest
     call: Call
@@ -124,15 +123,15 @@ class _Job:
     ticket: Ticket
     limits: Settings
     share: UploadShare
-    #: Bytes that were read and do not belong to a row yet.
+    #: Bytes that were read but do not belong to a row yet.
     ahead: int = 0
     failure: Exception | None = None
-    #: The greenlet that waits for the client, while it does.
+    #: The greenlet that is waiting for the client, if it is.
     reader: Any = None
     pool: Pool = field(default_factory=lambda: Pool(ROWS_AT_ONCE))
 
     def run(self) -> list[FrameAnswer]:
-        """Reads, sends and waits."""
+        """Read and send all rows, and return their answers."""
         sent: list[Greenlet[[Cut], FrameAnswer | None]] = []
         rows = cut(
             self._read_chunks(),
@@ -145,7 +144,7 @@ class _Job:
             for row in rows:
                 held = self.share.send(self.ahead)
                 sent.append(self.pool.spawn(self._send, row))
-                # Also of one that is ended before it has begun.
+                # A link also runs for a greenlet that is killed before it starts.
                 sent[-1].rawlink(lambda _, held=held: self.share.release(held))
                 del row  # its bytes, while the next one is read
             for _ in gevent.iwait(sent):
@@ -164,7 +163,7 @@ class _Job:
             try:
                 chunk = next(chunks, b"")
             except (ClientGone, InterruptedError):
-                self._raise_failure()  # no, it was interrupted
+                self._raise_failure()  # `_interrupt` raised the error
                 raise
             finally:
                 self.reader = None
@@ -173,15 +172,15 @@ class _Job:
             yield chunk
 
     def _expect(self, count: int) -> None:
-        """Reserves the bytes that have come and may come with the next piece. An idle upload
-        reserves next to nothing."""
+        """Reserve the bytes that have arrived and those of the next piece. An idle upload
+        reserves almost nothing."""
         more = min(count, AHEAD_BYTES) - self.ahead
         if more > 0:
             self.share.grow(more)
             self.ahead += more
 
     def _interrupt(self) -> None:
-        """Stops waiting for a client that may itself be waiting for the answer."""
+        """Stop waiting for a client that may itself be waiting for the answer."""
         if self.reader:
             self.reader.throw(InterruptedError)
 
@@ -204,14 +203,13 @@ class _Job:
 
 
 class Buffer:
-    """A number of bytes that uploads share. To prevent a deadlock among waiting uploads, room
-    for one largest row, `largest` bytes, is kept for the upload whose row was begun first.
-    Bytes that are with the backend come back by themselves.
-    """
+    """A number of bytes that uploads share. To prevent a deadlock among waiting uploads, the
+    bytes of one largest row are reserved for the upload whose row was begun first. Bytes at the
+    backend are released in any case."""
 
     def __init__(self, size: int, largest: int) -> None:
         self.largest = largest
-        #: Bytes that nobody holds, and those of rows with the backend.
+        #: Free bytes, and those of rows at the backend.
         self.free, self.sent = size, 0
         #: The uploads that have begun a row, oldest row first.
         self.begun: dict[UploadShare, None] = {}
@@ -219,7 +217,7 @@ class Buffer:
 
     @contextmanager
     def share(self, deadline: float) -> Iterator[UploadShare]:
-        """One upload's share, empty at first."""
+        """Yield one upload's share, which is empty at first."""
         share = UploadShare(self, deadline)
         try:
             yield share
@@ -229,7 +227,7 @@ class Buffer:
             self.admit()
 
     def admit(self) -> None:
-        """Serves requests in order of arrival; only the oldest row may overtake."""
+        """Admit waiting uploads in order of arrival; only the oldest row may overtake."""
         is_waiting = False
         for share in tuple(self.waiting):
             oldest = next(iter(self.begun), self.waiting[0])
@@ -250,19 +248,18 @@ class Buffer:
 
 @dataclass(eq=False)
 class UploadShare:
-    """The bytes that one upload holds, beside those of rows with the backend."""
+    """The bytes that one upload has reserved, without those of rows at the backend."""
 
     buffer: Buffer
     deadline: float
     held: int = 0
-    #: The bytes that it waits for, and whether it has them.
+    #: The bytes that it waits for, and the event of getting them.
     wanted: int = 0
     admitted: Event = field(default_factory=Event)
 
     def grow(self, count: int) -> None:
-        """Waits for room for `count` bytes before they are read or copied. Raises
-        DeadlineExceeded at the upload's deadline.
-        """
+        """Reserve `count` bytes, before they are read or copied. Raises DeadlineExceeded at the
+        upload's deadline."""
         self.wanted, buffer = count, self.buffer
         self.admitted.clear()
         buffer.waiting.append(self)
@@ -276,20 +273,19 @@ class UploadShare:
                 buffer.admit()
 
     def send(self, kept: int) -> int:
-        """Marks all held bytes but `kept` as a row that is with the backend. Returns their
-        number; they stay held until they are released."""
+        """Mark all reserved bytes except `kept` as a row at the backend. Return their number;
+        they stay reserved until `release`."""
         count, buffer = max(self.held - kept, 0), self.buffer
         self.held -= count
         buffer.sent += count
-        # The bytes that it holds must not be missing where another row becomes the
-        # oldest.
+        # Its reserved bytes must not be missing if another row becomes the oldest.
         if buffer.free + buffer.sent >= buffer.largest:
             buffer.begun.pop(self, None)
         buffer.admit()
         return count
 
     def release(self, count: int) -> None:
-        """Gives back the bytes of a sent row."""
+        """Release the bytes of a sent row."""
         self.buffer.sent -= count
         self.buffer.free += count
         self.buffer.admit()
@@ -297,7 +293,7 @@ class UploadShare:
 
 @dataclass(frozen=True)
 class Cut:
-    """A row, and its place in the upload. `place` is empty if it is all of it."""
+    """A row, and its place in the upload. `place` is empty if the row is the whole upload."""
 
     body: bytes
     content_type: str
@@ -316,12 +312,11 @@ def cut(
     is_single: bool = False,
     grow: Grow = lambda _: None,
 ) -> Iterator[Cut]:
-    """The rows of an upload. The first bytes of `chunks` tell its kind; if they are not an
-    image, `content_type` may name a form. With `is_single`, a second image is refused. `grow`
-    is told how many bytes will be added to a row, and may wait for room.
+    """Cut an upload into rows. The first bytes of `chunks` identify its type; if they are not
+    an image's, `content_type` may name a form. With `is_single`, a second image is refused.
+    `grow` gets the number of bytes to be added to a row, and may wait until they are free.
 
-    Raises UnsupportedImage, InvalidImage, InvalidRequest, MalformedRequest or BodyTooLarge.
-    """
+    Raises UnsupportedImage, InvalidImage, InvalidRequest, MalformedRequest or BodyTooLarge."""
     cutter = _Cutter(limits, grow)
     most = limits.max_upload_bytes
     detail = f"The body has more than {most} bytes, the most it may."
@@ -345,7 +340,6 @@ def cut(
 
 
 def _find_content_type(head: bytes) -> str | None:
-    """The content type of an image file with these first bytes."""
     for magic, content_type in _CONTENT_TYPES.items():
         if re.match(magic, head, re.DOTALL):
             return content_type
@@ -358,8 +352,8 @@ class _Cutter:
     grow: Grow
 
     def cut_parts(self, form: Form) -> Iterator[Cut]:
-        """The rows of all files. A problem names its file. Raises InvalidRequest where there
-        is a field as well."""
+        """Yield the rows of all files. A problem names its file. Raises InvalidRequest if there
+        is also a field."""
         for index, part in enumerate(form):
             if part.filename is None:
                 raise InvalidRequest({(part.name or "body")[:40]: _NO_FILE})
@@ -374,7 +368,7 @@ class _Cutter:
                 raise
 
     def cut_file(self, stream: Stream) -> Iterator[Cut]:
-        """The rows of one file, up to the end of `stream`."""
+        """Yield the rows of one file, up to the end of `stream`."""
         head = stream.peek(_HEAD_BYTES)
         if head.startswith(npy.MAGIC):
             yield from self._cut_array(stream)
@@ -396,7 +390,7 @@ class _Cutter:
         shape = _read_shape(stream)
         count, frame = (shape[0] if len(shape) == 4 else 1), shape[-3:]
         size = prod(frame)
-        # Before any of it is read.
+        # Checked before any frame is read.
         if size > (most := self.limits.max_image_bytes):
             raise BodyTooLarge(f"A frame has {size} bytes, it may have {most}.")
         if (whole := count * size) > (most := self.limits.max_upload_bytes):
@@ -423,7 +417,7 @@ class _Cutter:
             )
 
     def _copy(self, stream: Stream, body: io.BytesIO, count: int) -> int:
-        """Copy at most `count` bytes, and return how many there were."""
+        """Copy at most `count` bytes, and return their number."""
         found = 0
         while found < count and (taken := stream.take(count - found)):
             self.grow(len(taken))
@@ -432,7 +426,7 @@ class _Cutter:
 
 
 def _read_shape(stream: Stream) -> tuple[int, ...]:
-    """The shape of an array of frames. Only its pixels are left in `stream`."""
+    """Take the header of an array from `stream`, and return its shape."""
     try:
         size = npy.measure(stream.peek(npy.START_BYTES))
         return npy.read_shape(stream.take_all(size))
