@@ -18,7 +18,7 @@ NUMBER = "X-Row"
 PARAMETERS = "X-Parameters"
 #: The row's position in a client's trace (W3C Trace Context).
 TRACE = "traceparent"
-#: The replica that has answered, in the answer of a cluster.
+#: The replica that has answered, in the answers of a cluster.
 REPLICA = "X-Replica"
 
 

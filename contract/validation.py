@@ -91,8 +91,8 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 
 
 def _show(value: Any, schema: Mapping[str, Any]) -> str:
-    """Repeat a number, or a URL's text for one; name only the type of other values, for they
-    may be long."""
+    """Repeat a number, or a URL's text for one; name only the type of others, as texts may be
+    long."""
     match schema.get("type"), value:
         case "integer" | "number", str():
             return repr(value[:_MOST_CHARACTERS])

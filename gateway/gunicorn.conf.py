@@ -62,7 +62,7 @@ loglevel = "info"
 # X-Forwarded-SSL contradicts it.
 secure_scheme_headers = {"X-FORWARDED-PROTO": "https"}
 
-# A control socket would be another way to attack.
+# A control socket would add an attack surface.
 control_socket_disable = True
 
 
@@ -75,14 +75,14 @@ def on_starting(server: Any) -> None:
     given = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     if given:
         folder = Path(given)
-        # Emptied, not removed: in /dev/shm another user could take its name.
+        # Empty the folder, do not remove it: in /dev/shm another user could claim its name.
         folder.mkdir(parents=True, exist_ok=True)
         for file in folder.iterdir():
             file.unlink()
 
 
 def post_worker_init(worker: Any) -> None:
-    """Make garbage collection rare. Thousands of requests may wait, each with some hundred
+    """Make garbage collection rare. Thousands of requests may wait, each with a few hundred
     objects; a collection for every 700 new objects used a fifth of the CPU."""
     gc.collect()
     gc.freeze()

@@ -76,8 +76,8 @@ _COUNTERS = {
     "babelgatebatches": "ModelName",
 }
 _CHARACTERS = "babelgate_characters_total"
-#: The time limit in seconds and the size limit in bytes of the page with the workers' counters,
-#: and a part of the names of ours.
+#: The limits of the page with the workers' counters, in seconds and bytes, and the part of a
+#: name that marks our counters.
 _TIMEOUT_S, _MOST_BYTES, _OURS = 2.0, 4 << 20, "babelgate"
 #: Seconds that counts may wait in memory, until they are written in one pass.
 _WRITE_S = 0.05
@@ -136,7 +136,7 @@ class Telemetry:
             "translated (miss).",
             ["outcome"],
         )
-        #: A cache, as prometheus_client looks labels up under a lock, as text.
+        #: Caches labelled metrics, which prometheus_client looks up under a lock, as text.
         self._find = cache(lambda metric, *labels: metric.labels(*labels))
         #: Amounts and seconds that wait to be written, by metrics and labels.
         self._amounts: collections.Counter[tuple[Any, ...]] = collections.Counter()
@@ -157,7 +157,7 @@ class Telemetry:
             self._times.append((self.translation_seconds, target, seconds))
 
     def count_texts(self, target: str, characters: Sequence[int]) -> None:
-        """Count translated texts and their characters, given the characters of each."""
+        """Count texts translated into `target`, given the characters of each."""
         self.count(self.texts, target, amount=len(characters))
         self.count(self.characters, target, amount=sum(characters))
 

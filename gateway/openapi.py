@@ -100,7 +100,7 @@ class Operation:
     the type of the answer on success."""
 
     summary: str
-    #: The task, without which in the map the route is not in the document.
+    #: The task; if the map does not contain it, the document omits the route.
     task: str | None = None
     bodies: tuple[BodySchema, ...] = ()
     #: The parameters in the URL besides its body.
@@ -133,8 +133,8 @@ class Operation:
     show_problem: Callable[[Problem, GatewayRequest], Response] | None = None
 
     def __call__(self, view: Callable[Concatenate[GatewayRequest, ...], Any]) -> Any:
-        """Store itself as an attribute of the function, whose calls stay as fast. Flask's types
-        allow only views that return responses."""
+        """Store the operation as an attribute of the view, which adds no cost to calls. Flask's
+        types allow only views that return responses."""
         view.__dict__["operation"] = self
         return view
 
@@ -210,7 +210,7 @@ class FieldError(TypedDict):
 
 
 class ProblemDocument(TypedDict):
-    """RFC 9457. Programs should compare `type`; the others may be reworded."""
+    """A problem (RFC 9457). Programs should compare `type`; other fields may be reworded."""
 
     type: Annotated[str, Field(pattern="^urn:babelgate:[a-z-]+$")]
     title: str
@@ -249,7 +249,7 @@ def _describe_value(written: Any) -> Json:
 
 
 class _Untitled(GenerateJsonSchema):
-    """A generator without titles: pydantic's repeat each field's name."""
+    """A generator that omits titles, in which pydantic repeats the names of fields."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -504,7 +504,7 @@ def _refer_to_headers(status: int, *more: str) -> Json:
 
 
 def _shorten_names(document: Json) -> Json:
-    """Shorten the prefix of models with equal names in two files to the file's name."""
+    """Shorten the prefixes of models that have the same name in two files to the file names."""
     text = json.dumps(document)
     text = re.sub(r"gateway__api__([a-z]+)__", r"\1.", text)
     return dict(json.loads(text.replace("gateway__schemas__", "")))

@@ -14,7 +14,7 @@ _ROOT, _LIBRARIES = __file__.rpartition("/gateway/")[0] + "/", "/site-packages/"
 
 
 def describe(error: BaseException) -> str:
-    """Return `ValueError at gateway/a.py:3 in f, gateway/b.py:5 in g`, and its cause alike."""
+    """Describe an error and its cause: `KeyError at gateway/a.py:3 in f, text/b.py:5 in g`."""
     frames = traceback.extract_tb(error.__traceback__)
     places = ", ".join(
         f"{_shorten(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames

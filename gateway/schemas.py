@@ -197,7 +197,7 @@ class TranslationLimits:
             "TranslationBody",
             __base__=TranslationBody,
             src_text=_limit_texts(self.max_texts),
-            beam_size=_limit(BEAM_SIZE, beams, "The hypotheses of the beam search."),
+            beam_size=_limit(BEAM_SIZE, beams, "The number of search hypotheses."),
             alternatives=_limit(
                 ALTERNATIVES, others, "The number of other translations to return."
             ),

@@ -257,9 +257,7 @@ def _make_texts(services: Services) -> Blueprint:
         ]
 
     @blueprint.route("/usage", methods=["GET", "POST"])
-    @Operation(
-        "The characters of this month or, without keys, since the gateway's start"
-    )
+    @Operation("Characters this month or, without keys, since the gateway's start")
     def usage(request: GatewayRequest) -> Used:
         found = services.access.read_usage(request)
         limit = _UNLIMITED if found.limit is None else found.limit

@@ -43,7 +43,7 @@ _UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
 
 
 class DocumentStatus(TypedDict):
-    """The progress of a document. `error` is a problem document, or null; `warnings` are about
+    """The progress of a document. `error` is a problem document, or null; `warnings` concern
     the translation."""
 
     id: str
@@ -64,7 +64,7 @@ class PageParameters(Schema):
     """The page of a key's documents, in the URL."""
 
     limit: Digits = Field(
-        100, ge=1, le=1000, description="Maximum documents in the answer."
+        100, ge=1, le=1000, description="Maximum number of documents to return."
     )
     after: str = Field(
         "",

@@ -1,5 +1,5 @@
 """A client's connection. It measures how fast a body arrives, reports a client that is too slow
-or disconnects, and accepts the return of bytes that were read too early."""
+or disconnects, and allows bytes that were read too early to be put back."""
 
 import select
 import time
@@ -78,7 +78,7 @@ class Connection(socket.socket):  # type: ignore[misc]
             self.shutdown(socket.SHUT_RD)
 
     def put_back(self, data: bytes) -> None:
-        """Return these bytes from the next reads."""
+        """Make the next reads return these bytes."""
         self._first = data + self._first
 
     def recv(self, size: int, flags: int = 0) -> bytes:

@@ -19,7 +19,7 @@ from gateway.redaction import describe
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two signs of life.
+#: Seconds between two heartbeats.
 _HEARTBEAT_S = 5.0
 #: Events that wait for a slow client before one of a text replaces earlier ones of it.
 _MOST_WAITING = 64

@@ -28,7 +28,7 @@ from gateway.http.bodies import read_chunk
 from gateway.http.request import Deadline, GatewayRequest, check_number, find_spoken
 
 _SLASHES = re.compile("//+")
-#: Our own paths that may end with a slash. nginx's rules for other paths need none at the end.
+#: Our own paths that may end with a slash. nginx's rules for our other paths expect none.
 _WITH_SLASH = (f"{PATHS[TRANSLATION]}/", "/languages/", "/identify/")
 _NO_PATH = "There is no such path; see GET /languages and POST /translate."
 #: Seconds to read the rest of a body whose answer is known, to keep its connection usable.
@@ -98,7 +98,7 @@ def write_nothing() -> Response:
 
 
 def clean_path(path: str) -> str:
-    """Return the path without repeated slashes, and without one at the end of a path for texts:
+    """Return the path without repeated slashes and, for texts, without a trailing slash:
     clients build URLs from parts. Flask would redirect such requests, and some clients would
     resend them without the body."""
     if "//" in path:

@@ -204,7 +204,7 @@ def read_request_id(environ: Mapping[str, Any]) -> str:
 
 
 def read_trace(header: str) -> str:
-    """Return the span of the client that a request names; empty without one."""
+    """Return the header `traceparent` if it is valid, else an empty string."""
     return header if _TRACE.fullmatch(header) else ""
 
 
@@ -222,7 +222,7 @@ class GatewayRequest(Request):
     id = ""
     #: Its route's `Operation` of `gateway/openapi.py`, if it has a route.
     operation: Any = None
-    #: The fields that its query, or a form or a list in it, may have.
+    #: The most fields that its query or form may have, and entries that a list may have.
     most_fields = 1000
     #: Its arrival, in seconds of the performance counter.
     started_at = 0.0
@@ -411,7 +411,7 @@ def _read_pairs(text: bytes, most: int) -> dict[str, Any]:
 
 
 def _merge(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Merge `q=a&q=b` into a list, and so `q[]=a` and `q[0]=a`, as some clients send lists."""
+    """Merge `q=a&q=b` into a list; `q[]=a` and `q[0]=a`, which some clients send, too."""
     values: dict[str, list[str]] = {}
     lists = set()
     for given, value in pairs:

@@ -161,7 +161,7 @@ class _Reader:
                 stdout=theirs,
             )
         self._is_busy = False
-        # Without a call, the process ends with this object or with the gateway's process.
+        # If it is not called, the process ends with this object or the gateway's process.
         self.end = weakref.finalize(self, _end, self._process, self._socket)
 
     @property
@@ -169,7 +169,7 @@ class _Reader:
         """Whether the process can accept a job."""
         if self._is_busy or not self.end.alive:
             return False
-        return not is_readable(self._socket)  # only the end can be read
+        return not is_readable(self._socket)  # it is readable only at its end
 
     def read(self, job: ReadingJob, call: Call) -> Iterator[Piece | int]:
         """Yield pieces like `document.scan`. Also raises the errors of `Readers.read`."""

@@ -98,7 +98,7 @@ class TranslationService:
         self, wanted: TranslationRequest, call: Call, tell: Tell | None = None
     ) -> list[TranslatedText]:
         """Return one answer per text. Meanwhile, call `tell` for each text whenever one more of
-        its sentences, in their order, is translated. The call's key is charged the characters.
+        its sentences, in their order, is translated. The call's key pays for the characters.
 
         Raises the first Problem of a text, Overloaded if the time is too short for all texts,
         ClientGone as soon as the client disconnects, and the errors of `Glossaries.choose`."""

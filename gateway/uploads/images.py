@@ -146,7 +146,7 @@ class _Job:
                 sent.append(self.pool.spawn(self._send, row))
                 # A link also runs for a greenlet that is killed before it starts.
                 sent[-1].rawlink(lambda _, held=held: self.share.release(held))
-                del row  # its bytes, while the next one is read
+                del row  # frees its bytes while the next one is read
             for _ in gevent.iwait(sent):
                 self._raise_failure()
             return [one.get() for one in sent]
@@ -253,7 +253,7 @@ class UploadShare:
     buffer: Buffer
     deadline: float
     held: int = 0
-    #: The bytes that it waits for, and the event of getting them.
+    #: The bytes that it waits for, and the event that grants them.
     wanted: int = 0
     admitted: Event = field(default_factory=Event)
 
@@ -334,7 +334,7 @@ def cut(
         if is_single and frames > 1:
             raise InvalidImage("Expected exactly one image or frame, found more.")
         yield row
-        del row  # its bytes, while the next one is read
+        del row  # frees its bytes while the next one is read
     if not frames:
         raise InvalidImage(f"The form has no file in it, expected {_EXPECTED}.")
 
@@ -362,7 +362,7 @@ class _Cutter:
                 for row in self.cut_file(part.stream):
                     place = f"{where}, {row.place}" if row.place else where
                     yield replace(row, place=place)
-                    del row  # its bytes, while the next one is read
+                    del row  # frees its bytes while the next one is read
             except (BodyTooLarge, InvalidImage, UnsupportedImage) as problem:
                 problem.detail = f"{where}: {problem.detail}"
                 raise
