@@ -1,4 +1,4 @@
-"""`python -m documents`: translates documents that the gateway has taken, until SIGTERM."""
+"""`python -m documents`: translates documents that the gateway has accepted, until SIGTERM."""
 
 import faulthandler
 import logging
@@ -21,12 +21,12 @@ from documents.storage import DocumentStorage
 log = logging.getLogger("documents")
 
 _ID = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24}\b")
-#: The most seconds that a look for documents, or the start, may take.
+#: The time limit of one round of `Jobs.run`, and of the start.
 _LONGEST_TURN_S = 120.0
 
 
 class DocumentSettings(BaseModel, frozen=True):
-    """The variables of the environment that concern documents."""
+    """The environment variables that concern documents."""
 
     documents: Path | None = Field(alias=variables.DOCUMENTS.name)
     gateway: str = Field(alias=variables.GATEWAY_BIND.name, pattern=r"^[^/\s]+:\d+$")
@@ -42,7 +42,7 @@ def _read_settings() -> DocumentSettings:
 
 
 def main() -> None:
-    """Ends with 1 where a setting is wrong, or the folder cannot be used."""
+    """Run until SIGTERM. Exits with 1 if a setting is wrong or the folder cannot be used."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
@@ -64,19 +64,19 @@ def main() -> None:
         log.error("the folder cannot be used: %s", error)
         status = 1
     logging.shutdown()
-    # A document whose step does not end must not keep the process.
+    # A step that never ends must not keep the process alive.
     os._exit(status)
 
 
 def _shorten_ids(record: logging.LogRecord) -> bool:
-    """Without keys, who knows the whole id of a document may have it."""
+    """Shorten the ids of documents: without keys, a full id grants access."""
     record.msg, record.args = _ID.sub(r"\1", record.getMessage()), None
     return True
 
 
 def _beat() -> None:
-    """A program that does not get here again says where it hangs and ends: supervisor starts
-    it again. No thread of ours needs to run for that."""
+    """Reset the watchdog. If it expires, it logs where the program hangs and exits, even if no
+    Python thread can run; supervisor then restarts the program."""
     faulthandler.dump_traceback_later(_LONGEST_TURN_S, exit=True)
 
 

@@ -1,6 +1,4 @@
-"""Errors that a document's owner is told, and how: the message says what is wrong, what was
-expected, and where in the file.
-"""
+"""Errors for a document's owner. Messages name the fault, its place and the expectation."""
 
 import errno
 import logging
@@ -12,25 +10,25 @@ from contract.problems import write_problem
 
 log = logging.getLogger(__name__)
 
-#: The errors of a disk, or of a limit, that leaves no room.
+#: Error numbers for a full disk, an exhausted quota and a file above the size limit.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DocumentError(Exception):
-    """A document that cannot be translated. No message holds the document's text. Slug and
-    status are those of the problem that the owner gets."""
+    """The document cannot be translated. Messages never quote its text. `slug` and `status` are
+    those of the problem that its owner receives."""
 
     slug, status = "damaged-document", 422
 
 
 class UnknownFormat(DocumentError):
-    """No format of ours has this ending."""
+    """No supported format has this extension."""
 
     slug, status = "unknown-format", 415
 
 
 class DamagedDocument(DocumentError):
-    """The content is not what the name's ending says, or it is broken."""
+    """The content is broken, or does not match the name's extension."""
 
 
 class EncryptedDocument(DocumentError):
@@ -45,7 +43,7 @@ class EncryptedDocument(DocumentError):
 
 
 class RefusedContent(DocumentError):
-    """The document holds what is never opened, such as an entity or a zip bomb."""
+    """The document contains something that is never opened, such as an entity or a zip bomb."""
 
     slug = "refused-content"
 
@@ -57,19 +55,19 @@ class DocumentTooLarge(DocumentError):
 
 
 class DocumentTooSlow(DocumentError):
-    """The document takes more time than allowed."""
+    """The document needs more time than allowed."""
 
     slug = "document-too-slow"
 
 
 class LostMarkup(DocumentError):
-    """The translations do not fit the document's texts: nothing is written rather than lost."""
+    """The translations do not fit the document's texts: writing them would lose some."""
 
     slug, status = "lost-markup", 500
 
 
 class TranslationFailed(Exception):
-    """The document cannot be translated, and `problem` says why."""
+    """The document cannot be translated; `problem` is the reason."""
 
     def __init__(self, problem: Mapping[str, Any]) -> None:
         super().__init__(problem["type"])
@@ -77,7 +75,7 @@ class TranslationFailed(Exception):
 
 
 def explain(error: Exception) -> dict[str, Any]:
-    """The problem for an error. A fault of ours is logged without the document's text."""
+    """Return the problem for an error. Logs internal errors without the document's text."""
     if isinstance(error, TranslationFailed):
         return dict(error.problem)
     if isinstance(error, DocumentError):
@@ -86,7 +84,7 @@ def explain(error: Exception) -> dict[str, Any]:
         return write_problem(
             "disk-full", 507, "There is no room for the translated document."
         )
-    # Only its place is logged: its message may quote the document.
+    # Log only the location: the message may quote the document.
     *_, (frame, line) = walk_tb(error.__traceback__)
     log.error("%s at %s:%d", type(error).__name__, frame.f_code.co_filename, line)
     return write_problem(

@@ -1,5 +1,5 @@
-"""Has the gateway translate the texts of a document, on behalf of its owner. A gateway that is
-busy, restarting or gone is asked again; a text that cannot be done is divided, or refused.
+"""Sends the texts of a document to the gateway, on behalf of its owner. Requests are retried if
+the gateway is busy, restarting or gone; a text that keeps failing is divided, or refused.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from documents.errors import TranslationFailed
 from documents.pieces import TextPiece, divide, join
 from documents.storage import NOBODY, Order
 
-#: Requests of one document that are with the gateway at the same time: enough to fill the
-#: models' batches where nobody else asks.
+#: Concurrent requests per document: enough to fill the models' batches without other clients.
 MOST_AT_ONCE = 8
 _FEWEST_AT_ONCE = 1
 _PATIENCE = RetryPolicy(
@@ -35,15 +34,14 @@ _PATIENCE = RetryPolicy(
     longest_delay_s=5.0,
     longest_retry_after_s=60.0,
 )
-#: The failures of a request by faults of the gateway's own.
+#: Attempts at a request if the gateway answers with internal errors.
 _FAULTS = 5
-#: The refusals of a request for lack of time or memory before it is divided.
+#: Refusals of a request for lack of time or memory before it is divided.
 _REFUSALS = 3
-#: The failures of a text that cannot be divided and may need too much. One counts four times
-#: if others of its document were translated meanwhile: then it is the text, and not the stack.
+#: Timeouts and out-of-memory errors before an indivisible text is refused. One counts four
+#: times if other requests succeeded meanwhile: then the text is at fault, not the stack.
 _MOST_FAILURES, _WEIGHT = 20, 4
-#: The seconds that a request waits in all: for a busy gateway, and for one that is not
-#: there.
+#: The total seconds that a request waits for a busy gateway, and for an unavailable one.
 _LONGEST_BUSY_S, _LONGEST_GONE_S = 3_600.0, 86_400.0
 
 _BUSY = frozenset({408, 429, 502, 503, 504})
@@ -52,14 +50,14 @@ _OUT_OF_MEMORY = "urn:babelgate:out-of-memory"
 _SILENT = write_problem("deadline", 504, "The gateway was silent.")
 _GONE = write_problem("not-ready", 503, "The gateway does not answer.")
 _WRONG = write_problem("internal", 500, "The gateway has answered wrongly.")
-#: A problem's place in the request.
+#: The position of a refused text in the request, as a problem names it.
 _PLACE = re.compile(r"src_text\[(\d+)\](?:: )?")
 
 Wait = Callable[[float], None]
 
 
 class TranslationRefused(TranslationFailed):
-    """The gateway will not translate this. `index` is the text's place, if it is one text's."""
+    """The gateway refuses a request. `index` is the position of the text at fault, if known."""
 
     def __init__(self, problem: Mapping[str, Any], index: int | None = None) -> None:
         super().__init__(problem)
@@ -67,8 +65,8 @@ class TranslationRefused(TranslationFailed):
 
 
 class ConcurrencyLimit:
-    """The number of a document's requests that are sent at once: more while they succeed,
-    and half as many where the gateway has no time for them."""
+    """The limit on concurrent requests for a document. It grows as requests succeed, and halves
+    when the gateway has no time for one."""
 
     def __init__(self) -> None:
         self.allowed = float(MOST_AT_ONCE)
@@ -77,19 +75,19 @@ class ConcurrencyLimit:
         self._lock = threading.Lock()
 
     def quicken(self) -> None:
-        """A request has succeeded."""
+        """Raise the limit after a successful request."""
         with self._lock:
             self.successes += 1
             self.allowed = min(MOST_AT_ONCE, self.allowed + 1 / self.allowed)
 
     def slow(self) -> None:
-        """The gateway had no time for a request."""
+        """Halve the limit after a request that the gateway had no time for."""
         with self._lock:
             self.allowed = max(_FEWEST_AT_ONCE, self.allowed / 2)
 
 
 class _Retries:
-    """The retries of a request, by the gateway's answers."""
+    """The retries of a request, decided from the gateway's answers."""
 
     def __init__(self, pace: ConcurrencyLimit) -> None:
         self._pace = pace
@@ -98,11 +96,11 @@ class _Retries:
         self._waited_s: defaultdict[int, float] = defaultdict(float)
         #: The last answer other than 200.
         self.problem: Mapping[str, Any] = _WRONG
-        #: Whether fewer texts, or shorter ones, may have a better chance.
+        #: Whether fewer or shorter texts are more likely to succeed.
         self.is_too_much = False
 
     def count(self, attempt: Attempt, number: int, delay_s: float) -> bool:
-        """Notes a failed attempt. Whether the request may be sent again, after the delay."""
+        """Record a failed attempt. Return whether to retry the request after the delay."""
         said = _SILENT if attempt.is_timeout else attempt.problem
         self.problem = said if "type" in said else _GONE
         status, type = int(self.problem["status"]), self.problem["type"]
@@ -127,7 +125,7 @@ class _Retries:
         return waited_s < longest_s
 
     def refuse(self, texts: int) -> TranslationRefused:
-        """The last answer, without the place in a request that nobody else has seen."""
+        """Return the last answer as an error, without the position in the sent request."""
         detail = str(self.problem.get("detail") or "The gateway has refused a text.")
         place = _PLACE.search(detail)
         index = 0 if texts == 1 else int(place[1]) if place else None
@@ -146,7 +144,7 @@ class Gateway:
 
     @contextmanager
     def connect(self, order: Order, wait: Wait) -> Iterator[DocumentTranslator]:
-        """A client for one document. `wait` may raise, which ends what is asked."""
+        """Yield a client for one document. If `wait` raises, the request ends."""
         headers = {"X-Real-IP": order.address, WORKER_HEADER: self.secret}
         if order.owner != NOBODY:
             headers[OWNER_HEADER] = order.owner
@@ -158,14 +156,14 @@ class Gateway:
 
 
 class DocumentTranslator:
-    """Asks the gateway for the texts of one document. Threads may share it."""
+    """A client that translates the texts of one document. Threads may share it."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
         self.pace = ConcurrencyLimit()
 
     def translate(self, texts: Sequence[str], options: TranslationOptions) -> list[str]:
-        """A translation for each text. Raises TranslationRefused, and what `wait` raises."""
+        """Return a translation per text. Raises TranslationRefused and the errors of `wait`."""
         retries = _Retries(self.pace)
 
         def may_divide() -> bool:
@@ -188,8 +186,7 @@ class DocumentTranslator:
         raise TranslationRefused(_WRONG)
 
     def identify(self, text: str) -> str | None:
-        """The likeliest language of a text, if it has letters. Raises what `translate`
-        raises."""
+        """Return the likeliest language of a text, if any. Raises the errors of `translate`."""
         retries = _Retries(self.pace)
         body = json.dumps({"src_text": text}).encode()
         try:
@@ -208,7 +205,7 @@ class DocumentTranslator:
     def _translate_divided(
         self, texts: Sequence[str], options: TranslationOptions
     ) -> list[str]:
-        """The translations of texts by their halves, or that of one by its sentences."""
+        """Translate two halves in turn: of several texts, or of the sentences of one."""
         pieces, found = _divide(texts, options), list[str]()
         middle = len(pieces) // 2
         for half in (pieces[:middle], pieces[middle:]):
@@ -223,7 +220,7 @@ class DocumentTranslator:
 
 
 def _divide(texts: Sequence[str], options: TranslationOptions) -> list[TextPiece]:
-    """Several texts, or the sentences of one."""
+    """Return several texts as pieces, or the sentences of one."""
     if len(texts) > 1:
         return [*map(TextPiece, texts)]
     return divide(texts[0], options.source, options.format, 1)

@@ -1,6 +1,6 @@
-"""The queue of documents on this machine. A document in `unfinished` is to be translated, and
-the webhook of one in `webhooks` to be told; the program that holds the lock of its folder does
-it. The system lets go of a lock with its program or machine, so somebody goes on.
+"""The queue of documents on this machine. A document in `unfinished` waits for its translation,
+one in `webhooks` for its webhook call. The program that has locked its folder does the work.
+The system releases the lock if that program or machine dies, so that another can continue.
 """
 
 import logging
@@ -22,22 +22,22 @@ from documents.webhooks import tell
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks for new documents, and for what killed programs have left.
+#: Seconds between scans for new documents, and for leftovers of killed programs.
 _SCAN_S, _SWEEP_S = 0.25, 20.0
-#: Seconds between two looks at all documents, and how many are looked at in a turn.
+#: Seconds between walks through all documents, and the number of documents per step.
 _WALK_S, _WALKED = 300.0, 50
-#: Seconds until a document is begun again that another program translates, or that has failed.
+#: Seconds before a retry if another program has locked the document, or after a failure.
 _LOCKED_S, _FAILED_S = 5.0, 10.0
-#: The most webhooks that are told at the same time.
+#: The maximum number of concurrent webhook calls.
 _WEBHOOKS_AT_ONCE = 16
-#: The seconds that a stop waits for answers that are on their way.
+#: Seconds that `close` waits for running jobs, which save the answers received meanwhile.
 _STOP_S = 60.0
 
 
 @dataclass
 class Jobs:
-    """The jobs of this machine: `at_once` translations at the same time, and half of them of
-    one caller. Webhooks are told beside them."""
+    """The jobs of this machine: up to `at_once` concurrent translations, half of them for one
+    caller. Webhook calls run in addition."""
 
     storage: DocumentStorage
     gateway: Gateway
@@ -51,24 +51,24 @@ class Jobs:
         self._most = {"unfinished": self.at_once, "webhooks": _WEBHOOKS_AT_ONCE}
         self._pool = ThreadPoolExecutor(self.at_once + _WEBHOOKS_AT_ONCE, "document")
         self._acts = {"unfinished": self.translate, "webhooks": self.tell}
-        #: When each may begin. The first documents come first, and the last webhooks.
+        #: When each job may start: the oldest documents first, but the newest webhooks.
         self._due_at: dict[UnfinishedDocument, float] = {}
         self._running: dict[UnfinishedDocument, Future[float]] = {}
         self._unseen: Iterator[str | None] = iter(())
         self._walks_at = 0.0
 
     def stop(self) -> None:
-        """Ends `run` soon. What is being translated stays unfinished."""
+        """End `run` soon. Running translations stay in the queue."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Waits, not for ever, until nothing is being translated."""
+        """Stop, and wait up to `_STOP_S` for the running jobs."""
         self.stop()
         wait(self._running.values(), _STOP_S)
         self._pool.shutdown(wait=False)
 
     def run(self, beat: Callable[[], None] = lambda: None) -> None:
-        """Looks for work until `stop`, and calls `beat` as often as it looks."""
+        """Look for work until `stop`. Calls `beat` before each round."""
         pauses_s = {self._sweep: _SWEEP_S, self._walk: 0.0, self._scan: 0.0}
         due_at = dict.fromkeys(pauses_s, 0.0)
         while not self._stopping.is_set():
@@ -80,8 +80,8 @@ class Jobs:
             self._stopping.wait(_SCAN_S)
 
     def translate(self, job: UnfinishedDocument) -> float:
-        """Translates a document, unless it is deleted or this program is to end. Returns how
-        many seconds to leave it alone if it is still there."""
+        """Translate a document unless it is deleted or this program stops. Return the seconds
+        until a retry if it is still queued."""
         began = time.monotonic()
         with _told(f"document {job.id}"), suppress(WorkerStopped):
             if not self._translate_alone(job):
@@ -92,7 +92,7 @@ class Jobs:
         return _FAILED_S
 
     def tell(self, job: UnfinishedDocument) -> float:
-        """Tells the webhook of a document that has ended. Returns what `translate` does."""
+        """Call the webhook of a finished document. Return the same delay as `translate`."""
         with _told(f"the webhook of document {job.id}"):
             with suppress(Gone):
                 document = self.storage.find(job.owner, job.id)
@@ -104,7 +104,7 @@ class Jobs:
         return _FAILED_S
 
     def _translate_alone(self, job: UnfinishedDocument) -> bool:
-        """Returns False where another program translates it."""
+        """Return False if another program is translating the document."""
         try:
             document = self.storage.find(job.owner, job.id)
             with document.lock() as is_ours:
@@ -117,7 +117,7 @@ class Jobs:
             return True
 
     def _scan(self) -> None:
-        """Begins the documents that wait, as many as may be."""
+        """Start as many waiting jobs as the limits allow."""
         now = time.monotonic()
         for job, ended in [*self._running.items()]:
             if ended.done():
@@ -127,7 +127,7 @@ class Jobs:
         for job in self._due_at.keys() - jobs:
             del self._due_at[job]
         new = self.storage.sort_by_age(set(jobs) - self._due_at.keys())
-        # Old webhooks may hang each time, so the last come first.
+        # Old webhooks may hang on every attempt, so the newest come first.
         last = dict.fromkeys((j for j in reversed(new) if j.kind == "webhooks"), now)
         self._due_at = last | self._due_at
         for job in new:
@@ -151,7 +151,7 @@ class Jobs:
         self.storage.sweep(time.time())
 
     def _walk(self) -> None:
-        """Looks at a few documents, and some time after the last one at all of them again."""
+        """Review the next few documents; after the last one, pause and start over."""
         looked = [*islice(self._unseen, _WALKED)]
         for document_id in filter(None, looked):
             log.info("document %s: deleted, its time has come", document_id)
@@ -162,7 +162,7 @@ class Jobs:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Logs what failed; whatever it was, it is tried again later."""
+    """Log an error instead of raising it: all work is retried later."""
     try:
         yield
     except Exception as error:  # a thread's edge

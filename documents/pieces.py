@@ -1,7 +1,6 @@
-"""Texts in pieces: a text that is too long for one request is divided between sentences, where
-the gateway would divide it, and the translations are joined as the gateway would join them. The
-translations of a document so far are in a file that survives a kill: a line each, in the order
-of the texts or their pieces, with a checksum of the piece.
+"""Pieces of texts: a text too long for one request is split between sentences, where the
+gateway would split it, and the translations are joined as the gateway would join them. A
+journal that survives a kill has a line per translation, in order, with the piece's checksum.
 """
 
 import zlib
@@ -17,24 +16,23 @@ from text.messages import read_message
 from text.segmentation import segment
 from text.spacing import compare, find_separator, separate
 
-#: For a text whose language nobody knows.
+#: For texts in an unknown language.
 _LANGUAGE = "en"
 
 
 class TextPiece(NamedTuple):
-    """A text or a part of one, or its translation."""
+    """A text, a part of one, or its translation."""
 
     text: str
-    #: The text between it and the next piece of the same text; None behind the last
-    #: one.
+    #: The text between this piece and the next one of the same text; None after the last.
     gap: str | None = None
 
 
 def divide(
     text: str, language: str | None, markup: str, most_characters: int
 ) -> list[TextPiece]:
-    """A text in pieces of sentences. A piece has more than `most_characters` only if it is a
-    single sentence, a message, or elements that cannot be divided."""
+    """Split a text between sentences. A piece has more than `most_characters` only if it is a
+    single sentence, a message, or elements that cannot be split."""
     if len(text) <= most_characters or read_message(text):
         return [TextPiece(text)]
     whole = _find_elements(text) if markup == "xml" else ()
@@ -51,7 +49,7 @@ def divide(
 
 
 def join(pieces: Iterable[TextPiece], source: str | None, target: str) -> Iterator[str]:
-    """The translations of texts from those of their pieces."""
+    """Yield the translations of texts, joined from those of their pieces."""
     spacing = compare(source or "", target)
     parts: list[str] = []
     gap = ""
@@ -69,7 +67,7 @@ def join(pieces: Iterable[TextPiece], source: str | None, target: str) -> Iterat
 
 
 def _find_elements(text: str) -> Iterator[tuple[int, int]]:
-    """The starts and ends of elements that are in no other one."""
+    """Yield the starts and ends of the outermost elements."""
     start = end = depth = 0
     for token in scan(text, is_xml=True):
         start = start if depth else end
@@ -81,11 +79,11 @@ def _find_elements(text: str) -> Iterator[tuple[int, int]]:
 
 
 class DocumentJournal(durable.AppendLog):
-    """A log of translations."""
+    """An append-only log of a document's translations."""
 
     def resume(self, pieces: Iterator[TextPiece]) -> tuple[int, Iterator[TextPiece]]:
-        """Return the number of texts with a translation, and the pieces without one. Lines
-        that are torn or belong to other pieces are dropped, with all that follow."""
+        """Return the number of translated texts, and the untranslated pieces. Lines are dropped
+        from the first that is torn or belongs to another piece."""
         count, end = 0, 0
         pending: list[TextPiece] = []
         for line_end, content in durable.read_lines(Path(self._file.name)):
@@ -102,7 +100,7 @@ class DocumentJournal(durable.AppendLog):
         return count, chain(pending, pieces)
 
     def add(self, pieces: Iterable[TextPiece], translations: Iterable[str]) -> None:
-        """Writes translations before it returns, all or none. Raises OSError."""
+        """Write all translations or none before returning. Raises OSError."""
         pairs = zip(pieces, translations, strict=True)
         self.append_lines(
             [_sum(piece), text, *([] if piece.gap is None else [piece.gap])]
@@ -111,7 +109,7 @@ class DocumentJournal(durable.AppendLog):
 
 
 def read_journal(path: Path) -> Iterator[TextPiece]:
-    """All translations, in order. Raises OSError."""
+    """Yield all translations, in order. Raises OSError."""
     for _, content in durable.read_lines(path):
         found = _read_entry(content)
         if found is None:

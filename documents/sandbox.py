@@ -1,9 +1,9 @@
-"""Runs steps in processes of their own, each with limits: what reads an unknown file may take
-all memory or never end, and then only its own process ends.
+"""Runs steps in separate processes with limits: code that reads an untrusted file may exhaust
+its memory or never end, and then only its process is killed.
 
-The program asks a server, `python -m documents.sandbox MODULE`, which has imported the module.
-It forks a keeper for each request, and the keeper a worker, which needs milliseconds. A keeper
-ends its worker when the time is over or nobody waits any more.
+The program sends requests to a server, `python -m documents.sandbox MODULE`, which has imported
+the module. For each request it forks a keeper, and the keeper a worker, within milliseconds. A
+keeper kills its worker when the time is up or the request is abandoned.
 """
 
 import ctypes
@@ -31,10 +31,10 @@ from contract import variables
 
 _BYTES = 64 << 10
 _LOOK_S = 0.2
-#: Seconds for the server to start and for the keeper to tell, beside the worker's own.
+#: Seconds for the server to start and the keeper to answer, in addition to the worker's.
 _SPARE_S = 60.0
 _PR_SET_PDEATHSIG = 1
-#: The variables of the environment that a server needs; no passwords.
+#: The environment variables that a server needs; no passwords.
 _ENVIRONMENT = {
     *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR"),
     *(variables.RUN_DIR.name, variables.PROGRAM.name),
@@ -45,7 +45,7 @@ Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class LimitExceeded(Exception):
-    """A worker needed more than it may have. `resource` says of what."""
+    """A worker exceeded its limit of a `resource`."""
 
     def __init__(self, resource: Resource) -> None:
         super().__init__(resource)
@@ -53,13 +53,13 @@ class LimitExceeded(Exception):
 
 
 class WorkerEnded(Exception):
-    """A worker has ended without an answer: it was killed, or it failed."""
+    """A worker ended without an answer: it was killed, or it failed."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """The limits of a worker: of the processor, in all, beside what the module's import has
-    taken, and of what it writes into all files together."""
+    """The limits of a worker: its CPU time, its total time, its memory in addition to the
+    imported module's, and the bytes that it writes to all files together."""
 
     cpu_s: int
     time_s: float
@@ -67,7 +67,7 @@ class Allowance:
     written_bytes: int
 
 
-#: Answers a request as `Sandbox.run` does.
+#: The type of `Sandbox.run`.
 TakeStep = Callable[
     [Mapping[str, Any], Allowance, Callable[[], None]], Mapping[str, Any]
 ]
@@ -83,7 +83,7 @@ class Sandbox:
         self._control: socket.socket | None = None
 
     def close(self) -> None:
-        """Ends the server. Its workers end as soon as nobody waits for them."""
+        """Kill the server. A worker ends when its request is answered or abandoned."""
         if self._server and self._control:
             self._control.close()
             self._server.kill()
@@ -95,8 +95,8 @@ class Sandbox:
         allowance: Allowance,
         check: Callable[[], None],
     ) -> Mapping[str, Any]:
-        """The answer to a request. Calls `check` now and then; what it raises ends the worker.
-        Raises LimitExceeded and WorkerEnded."""
+        """Return the answer to a request. Calls `check` periodically, whose errors end the
+        worker. Raises LimitExceeded and WorkerEnded."""
         give_up_at = time.monotonic() + allowance.time_s + _SPARE_S
         received = b""
         with self._send_request(
@@ -114,7 +114,7 @@ class Sandbox:
                 if not chunk:
                     return _read_answer(received)
                 received += chunk
-        self.close()  # something has stopped it
+        self.close()  # the server is stuck; the next request starts another
         raise WorkerEnded
 
     def _send_request(self, data: bytes) -> socket.socket:
@@ -149,7 +149,7 @@ class Sandbox:
 def _read_answer(received: bytes) -> Mapping[str, Any]:
     try:
         told = json.loads(received)
-    except ValueError as error:  # the keeper was killed, or the worker while it told
+    except ValueError as error:  # the keeper was killed, or the worker while answering
         raise WorkerEnded from error
     match told:
         case {"answer": dict(found)}:
@@ -160,16 +160,16 @@ def _read_answer(received: bytes) -> Mapping[str, Any]:
 
 
 def serve(control: socket.socket, run: Run) -> None:
-    """Begins a keeper for each request, until nobody can ask any more."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the program that asks
+    """Fork a keeper for each request, until the other end of `control` is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the client program
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
-    gc.freeze()  # which spares workers copies of these pages
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # reaps keepers automatically
+    gc.freeze()  # saves workers from copying these pages
     while True:
         data, descriptors, *_ = socket.recv_fds(control, _BYTES, 1)
         if not data:
             return
-        # If no process can be started, the asker finds nothing.
+        # If no process can be forked, the client receives an empty answer.
         with socket.socket(fileno=descriptors[0]) as connection, suppress(OSError):
             if os.fork() == 0:
                 control.close()
@@ -177,7 +177,7 @@ def serve(control: socket.socket, run: Run) -> None:
 
 
 def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
-    """Runs a request in a worker, and says how that has ended."""
+    """Run a request in a worker, send the result or the exceeded limit, and exit."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         request, limits = json.loads(data)
@@ -201,7 +201,7 @@ def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
 def _wait(
     reader: int, connection: socket.socket, worker: int, allowance: Allowance
 ) -> bytes:
-    """Return what a worker tells until it ends, or nobody waits."""
+    """Return the worker's output once it ends or the request is abandoned."""
     give_up_at = time.monotonic() + allowance.time_s
     told = b""
     while (left_s := give_up_at - time.monotonic()) > 0:
@@ -217,11 +217,11 @@ def _wait(
 
 
 def _count_written(worker: int) -> int:
-    """The bytes that a worker has written so far, whatever has become of them."""
+    """Return the bytes that a worker has written so far, even if overwritten or deleted."""
     try:
         counts = Path(f"/proc/{worker}/io").read_text()
     except (FileNotFoundError, PermissionError):
-        # This kernel counts nothing, or shows to root only what has ended.
+        # This kernel has no counters, or shows those of ended processes only to root.
         return 0
     return int(counts.partition("wchar: ")[2].split()[0])
 
@@ -242,7 +242,7 @@ def _work(writer: int, request: Mapping[str, Any], limits: Allowance, run: Run) 
 
 
 def find_limit(error: BaseException | None) -> Resource | None:
-    """The limit that made a library fail, whatever it has made of that."""
+    """Return the limit that made a library fail, even if it raised another error."""
     while error:
         if isinstance(error, MemoryError):
             return "memory"
@@ -254,19 +254,19 @@ def find_limit(error: BaseException | None) -> Resource | None:
 
 def _limit(allowance: Allowance) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    with suppress(OSError):  # the first to go where the machine has no memory left
+    with suppress(OSError):  # the first to be killed if the machine runs out of memory
         Path("/proc/self/oom_score_adj").write_text("1000")
     taken = (
         int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     )
     for kind, most in (
-        (resource.RLIMIT_CORE, 0),  # which would have the document's text
+        (resource.RLIMIT_CORE, 0),  # a core dump would contain the document's text
         (resource.RLIMIT_AS, taken + allowance.memory_bytes),
         (resource.RLIMIT_CPU, allowance.cpu_s),
         (resource.RLIMIT_FSIZE, allowance.written_bytes),
     ):
         _, hard = resource.getrlimit(kind)
-        # With the hard limit where it is, too much CPU is SIGXCPU, which no kill is.
+        # With an unchanged hard limit, CPU overuse is SIGXCPU, unlike any other kill.
         is_free = hard == resource.RLIM_INFINITY
         resource.setrlimit(kind, (most if is_free else min(most, hard), hard))
 

@@ -1,14 +1,14 @@
-"""Documents on disk: a folder each. A document that has a name in `unfinished` is to be
-translated; what is renamed into its place is whole, however the machine ends.
+"""Documents on disk, one folder each. An entry in `unfinished` marks a document to translate. A
+document is renamed into its place, so it is complete there even after a crash or power loss.
 
-    incoming/<id>/                       an upload that has not ended
+    incoming/<id>/                       an unfinished upload
     unfinished/<owner>~<caller>~<id>     empty; counted before an upload begins
-    webhooks/<owner>~<caller>~<id>       empty; the document has ended, but its webhook waits
-    sizes/<owner>~<caller>~<id>          as large as what the document may take
+    webhooks/<owner>~<caller>~<id>       empty; the document has ended, its webhook is pending
+    sizes/<owner>~<caller>~<id>          as large as the space reserved for the document
     kept/<owner>/<id>/                   document.json, state.json, webhook.json, source, texts,
                                          journal, result
-    aside/<digits>-<name>                what nobody can read
-    trash/                               what is being deleted
+    aside/<digits>-<name>                unreadable folders
+    trash/                               folders being deleted
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from contract.webhooks import Webhook
 
 log = logging.getLogger(__name__)
 
-#: The owner of documents where there are no keys: anybody who knows an id.
+#: The owner of all documents if keys are not in use: anyone with an id has access.
 NOBODY = "open"
-#: An upload that has not ended after so long has been given up, in seconds.
+#: Seconds after which an unfinished upload counts as abandoned.
 _UPLOAD_S = 3600.0
-#: How long other folders stay: uploads, unreadable documents, those being deleted, and an
-#: earlier version's notes on deletions.
+#: Seconds to keep other folders: uploads, unreadable documents, documents being deleted, and
+#: an earlier version's notes on deletions.
 _KEPT_S = {"incoming": _UPLOAD_S, "aside": 7 * 86_400, "trash": 0.0, "expiring": 0.0}
 _ID = re.compile(r"[0-9a-f]{32}")
 _OWNER = re.compile(rf"[0-9a-f]{{12}}|{NOBODY}")
-#: The least that a document counts: its folder and files take room whatever is in them.
+#: The minimum size of a document: its folder and files occupy space even if empty.
 _LEAST_BYTES = 64 << 10
-#: The translation needs about as much room as the document.
+#: The translation needs about as much space as the document.
 _COPIES = 2
-#: An entry without a document is one that a killed program has left, after this many seconds.
+#: Seconds after which an entry without a document counts as left by a killed program.
 _STRAY_S = 3600.0
 _LONGEST_NAME = 200
-#: The most webhooks that wait at once, of one caller and of all.
+#: The maximum number of pending webhooks, per caller and in total.
 _WEBHOOKS_OF_ONE, _WEBHOOKS = 1_000, 10_000
 _WEBHOOK = "webhook.json"
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
@@ -62,7 +62,7 @@ Status: TypeAlias = Literal["queued", "translating", "done", "failed"]
 
 
 class LimitReached(Exception):
-    """The documents of a caller (`is_own`), or of all, have reached a limit."""
+    """The documents of one caller (`is_own`), or of all, have reached a limit."""
 
     def __init__(self, limit: int, *, is_own: bool) -> None:
         super().__init__(limit, is_own)
@@ -71,21 +71,21 @@ class LimitReached(Exception):
 
 
 class NoRoom(LimitReached):
-    """The documents take as many bytes as they may."""
+    """The documents have used up their disk space."""
 
 
 class TooManyWaiting(LimitReached):
-    """There are as many unfinished documents as there may be."""
+    """The number of unfinished documents has reached its limit."""
 
 
 class Gone(Exception):
-    """The document has been deleted, or there never was one, or nobody can read it."""
+    """The document was deleted, never existed, or is unreadable."""
 
 
 @dataclass(frozen=True)
 class DocumentLimits:
-    """The most unfinished documents, and the most of one caller; the most bytes of all
-    documents, and of one caller's. So much of the disk stays free."""
+    """The maximum number of unfinished documents, in total and per caller; the maximum bytes of
+    documents, in total and per caller; the bytes of the disk to leave free."""
 
     waiting: int
     of_one: int
@@ -96,13 +96,13 @@ class DocumentLimits:
 
 @dataclass(frozen=True)
 class Order:
-    """A client's order. The key's id is the owner; `password` is DeepL's `document_key`."""
+    """A client's order. `owner` is the id of the key, `password` DeepL's `document_key`."""
 
     id: str
     owner: str
-    #: The key, or an address in disguise: each has a share of its own.
+    #: The key, or a hashed address; each caller has a separate share.
     caller: str
-    #: The client's address, which has its fair share of the models.
+    #: The client's address, for its fair share of the models.
     address: str
     name: str
     tgt_lang: str
@@ -114,7 +114,7 @@ class Order:
 
     @property
     def suffix(self) -> str:
-        """The ending of the name, in lower case and with its dot."""
+        """The extension of the name, in lower case and with its dot."""
         return Path(self.name).suffix.lower()
 
 
@@ -132,24 +132,23 @@ class State:
     expires_at: float | None = None
     error: Mapping[str, Any] | None = None
     media_type: str = "application/octet-stream"
-    #: The owner is told of them.
+    #: Messages for the owner.
     warnings: tuple[str, ...] = ()
-    #: The number of programs that began and ended before they had sent anything.
+    #: The number of programs that started on the document but ended before sending any text.
     attempts: int = 0
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will change any more."""
         return self.status in ("done", "failed")
 
 
-#: They leave out fields that a later version has added.
+#: Both ignore fields that a later version has added.
 _ORDERS, _STATES = TypeAdapter(Order), TypeAdapter(State)
 _HOOKS = TypeAdapter(Webhook)
 
 
 class UnfinishedDocument(NamedTuple):
-    """A document that is to be translated, or of which the webhook is to be told."""
+    """A document that waits for its translation or its webhook call."""
 
     owner: str
     caller: str
@@ -158,12 +157,12 @@ class UnfinishedDocument(NamedTuple):
 
 
 def disguise(address: str) -> str:
-    """Return the substitute of an address in names of files."""
+    """Return the hash that replaces an address in file names."""
     return sha256(address.encode()).hexdigest()[:12]
 
 
 def clean_name(given: str) -> str:
-    """A file's name without folders and what cannot be shown; it may be empty."""
+    """Return a file name without folders and unprintable characters; it may be empty."""
     last = re.split(r"[/\\]", given)[-1]
     shown = "".join(char for char in last if char.isprintable()).strip()
     stem, dot, ending = shown.rpartition(".")
@@ -171,7 +170,7 @@ def clean_name(given: str) -> str:
 
 
 def _list_names(folder: Path) -> list[str]:
-    """List the names in a folder; nothing where there is none. Raises OSError."""
+    """List the names in a folder, or none if it does not exist. Raises OSError."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -179,7 +178,7 @@ def _list_names(folder: Path) -> list[str]:
 
 
 def _read_age(path: Path, now: float) -> float:
-    """Seconds since something was changed or moved; 0 where it is gone. Raises OSError."""
+    """Return the seconds since a path was changed or moved, 0 if it is gone. Raises OSError."""
     try:
         return now - path.stat().st_ctime
     except FileNotFoundError:
@@ -187,7 +186,7 @@ def _read_age(path: Path, now: float) -> float:
 
 
 def _measure(entry: os.DirEntry[str]) -> int:
-    """A file's bytes; it may be gone."""
+    """Return a file's size, 0 if it is gone."""
     try:
         return entry.stat().st_size
     except FileNotFoundError:
@@ -198,13 +197,12 @@ class DocumentBudget:
     """The disk space of all documents. A `mark` is a document's owner, caller and id."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is that of all documents."""
         self._folder = folder
         self._sizes = folder / "sizes"
 
     def reserve(self, mark: Sequence[str], size: int, limits: DocumentLimits) -> None:
-        """Keeps room for an upload of `size` bytes. Raises NoRoom and OSError; then `settle`
-        takes it back."""
+        """Reserve space for an upload of `size` bytes. Raises NoRoom and OSError; `settle` then
+        releases the space."""
         self._sizes.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.set(mark, size)
         free = shutil.disk_usage(self._folder).free
@@ -220,13 +218,13 @@ class DocumentBudget:
             raise NoRoom(limits.bytes_of_all, is_own=False)
 
     def set(self, mark: Sequence[str], size: int) -> None:
-        """Says how large an upload is. Raises OSError."""
+        """Set the size of an upload. Raises OSError."""
         with self._find(mark).open("ab") as file:
             file.truncate(max(_LEAST_BYTES, _COPIES * size))
 
     def settle(self, mark: Sequence[str], kept: Path) -> None:
-        """Counts what is in a document's folder, nothing where there is none. On a full disk
-        it counts what it did before."""
+        """Set the size to that of a document's folder, or to nothing if that is gone. On a full
+        disk the size stays unchanged."""
         with suppress(OSError):
             if kept.exists():
                 self.set(mark, sum(map(_measure, os.scandir(kept))) // _COPIES)
@@ -265,20 +263,20 @@ class DocumentFolder:
         self.folder = folder
         self.order = order
         self.state = folder / "state.json"
-        #: The file that was uploaded.
+        #: The uploaded file.
         self.source = folder / f"source{order.suffix}"
-        #: The texts to translate, until a worker reads them again.
+        #: The texts to translate, which every attempt extracts again.
         self.texts = folder / "texts"
         #: The translations so far.
         self.journal = folder / "journal"
-        #: The translated file, which is there when the state says so, and while it is written.
+        #: The translated file, which exists once the state is `done`, and its unfinished copy.
         self.result = folder / f"result{order.suffix}"
         self.part = folder / f"part{order.suffix}"
-        #: There until it needs no further attempt.
+        #: Deleted after the last attempt to call it.
         self.webhook = folder / _WEBHOOK
 
     def read_state(self) -> State:
-        """Raises Gone. What a power cut has torn begins again behind its journal."""
+        """Return the state; one torn by a power loss restarts from the journal. Raises Gone."""
         try:
             return _STATES.validate_json(self.state.read_bytes())
         except (FileNotFoundError, ValueError):
@@ -286,9 +284,9 @@ class DocumentFolder:
             return State()
 
     def write_state(self, state: State) -> None:
-        """Replaces the last one; the end survives a power cut. Raises Gone, and OSError."""
+        """Replace the state; a final one survives a power loss. Raises Gone and OSError."""
         try:
-            # An earlier version stops at a field that it does not know.
+            # An earlier version rejects fields that it does not know.
             unused = None if state.warnings else {"warnings"}
             content = _STATES.dump_json(state, exclude=unused)
             durable.write(self.state, content, is_synced=state.is_over)
@@ -296,30 +294,30 @@ class DocumentFolder:
             raise Gone(self.order.id) from error
 
     def read_webhook(self) -> Webhook:
-        """Raises Gone, also where there is none any more."""
+        """Return the webhook. Raises Gone, also if it was deleted."""
         try:
             return _HOOKS.validate_json(self.webhook.read_bytes())
         except FileNotFoundError as error:
             raise Gone(self.order.id) from error
 
     def check(self) -> None:
-        """Raises Gone."""
+        """Raise Gone if the document was deleted."""
         if not (self.folder / "document.json").exists():
             raise Gone(self.order.id)
 
     def clear(self) -> None:
-        """Removes what can be made again, so that there is room to say that it has failed."""
+        """Delete all files that can be made again, to free space for recording a failure."""
         for path in (self.texts, self.part, self.result):
             path.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Removes what a document does not need any more that has a result."""
+        """Delete the files that a finished document no longer needs."""
         for path in (self.source, self.texts, self.journal):
             path.unlink(missing_ok=True)
 
     @contextmanager
     def lock(self) -> Iterator[bool]:
-        """Whether nobody else translates it. The system lets go of a killed program's locks."""
+        """Yield whether the document could be locked. Locks of killed programs are released."""
         try:
             descriptor = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
         except FileNotFoundError as error:
@@ -331,7 +329,7 @@ class DocumentFolder:
 
 
 class Reservation:
-    """A place for a document that is being uploaded. It is accepted, or dropped."""
+    """A place for a document that is being uploaded, then accepted or dropped."""
 
     def __init__(self, storage: DocumentStorage, job: UnfinishedDocument) -> None:
         self.job = job
@@ -346,7 +344,7 @@ class Reservation:
         return self._folder / "source"
 
     def accept(self, order: Order, webhook: Webhook | None = None) -> DocumentFolder:
-        """The document, which from now on will be translated. Raises OSError."""
+        """Queue the document for translation and return it. Raises OSError."""
         self._storage.budget.set(self.job, self.path.stat().st_size)
         durable.rename(self.path, self._folder / f"source{order.suffix}")
         durable.write(self._folder / "document.json", _ORDERS.dump_json(order))
@@ -357,7 +355,7 @@ class Reservation:
         return DocumentFolder(self._kept, order)
 
     def drop(self) -> None:
-        """Leaves nothing behind, also where the last step of `accept` has failed."""
+        """Delete the document, even if the last step of `accept` failed."""
         with suppress(OSError):
             durable.rename(self._kept, self._folder)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -365,19 +363,18 @@ class Reservation:
 
 
 class DocumentStorage:
-    """All documents. Every call may block for the time that the disk takes."""
+    """All documents. Every call may block on the disk."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.budget = DocumentBudget(folder)
-        #: The paths that are skipped and that the log has named.
+        #: The skipped paths that have been logged.
         self._told: set[Path] = set()
 
     def reserve(
         self, owner: str, caller: str, limits: DocumentLimits, size: int = 0
     ) -> Reservation:
-        """A place for one more document of at most `size` bytes. Raises TooManyWaiting,
-        NoRoom, and OSError."""
+        """Reserve a place for at most `size` bytes. Raises LimitReached and OSError."""
         job = UnfinishedDocument(owner, caller, secrets.token_hex(16))
         self._mark(job)
         try:
@@ -394,14 +391,14 @@ class DocumentStorage:
             raise
 
     def find(self, owner: str, document_id: str) -> DocumentFolder:
-        """Raises Gone."""
+        """Return a document. Raises Gone."""
         if not (_ID.fullmatch(document_id) and _OWNER.fullmatch(owner)):
             raise Gone(document_id)
         return read_document(self._find(owner, document_id))
 
     def list_jobs(self, kind: str = "unfinished") -> list[UnfinishedDocument]:
-        """List documents that wait or are being translated, and those that are being
-        uploaded. With `webhooks`: those that have ended, and whose webhook waits."""
+        """List the documents that are being uploaded, waiting or being translated. With
+        `webhooks`, list the finished ones whose webhook is pending."""
         names = (name.split("~") for name in _list_names(self.folder / kind))
         jobs = (UnfinishedDocument(*parts) for parts in names if len(parts) == 3)
         return [job._replace(kind=kind) for job in jobs]
@@ -409,16 +406,16 @@ class DocumentStorage:
     def sort_by_age(
         self, jobs: Iterable[UnfinishedDocument]
     ) -> list[UnfinishedDocument]:
-        """Sort jobs by how long they have waited, the longest first."""
+        """Sort jobs by waiting time, the longest first."""
         now = time.time()
         return sorted(jobs, key=lambda job: -_read_age(self._find_mark(job), now))
 
     def is_complete(self, job: UnfinishedDocument) -> bool:
-        """Whether its upload has ended."""
+        """Whether the upload has ended."""
         return os.path.exists(self._find(job.owner, job.id) / "document.json")
 
     def finish(self, job: UnfinishedDocument) -> None:
-        """Says that there is nothing more to do but to tell a webhook, and counts what is left.
+        """Unmark a finished document, mark its webhook if it has one, and update its size.
         Webhooks beyond the limits wait until `walk` finds them."""
         webhook = job._replace(kind="webhooks")
         if not (self._find(job.owner, job.id) / _WEBHOOK).exists():
@@ -441,7 +438,7 @@ class DocumentStorage:
         mark.touch()
 
     def delete(self, document: DocumentFolder) -> None:
-        """Deletes a document, also one that is being translated."""
+        """Delete a document, even while it is being translated."""
         order = document.order
         trash = self.folder / "trash" / f"{order.id}-{secrets.token_hex(4)}"
         trash.parent.mkdir(exist_ok=True)
@@ -451,7 +448,7 @@ class DocumentStorage:
         shutil.rmtree(trash, ignore_errors=True)
 
     def put_aside(self, *names: str) -> None:
-        """Moves a document or an owner that nobody can read out of the way, if it is there."""
+        """Move an unreadable folder of a document or owner out of the way, if it exists."""
         with self._guard(path := self._find(*names)):
             aside = self.folder / "aside"
             aside.mkdir(mode=0o700, exist_ok=True)
@@ -460,11 +457,11 @@ class DocumentStorage:
 
     @contextmanager
     def _guard(self, path: Path) -> Iterator[None]:
-        """Keeps what the disk says of one entry from the others."""
+        """Log an OSError of one entry, so that the others are still processed."""
         try:
             yield
         except FileNotFoundError:
-            pass  # somebody else has moved or deleted it
+            pass  # another process has moved or deleted it
         except OSError as error:
             if path not in self._told:
                 self._told.add(path)
@@ -474,7 +471,7 @@ class DocumentStorage:
         return self.folder.joinpath("kept", *names)
 
     def sweep(self, now: float) -> None:
-        """Deletes what killed programs left."""
+        """Delete the leftovers of killed programs."""
         old = (
             path
             for folder, kept_s in _KEPT_S.items()
@@ -491,9 +488,8 @@ class DocumentStorage:
                     self.finish(job)
 
     def walk(self, now: float) -> Iterator[str | None]:
-        """Looks at all documents, one for each step: one that is due is deleted, and its id
-        is returned; one that has lost its mark gets it back, and what nobody can read is put
-        aside."""
+        """Review all documents, one per step. Delete those that are due and yield their ids,
+        restore lost marks, and put unreadable folders aside."""
         kept = self.folder / "kept"
         for owner in _list_names(kept):
             if not (_OWNER.fullmatch(owner) and (kept / owner).is_dir()):
@@ -505,12 +501,12 @@ class DocumentStorage:
                 yield name if self._review_document(owner, name, now) else None
 
     def _review_document(self, owner: str, name: str, now: float) -> bool:
-        """Returns whether a document was due."""
+        """Return whether the document was due, and therefore deleted."""
         with self._guard(self._find(owner, name)):
             try:
                 document = self.find(owner, name)
                 job = UnfinishedDocument(owner, document.order.caller, name)
-                is_marked = self._find_mark(job).exists()  # an end removes it last
+                is_marked = self._find_mark(job).exists()  # `finish` removes it last
                 state = document.read_state()
                 if state.is_over and (state.expires_at or math.inf) < now:
                     self.delete(document)
@@ -555,8 +551,8 @@ def read_document(folder: Path) -> DocumentFolder:
 def read_page(
     storage: DocumentStorage, owner: str, after: str, count: int
 ) -> tuple[list[tuple[DocumentFolder, State]], str | None]:
-    """The next `count` of an owner's documents, from the oldest on, and what to give as `after`
-    for those behind them; None after the last."""
+    """Return the next `count` of an owner's documents, oldest first, and the `after` of the
+    next page, or None after the last one."""
     folder = storage.folder / "kept" / owner
     places = heapq.nsmallest(count + 1, (p for p in _list_places(folder) if p > after))
     found = []

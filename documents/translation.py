@@ -1,6 +1,6 @@
-"""Translates one document: a worker reads its texts, the gateway is asked for them, a few
-requests at a time, and a worker writes the document again. What is translated is in a journal,
-so that another program can go on.
+"""Translates one document: a worker reads its texts, the gateway translates them, a few
+requests at a time, and a worker writes the new document. The translations are kept in a
+journal, so that another program can continue.
 """
 
 import json
@@ -34,31 +34,30 @@ from documents.storage import DocumentFolder, Gone
 
 log = logging.getLogger(__name__)
 
-#: A request's texts, and its characters unless one text has more. The gateway turns them into
-#: sentences, and takes 64 of them at a time.
+#: The maximum number of texts per request, and of characters unless one text has more. The
+#: gateway splits them into sentences, and models translate 64 of these at a time.
 _CHUNK_TEXTS, _CHUNK_CHARACTERS = 64, 6_000
-#: Seconds between two looks at whether somebody still wants the document, and between two
-#: reports of how far it is.
+#: Seconds between checks whether the document still exists, and between progress reports.
 _LOOK_S, _REPORT_S = 1.0, 0.5
-#: The most programs that may end with a document before anything of it was sent.
+#: The number of programs that may end with a document before sending any of its text.
 _MOST_ATTEMPTS = 5
-#: The most workers that may end or hang in the same step, with a pause between them.
+#: The number of workers that may end or hang in the same step, and the pause between them.
 _MOST_WORKERS, _PAUSE_S = 3, 5.0
-#: A worker may take this many seconds of CPU, and more for each MB; a MB of Word that is well
-#: packed needs 8 s. On a busy machine that may last four times as long.
+#: A worker's CPU seconds: the base, the addition per MB and the maximum; a well-compressed MB
+#: of Word needs 8 s. On a busy machine the work may last four times as long.
 _CPU_S, _CPU_S_PER_MB, _MOST_CPU_S, _TIMES_CPU = 30, 60, 3_600, 4
-#: Twice what the largest Markdown takes, which needs more than all other formats.
+#: Twice the need of the largest Markdown document, the most demanding format.
 MEMORY_BYTES = 512 << 20
-#: Limits of a worker's output: office documents are packed, and translations may be
-#: longer.
+#: The bytes that a worker may write, and times the input's size: office documents are
+#: compressed, and translations may be longer.
 _WRITTEN_BYTES, _TIMES_BYTES = 32 << 20, 8
 
 
 class WorkerStopped(Exception):
-    """This program ends; another one goes on with the document."""
+    """This program is stopping; another one will continue with the document."""
 
 
-#: A request of several texts, and its answer to come.
+#: The pieces of a request, and its pending answer.
 _Sent: TypeAlias = tuple[list[TextPiece], Future[list[str]]]
 
 
@@ -72,32 +71,32 @@ class DocumentTranslation:
     stopping: threading.Event
 
     def __post_init__(self) -> None:
-        #: Set when nobody waits for further answers.
+        #: Set when no further answers are needed.
         self._ended = threading.Event()
         self._state = self.document.read_state()
         self._reported_at = self._looked_at = 0.0
 
     def run(self, kept_s: float) -> None:
-        """Ends with a document that is done or has failed, and is kept for `kept_s`. Raises
-        WorkerStopped, Gone, and OSError where not even that can be written."""
+        """Translate the document or record its failure, and keep it for `kept_s`. Raises
+        WorkerStopped, Gone, and OSError if not even the final state can be written."""
         if not self._state.is_over:
             ended = self._try()
             self._report(**ended, expires_at=time.time() + kept_s)
         self.document.tidy()
 
     def _try(self) -> dict[str, Any]:
-        """Return how it has ended, for its state. All that it needs stays until that is
-        written: a full disk may keep it from being told until later."""
+        """Return the fields of the final state. The files for a retry stay until that is
+        written, since a full disk may delay it."""
         try:
             self._begin()
             self._translate()
             return {"status": "done", "attempts": 0}
-        except WorkerStopped:  # which is no fault of the document
+        except WorkerStopped:  # not the document's fault
             self._report(attempts=max(0, self._state.attempts - 1))
             raise
         except Gone:
             raise
-        except Exception as error:  # the job's edge: its owner is told
+        except Exception as error:  # the job's edge: the owner gets a problem
             self.document.check()
             problem = explain(error)
             log.warning("document %s: %s", self.document.order.id, problem["type"])
@@ -105,7 +104,7 @@ class DocumentTranslation:
             return {"status": "failed", "error": problem}
 
     def _begin(self) -> None:
-        """Counts the attempt: a document must not end one program after the other."""
+        """Count the attempt: a document must not crash one program after another."""
         attempts = self._state.attempts + 1
         if attempts > _MOST_ATTEMPTS:
             raise _give_up("The program that reads it has ended", _MOST_ATTEMPTS)
@@ -151,9 +150,8 @@ class DocumentTranslation:
     def _run_step(
         self, step: Literal["read", "write"], **more: Any
     ) -> Mapping[str, Any]:
-        """The answer of a worker. One that has ended without an answer is replaced, and so is
-        one that stood still. Raises TranslationFailed, DocumentError, WorkerStopped and
-        Gone."""
+        """Return a worker's answer. A worker that ends without one, or hangs, is replaced.
+        Raises TranslationFailed, DocumentError, WorkerStopped and Gone."""
         allowance = _allow(self.document)
         request = {"step": step, "folder": str(self.document.folder), **more}
         for attempt in range(1, _MOST_WORKERS + 1):
@@ -172,7 +170,7 @@ class DocumentTranslation:
         raise _give_up(f"The processes that {step} it have ended", _MOST_WORKERS)
 
     def _find_language(self, found: Mapping[str, Any]) -> str | None:
-        """Tells what the document has, and its language."""
+        """Return the document's language, and report it with the sizes found by the worker."""
         order, sample = self.document.order, found["sample"]
         source = order.src_lang or self._state.src_lang
         if source is None and sample:
@@ -186,8 +184,7 @@ class DocumentTranslation:
     def _read_texts(
         self, texts: Iterable[bytes], wanted: TranslationOptions
     ) -> Iterator[TextPiece]:
-        """Read the texts to translate; long texts are divided, as requests have a time
-        limit."""
+        """Yield the texts to translate, dividing long ones: requests have a time limit."""
         for text in map(json.loads, texts):
             self._look()
             yield from divide(text, wanted.source, wanted.format, _CHUNK_CHARACTERS)
@@ -198,7 +195,7 @@ class DocumentTranslation:
         sent: deque[_Sent] = deque()
 
         def send() -> bool:
-            """Sends as many requests as may be; returns whether an answer is to come."""
+            """Send as many requests as allowed. Return whether an answer is pending."""
             room = max(0, int(translator.pace.allowed) - len(sent))
             for chunk in islice(chunks, room):
                 texts = [piece.text for piece in chunk]
@@ -221,8 +218,8 @@ class DocumentTranslation:
                 self._ended.set()
 
     def _keep(self, chunk: list[TextPiece], answer: Future[list[str]]) -> None:
-        """Waits for an answer and writes it down. Raises TranslationFailed with the place of a
-        refused text in the document, counted from 1."""
+        """Wait for an answer and add it to the journal. Raises TranslationFailed with the
+        number of a refused text in the document, counted from 1."""
         if self._state.attempts:
             self._report(attempts=0)
         done = self._state.texts_done
@@ -239,19 +236,19 @@ class DocumentTranslation:
         self._state = replace(self._state, texts_done=done)
 
     def _save(self, sent: Iterable[_Sent]) -> None:
-        """Writes down what has been answered when the program is told to end."""
+        """Add the answers that arrived before the program stopped to the journal."""
         with suppress(WorkerStopped, Gone, TranslationRefused):
             for chunk, answer in sent:
                 self._journal.add(chunk, answer.result())
 
     def _check(self) -> None:
-        """Raises WorkerStopped or Gone."""
+        """Raise WorkerStopped if the program stops, or Gone if the document was deleted."""
         if self.stopping.is_set():
             raise WorkerStopped
         self.document.check()
 
     def _wait(self, seconds: float) -> None:
-        """Waits, and looks now and then. Raises WorkerStopped or Gone."""
+        """Wait, with regular checks. Raises WorkerStopped and Gone."""
         give_up_at = time.monotonic() + seconds
         while (left_s := give_up_at - time.monotonic()) > 0:
             self.stopping.wait(min(left_s, _LOOK_S))
@@ -260,7 +257,7 @@ class DocumentTranslation:
                 raise WorkerStopped
 
     def _look(self) -> None:
-        """Now and then says how far the document is. Raises WorkerStopped or Gone."""
+        """Check the document and report its progress if due. Raises WorkerStopped and Gone."""
         now = time.monotonic()
         if now - self._looked_at > _LOOK_S:
             self._looked_at = now

@@ -1,4 +1,4 @@
-"""Tells webhooks that their documents are done, signed as standardwebhooks.com says."""
+"""Notifies webhooks of finished documents, signed as standardwebhooks.com specifies."""
 
 import hmac
 import json
@@ -20,21 +20,21 @@ from contract.webhooks import Webhook, find_addresses
 from documents.storage import DocumentFolder, describe
 
 log = logging.getLogger(__name__)
-# It warns with the URL, which may hold a secret.
+# urllib3's warnings contain the URL, which may include a secret.
 logging.getLogger("urllib3").setLevel(logging.ERROR)
 
-#: The seconds of an attempt, beside looking up the name.
+#: Seconds per attempt, without the DNS lookup.
 _ATTEMPT_S = 10.0
-#: The seconds after a document's end in which there are attempts, and of their pauses.
+#: Seconds from a document's end to the last attempt, and the bounds of the pauses between.
 _PATIENCE_S, _SHORTEST_S, _LONGEST_S = 86_400.0, 5.0, 3600.0
 
 
 def tell(document: DocumentFolder, allowed: str) -> float:
-    """Makes an attempt at the addresses that are `allowed`. Returns the seconds until the next
-    one, 0 where there is none. Raises Gone, and OSError."""
+    """Call a document's webhook once, at an `allowed` address. Return the seconds until the
+    next attempt, or 0 if there is none. Raises Gone and OSError."""
     webhook, order = document.read_webhook(), document.order
     age_s = time.time() - document.state.stat().st_mtime
-    # So pauses double, whichever program makes the attempts.
+    # Pauses equal the document's age, so they double whichever program makes the attempts.
     delay_s = min(_LONGEST_S, max(_SHORTEST_S, age_s)) * random.uniform(0.5, 1)
     body = json.dumps(describe(order, document.read_state()))
     try:
@@ -52,7 +52,7 @@ def tell(document: DocumentFolder, allowed: str) -> float:
 
 
 def _post(webhook: Webhook, name: str, body: str, allowed: str) -> int:
-    """The status of the answer."""
+    """Return the status of the response."""
     parts, sent_at = urlsplit(webhook.url), str(int(time.time()))
     key = b64decode(webhook.secret.removeprefix("whsec_"))
     digest = hmac.digest(key, f"{name}.{sent_at}.{body}".encode(), "sha256")
@@ -68,13 +68,13 @@ def _post(webhook: Webhook, name: str, body: str, allowed: str) -> int:
     connection = HTTPSConnection(
         random.choice(addresses),
         parts.port or 443,
-        timeout=_ATTEMPT_S / 2,  # of connecting, and of TLS
+        timeout=_ATTEMPT_S / 2,  # once for connecting, once for TLS
         server_hostname=parts.hostname,
     )
     with closing(connection):
         connection.connect()
         connection.timeout = left_s = max(0.1, give_up_at - time.monotonic())
-        # A server that sends a byte now and then meets no other limit.
+        # No other limit stops a server that sends a byte now and then.
         timer = Timer(left_s, _cut_off, [connection.sock])
         timer.start()
         try:
@@ -85,12 +85,12 @@ def _post(webhook: Webhook, name: str, body: str, allowed: str) -> int:
         finally:
             timer.cancel()
             if time.monotonic() > give_up_at:
-                raise TimeoutError  # what was cut off may look whole
+                raise TimeoutError  # a truncated response may look complete
     return answer.status
 
 
 def _cut_off(connection: socket.socket) -> None:
-    """End a connection, unless it has just been closed. TLS's own `shutdown` would have the
-    reader go on without TLS."""
+    """Shut a connection down unless it has just been closed. After TLS's own `shutdown`, the
+    reader would continue without TLS."""
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)

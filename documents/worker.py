@@ -1,5 +1,5 @@
-"""The work of a sandbox's workers on a document: its texts are read into a file, and its
-translations are written into a copy of it. Nothing else of the program opens unknown files.
+"""The steps that a sandbox's workers run on a document: extracting its texts to a file, and
+writing its translations into a copy. No other part of the program opens untrusted files.
 """
 
 import json
@@ -17,15 +17,15 @@ from documents.sandbox import find_limit
 from documents.storage import DocumentFolder, read_document
 from text.messages import strip
 
-#: Characters in which a document's language is looked for.
+#: The number of characters used to identify a document's language.
 _SAMPLE_CHARACTERS = 10_000
 _TAG = re.compile(r"<[^<>]+>")
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Takes the `step` with the document in `folder`, of which the language is `source`. Its
-    owner is told the `warnings`, and what is wrong with it, which is a `problem`. Raises Gone,
-    MemoryError, and OSError for a file that grows too large."""
+    """Run the `step` of a request on the document in `folder`, whose language is `source`. The
+    answer has `warnings` for the owner, or a `problem`. Raises Gone, and errors caused by the
+    limits on memory and file size."""
     document = read_document(Path(request["folder"]))
     context = DocumentContext(document.order.tgt_lang, document.order.src_lang)
     answer: dict[str, Any] = {}
@@ -39,7 +39,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
             translations = join(pieces, request["source"], context.target)
             format.write(document.source, translations, document.part, context)
             durable.sync(document.part)
-    except Exception as error:  # the worker's edge: the owner is told
+    except Exception as error:  # the worker's edge: the owner gets a problem
         document.check()
         if find_limit(error):
             raise
