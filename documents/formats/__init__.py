@@ -1,4 +1,4 @@
-"""The formats: one module each, found by the ending of a file's name."""
+"""The document formats: one module each, found by a file's extension."""
 
 from pathlib import PurePath
 
@@ -35,12 +35,12 @@ FORMATS: tuple[Format, ...] = (
     epub.FORMAT,
 )
 _BY_SUFFIX = {suffix: each for each in FORMATS for suffix in each.suffixes}
-#: All endings of names, with their dots, in the order of the formats.
+#: All file extensions, with their dots, in the order of the formats.
 SUFFIXES = tuple(_BY_SUFFIX)
 
 
 def find_format(name: str) -> Format:
-    """The format of a file by its name. Raises UnknownFormat, which names all endings."""
+    """Return the format of a file by its name. Raises UnknownFormat, listing all extensions."""
     ending = PurePath(name).suffix.lower()
     if ending in _BY_SUFFIX:
         return _BY_SUFFIX[ending]

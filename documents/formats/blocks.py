@@ -1,5 +1,5 @@
-"""Cuts a part of a document into blocks, such as paragraphs, and what is between them. Only a
-block is held in memory and parsed; the rest passes through byte for byte.
+"""Splits a part of a document into blocks, such as paragraphs, and the bytes between them. Only
+one block at a time is kept in memory and parsed; the rest passes through byte for byte.
 """
 
 import codecs
@@ -28,12 +28,12 @@ from documents.formats.fragments import (
     shorten,
 )
 
-#: The largest paragraph, or the largest chapter of a book.
+#: The maximum size of a paragraph, or of a chapter of a book.
 MAX_BLOCK_BYTES = 16 << 20
-#: Documents of real programs have less than a hundred.
+#: Documents from real programs have less than a hundred levels.
 MAX_DEPTH = 200
-#: Elements of a block, attributes of one element, and characters of a namespace's name. A
-#: large chapter has tens of thousands of elements.
+#: The maximum number of elements in a block, attributes of an element and characters in a
+#: namespace's name. A large chapter has tens of thousands of elements.
 MAX_ELEMENTS, _MAX_ATTRIBUTES, _MAX_URI = 250_000, 4_000, 1_000
 _CHUNK_BYTES = 1 << 16
 _TAG = re.compile(r"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*>""")
@@ -41,7 +41,7 @@ _ENTITY = re.compile(r"&(\w+);")
 #: The prefix of an element or attribute.
 _PREFIX = re.compile(r"""[\s</]([^\s<>/:="'&]++):""")
 _XML_ENTITIES = ("amp", "lt", "gt", "quot", "apos")
-#: Encodings of XML that expat reads, as Python calls them.
+#: The XML encodings that expat reads, under Python's names.
 _ENCODINGS = {"utf-8", "utf-16", "ascii", "iso8859-1"}
 
 Attributes: TypeAlias = Mapping[str, str]
@@ -50,15 +50,15 @@ FindSlots: TypeAlias = Callable[[Element], list[Slot]]
 
 @dataclass(frozen=True)
 class ElementNames:
-    """The names of elements with a part's texts, in short, such as `w:p`."""
+    """The short names, such as `w:p`, of the elements that contain a part's texts."""
 
     #: The outermost of these elements are the blocks.
     blocks: frozenset[str]
-    #: The texts of a block, in order. It must not change the block.
+    #: Returns the texts of a block, in order. It must not change the block.
     find_slots: FindSlots
-    #: Elements that are no blocks and have none, by name and attributes.
+    #: Whether to skip an element with all its content, given its name and attributes.
     is_skipped: Callable[[str, Attributes], bool] = lambda name, attributes: False
-    #: Last touches to a block in its new language; returns whether they change it.
+    #: Makes final changes to a translated block, and returns whether there were any.
     finish: Callable[[Element, str], bool] = lambda wrapper, language: False
 
 
@@ -70,16 +70,16 @@ TITLE = ElementNames(
 
 @dataclass
 class Block:
-    """An element with its bytes; it is parsed when it is asked for."""
+    """The bytes of an element, parsed on demand."""
 
     raw: bytes
     encoding: str
-    #: Namespaces that are declared around it, by prefix.
+    #: The namespaces declared around the block, by prefix.
     namespaces: Mapping[str, str]
     where: str
 
     def parse(self) -> Element:
-        """An element around the block that declares the namespaces that it uses."""
+        """Return a wrapper element that contains the block and declares its namespaces."""
         text = _ENTITY.sub(_replace_entity, self.raw.decode(self.encoding))
         used = {"", *_PREFIX.findall(text)}
         declared = "".join(
@@ -95,14 +95,14 @@ class Block:
             raise DamagedDocument(f"{self.where}: {reason}") from error
 
     def serialize(self, wrapper: Element) -> bytes:
-        """The bytes of what `parse` returned, without the wrapper."""
+        """Return the bytes of a parsed block, without the wrapper."""
         text = etree.tostring(wrapper, encoding="unicode")
         inner = text[text.index(">") + 1 : text.rindex("</")]
         return inner.encode(self.encoding, "xmlcharrefreplace")
 
 
 def _replace_entity(match: re.Match[str]) -> str:
-    """HTML's names, which a book may use, as numbers."""
+    """Return the numeric form of HTML's named entities, which a book may use."""
     name = match[1]
     code = None if name in _XML_ENTITIES else name2codepoint.get(name)
     return f"&#{code};" if code else match[0]
@@ -111,11 +111,9 @@ def _replace_entity(match: re.Match[str]) -> str:
 def split(
     part: IO[bytes], vocabulary: ElementNames, where: str
 ) -> Iterator[bytes | Block]:
-    """All bytes of a part in order; those of a block as a Block.
-
-    Raises DamagedDocument if it is not well-formed, RefusedContent if it declares entities
-    or is nested too deep, and DocumentTooLarge if a block is.
-    """
+    """Yield the bytes of a part in order, each block as a Block. Raises DamagedDocument if the
+    part is not well-formed, RefusedContent if it declares entities or is nested too deep, and
+    DocumentTooLarge if a block is too large."""
     splitter, chunk = _Splitter(vocabulary, where), b"-"
     while chunk:
         splitter.feed(chunk := part.read(_CHUNK_BYTES))
@@ -130,13 +128,12 @@ def split(
 class _Splitter:
     vocabulary: ElementNames
     where: str
-    #: The bytes that are not handed out yet. The first one has the number `start` in
-    #: the part.
+    #: The bytes that are not yet ready. The first one has the offset `start` in the part.
     buffer: bytearray = field(default_factory=bytearray)
     start: int = 0
-    #: The number of the first byte of the open block, or None.
+    #: The offset of the open block, or None.
     block_start: int | None = None
-    #: The depth of the element that is skipped, or of the open block.
+    #: The depth of the skipped element or open block, or None.
     inside: int | None = None
     depth: int = 0
     encoding: str = "utf-8"
@@ -145,7 +142,7 @@ class _Splitter:
     declared: dict[str, str] = field(default_factory=dict)
     #: The number of elements in the open block.
     elements: int = 0
-    #: Up to here all is known to be outside of a block.
+    #: The offset up to which all bytes are known to be outside of a block.
     safe: int = 0
     ready: list[bytes | Block] = field(default_factory=list)
 
@@ -166,7 +163,7 @@ class _Splitter:
         raise error(f"{self.where}: {said}")
 
     def feed(self, chunk: bytes) -> None:
-        """Reads on; an empty chunk is the end."""
+        """Parse the next chunk; an empty chunk is the end."""
         if not self.start and not self.buffer:
             self._check_mark(chunk)
         self.buffer += chunk
@@ -227,7 +224,7 @@ class _Splitter:
         self.depth -= 1
 
     def _finish_block(self) -> None:
-        """expat tells where an end tag starts; but where an empty element ends."""
+        """Cut the block. expat reports the start of an end tag, but an empty element's end."""
         at = self.parser.CurrentByteIndex
         if not self._is_one_tag(at):
             mark = ">".encode(self.encoding)
@@ -240,7 +237,7 @@ class _Splitter:
         self.safe = at
 
     def _is_one_tag(self, end: int) -> bool:
-        """Whether the block up to a number is one tag."""
+        """Whether the block up to an offset is a single tag."""
         tag_end = "/>".encode(self.encoding)
         if not self.buffer.endswith(tag_end, 0, end - self.start):
             return False
@@ -254,7 +251,7 @@ class _Splitter:
             self.declared[prefix or ""] = uri or ""
 
     def _check_mark(self, chunk: bytes) -> None:
-        """A byte order mark says which UTF-16 it is."""
+        """Find the byte order of UTF-16 by its mark or its first character."""
         for mark, name in (
             (codecs.BOM_UTF16_LE, "utf-16-le"),
             (b"<\0", "utf-16-le"),

@@ -1,5 +1,5 @@
-"""Tables as text: cells that are language are translated. Numbers, codes, formulas, quotes
-and ends of lines stay. Only one row is in memory at a time.
+"""Tables as text: cells with prose are translated. Numbers, codes, formulas, quotes and line
+endings stay. Only one row is in memory at a time.
 """
 
 import csv
@@ -15,17 +15,17 @@ from documents.formats.encoding import MAX_LINE, Encoding, stream_lines
 from documents.formats.format import Edit, Parts, is_prose, make_format, surround
 
 _DELIMITERS = ",;\t|"
-#: No text has it, so a row is one cell.
+#: A character that no text has, so that a row is one cell.
 _NO_DELIMITER = "\0"
-#: The rows that tell the delimiter, and the characters after which they are enough.
+#: The number of rows used to find the delimiter, and of characters after which fewer suffice.
 _SAMPLE_ROWS, _SAMPLE_CHARACTERS = 50, 1 << 20
-#: Excel's rows have 16,384.
+#: Excel's limit is 16,384.
 _MAX_CELLS = 1 << 16
 #: Excel's declaration of the delimiter.
 _DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
-#: Spreadsheets calculate what begins so.
+#: The beginning of a formula in spreadsheets.
 _FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
-#: A column's name that is one for programs.
+#: A column name that is meant for programs.
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 
 #: A row, with the starts, ends and values of its cells.
@@ -33,7 +33,7 @@ Row: TypeAlias = tuple[str, list[tuple[int, int, str]]]
 
 
 def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
-    """Each row; quotes are part of their cells."""
+    """Yield each row. The positions of cells include their quotes."""
     mark = re.escape(delimiter)
     cell = re.compile(
         rf'((?:"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+))'
@@ -54,7 +54,7 @@ def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
         if taken:
             raise DamagedDocument(f"The quote of a cell in row {number:,} does not end")
 
-    csv.field_size_limit(sys.maxsize)  # a row has a limit
+    csv.field_size_limit(sys.maxsize)  # `take` limits whole rows
     for values in csv.reader(take(), delimiter=delimiter):
         if len(values) > _MAX_CELLS:
             raise DocumentTooLarge(f"Row {number:,} has more than {_MAX_CELLS:,} cells")
@@ -66,8 +66,8 @@ def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
 
 
 def _find_delimiter(path: Path, encoding: Encoding) -> tuple[str, bool]:
-    """The delimiter that cuts a table's first rows into the same number of cells, or else the
-    first row into the most; and whether the cells of the first row are names for programs, or
+    """Return the delimiter that splits the first rows into the same number of cells, or else
+    the first row into the most; and whether the first row consists of names for programs, or is
     Excel's `sep=;`."""
     if path.suffix.lower() == ".tsv":
         return "\t", _has_names(path, encoding, "\t")
@@ -82,7 +82,7 @@ def _find_delimiter(path: Path, encoding: Encoding) -> tuple[str, bool]:
 
 
 def _sample(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
-    """The first rows, as far as they can be read."""
+    """Yield the first rows, as far as they can be read with a delimiter."""
     rows = _split(stream_lines(path, encoding), delimiter)
     left = _SAMPLE_CHARACTERS
     try:
@@ -92,7 +92,7 @@ def _sample(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
             if left < 0:
                 return
     except (DamagedDocument, DocumentTooLarge):
-        # With this delimiter it is none; the chosen one is told of its faults.
+        # It is no table with this delimiter. Errors with the chosen one are raised later.
         return
 
 
@@ -131,7 +131,7 @@ def _make_writer(
 
 
 def _find_rows(path: Path, encoding: Encoding) -> Parts:
-    """Each row with its edits, one of which is in memory at a time."""
+    """Yield each row with its edits. Only one row is in memory at a time."""
     delimiter, is_first_kept = _find_delimiter(path, encoding)
     rows = _split(stream_lines(path, encoding), delimiter)
     for number, (row, cells) in enumerate(rows):

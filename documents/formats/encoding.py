@@ -1,5 +1,5 @@
-"""Between the bytes of a text file and its characters. What is read and written again is the
-same, byte for byte: a byte that is no text is kept as half of a character (PEP 383).
+"""Converts the bytes of a text file to characters and back. Unchanged text is written byte for
+byte as it was: an invalid byte is kept as a lone surrogate (PEP 383).
 """
 
 import codecs
@@ -19,19 +19,19 @@ import yaml
 from contract.languages import normalize_language
 from documents.errors import DamagedDocument, DocumentTooLarge
 
-#: A format that needs the whole document takes up to this many bytes.
+#: The maximum size of a document whose format needs it as a whole.
 MAX_BYTES = 32 << 20
-#: The most characters of one line, or of one record of a table.
+#: The maximum number of characters in a line, or in a row of a table.
 MAX_LINE = 4 << 20
-#: The bytes of a file that are read at a time.
+#: The bytes of a file to read at a time.
 CHUNK_BYTES = 1 << 20
-#: The start of a file, with the declaration of its encoding.
+#: The bytes at a file's start that may declare its encoding.
 _HEAD_BYTES = 4096
-#: The bytes of lines that are not ASCII from which an encoding is guessed.
+#: The bytes of non-ASCII lines from which an encoding is guessed.
 _SAMPLE_BYTES = 64 << 10
 #: A CR at the end may be the first half of CRLF.
 _LINE_END = re.compile(r"\r\n|\r(?!\Z)|\n")
-#: Encodings of Python in which any text may hide, or that take far longer than others.
+#: Python's encodings that can disguise any text, or that are far slower than others.
 _REFUSED = frozenset(
     "idna punycode raw-unicode-escape undefined unicode-escape utf-7".split()
 )
@@ -42,23 +42,23 @@ _MARKS = {
 }
 #: The encodings of old files, with their languages.
 _ENCODINGS = Path(__file__).with_name("encodings.yaml")
-#: Where `chardet` is not this sure, or finds none, the encoding is the first in which the file
-#: has the fewest characters: only short Japanese and Chinese files are so.
+#: If `chardet` is less confident or finds none, the encoding is the first in which the file has
+#: the fewest characters. Only short Japanese and Chinese files need this.
 _LEAST_CONFIDENCE = 0.02
-#: A file with this many characters of UTF-8 and nothing else is in no other encoding.
+#: A file with this many non-ASCII characters, all valid UTF-8, is in no other encoding.
 _SURE_CHARACTERS = 3
-#: A byte that is no text, among characters.
+#: An invalid byte among the characters.
 _STRAY = re.compile("[\udc80-\udcff]")
 _STRAYS = "surrogateescape"
-#: Writes the characters that an encoding lacks as numbers, as HTML and XML read them.
+#: The error handler that writes missing characters as numeric references, as in HTML and XML.
 _NUMBERS = "documents.numbers"
 
-#: Tells the document's owner something about the translation.
+#: Adds a warning about the translation for the document's owner.
 Warn = Callable[[str], None]
 
 
 def _write_number(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Handles the first character; stray bytes are written as they were."""
+    """Write the first character as a numeric reference, or a stray byte unchanged."""
     assert isinstance(error, UnicodeEncodeError)
     error.end = error.start + 1
     is_stray = _STRAY.match(error.object, error.start)
@@ -70,19 +70,19 @@ codecs.register_error(_NUMBERS, _write_number)
 
 @dataclass(frozen=True)
 class Encoding:
-    """The encoding of a file's characters, and the mark with which it begins, if any."""
+    """The encoding of a file's characters, and its byte order mark, if any."""
 
     name: str = "utf-8"
     mark: bytes = b""
 
     @property
     def title(self) -> str:
-        """The name that people know."""
+        """The common name of the encoding."""
         return self.name.replace("cp125", "windows-125").upper()
 
 
 class _Survey(NamedTuple):
-    """The characters that are not ASCII, the bytes that are no text, and the first's place."""
+    """The number of non-ASCII characters, that of invalid bytes, and the first one's offset."""
 
     known: int
     strays: int
@@ -96,12 +96,12 @@ def find_encoding(
     language: str | None = None,
     warn: Warn,
 ) -> Encoding:
-    """The encoding that a file's first bytes tell, or its declaration, or else UTF-8; and where
-    it is none of these, the likeliest.
+    """Return the encoding given by a file's byte order mark or declaration, or else UTF-8; if
+    the content fits none of these, return the likeliest encoding.
 
-    A group of `declaration` finds the name of an encoding where the file says it. The group
-    `label` has a name of the web, where `latin1` is windows-1252. `language` is the text's, if
-    it is known. Raises DamagedDocument for a file that is no text.
+    A group of `declaration` matches the name in a file's declaration. A group called `label`
+    matches the web's names, where `latin1` is windows-1252. `language` is the text's, if known.
+    Raises DamagedDocument if the file is not text.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
@@ -135,8 +135,8 @@ def find_encoding(
 def _read_declaration(
     head: bytes, declaration: re.Pattern[bytes] | None
 ) -> Encoding | None:
-    """The declared encoding. None for one that is unknown, in which any text may hide, or in
-    which the declaration could not be read."""
+    """Return the declared encoding, or None if it is unknown, refused, or contradicted by the
+    readable declaration."""
     found = declaration.search(head) if declaration else None
     if not found or not found.lastindex:
         return None
@@ -152,7 +152,7 @@ def _read_declaration(
 
 
 def _find_wide(head: bytes) -> str | None:
-    """UTF-16 without a mark, by its spaces, tags and ends of lines. Other text has no zeros."""
+    """Recognise UTF-16 without a mark by its zeros, spaces, tags and line endings."""
     if b"\0" not in head:
         return None
     counts = {
@@ -164,8 +164,8 @@ def _find_wide(head: bytes) -> str | None:
 
 
 def _guess(path: Path, language: str | None) -> str:
-    """The likeliest encoding of text that is not UTF-8, among those of its language if it has
-    any. Raises DamagedDocument if it is no text."""
+    """Return the likeliest encoding of text that is not UTF-8, among those of its language if
+    it has any. Raises DamagedDocument if the file is not text."""
     import chardet  # few files need it
 
     lines, left = list[bytes](), _SAMPLE_BYTES
@@ -192,7 +192,7 @@ def _guess(path: Path, language: str | None) -> str:
 
 
 def _count(sample: bytes, name: str) -> float:
-    """The characters of a sample in an encoding, endless where it does not fit."""
+    """Count the characters of a sample in an encoding; infinite if it does not fit."""
     try:
         return len(codecs.getincrementaldecoder(name)().decode(sample))
     except UnicodeDecodeError:
@@ -213,14 +213,14 @@ def _survey(path: Path, encoding: Encoding) -> _Survey:
 
 
 def mend(text: str) -> str:
-    """A text without stray bytes: in UTF-8 they are most often of windows-1252."""
+    """Replace the stray bytes of a text: in UTF-8 files, most are windows-1252."""
     return _STRAY.sub(
         lambda found: bytes([ord(found[0]) & 0xFF]).decode("cp1252", "replace"), text
     )
 
 
 def _stream(path: Path, encoding: Encoding) -> Iterator[tuple[int, str]]:
-    """A file's characters in chunks, each with the place of its first byte."""
+    """Yield a file's characters in chunks, each with the offset of its first byte."""
     decoder = codecs.getincrementaldecoder(encoding.name)(_STRAYS)
     with path.open("rb") as file:
         place = file.seek(len(encoding.mark))
@@ -238,8 +238,7 @@ def _stream(path: Path, encoding: Encoding) -> Iterator[tuple[int, str]]:
 
 
 def stream(path: Path, encoding: Encoding) -> Iterator[str]:
-    """A file's characters after its mark, in chunks. Raises DamagedDocument for what is no
-    text."""
+    """Yield a text file's characters in chunks, without its mark. Raises DamagedDocument."""
     for start, text in _stream(path, encoding):
         if (zero := text.find("\0")) >= 0:
             before = text[:zero].encode(encoding.name, _STRAYS)
@@ -248,7 +247,7 @@ def stream(path: Path, encoding: Encoding) -> Iterator[str]:
 
 
 def read_text(path: Path, encoding: Encoding, *, max_bytes: int = MAX_BYTES) -> str:
-    """The whole file. Raises DamagedDocument or DocumentTooLarge."""
+    """Return a whole file. Raises DamagedDocument and DocumentTooLarge."""
     size = path.stat().st_size
     if size > max_bytes:
         raise DocumentTooLarge(
@@ -258,8 +257,8 @@ def read_text(path: Path, encoding: Encoding, *, max_bytes: int = MAX_BYTES) -> 
 
 
 def stream_lines(path: Path, encoding: Encoding) -> Iterator[str]:
-    """A file's lines with their ends, which are CR, LF or both. Raises DocumentTooLarge for a
-    line that is too long to be one."""
+    """Yield a file's lines with their endings: CR, LF or both. Raises DocumentTooLarge if a
+    line is longer than `MAX_LINE`."""
     rest = ""
     for chunk in stream(path, encoding):
         text, end = rest + chunk, 0
@@ -284,8 +283,8 @@ def write_text(
     declaration: re.Pattern[bytes] | None = None,
     warn: Warn,
 ) -> None:
-    """Writes a new file. A character that the encoding lacks turns all of it to UTF-8, and the
-    name in its declaration, unless the format has numbers for it as HTML has."""
+    """Write a new file. If the encoding lacks a character, the file and its declaration change
+    to UTF-8, unless the format has numeric references, as HTML has."""
     errors = _NUMBERS if has_numbers else _STRAYS
     encoder = codecs.getincrementalencoder(encoding.name)(errors)
     with target.open("x+b") as file:
@@ -313,7 +312,7 @@ def _turn_to_utf8(
     encoding: Encoding,
     declaration: re.Pattern[bytes] | None,
 ) -> None:
-    """Writes what is in the file in UTF-8."""
+    """Convert the content of a file to UTF-8."""
     with TemporaryFile(dir=folder) as old:
         file.seek(0)
         shutil.copyfileobj(file, old)

@@ -14,7 +14,7 @@ from documents.formats.packages import Package, make_package_format
 
 _MEDIA_TYPE = "application/epub+zip"
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
-#: They only hide fonts; a reader needs no key.
+#: These only obfuscate fonts; the texts need no key.
 _FONT_METHODS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _ATOMS = frozenset(
@@ -33,7 +33,7 @@ class _Chapters:
     """The texts of chapters, one after the other."""
 
     def __init__(self) -> None:
-        #: Elements with a block somewhere inside, which are in no sentence.
+        #: Elements that contain a block, and so are in no sentence.
         self._holders: set[Element] = set()
         self._flow = TextFlow(self._classify, frozenset({"h:a"}))
 
@@ -68,7 +68,7 @@ class _Chapters:
         return ElementKind(_RUBY.get(name, ElementRole.SPAN))
 
     def finish(self, wrapper: Element, language: str) -> bool:
-        """Empty elements keep their end tags, as some readers take XHTML for HTML."""
+        """Keep the end tags of empty elements, as some readers parse XHTML as HTML."""
         for element in wrapper[0].iter():
             namespace, _, name = name_of(element).rpartition(":")
             if namespace == "h" and name not in VOID and not len(element):
@@ -77,7 +77,7 @@ class _Chapters:
 
 
 def _is_block(name: str) -> bool:
-    """Whether an element stands between sentences."""
+    """Whether an element separates sentences."""
     namespace, _, local = name.rpartition(":")
     return namespace == "h" and local not in _INLINE
 
@@ -88,7 +88,7 @@ def _find_title(wrapper: Element) -> list[Slot]:
 
 
 def _mark(html: Element, language: str) -> bool:
-    """Sets a chapter's language and direction; returns whether that changes it."""
+    """Set a chapter's language and direction. Return whether that changes it."""
     before = dict(html.attrib)
     for name in (_LANG, "lang"):
         if old := html.get(name):

@@ -1,5 +1,5 @@
-"""Content in which text and elements are mixed, as in XHTML and OpenDocument: the text between
-two blocks is a sentence, with the inline elements in it.
+"""Content that mixes text and elements, as in XHTML and OpenDocument: the text between two
+blocks, with its inline elements, is a sentence.
 """
 
 import re
@@ -21,7 +21,7 @@ from documents.formats.fragments import (
     name_of,
 )
 
-#: Both formats take any of it for one space.
+#: Both formats collapse white space into one space.
 _tidy = partial(re.compile(r"[ \t\r\n]+").sub, " ")
 
 
@@ -30,21 +30,21 @@ class ElementRole(Enum):
 
     #: Its content is part of the sentence: bold text, a link.
     SPAN = auto()
-    #: Its content is part of the sentence, and the element is lost in a translation.
+    #: Its content is part of the sentence, but a translation loses the element.
     CLEAR = auto()
-    #: It stays as it is.
+    #: It stays unchanged in the sentence.
     ATOM = auto()
-    #: It is lost in a translation: what is about the text as it was.
+    #: A translation loses it, as it describes the original text.
     STALE = auto()
-    #: It is in no sentence, and has sentences of its own.
+    #: It separates sentences and contains others.
     BLOCK = auto()
-    #: It is in no sentence, and has none.
+    #: It separates sentences and contains none.
     KEPT = auto()
 
 
 @dataclass(frozen=True)
 class ElementKind:
-    """The role of an element. Spans with the same key that follow each other are joined."""
+    """The role of an element. Adjacent spans with the same key are joined."""
 
     role: ElementRole
     key: object = None
@@ -52,15 +52,15 @@ class ElementKind:
 
 @dataclass(frozen=True)
 class TextFlow:
-    """Finds the texts of elements."""
+    """The rules for finding the texts of elements."""
 
-    #: It knows the vocabulary.
+    #: Returns the kind of an element in the format's vocabulary.
     classify: Callable[[Element], ElementKind]
-    #: The names of spans that must not be in each other.
+    #: The names of spans that must not be nested.
     links: frozenset[str]
 
     def find_slots(self, element: Element) -> Iterator[Slot]:
-        """The texts of an element and of the blocks in it, in order."""
+        """Yield the texts of an element and of its blocks, in order."""
         inline: list[Element] = []
         before: Element | None = None
         for child in element:
@@ -81,7 +81,7 @@ class TextFlow:
         inline: Sequence[Element],
         after: Element | None,
     ) -> list[Slot]:
-        """The text between two blocks of an element, or its ends."""
+        """Return the text between two blocks of an element, or between a block and its edge."""
         start = element.text if before is None else before.tail
 
         def build(parts: Sequence[Part], language: str) -> None:
@@ -117,7 +117,7 @@ class TextFlow:
         if has_text(inner):
             is_link = name_of(child) in self.links
             return [Span(child, inner, is_link, kind.key)]
-        # Most styles cannot be seen on white space.
+        # Most styles are invisible on white space.
         is_blank = bool(inner) and all(isinstance(part, str) for part in inner)
         return inner if is_blank else [Atom(((child, None),))]
 
@@ -125,7 +125,7 @@ class TextFlow:
 def _insert(
     element: Element, parts: Sequence[Part], following: Element | None = None
 ) -> None:
-    """Adds parts at the end of an element, or before one of its blocks."""
+    """Insert parts at the end of an element, or before one of its blocks."""
     if following is None:
         last, add = next(element.iterchildren(reversed=True), None), element.append
     else:

@@ -1,6 +1,6 @@
-"""The interface of a format: a document as texts in order, and the same document with other
-texts. Everything else in the file stays. Formats that are read as a whole are edits: places
-where something else is written, and between them all stays byte for byte.
+"""The interface of a format: it reads the texts of a document, in order, and writes the same
+document with other texts. Everything else in the file stays. Text formats are defined by edits:
+spans of characters to replace, between which all bytes stay the same.
 """
 
 import re
@@ -21,17 +21,16 @@ from documents.formats.encoding import (
 )
 from text.messages import strip
 
-#: The markup of a format's texts. In "xml", a text is a fragment: a bold word of a
-#: sentence is `<g id="1">word</g>`, and what has no text (an image, a line break, a
-#: field) is `<x id="2"/>`. The translation has the same elements, each once, perhaps in
-#: another order.
+#: The markup of a format's texts. In "xml", a text is a fragment: a bold word of a sentence is
+#: `<g id="1">word</g>`, and an element without text (an image, a line break, a field) is
+#: `<x id="2"/>`. The translation has the same elements, each once, perhaps in another order.
 Markup: TypeAlias = Literal["text", "xml"]
 
 
 @dataclass(frozen=True)
 class DocumentContext:
-    """The languages to translate into and, if the owner has named it, from, in our codes, and
-    the warnings that the owner gets."""
+    """The target language and, if the owner named it, the source language, as our codes; the
+    warnings for the owner."""
 
     target: str
     source: str | None = None
@@ -39,60 +38,60 @@ class DocumentContext:
     warnings: dict[str, None] = field(default_factory=dict)
 
     def warn(self, said: str) -> None:
-        """Has the owner told; the message has no text of the document."""
+        """Add a warning for the owner. It must not quote the document's text."""
         self.warnings[said] = None
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format. Both functions raise DocumentError, and read the file again; neither holds
-    more of it in memory than its format forces it to."""
+    """A file format. Both functions read the file, keep no more of it in memory than the format
+    requires, and raise DocumentError."""
 
-    #: Endings of file names, with their dots, in lower case.
+    #: File extensions, with their dots, in lower case.
     suffixes: tuple[str, ...]
     #: The media type of the result.
     media_type: str
     markup: Markup
-    #: read(source, context): the texts of the file that are missing in the target language,
-    #: in a fixed order. A text has a letter.
+    #: read(source, context): yields the texts of the file without a translation in the target
+    #: language, in a fixed order. Each has at least one letter.
     read: Callable[[Path, DocumentContext], Iterator[str]]
-    #: write(source, translations, target, context): writes `target`, which does not exist.
-    #: `translations` has one for each text of `read`, in its order.
+    #: write(source, translations, target, context): writes `target`, which must not exist.
+    #: `translations` has one for each text of `read`, in the same order.
     write: Callable[[Path, Iterator[str], Path, DocumentContext], None]
 
 
-#: The warning about words whose reading stands above them.
+#: The warning about words with a reading above them.
 LOST_READINGS = "Translated sentences have lost the readings of their words (ruby)."
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Characters `start` to `end` of a document, and the texts that are translated there."""
+    """The replacement of characters `start` to `end` of a document, and its source texts."""
 
     start: int
     end: int
     texts: tuple[str, ...]
-    #: Returns the replacement, from the texts' translations and their language.
+    #: Returns the replacement, given the texts' translations and their language.
     write: Callable[[Sequence[str], str], str]
-    #: Where the texts are read from another place: whether a translation into a language is
-    #: there already, and stays. Others stay where all translations are like the texts.
+    #: For texts from elsewhere in the file: whether the characters already are a translation
+    #: into a language, and stay. Other edits are dropped if all translations equal the texts.
     is_done: Callable[[str], bool] | None = None
     #: A warning about a loss in the translation.
     warning: str = ""
 
 
-#: Each line of a text with its end.
+#: Each line of a text with its line ending.
 LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
-#: Finds the places of a document, in order.
+#: Yields the edits of a document, in order.
 FindEdits = Callable[[str], Iterable[Edit]]
 #: The parts of a file, each with its edits.
 Parts = Iterator[tuple[str, Iterable[Edit]]]
-#: Finds them.
+#: Yields the parts of a file.
 FindParts = Callable[[Path, Encoding], Parts]
 
 
 def read_whole(find_edits: FindEdits, max_bytes: int = MAX_BYTES) -> FindParts:
-    """Finds the only part of a file that is read as a whole."""
+    """Return a function that yields a whole file as its only part."""
 
     def find_parts(path: Path, encoding: Encoding) -> Parts:
         content = read_text(path, encoding, max_bytes=max_bytes)
@@ -110,11 +109,8 @@ def make_format(
     declaration: re.Pattern[bytes] | None = None,
     has_numbers: bool = False,
 ) -> Format:
-    """The format of text files.
-
-    `declaration` finds a file's encoding. With `has_numbers`, characters that it lacks are
-    written as in HTML.
-    """
+    """Make the format of a kind of text file. `declaration` finds a file's encoding. With
+    `has_numbers`, characters that it lacks are written as numeric references, as in HTML."""
 
     def find(path: Path, context: DocumentContext) -> Encoding:
         return find_encoding(
@@ -169,7 +165,7 @@ def _splice(
 
 
 def take(translations: Iterator[str]) -> str:
-    """The next translation. Raises LostMarkup if there is none."""
+    """Return the next translation. Raises LostMarkup if there is none."""
     translation = next(translations, None)
     if translation is None:
         raise LostMarkup("The document has more texts than translations")
@@ -177,32 +173,32 @@ def take(translations: Iterator[str]) -> str:
 
 
 def check_none_left(translations: Iterator[str]) -> None:
-    """Raises LostMarkup if a translation is left."""
+    """Raise LostMarkup if a translation is left."""
     if next(translations, None) is not None:
         raise LostMarkup("The document has fewer texts than translations")
 
 
 def split_edges(text: str, space: str | None = None) -> tuple[str, str, str]:
-    """The white space before a text, the text without it, and the white space behind it."""
+    """Split a text into its leading white space, its content and its trailing white space."""
     inner = text.strip(space)
     before = text[: len(text) - len(text.lstrip(space))]
     return before, inner, text[len(before) + len(inner) :]
 
 
 def surround(model: str, text: str, space: str | None = None) -> str:
-    """A text with the white space that is around the model."""
+    """Return a text with the leading and trailing white space of `model`."""
     before, _, after = split_edges(model, space)
     return before + text + after
 
 
 def is_right_to_left(language: str) -> bool:
-    """Whether a language of ours is written from right to left."""
+    """Whether a language, given as our code, is written from right to left."""
     found = LANGUAGES.get(language)
     return bool(found and found.is_right_to_left)
 
 
 def name_language(old: str, language: str) -> str:
-    """The language of a translation, unless the file names a country of it."""
+    """Return `language`, or `old` if that is the same language with a country."""
     return old if normalize_variant(old) == language else language
 
 
@@ -236,8 +232,8 @@ def has_letter(text: str) -> bool:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a value that a program wrote is to be translated: it has letters, and is not a
-    single word that looks like an identifier, an address, a path, or another code."""
+    """Whether a program's value needs translation: it has letters, and is not a single word
+    that looks like an identifier, an address, a path or another code."""
     text = strip(text.strip()) if "{" in text else text.strip()
     if not has_letter(text):
         return False

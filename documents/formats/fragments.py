@@ -1,6 +1,6 @@
-"""A sentence with its formatting as a fragment, and back: "Press **Start**." is
-`Press <g id="1">Start</g>.`, and an image or a line break is `<x id="2"/>`. Elements have short
-names such as `w:p`: a document may choose other prefixes, and the strict variants of Office
+"""Converts a sentence with formatting to a fragment and back: "Press **Start**." becomes
+`Press <g id="1">Start</g>.`, and an image or a line break `<x id="2"/>`. Elements have short
+names such as `w:p`, as a document may choose other prefixes, and the strict variants of Office
 Open XML have other namespaces.
 """
 
@@ -31,39 +31,39 @@ _PREFIXES = {each: prefix for prefix, names in _NAMES.items() for each in names.
 
 @lru_cache(maxsize=4096)
 def shorten(name: str) -> str:
-    """`w:p` for `{namespace}p`; the name itself for an unknown namespace."""
+    """Return `w:p` for `{namespace}p`, or the name itself for an unknown namespace."""
     namespace, _, local = name.removeprefix("{").rpartition("}")
     prefix = _PREFIXES.get(namespace)
     return f"{prefix}:{local}" if prefix else name
 
 
 def name_of(element: etree._Element) -> str:
-    """The short name of an element; empty for a comment or an instruction."""
+    """Return the short name of an element, empty for a comment or an instruction."""
     tag = element.tag
     return shorten(tag) if isinstance(tag, str) else ""
 
 
 def attribute(element: etree._Element, name: str) -> str:
-    """The value of the attribute with this short name, or an empty text."""
+    """Return the value of the attribute with this short name, or an empty string."""
     values = (v for key, v in element.attrib.items() if shorten(str(key)) == name)
     return next((str(value) for value in values), "")
 
 
 def beside(element: etree._Element, local: str) -> str:
-    """The full name of what has this local name and an element's namespace."""
+    """Return the full name for a local name in an element's namespace."""
     return etree.QName(etree.QName(element).namespace, local).text
 
 
 def find(element: etree._Element, name: str | None) -> etree._Element | None:
-    """The first child with a short name."""
+    """Return the first child with a short name, or None."""
     return next((child for child in element if name_of(child) == name), None)
 
 
 def describe(
     element: etree._Element, invisible: Set[str] = frozenset()
 ) -> tuple[object, ...]:
-    """An element without its text, as a value: the same for elements that say the same, but for
-    its attributes and children with these short names."""
+    """Return an element's structure without its text as a comparable value. Attributes and
+    children with the short names in `invisible` are left out."""
     given = {shorten(str(key)): str(value) for key, value in element.attrib.items()}
     attributes = sorted((k, v) for k, v in given.items() if k not in invisible)
     children = (child for child in element if name_of(child) not in invisible)
@@ -71,7 +71,7 @@ def describe(
 
 
 Element: TypeAlias = etree._Element
-#: A text that is a URL or an e-mail address and nothing else.
+#: A text that is only a URL or an e-mail address.
 _ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+|[^\s@]+@[^\s@]+\.\w+", re.I
 )
@@ -79,29 +79,29 @@ _ADDRESS = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """A part without text: an image, a line break, a field. Each element has the style of
-    the run that it is taken from, or None."""
+    """A part without text: an image, a line break, a field. Each element has the style of its
+    original run, or None."""
 
     elements: tuple[tuple[Element, object], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """A part of a sentence in something: a format, or a container such as a link."""
+    """A part of a sentence within a shell: a format, or a container, for example a link."""
 
     shell: object
     parts: Sequence[Part]
     is_container: bool = False
-    #: Spans with the same key that follow each other are one.
+    #: Adjacent spans with the same key are joined.
     key: object = None
-    #: Whether it has text. It is found out once, as each span around it asks.
+    #: Whether it has text; computed once, as each enclosing span needs it.
     is_filled: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_filled", has_text(self.parts))
 
     def fill(self, parts: Sequence[Part]) -> Span:
-        """The same span with other parts."""
+        """Return the same span with other parts."""
         return Span(self.shell, parts, self.is_container, self.key)
 
 
@@ -110,16 +110,16 @@ Part: TypeAlias = str | Atom | Span
 
 @dataclass(frozen=True)
 class Slot:
-    """A text of a document, and what puts its translation in its place."""
+    """A text of a document, and the function that replaces it with its translation."""
 
     text: str
-    #: Gets the translation and its language.
+    #: Called with the translation and its language.
     write: Callable[[str, str], None]
 
 
 def join(parts: Iterable[Part], tidy: Callable[[str], str] = str) -> list[Part]:
-    """Joins parts that follow each other: texts, atoms, and spans with the same key. Each
-    piece is copied once, as a paragraph may have a million."""
+    """Join adjacent texts, adjacent atoms, and adjacent spans with the same key. Each piece is
+    copied only once, as a paragraph may have a million."""
     groups = groupby((part for part in parts if part), _find_kind)
     return [_merge(list(group), tidy) for _, group in groups]
 
@@ -144,7 +144,7 @@ def _merge(parts: list[Part], tidy: Callable[[str], str]) -> Part:
 
 
 def make_parser() -> etree.XMLParser[Element]:
-    """A parser that opens nothing, replaces no entity, and bounds depth and text."""
+    """Make a parser that opens no file, replaces no entity, and bounds depth and text."""
     return etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -155,7 +155,7 @@ def make_parser() -> etree.XMLParser[Element]:
 
 
 def has_text(parts: Sequence[Part]) -> bool:
-    """Whether anything but white space is in the text."""
+    """Whether the text has more than white space."""
     return any(
         part.is_filled
         if isinstance(part, Span)
@@ -165,20 +165,20 @@ def has_text(parts: Sequence[Part]) -> bool:
 
 
 def list_texts(parts: Sequence[Part]) -> Iterator[str]:
-    """All pieces of text, in order."""
+    """Yield all pieces of text, in order."""
     return (part for part, _ in _walk(parts) if isinstance(part, str))
 
 
 def list_spans(parts: Sequence[Part]) -> list[Span]:
-    """All spans, those in others first. An element that moves costs all that is in it: each is
-    emptied in this order, and filled where it is written."""
+    """List all spans, inner ones first. Moving an element costs time for all its content, so
+    each is emptied in this order, and filled again where it is written."""
     walked = _walk(parts)
     return [part for part, is_end in walked if is_end and isinstance(part, Span)]
 
 
 def _walk(parts: Sequence[Part]) -> Iterator[tuple[Part, bool]]:
-    """All parts, also of spans, in order, and each span again at its end, which is told. What
-    is deep costs no more than what is long."""
+    """Yield all parts in order, also those of spans, and each span again at its end, then with
+    True. Depth costs no more than length."""
     waiting, opened = [iter(parts)], list[Span]()
     while waiting:
         part = next(waiting[-1], None)
@@ -202,16 +202,14 @@ def _describe_part(part: Part, is_end: bool) -> InlinePiece:
 
 
 def write_fragment(parts: Sequence[Part]) -> str:
-    """The fragment of a sentence. Elements have numbers from 1, in order."""
+    """Return the fragment of a sentence. Elements are numbered from 1, in order."""
     return inline.write_fragment([*starmap(_describe_part, _walk(parts))])
 
 
 def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
-    """The parts of a translation, with the atoms and shells of the original's parts.
-
-    Raises LostMarkup unless each element of the original is there, and containers once and
-    where they were in each other.
-    """
+    """Return the parts of a translation, with the atoms and shells of the original's parts.
+    Raises LostMarkup unless each element of the original is present, and each container occurs
+    once with the same nesting."""
     walked, seen = [*_walk(parts)], set[int]()
     opened: list[list[Part]] = [[]]
     pieces = [*starmap(_describe_part, walked)]
@@ -235,7 +233,7 @@ def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
 
 
 def _place_containers(parts: Sequence[Part]) -> Counter[tuple[int, int]]:
-    """Each container with the one that it is in."""
+    """Count each container together with the one around it."""
     placed = Counter[tuple[int, int]]()
     owners = [0]
     for part, is_end in _walk(parts):
@@ -251,12 +249,9 @@ def _place_containers(parts: Sequence[Part]) -> Counter[tuple[int, int]]:
 def make_slots(
     parts: Sequence[Part], build: Callable[[Sequence[Part], str], None]
 ) -> list[Slot]:
-    """The slot of a sentence, or none if it has no letter or is only an address. `build` gets
-    all parts again, and their language.
-
-    What stands before and after the text, and a format around all of it, is outside of
-    the fragment.
-    """
+    """Return the slot of a sentence, or none if it has no letter or is only an address. `build`
+    is called with all parts of the translation, and its language. Parts before and after the
+    text, and a format around all of it, stay out of the fragment."""
     filled = [n for n, part in enumerate(parts) if has_text([part])]
     if not filled:
         return []
@@ -281,7 +276,7 @@ def make_slots(
 
 
 def find_plain_slots(element: Element) -> list[Slot]:
-    """The text of an element that has nothing else."""
+    """Return the slot of an element without children."""
 
     def build(parts: Sequence[Part], language: str) -> None:
         element.text = "".join(part for part in parts if isinstance(part, str))

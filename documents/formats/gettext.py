@@ -1,5 +1,5 @@
-"""gettext's catalogs: what has no translation gets one, in as many plural forms as the target
-language has. Everything else stays, and so do comments and the order of entries.
+"""gettext catalogs: entries without a translation get one, in as many plural forms as the
+target language has. Everything else stays, including comments and the order of entries.
 """
 
 import gettext
@@ -33,14 +33,14 @@ _FIELD = re.compile(
 )
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _CHARACTERS = dict(zip("ntrabfv", "\n\t\r\a\b\f\v", strict=True))
-#: A character without a letter of its own is written as its number.
+#: Control characters without a letter are written as octal numbers.
 _SIGNS = {
     **{code: f"\\{code:03o}" for code in range(32)},
     **{ord(sign): f"\\{letter}" for letter, sign in _CHARACTERS.items()},
     **{ord(sign): f"\\{sign}" for sign in '\\"'},
 }
 _PLURAL = re.compile(r"nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;\n]+)")
-#: Forms that any language has, and one more.
+#: One more than the plural forms of any language.
 _MOST_FORMS = 7
 #: The width at which gettext breaks lines, without quotes.
 _WIDTH = 77
@@ -60,8 +60,8 @@ class _Field:
 
 @dataclass
 class _Entry:
-    """The fields of an entry by keyword, those of its translations, which come last, and the
-    line of its flags."""
+    """The fields of an entry by keyword, the last of which are its translations, and the line
+    of its flags."""
 
     fields: dict[str, _Field] = field(default_factory=dict)
     translations: list[_Field] = field(default_factory=list)
@@ -78,31 +78,30 @@ class _Plural:
 
     number: int
     expression: str
-    #: The form of one thing.
+    #: The number of the form for one thing.
     singular: int
 
 
 @dataclass(frozen=True)
 class _Header:
-    """A catalog's header on its language."""
+    """A catalog's header, with its language and plural forms."""
 
     text: str
-    #: Empty if the catalog does not say.
+    #: Empty if the header does not name it.
     language: str
-    #: The catalog's own forms, if it has them and they can be worked out.
+    #: The catalog's own forms, if they are declared and valid.
     plural: _Plural | None
 
     def is_in(self, language: str) -> bool:
-        """Whether the catalog's translations are in a language, or it does not say."""
+        """Whether the catalog's translations are in a language, or in an unnamed one."""
         return self.language in ("", language)
 
     def find_plural(self, language: str) -> _Plural:
-        """The forms of a language: the catalog's own, or those of CLDR."""
+        """Return the forms of a language: the catalog's, or else gettext's or CLDR's."""
         own = self.plural if self.language == language else None
         return own or _find_plural(normalize_language(language))
 
     def write(self, language: str) -> str:
-        """The header of a catalog in a language."""
         plural = self.find_plural(language)
         forms = f"nplurals={plural.number}; plural={plural.expression};"
         lines = self.text.removesuffix("\n").split("\n")
@@ -125,7 +124,7 @@ def _read_header(text: str) -> _Header:
 
 
 def _read_plural(number: object, expression: object) -> _Plural | None:
-    """None for forms that cannot be worked out, such as those of `n%0`."""
+    """Return None for forms that cannot be evaluated, such as those of `n%0`."""
     with suppress(ValueError, ZeroDivisionError):
         singular = gettext.c2py(str(expression))(1)
         forms = min(max(int(str(number)), 1), _MOST_FORMS)
@@ -135,10 +134,10 @@ def _read_plural(number: object, expression: object) -> _Plural | None:
 
 @cache
 def _find_plural(language: str) -> _Plural:
-    """gettext's own plurals, or CLDR's where Babel's list of those lacks the language."""
+    """Return gettext's plurals, or CLDR's if Babel's list of the former lacks the language."""
     known = PLURALS.get(language)
     found = _read_plural(*known[:2]) if known else None
-    # CLDR also has rules that gettext cannot express: those end in a ValueError.
+    # CLDR also has rules that gettext cannot express, which raise ValueError.
     with suppress(UnknownLocaleError, ValueError):
         rule = _PLURAL.search(to_gettext(Locale.parse(language).plural_form))
         found = found or (_read_plural(rule[1], rule[2]) if rule else None)
@@ -146,7 +145,7 @@ def _find_plural(language: str) -> _Plural:
 
 
 def find_edits(content: str) -> Iterator[Edit]:
-    """The edits of a catalog, in order. Raises DamagedDocument where it is none."""
+    """Yield the edits of a catalog, in order. Raises DamagedDocument if the file is not one."""
     entries = _read_entries(content)
     first = next(entries, None)
     if first is None:
@@ -195,7 +194,7 @@ def _read_entries(content: str) -> Iterator[_Entry]:
 
 
 def _check_entry(entry: _Entry, number: int) -> _Entry:
-    """An entry with its texts unescaped."""
+    """Return an entry with its texts unescaped. Raises DamagedDocument if it is incomplete."""
     if "msgid" not in entry.fields or not entry.translations:
         raise _refuse(number)
     for each in entry.fields.values():
@@ -220,7 +219,7 @@ def _unescape(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes the translations of one entry."""
+    """The writer of one entry's translations."""
 
     content: str
     header: _Header
@@ -252,7 +251,7 @@ class _Writer:
         return done and self.header.is_in(language)
 
     def _write_flags(self, _: Sequence[str], language: str) -> str:
-        """The line of flags. `fuzzy` belongs to a translation that is replaced."""
+        """Return the line of flags, without `fuzzy` if the translation is replaced."""
         first, last, raw = self.entry.flags or (0, 0, "")
         flags = [flag.strip() for flag in raw[2:].split(",")]
         if "fuzzy" not in flags or self._is_done(language):
@@ -282,8 +281,8 @@ class _Writer:
         return self.line_end.join(lines)
 
     def _format(self, keyword: str, text: str, *, is_broken: bool = False) -> str:
-        """A field as gettext writes it: on one line, or one for each of the text's, which may
-        be broken to fit."""
+        """Format a field as gettext does: on one line, or on one for each line of the text;
+        with `is_broken`, long lines are broken to fit."""
         pieces = [line.translate(_SIGNS) for line in text.split("\n")]
         pieces = [*(f"{piece}\\n" for piece in pieces[:-1]), *filter(None, pieces[-1:])]
         if is_broken:

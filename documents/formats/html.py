@@ -31,7 +31,7 @@ _READ = frozenset(
 #: Attributes with the language of a page.
 _LANGUAGES = frozenset(("lang", "xml:lang"))
 _BUTTONS = frozenset("button reset submit".split())
-#: The reading of a word stands above it, and not in its sentence.
+#: The reading of a word is shown above it, and is not part of its sentence.
 _RUBY, _READINGS = ("ruby", "rb"), ("rt", "rp", "rtc")
 #: The names of a page's summaries for search engines and social networks.
 _SUMMARIES = frozenset(
@@ -80,7 +80,7 @@ class _Part:
         return self.start + len(self.raw)
 
     def make_piece(self, values: Iterable[str] = ()) -> InlinePiece:
-        """The piece of the sentence, with new values of attributes if there are any."""
+        """Return the piece of the sentence, with new values of attributes if there are any."""
         if self.is_lost:
             return InlinePiece("")
         if self.token.is_text:
@@ -98,7 +98,7 @@ class _Part:
 
 
 def find_edits(page: str) -> Iterator[Edit]:
-    """The edits of a page, in order."""
+    """Yield the edits of a page, in order."""
     sentence: list[_Part] = []
     tokens, place, is_reading = scan(page), 0, False
     for token in tokens:
@@ -140,7 +140,7 @@ def _make_edits(sentence: list[_Part]) -> Iterator[Edit]:
 
 
 def _strip(parts: list[_Part]) -> list[_Part]:
-    """The parts without the white space at both ends."""
+    """Remove the white space at both ends of the parts."""
     for index in (0, -1):
         while parts and parts[index].make_piece().raw.isspace():
             del parts[index]
@@ -173,7 +173,7 @@ def _find_attributes(token: Token, start: int) -> list[_Attribute]:
 
 
 def _read_attributes(token: Token, start: int) -> Iterator[_Attribute]:
-    """The attributes of a tag with a value, without the white space around it."""
+    """Yield the attributes of a tag that have a value, without the white space around it."""
     for found in ATTRIBUTE.finditer(token.raw, len(token.name) + 1):
         group = found.lastindex or 1
         if group > 1:
@@ -185,7 +185,7 @@ def _read_attributes(token: Token, start: int) -> Iterator[_Attribute]:
 
 
 def _escape(text: str) -> str:
-    """A number is known to XHTML as well, `&nbsp;` is not."""
+    """Escape text. XHTML knows numeric references, but not `&nbsp;`."""
     return inline.escape(text).replace("\u00a0", "&#160;")
 
 

@@ -1,5 +1,5 @@
-"""Sentences with markup inside: as fragments of XML for the translation, and back into the
-markup of a document, which stays as it was.
+"""Converts sentences with inline markup to XML fragments for translation, and back to the
+markup of the document, which stays unchanged.
 
 The Markdown `a **bold** word` is read as `a <g id="1">bold</g> word`.
 """
@@ -17,7 +17,7 @@ from documents.formats.format import has_letter
 
 _CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ELEMENT = re.compile(r'<g id="(\d+)">|<x id="(\d+)" ?/>|(</g>)|<')
-#: The most elements that a message names.
+#: The maximum number of elements that a message names.
 _MOST_SHOWN = 50
 
 
@@ -46,8 +46,8 @@ def has_text(pieces: Sequence[InlinePiece]) -> bool:
 
 
 def write_fragment(pieces: Sequence[InlinePiece]) -> str:
-    """The fragment that is translated. Elements are numbered in their order; markup without
-    its partner is an element of its own."""
+    """Return the fragment to translate. Elements are numbered in order; markup without a
+    partner becomes an empty element."""
     partners = _find_partners(pieces)
     written, numbers = [], 0
     for index, piece in enumerate(pieces):
@@ -65,8 +65,8 @@ def write_fragment(pieces: Sequence[InlinePiece]) -> str:
 def read_fragment(
     fragment: str, pieces: Sequence[InlinePiece], escape_text: Callable[[str], str]
 ) -> str:
-    """A translated fragment with the markup of `pieces`; `escape_text` writes the document's
-    text. Raises what `split_fragment` raises."""
+    """Return a translated fragment with the markup of `pieces`, and its text escaped by
+    `escape_text`. Raises LostMarkup like `split_fragment`."""
     return "".join(
         escape_text(found) if isinstance(found, str) else pieces[found].raw
         for found in split_fragment(fragment, pieces)
@@ -74,9 +74,9 @@ def read_fragment(
 
 
 def split_fragment(fragment: str, pieces: Sequence[InlinePiece]) -> Iterator[str | int]:
-    """The texts of a translated fragment without their escapes, and the places in `pieces` of
-    the markup between them. Raises LostMarkup unless every element is there, and well formed.
-    The arms of a message may repeat some."""
+    """Yield the unescaped texts of a translated fragment, and the indexes in `pieces` of the
+    markup between them. Raises LostMarkup unless each element occurs once and is well-formed;
+    the arms of a message may repeat elements."""
     partners = _find_partners(pieces)
     starts = (
         index
@@ -111,7 +111,7 @@ def split_fragment(fragment: str, pieces: Sequence[InlinePiece]) -> Iterator[str
 
 
 def escape(text: str) -> str:
-    """Text in the form that XML needs, without the control characters that it cannot have."""
+    """Escape text for XML, without the control characters that XML forbids."""
     return html.escape(_CONTROLS.sub("", text), quote=False)
 
 
@@ -120,7 +120,7 @@ def _report(fault: str) -> LostMarkup:
 
 
 def _find_partners(pieces: Sequence[InlinePiece]) -> dict[int, int]:
-    """Find the pairs of pieces, both ways. Pairs are inside each other or apart."""
+    """Map each paired piece to its partner, by index. Pairs are nested or disjoint."""
     partners: dict[int, int] = {}
     opened: list[int] = []
     names = Counter[str]()
@@ -129,7 +129,7 @@ def _find_partners(pieces: Sequence[InlinePiece]) -> dict[int, int]:
             opened.append(index)
             names[piece.name] += 1
         elif piece.role is PieceRole.CLOSING and names[piece.name]:
-            # A piece that opened after its partner gets no partner.
+            # Pieces that opened after its partner remain without one.
             while pieces[partner := opened.pop()].name != piece.name:
                 names[pieces[partner].name] -= 1
             names[piece.name] -= 1

@@ -1,6 +1,5 @@
-"""JSON: values that are language are translated. Keys, numbers, order, indentation and the
-way in which other values are written stay. Flutter's resources (`.arb`) are JSON as well, with
-metadata beside each message.
+"""JSON: values with prose are translated. Keys, numbers, order, indentation and the notation of
+other values stay. Flutter's resources (`.arb`) are also JSON, with metadata for each message.
 """
 
 import json
@@ -19,19 +18,19 @@ from documents.formats.format import (
     surround,
 )
 
-#: Deeper than any file that people write.
+#: Deeper than any file written by people.
 _MAX_DEPTH = 200
 _TOO_DEEP = f"The document is nested deeper than {_MAX_DEPTH}"
 #: A string, with the colon if it is a key, or the start or end of an object or array.
 _TOKEN = re.compile(r'("(?:[^"\\]++|\\.)*+")(\s*+:)?|[{}\[\]]')
-#: Half of a character, which only an escape can write.
+#: Half of a surrogate pair, which only an escape can write.
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 def find_edits(content: str, *, is_arb: bool = False) -> Iterator[Edit]:
-    """The edits of a document, in order. In a file of resources, what stands below keys that
-    begin with `@` stays, and `@@locale` gets the language. Raises DamagedDocument where it is
-    not JSON, and RefusedContent if it is nested too deep."""
+    """Yield the edits of a document, in order. In a file of resources, values below keys that
+    begin with `@` stay, and `@@locale` becomes the language. Raises DamagedDocument if the
+    content is not JSON, and RefusedContent if it is nested too deep."""
     _check(content)
     depth, key = 0, ""
     is_escaped = content.isascii() and "\\u" in content
@@ -51,7 +50,7 @@ def find_edits(content: str, *, is_arb: bool = False) -> Iterator[Edit]:
 
 def _check(content: str) -> None:
     try:
-        # Nothing of it is kept, as objects and numbers take far more memory than their text.
+        # Keep no values: objects and numbers need far more memory than their text.
         json.loads(
             content,
             object_pairs_hook=_drop,
@@ -67,7 +66,7 @@ def _check(content: str) -> None:
 
 
 def _drop(_: object) -> None:
-    """Stands for a value that nobody reads."""
+    """Replace a value with None."""
 
 
 def _refuse(name: str) -> NoReturn:

@@ -1,5 +1,5 @@
-"""Markdown: paragraphs, headings, list items and cells of tables. Bold text and links stay
-inside their sentence; code, formulas, addresses, HTML and front matter stay as they are.
+"""Markdown: paragraphs, headings, list items and table cells. Bold text and links stay inside
+their sentence; code, formulas, addresses, HTML and front matter stay unchanged.
 """
 
 import re
@@ -27,30 +27,30 @@ from documents.formats.format import LINE, Edit, has_letter, make_format, read_w
 from documents.formats.inline import InlinePiece, PieceRole
 from documents.formats.text import join
 
-#: A cell of a table up to its end; a pipe behind a backslash is part of it.
+#: A table cell up to its end; a pipe after a backslash is part of it.
 _CELL = re.compile(r"((?:[^|]++|(?<=\\)\|)*+)(?:\||\Z)")
 _ESCAPED_PIPE = re.compile(r"\\\|")
 
 
 @dataclass(frozen=True)
 class Places:
-    """Pairs of offsets, in a block's content and in the file. In between they run in step."""
+    """Pairs of offsets in a block's content and in the file; between pairs both run in step."""
 
     inner: Sequence[int]
     outer: Sequence[int]
 
     def find(self, offset: int) -> int:
-        """The place in the file of a character of the content."""
+        """Return the offset in the file for an offset in the content."""
         index = bisect_right(self.inner, offset) - 1
         return self.outer[index] + offset - self.inner[index]
 
 
 @dataclass
 class Locator:
-    """Finds the places of a file's blocks, which must come in order."""
+    """The locator of a file's blocks, which must be located in order."""
 
     content: str
-    #: The start of each line and, of a row of a table, its next cells.
+    #: The start and the text of each line and, by line, the remaining cells of table rows.
     starts: list[int] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     cells: dict[int, Iterator[re.Match[str]]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Locator:
             self.lines.append(line[0].rstrip("\r\n"))
 
     def locate(self, block: Token, parent: Token) -> Places | None:
-        """The places of a block inside its parent; None if its text is not found."""
+        """Return the places of a block inside its parent, or None if its text is not found."""
         first = block.map[0] if block.map else 0
         if parent.type in ("th_open", "td_open"):
             return self._locate_cell(block.content, first)
@@ -83,8 +83,8 @@ class Locator:
         raw, is_first = text.replace("|", r"\|"), number not in self.cells
         cells = self.cells.setdefault(number, _CELL.finditer(self.lines[number]))
         if is_first and not raw:
-            next(cells)  # an empty cell is the first one only behind a pipe
-        # Before the first cell may be a pipe, and marks of lists and quotations.
+            next(cells)  # an empty first cell follows a pipe
+        # A pipe, and marks of lists and quotations, may precede the first cell.
         fits = (each for each in cells if mdTrim(each[1]).endswith(raw))
         cell = next(fits if is_first else cells, None)
         if not text or not cell or (at := cell[1].rfind(raw)) < 0:
@@ -95,7 +95,7 @@ class Locator:
         return Places([0, *inner], [start, *(start + end for end in pipes)])
 
 
-#: A megabyte becomes a hundred of tokens.
+#: A megabyte of text becomes a hundred megabytes of tokens.
 _MAX_BYTES = 4 << 20
 _TASK = re.compile(r"\[[ xX]\]\s+")
 #: Characters that would begin a list, a heading or a quotation at the start of a line.
@@ -103,9 +103,9 @@ _START = re.compile(
     r"\d{1,9}(?=[.)](?:\s|\Z))"
     r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*\Z)"
 )
-#: Space at the edges of formatted text, where a mark would not be one.
+#: Space at the edges of formatted text, next to which a mark would not count as one.
 _INNER_SPACE = re.compile(r'(?<!">)((?:<g id="\d+">)+)(\s++)|(?<!\s)(\s++)((?:</g>)+)')
-#: An image's text that can be written as it is.
+#: An image's text without any markup.
 _PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
 _TAG = re.compile(r"</?([a-zA-Z][\w-]*+)[^>]*+>")
 _PAIRS = {
@@ -114,10 +114,10 @@ _PAIRS = {
     for end, role in (("open", PieceRole.OPENING), ("close", PieceRole.CLOSING))
 }
 
-#: CommonMark allows a label this length.
+#: CommonMark allows labels of this length.
 _LABEL = re.compile(r"\[\^[^\]\s]{1,999}\]")
 _MAX_TITLE_LINES = 100
-#: Tokens of any document; a cell has three.
+#: The number of tokens that any document may have; a table cell has three.
 _MIN_TOKENS = 300_000
 
 Rule = Callable[[StateInline, bool], bool]
@@ -125,11 +125,9 @@ BlockRule = Callable[[StateBlock, int, int, bool], bool]
 
 
 def make_parser() -> MarkdownIt:
-    """CommonMark with tables, strikethrough, footnotes, formulas and front matter.
-
-    It leaves the inline content of blocks to `parser.inline`, whose tokens of markup have
-    their `span` in that content.
-    """
+    """Make a parser for CommonMark, tables, strikethrough, footnotes, formulas and front
+    matter. It leaves the inline content of blocks to `parser.inline`, whose markup tokens have
+    their `span` in that content."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.use(front_matter_plugin)
     parser.use(footnote_plugin, inline=False, move_to_end=False)
@@ -146,13 +144,13 @@ def make_parser() -> MarkdownIt:
 
 
 def _bound_label(rule: Rule, state: StateInline, silent: bool) -> bool:
-    """The rule for references to footnotes looks for the end of each in the whole text."""
+    """Bound the rule for footnote references, which searches the whole text for each end."""
     is_label = _LABEL.match(state.src, state.pos) is not None
     return is_label and rule(state, silent)
 
 
 def _bound_comment(rule: Rule, state: StateInline, silent: bool) -> bool:
-    """The rule for HTML tries many ends of each comment; it ends at the first."""
+    """Bound the rule for HTML, which tries many ends of each comment: it ends at the first."""
     if not state.src.startswith("<!--", state.pos):
         return rule(state, silent)
     start, last = state.pos, state.html_terminator_last("-->")
@@ -166,7 +164,7 @@ def _bound_comment(rule: Rule, state: StateInline, silent: bool) -> bool:
 
 
 def _bound_reference(rule: BlockRule, state: StateBlock, line: int, *rest: Any) -> bool:
-    """The rule for the addresses of links joins all lines that may be their titles."""
+    """Bound the rule for link definitions, which joins all lines that may be their titles."""
     last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
     try:
         return rule(state, line, *rest)
@@ -175,7 +173,7 @@ def _bound_reference(rule: BlockRule, state: StateBlock, line: int, *rest: Any) 
 
 
 def _bound_table(rule: BlockRule, state: StateBlock, line: int, *rest: Any) -> bool:
-    """The rule for tables adds cells to short rows: 2 KB become a hundred MB."""
+    """Bound the rule for tables, which adds cells to short rows: 2 KB become a hundred MB."""
     is_table = rule(state, line, *rest)
     most = _MIN_TOKENS + len(state.src) // 4
     if len(state.tokens) > most:
@@ -183,20 +181,20 @@ def _bound_table(rule: BlockRule, state: StateBlock, line: int, *rest: Any) -> b
     return is_table
 
 
-#: Rules that would take more than time and memory in proportion to the document.
+#: Rules that would need more than time and memory in proportion to the document.
 _BOUNDS = {"footnote_ref": _bound_label, "html_inline": _bound_comment}
 _BLOCK_BOUNDS = {"reference": _bound_reference, "table": _bound_table}
 
 
 def _locate(name: str, rule: Rule, state: StateInline, silent: bool) -> bool:
-    """Follows a rule and notes where its tokens are."""
+    """Apply a rule and record the spans of its tokens."""
     start, count = state.pos, len(state.tokens)
     is_found = rule(state, silent)
     if not is_found or silent or name == "text":
         return is_found
     new = [token for token in state.tokens[count:] if "span" not in token.meta]
     if name in ("emphasis", "strikethrough"):
-        # Each token is a mark; a text before them may have come along.
+        # Each token is a mark, but a text token may precede them.
         place = state.pos
         for token in reversed(new):
             token.meta["span"] = place - len(token.content), place
@@ -220,12 +218,12 @@ class _Mark:
     start: int
     end: int
     piece: InlinePiece
-    #: The place of an image's text, if it has one that can be replaced.
+    #: The span of an image's text, if it has one that can be replaced.
     label: tuple[int, ...] = ()
 
 
 def find_edits(content: str) -> Iterator[Edit]:
-    """The edits of a document, in order."""
+    """Yield the edits of a document, in order."""
     locator, parser = Locator(content), make_parser()
     env: dict[str, object] = {}
     for parent, block in pairwise(parser.parse(content, env)):
@@ -249,7 +247,7 @@ class _Block:
         text, task = self.text, _TASK.match(self.text)
         place = start = task.end() if task else 0
         pieces: list[InlinePiece] = []
-        #: The marks of images with a text, by their places in the pieces.
+        #: The marks of images with a text, by their indexes in the pieces.
         images: dict[int, _Mark] = {}
         for mark in sorted(self._find_marks(), key=lambda mark: mark.start):
             if mark.start >= place:
@@ -261,7 +259,7 @@ class _Block:
         has_sentence = inline.has_text(pieces)
         labels = tuple(text[slice(*mark.label)] for mark in images.values())
         texts = (inline.write_fragment(pieces), *labels) if has_sentence else labels
-        # The signs that the block writes with a backslash or as an entity.
+        # The characters that the block writes with a backslash or as an entity.
         escaped = (t.content for t in self.children if t.type == "text_special")
         special = set(string.punctuation).intersection(escaped)
         special |= {"|"} if self.is_cell else set()
@@ -275,7 +273,7 @@ class _Block:
             written = inline.read_fragment(
                 fragment, own, lambda text: _escape(text, special)
             )
-            # A backslash keeps it from being a list, a heading or a quotation.
+            # A backslash prevents the text from being a list, a heading or a quotation.
             found = _START.match(written)
             end = found.end() if found else 0
             return f"{written[:end]}\\{written[end:]}" if found else written
@@ -335,7 +333,7 @@ class _Block:
         if role is None or token.markup == "autolink":
             return InlinePiece(raw, PieceRole.ALONE)
         if token.type == "link_close" and raw in ("]", "][]"):
-            # The text was the name of the address.
+            # The link's text was the label of its definition.
             raw = f"][{' '.join(self.text[label:start].split())}]"
         return InlinePiece(raw, role, token.tag)
 
@@ -349,7 +347,7 @@ def _read_tag(raw: str) -> InlinePiece:
 
 
 def _escape(text: str, special: set[str]) -> str:
-    """Text on one line, with a backslash before the signs that the block escapes."""
+    """Return text on one line, with a backslash before the characters in `special`."""
     text = " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
     return "".join(f"\\{c}" if c in special else c for c in text)
 

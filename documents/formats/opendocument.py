@@ -24,7 +24,7 @@ _MANIFEST = "META-INF/manifest.xml"
 _PARAGRAPHS = frozenset({"text:p", "text:h"})
 _STYLES, _CELL = "office:automatic-styles", "table:table-cell"
 _VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}string-value"
-#: The number of the revision in which a style was made.
+#: The number of the revision that created a style.
 _INVISIBLE = frozenset({"officeooo:rsid"})
 _SKIPPED = frozenset({"text:tracked-changes", "table:tracked-changes"})
 _CONTAINERS = frozenset({"text:a", "text:meta", "loext:content-control"})
@@ -39,8 +39,8 @@ class _Texts:
     """The texts of one part. Its automatic styles come before its paragraphs."""
 
     def __init__(self) -> None:
-        #: The look of automatic styles of text, by name: styles that look the same have
-        #: the same number, and those that look like nothing have 0.
+        #: The look of automatic text styles, by name: a number that is equal for styles that
+        #: look the same, and 0 for styles without a visible effect.
         self._looks: dict[str, int] = {}
         self._numbers: dict[tuple[object, ...], int] = {(): 0}
         self._flow = TextFlow(self._classify, _CONTAINERS)
@@ -57,8 +57,8 @@ class _Texts:
         ]
 
     def _learn(self, styles: Element) -> None:
-        """Editors give pieces of a text styles of their own, which only say when they were
-        written: those look like nothing."""
+        """Number the looks of styles. Editors create styles that only record when a piece of
+        text was written: those have no visible effect."""
         for style in styles:
             if attribute(style, "style:family") == "text":
                 parent = attribute(style, "style:parent-style-name")
@@ -78,8 +78,8 @@ class _Texts:
 
 
 def _make_value_follow(paragraph: Element, slot: Slot) -> Slot:
-    """A cell may have its text as an attribute as well, which programs prefer. Without the
-    attribute, the paragraphs are the cell's value."""
+    """Delete the attribute in which a cell may repeat its text when the text changes. Programs
+    prefer the attribute; without it, they read the paragraphs."""
     cell = paragraph.getparent()
     if cell is None or name_of(cell) != _CELL:
         return slot
@@ -92,7 +92,7 @@ def _make_value_follow(paragraph: Element, slot: Slot) -> Slot:
 
 
 def _is_skipped(name: str, attributes: Attributes) -> bool:
-    """Deleted texts, results of formulas, and cells with numbers or dates."""
+    """Whether an element is deleted text, a formula's result, or a cell's number or date."""
     if name != _CELL:
         return name in _SKIPPED
     known = {shorten(key): value for key, value in attributes.items()}

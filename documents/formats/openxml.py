@@ -1,7 +1,7 @@
 """Office Open XML: text documents (.docx), presentations (.pptx) and spreadsheets (.xlsx), also
-with macros, which stay as they are, and the texts in their drawings, charts and diagrams.
-Paragraphs consist of runs, each with its own formatting: neighbours with the same formatting
-become one text, and a translation becomes runs again.
+with macros, which stay unchanged, and the texts in their drawings, charts and diagrams.
+Paragraphs consist of runs, each with its own formatting: adjacent runs with the same formatting
+become one text, and a translation is split into runs again.
 """
 
 from collections import Counter
@@ -38,17 +38,17 @@ from documents.formats.packages import Package, make_package_format
 
 _TYPES = "[Content_Types].xml"
 _DOCUMENT = "application/vnd.openxmlformats-officedocument"
-#: Fields whose result is text that a writer wrote; others are worked out, as page numbers.
+#: Fields whose result is written text; other results are computed, such as page numbers.
 _WRITTEN_FIELDS = ("HYPERLINK", "TOC", "INDEX")
-#: So much of an instruction tells which.
+#: The characters of an instruction that identify its field.
 _LONGEST_WORD = 20
 _CONTAINERS = frozenset(
     "w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:dir w:bdo".split()
 )
 _LETTERS = {"w:noBreakHyphen": "\u2011", "w:softHyphen": "\u00ad"}
-#: Scripts whose languages Word keeps apart.
+#: Scripts whose language Word stores in a separate attribute.
 _EAST_ASIAN = frozenset(("Han", "Hangul"))
-#: The elements that the schema wants behind these properties.
+#: The elements that the schema requires after these properties.
 _AFTER_LANG = frozenset("w:eastAsianLayout w:specVanish w:oMath w:rPrChange".split())
 _AFTER_RTL = _AFTER_LANG | {"w:cs", "w:em", "w:lang"}
 _AFTER_BIDI = frozenset(
@@ -56,24 +56,24 @@ _AFTER_BIDI = frozenset(
     w:suppressOverlap w:jc w:textDirection w:textAlignment w:textboxTightWrap w:outlineLvl
     w:divId w:cnfStyle w:rPr w:sectPr w:pPrChange""".split()
 )
-#: The most bytes of formatting that a block's translation repeats: each piece of a run has
-#: all of it.
+#: The maximum bytes of formatting that a block's translation repeats, as each piece of a run
+#: has all of it.
 _MAX_COPIED_BYTES = 4 << 20
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 @dataclass(frozen=True)
 class Style:
-    """A run's formatting. Those of a paragraph that look the same are equal."""
+    """A run's formatting. Styles of a paragraph that look the same are equal."""
 
     number: int
     run: Element = field(compare=False)
-    #: The element of the run with its properties, if there is one.
+    #: The run's element for properties, if it has one.
     properties: Element | None = field(compare=False)
 
     @cached_property
     def size(self) -> int:
-        """The bytes of a copy."""
+        """The size of a copy in bytes."""
         attributes = sum(len(str(value)) for value in self.run.attrib.values())
         said = b"" if self.properties is None else etree.tostring(self.properties)
         return attributes + len(said)
@@ -81,7 +81,7 @@ class Style:
 
 @dataclass(frozen=True, eq=False)
 class Container:
-    """An element around runs, such as a link. Its runs are in `inner`, which may be itself."""
+    """An element around runs, such as a link. Its runs are in `inner`, which may be `outer`."""
 
     outer: Element
     inner: Element
@@ -89,18 +89,18 @@ class Container:
 
 
 class Runs:
-    """Reads and writes paragraphs; a subclass knows the names of one vocabulary."""
+    """A reader and writer of paragraphs; each subclass has the names of one vocabulary."""
 
     #: Short names.
     run, properties, text = "", "", ""
-    #: The child of a paragraph that has its direction and stays first, and one that stays last.
+    #: The child of a paragraph that sets its direction and stays first; one that stays last.
     first: str | None = None
     last: str | None = None
-    #: Elements that are about the text as it was. A translation has none.
+    #: Elements that describe the original text. A translation has none.
     stale: frozenset[str] = frozenset()
     #: Properties that do not change how a run looks.
     invisible: frozenset[str] = frozenset()
-    #: Whether a text must say that white space at its ends stays.
+    #: Whether a text needs an attribute to preserve white space at its ends.
     is_spaced = False
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Runs:
         self._copied_bytes = 0
 
     def find_slots(self, paragraph: Element) -> list[Slot]:
-        """The text of a paragraph, if it has one, without those in its text boxes."""
+        """Return the text of a paragraph, if it has one, without those in its text boxes."""
         base, parts = self.join(self.read(paragraph))
 
         def build(parts: Sequence[Part], language: str) -> None:
@@ -129,8 +129,8 @@ class Runs:
         return make_slots(parts, build)
 
     def read(self, paragraph: Element) -> Iterator[Part]:
-        """Yield the parts of a paragraph in order: the text of a run is a span in its style,
-        and what stands in no run a string."""
+        """Yield the parts of a paragraph in order: the text of a run as a span in its style,
+        and text outside of runs as a string."""
         for child in paragraph:
             name = name_of(child)
             if name == self.run:
@@ -141,7 +141,6 @@ class Runs:
                 yield Atom(((child, None),))
 
     def read_run(self, run: Element) -> Iterator[Part]:
-        """Yield the parts of a run in order."""
         style = self.make_style(run)
         for child in run:
             name = name_of(child)
@@ -151,14 +150,13 @@ class Runs:
                 yield Atom(((child, style),))
 
     def make_style(self, run: Element) -> Style:
-        """The style of a run."""
         properties = find(run, self.properties)
         look = () if properties is None else describe(properties, self.invisible)[1:]
         number = self._numbers.setdefault(look, len(self._numbers))
         return Style(number, run, properties)
 
     def join(self, read: Iterable[Part]) -> tuple[Style | None, list[Part]]:
-        """The style that most of the text has, and the parts, where other styles are spans."""
+        """Return the style of most of the text, and the parts, where other styles are spans."""
         parts = join(_hide_space(read))
         base = _find_base(parts)
         flat = (
@@ -168,7 +166,7 @@ class Runs:
         return base, [part for inner in flat for part in inner]
 
     def turn(self, properties: Element, is_rtl: bool) -> None:
-        """Says in a paragraph's properties whether it is written from right to left."""
+        """Set in a paragraph's properties whether it is written from right to left."""
 
     def _fill(
         self,
@@ -193,7 +191,7 @@ class Runs:
                 self._fill(paragraph, part.shell, part.parts, language)
 
     def open_run(self, paragraph: Element, style: object) -> Element:
-        """A new run at the end of a paragraph, in a style or none."""
+        """Append a new run to a paragraph, in a style or none."""
         if not isinstance(style, Style):
             return etree.SubElement(paragraph, beside(paragraph, self.run[2:]))
         self._copied_bytes += style.size
@@ -209,7 +207,6 @@ class Runs:
     def add_run(
         self, paragraph: Element, text: str, style: Style | None, language: str
     ) -> None:
-        """A run with text at the end of a paragraph."""
         run = self.open_run(paragraph, style)
         self.mark(run, language)
         added = etree.SubElement(run, beside(run, self.text[2:]))
@@ -218,10 +215,10 @@ class Runs:
             added.set(_SPACE, "preserve")
 
     def mark(self, run: Element, language: str) -> None:
-        """Says in a run which language its text is in."""
+        """Set the language of a run's text."""
 
     def open_properties(self, run: Element) -> Element:
-        """A run's properties, which are made where there are none."""
+        """Return a run's properties, creating them if needed."""
         found = find(run, self.properties)
         if found is None:
             found = etree.Element(beside(run, self.properties[2:]))
@@ -234,8 +231,8 @@ def _style(text: str | None, style: Style) -> Span:
 
 
 def _hide_space(parts: Iterable[Part]) -> Iterator[Part]:
-    """The parts, where white space has the style of what is before it, as most styles cannot be
-    seen on it."""
+    """Yield the parts, with white space in the style of the preceding part, as most styles are
+    invisible on it."""
     last: Part | None = None
     for part in parts:
         is_kept = isinstance(part, Atom) or (
@@ -249,7 +246,7 @@ def _hide_space(parts: Iterable[Part]) -> Iterator[Part]:
 
 
 def _find_base(parts: Sequence[Part]) -> Style | None:
-    """The first style among those that have the most characters."""
+    """Return the style with the most characters, the first if there are several."""
     counts = Counter[Style]()
     for part in parts:
         if isinstance(part, Span) and isinstance(part.shell, Style):
@@ -259,14 +256,14 @@ def _find_base(parts: Sequence[Part]) -> Style | None:
 
 @dataclass
 class _Field:
-    """A field that is open: an instruction, which may be cut, then perhaps its result."""
+    """An open field: an instruction, which may be truncated, then perhaps its result."""
 
     instruction: str = ""
     is_shown: bool = False
 
 
 class _WordRuns(Runs):
-    """Paragraphs of one block. Fields may begin in one run and end in another."""
+    """Paragraphs of one block, whose fields may begin in one run and end in another."""
 
     run, properties, text, first = "w:r", "w:rPr", "w:t", "w:pPr"
     #: Marks of spelling and layout programs.
@@ -276,7 +273,7 @@ class _WordRuns(Runs):
 
     def find_slots(self, paragraph: Element) -> list[Slot]:
         self._fields: list[_Field] = []
-        #: The number of them that do not show their content.
+        #: The number of open fields that do not show their content.
         self._hidden = 0
         return super().find_slots(paragraph)
 
@@ -302,7 +299,7 @@ class _WordRuns(Runs):
             if name == self.properties or name in self.stale:
                 continue
             if name == "w:ruby" and not self._hidden:
-                # A translation does not have the reading of its letters.
+                # A translation loses the reading of the characters.
                 base = find(child, "w:rubyBase")
                 for inner in base if base is not None else ():
                     yield from self.read_run(inner)
@@ -322,11 +319,11 @@ class _WordRuns(Runs):
         return child if name in _CONTAINERS else None
 
     def _follow(self, element: Element) -> bool:
-        """Keeps account of fields; whether an element belongs to one."""
+        """Track the open fields. Return whether an element belongs to one."""
         name = name_of(element)
         last = self._fields[-1] if self._fields else None
         if name == "w:instrText" and last:
-            # The first word says what it is.
+            # The first word is the kind of field.
             instruction = last.instruction + (element.text or "")
             last.instruction = instruction.lstrip()[:_LONGEST_WORD]
         if name != "w:fldChar":
@@ -364,7 +361,7 @@ class _WordRuns(Runs):
 def _switch(
     properties: Element, local: str, is_on: bool, successors: frozenset[str]
 ) -> None:
-    """Sets or removes a property that has no value."""
+    """Set or remove a property that has no value."""
     found = find(properties, f"w:{local}")
     if found is not None:
         properties.remove(found)
@@ -373,7 +370,7 @@ def _switch(
 
 
 def _insert(properties: Element, local: str, successors: frozenset[str]) -> Element:
-    """A new property, in the order of the schema."""
+    """Insert a new property in the order of the schema."""
     new = properties.makeelement(beside(properties, local))
     names = [name_of(child) for child in properties]
     at = next((n for n, name in enumerate(names) if name in successors), len(names))
@@ -382,7 +379,7 @@ def _insert(properties: Element, local: str, successors: frozenset[str]) -> Elem
 
 
 class _DrawingRuns(Runs):
-    """Paragraphs of shapes. A link is a property of a run."""
+    """Paragraphs of shapes, where a link is a property of a run."""
 
     run, properties, text = "a:r", "a:rPr", "a:t"
     first, last = "a:pPr", "a:endParaRPr"
@@ -404,7 +401,7 @@ class _CellRuns(Runs):
     """Texts of cells: a plain text, or runs."""
 
     run, properties, text = "x:r", "x:rPr", "x:t"
-    #: The reading of Japanese letters, by their positions in the text.
+    #: The reading of Japanese characters, by their positions in the text.
     stale = frozenset({"x:rPh", "x:phoneticPr"})
     is_spaced = True
 
@@ -413,14 +410,14 @@ class _CellRuns(Runs):
 
 
 def _find_in_paragraphs(wrapper: Element) -> list[Slot]:
-    """The texts of all paragraphs of text; those of text boxes are inside of others."""
+    """Return the texts of all paragraphs; those of text boxes are inside others."""
     paragraphs = (p for p in wrapper.iter(etree.Element) if name_of(p) == "w:p")
     runs = _WordRuns()
     return [slot for paragraph in paragraphs for slot in runs.find_slots(paragraph)]
 
 
 def _find_in_shapes(wrapper: Element) -> list[Slot]:
-    """The texts of paragraphs, of a chart's labels and names, and of plain comments."""
+    """Return the texts of paragraphs, of a chart's labels and names, and of plain comments."""
     runs, found = _DrawingRuns(), list[Slot]()
     for element in wrapper.iter():
         if (name := name_of(element)) == "a:p":
@@ -431,20 +428,20 @@ def _find_in_shapes(wrapper: Element) -> list[Slot]:
 
 
 def _find_in_layout(wrapper: Element) -> list[Slot]:
-    """A placeholder's text is a prompt that no slide shows."""
+    """Return the texts of a shape, but none for a placeholder, whose prompt no slide shows."""
     is_prompt = any(name_of(element) == "p:ph" for element in wrapper.iter())
     return [] if is_prompt else _find_in_shapes(wrapper)
 
 
 _PARAGRAPHS = ElementNames(frozenset({"w:p"}), _find_in_paragraphs)
-#: Parts with shapes. Numbers in a chart's cache are elsewhere.
+#: Parts with shapes. A chart's cache has its numbers in other elements.
 _SHAPES = ElementNames(frozenset({"a:p", "c:strCache", "p:text"}), _find_in_shapes)
 _LAYOUT = ElementNames(frozenset({"p:sp"}), _find_in_layout)
 
 
 def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
-    """The texts of cells. Headings of tables stay, as formulas name them: a cell with another
-    text than its column's name makes the file a damaged one for Excel."""
+    """Return the element names of cells. Table headings stay, as formulas refer to them: Excel
+    considers a file damaged if a heading's cell differs from its column's name."""
     table = f"{_DOCUMENT}.spreadsheetml.table+xml"
     tables = (name for name, kind in types.items() if kind == table)
     headings = {
@@ -463,8 +460,7 @@ def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
 
 
 def _list_types(package: Package) -> dict[str, str]:
-    """The type of each part that the document names. Raises DamagedDocument if there is no
-    list."""
+    """Return the type of each part. Raises DamagedDocument if the list of types is missing."""
     by_ending: dict[str, str] = {}
     types: dict[str, str] = {}
     for element in package.list_elements(_TYPES, "types:Types"):
@@ -485,7 +481,7 @@ def _name_types(family: str, names: str, part: ElementNames) -> dict[str, Elemen
 
 
 _MAIN = "document.main header footer footnotes endnotes comments"
-#: The types of parts with texts, but for those with cells.
+#: The types of parts with texts, except those with cells.
 _PARTS = {
     **_name_types("wordprocessingml", _MAIN, _PARAGRAPHS),
     **_name_types("presentationml", "slide notesSlide comments", _SHAPES),
@@ -498,8 +494,7 @@ _PARTS = {
 
 
 def _make_formats(ending: str, name: str, program: str) -> Iterator[Format]:
-    """The formats of one kind of document, without and with macros; it must have a main
-    part."""
+    """Yield a document's formats, without and with macros. It must have a main part."""
     family, _, kind_name = name.partition(".")
     main = f"{_DOCUMENT}.{name}.main+xml"
     with_macros = f"application/vnd.ms-{program}.{kind_name}.macroEnabled"

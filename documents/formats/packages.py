@@ -1,5 +1,5 @@
-"""Documents that are zip files: opened with bounds on all that they may do, read member by
-member, and written again with the same members in the same order.
+"""Documents that are zip files: opened within strict limits, read member by member, and written
+again with the same members in the same order.
 """
 
 import mmap
@@ -33,15 +33,15 @@ from documents.formats.fragments import Element, Slot
 
 #: A presentation of 500 slides has 3,000, a book with many pictures 10,000.
 MAX_MEMBERS = 20_000
-#: The list of members, which is read as a whole, and a member's name.
+#: The bytes of the list of members, which is read as a whole, and of a member's name.
 _MAX_DIRECTORY_BYTES, _MAX_NAME = 8 << 20, 1_000
-#: All members together, unpacked. Less than the first is never too much for a small file.
+#: The unpacked bytes of all members: always allowed, even in a small file, and the maximum.
 _MIN_UNPACKED_BYTES, MAX_UNPACKED_BYTES = 64 << 20, 2_000_000_000
 #: Unpacked bytes per byte of the file; the tables of real spreadsheets reach 50.
 MAX_RATIO = 200
-#: Bytes with translations per byte of all members, and how many are always allowed.
+#: The bytes to write per unpacked byte of the original, and those allowed in addition.
 _MAX_GROWTH, _MIN_WRITTEN_BYTES = 8, 16 << 20
-#: The parts with signatures of Office, of .NET's library, and of OpenDocument and books.
+#: Members with signatures: by Office, by .NET's library, and in OpenDocument and books.
 _SIGNATURE = re.compile(
     r"_xmlsignatures/|package/services/digital-signature/"
     r"|META-INF/(?:document)?signatures\.xml"
@@ -52,27 +52,26 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _COPY_BYTES = 1 << 20
 _IS_ENCRYPTED = 0x1
-#: The errors of zipfile for a file that contradicts its headers.
+#: The errors that zipfile raises for a file that contradicts its headers.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, EOFError),
     *(NotImplementedError, UnicodeDecodeError, struct.error),
 )
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
-#: The plan of a package: its members with texts, and their places. It raises
-#: DocumentError if the package is of another kind, encrypted or refused.
+#: Returns a package's members with texts, and the names of their elements. Raises DocumentError
+#: if the package is of another kind, encrypted or refused.
 Plan: TypeAlias = Callable[["Package"], Mapping[str, ElementNames]]
 
 
 class Package(zipfile.ZipFile):
-    """An open zip file that keeps to the bounds."""
+    """An open zip file within the limits."""
 
     def has(self, name: str) -> bool:
-        """Whether there is a member with this name."""
         return name in self.NameToInfo
 
     def check_type(self, expected: str) -> None:
-        """Raises DamagedDocument unless the member `mimetype` has this media type."""
+        """Raise DamagedDocument unless the member `mimetype` has this media type."""
         if self.has("mimetype"):
             with self._unpack("mimetype") as part:
                 if part.read(100).strip() == expected.encode():
@@ -80,14 +79,14 @@ class Package(zipfile.ZipFile):
         raise DamagedDocument(f"Not what its name says: no mimetype {expected}")
 
     def list_elements(self, name: str, wanted: str) -> Iterator[Element]:
-        """The outermost elements with a short name in a member. A member that is missing
-        raises DamagedDocument."""
+        """Yield a member's outermost elements with a short name. Raises DamagedDocument if the
+        member is missing."""
         for piece in self.split(name, ElementNames(frozenset({wanted}), lambda _: [])):
             if isinstance(piece, Block):
                 yield piece.parse()[0]
 
     def split(self, name: str, vocabulary: ElementNames) -> Iterator[bytes | Block]:
-        """The bytes and the blocks of a member."""
+        """Yield the blocks of a member, and the bytes between them."""
         if not self.has(name):
             raise DamagedDocument(f"{name} is missing")
         with self._unpack(name) as part:
@@ -102,7 +101,7 @@ class Package(zipfile.ZipFile):
             raise DamagedDocument(f"{name} cannot be unpacked: {error}") from error
 
     def copy(self, member: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
-        """Copies a member as it is compressed."""
+        """Copy a member in its compressed form."""
         file, out = self.fp, target.fp
         assert file
         assert out
@@ -113,7 +112,7 @@ class Package(zipfile.ZipFile):
         name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)[-2:]
         file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
         copied = _describe_member(member)
-        # zipfile can only compress again: this is what its `writestr` does to the file.
+        # zipfile would compress it again, so this repeats what its `writestr` does to the file.
         copied.header_offset = out.tell()
         out.write(copied.FileHeader(zip64=False))
         left = member.compress_size
@@ -129,7 +128,7 @@ class Package(zipfile.ZipFile):
 
 
 def _describe_member(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """The same member without extra fields, and with its sizes before its content."""
+    """Copy a member's header without extra fields, and with the sizes before the content."""
     described = copy(member)
     described.extra, described.flag_bits = b"", 0
     return described
@@ -137,10 +136,8 @@ def _describe_member(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
 
 @contextmanager
 def open_package(path: Path) -> Iterator[Package]:
-    """Opens a zip file.
-
-    Raises EncryptedDocument, DamagedDocument, and RefusedContent for what breaks a bound.
-    """
+    """Open a zip file. Raises EncryptedDocument, DamagedDocument, and RefusedContent or
+    DocumentTooLarge if it exceeds a limit."""
     with path.open("rb") as file:
         _check_start(file)
         _check_directory(file)
@@ -169,10 +166,10 @@ def _check_start(file: BinaryIO) -> None:
 
 
 def _check_directory(file: BinaryIO) -> None:
-    """The list of members is bounded before zipfile reads all of it. A list for files of more
-    than 4 GB, which has its size elsewhere, is refused."""
+    """Bound the list of members before zipfile reads all of it. Refuses a zip64 list, for files
+    of more than 4 GB, whose size is elsewhere."""
     size = file.seek(0, os.SEEK_END)
-    # The longest comment, the end of the list, and what may say that it ends elsewhere.
+    # The longest comment, the end record of the list, and the locator of a zip64 list.
     file.seek(max(0, size - (1 << 16) - 22 - 20))
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
@@ -205,7 +202,7 @@ def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
 
 
 def _check_places(members: list[zipfile.ZipInfo], end: int) -> None:
-    """Each member has bytes of its own, and the copies are not larger than the file."""
+    """Check that no members overlap, so that their copies are not larger than the file."""
     ordered = sorted(members, key=lambda member: member.header_offset)
     starts = [*(member.header_offset for member in ordered), end]
     for member, following in zip(ordered, starts[1:], strict=True):
@@ -250,8 +247,8 @@ def _read_texts(
 
 
 def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
-    """The slots of a block by text: a text box is there once for each kind of reader, and
-    its text is translated once."""
+    """Group the slots of a block by text: a text box is stored once per kind of reader, but its
+    text is translated once."""
     grouped: dict[str, list[Slot]] = {}
     for slot in slots:
         grouped.setdefault(slot.text, []).append(slot)
@@ -259,7 +256,7 @@ def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
 
 
 def make_package_format(suffix: str, media_type: str, plan: Plan) -> Format:
-    """The format of a kind of package. A member without texts is copied as it is compressed."""
+    """Make the format of a kind of package. Members without texts are copied unchanged."""
 
     def read(path: Path, context: DocumentContext) -> Iterator[str]:
         with open_package(path) as package:
@@ -307,7 +304,7 @@ def _write_package(
             for piece in package.split(member.filename, vocabulary):
                 left -= part.write(translate(vocabulary, piece))
                 _check_room(left)
-        # Without attributes, zipfile gives it those of a new file.
+        # If this is unset, zipfile uses the attributes of a new file.
         described.external_attr = member.external_attr
 
 

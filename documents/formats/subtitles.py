@@ -15,13 +15,13 @@ from documents.formats.format import LINE, Edit, make_format, read_whole
 from documents.formats.inline import InlinePiece, PieceRole
 from documents.formats.text import join
 
-#: The most cues and characters of a sentence that goes on in the next cue.
+#: The maximum number of cues and characters in a sentence that continues in the next cue.
 _MOST_CUES, _MOST_CHARACTERS = 3, 250
 _TIMES = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d[\d:.,]*")
 _TAG = re.compile(r"</?[a-zA-Z][^<>\r\n]*>|<\d[\d:.]*>|\{[\\a-zA-Z][^{}\r\n]*\}")
 _DASH = re.compile(r"\s*(?:[-–—‐]|>>)\s*\S")
 _END = re.compile(r"[.!?…:;。！？।۔؟♪\])][\"'»”’」』]*\s*\Z")
-#: A word, or a character of those that stand without spaces, with the marks that belong to it.
+#: A word, or a character of a script without spaces, with the marks that belong to it.
 _WORD = re.compile(
     rf"(?:{_TAG.pattern})+|\s+"
     r"|[\u2e80-\ua4cf\u0e00-\u0eff][、。，．！？：；」』）…\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]*"
@@ -31,7 +31,7 @@ _WORD = re.compile(
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of what is said, from `start` to `end` of the file, and the number of its cue."""
+    """A line of speech, from `start` to `end` of the file, and the number of its cue."""
 
     start: int
     end: int
@@ -47,12 +47,12 @@ class _Dialect:
         return unescape(text) if self.is_webvtt else text
 
     def escape(self, text: str) -> str:
-        """The text as a cue has it: on one line, and never like a line of times."""
+        """Write text for a cue: on one line that cannot be mistaken for a line of times."""
         text = " ".join(text.replace("-->", "→").splitlines())
         return inline.escape(text) if self.is_webvtt else text
 
     def find_edits(self, content: str) -> Iterator[Edit]:
-        """The edits of a file, in order. Raises DamagedDocument if it has no times."""
+        """Yield the edits of a file, in order. Raises DamagedDocument if it has no cues."""
         said = _gather(([line] for line in self._find_lines(content)), _is_said_by_one)
         for lines in _gather(said, _goes_on):
             pieces = self._read_pieces(lines)
@@ -60,8 +60,8 @@ class _Dialect:
                 yield self._make_edit(content, lines, pieces)
 
     def _find_lines(self, content: str) -> Iterator[_Line]:
-        """Find the lines of the cues. SubRip's cues may have empty lines; in WebVTT an
-        empty line ends a cue, and what has no times is no cue."""
+        """Yield the lines of the cues. SubRip's cues may have empty lines; in WebVTT an empty
+        line ends a cue, and lines without times are no cue."""
         if self.is_webvtt and not content.startswith("WEBVTT"):
             raise DamagedDocument("The file's first line is not WEBVTT")
         cue, is_inside = 0, False
@@ -113,8 +113,7 @@ class _Dialect:
 
 
 def divide(text: str, lengths: Sequence[int]) -> list[str]:
-    """A text in as many lines as there are lengths, in proportion to them and cut between
-    words."""
+    """Divide a text between words into lines, one for each length and in proportion to it."""
     words = _WORD.findall(text)
     total = sum(len(_TAG.sub("", word)) for word in words)
     scale = total / (sum(lengths) or 1)
@@ -146,7 +145,7 @@ def _make_piece(tag: str) -> InlinePiece:
 def _gather(
     groups: Iterable[list[_Line]], goes_on: Callable[[list[_Line], list[_Line]], bool]
 ) -> Iterator[list[_Line]]:
-    """Groups with those in which they go on."""
+    """Join each group with those that continue it."""
     waiting: list[_Line] = []
     for group in groups:
         if waiting and not goes_on(waiting, group):
@@ -158,12 +157,12 @@ def _gather(
 
 
 def _is_said_by_one(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
-    """Whether lines are of the same cue and, where two people speak, of the same one."""
+    """Whether lines are from the same cue and, if it has two speakers, the same speaker."""
     return before[-1].cue == after[0].cue and not _DASH.match(after[0].raw)
 
 
 def _goes_on(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
-    """Whether a sentence goes on in the next cue."""
+    """Whether a sentence continues in the next cue."""
     raw = [line.raw for line in (*before, *after)]
     return (
         after[-1].cue - before[0].cue < _MOST_CUES

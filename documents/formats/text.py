@@ -12,8 +12,7 @@ from documents.formats.format import Edit, Parts, has_letter, make_format, split
 
 #: The widths at which people break lines, in characters.
 _LEAST_WIDTH, _MOST_WIDTH = 40, 100
-#: The most lines that are looked at together, and their characters. Lines that are longer
-#: were not broken.
+#: The maximum lines and characters in a block. Longer lines were not broken to fit a width.
 _MAX_LINES, _MAX_CHARACTERS = 200, 200 * 2 * _MOST_WIDTH
 _END = re.compile(r"(?:[.!?:;…।۔؟。！？：；][\"'»”’)\]」』]*|\|)\s*\Z")
 _ITEM = re.compile(r"\s*(?:[-*+•–—>#|=]|\d{1,3}[.)])\s")
@@ -34,7 +33,7 @@ def _find_edits(lines: Sequence[str]) -> Iterator[Edit]:
 
 
 def join(lines: list[str]) -> str:
-    """Lines as one; Chinese and Japanese have no space between them."""
+    """Join lines into one, without spaces between Chinese or Japanese characters."""
     parts: list[str] = []
     for line in filter(None, lines):
         is_dense = bool(parts) and _is_dense(parts[-1][-1]) and _is_dense(line[0])
@@ -82,7 +81,7 @@ def _make_edit(start: int, text: str, lines: Sequence[str], width: int) -> Edit:
 
 
 def _find_blocks(path: Path, encoding: Encoding) -> Parts:
-    """The lines between empty lines, and each empty line."""
+    """Yield blocks of lines, each up to an empty line or the limits."""
     block: list[str] = []
     left = _MAX_CHARACTERS
     for line in stream_lines(path, encoding):

@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2: each `<source>` that has no translation gets one in its `<target>`. Ids,
+"""XLIFF 1.2 and 2: each `<source>` without a translation gets one in its `<target>`. Ids,
 states, notes, inline elements and everything else stay.
 """
 
@@ -28,13 +28,13 @@ _NO_BLOCKS = ElementNames(frozenset(), lambda _: [])
 #: The white space of XML.
 _SPACE = " \t\r\n"
 _UNITS = frozenset(("trans-unit", "segment"))
-#: Elements that can say that their units are not to be translated.
+#: Elements that can exclude their units from translation.
 _SCOPES = frozenset(("file", "group", "unit", "trans-unit"))
-#: Inline elements whose content is text; all others hold native code.
+#: Inline elements whose content is text; all others contain native code.
 _PAIRS = frozenset(("g", "mrk", "pc"))
-#: States of units that are still to be translated.
+#: States of units that still need a translation.
 _OPEN_STATES = frozenset(("new", "initial", "needs-translation"))
-#: Elements with a language, by the attributes for source and target.
+#: Elements with languages, and their attributes for source and target.
 _LANGUAGES = {
     "file": ("source-language", "target-language"),
     "xliff": ("srcLang", "trgLang"),
@@ -43,7 +43,7 @@ _LANGUAGES = {
 
 @dataclass(frozen=True)
 class _Content:
-    """A source or target, from `start` to `end` of the file, with all that is in it."""
+    """A source or target, from `start` to `end` of the file, with its content."""
 
     tag: Token
     start: int
@@ -56,7 +56,7 @@ class _Content:
 
 @dataclass
 class _Unit:
-    """A unit of translation, as far as it is read."""
+    """A translation unit, as far as it has been read."""
 
     is_open: bool
     contents: dict[str, _Content] = field(default_factory=dict)
@@ -64,10 +64,10 @@ class _Unit:
 
 @dataclass
 class _Reader:
-    """Walks through the elements of a file that is known to be well-formed."""
+    """A walk through the elements of a file that is known to be well-formed."""
 
     content: str
-    #: As our code of it; empty if the file does not say.
+    #: Our code for the language; empty if the file does not name one.
     target_language: str = ""
     names: list[str] = field(default_factory=list)
     #: For each open scope, whether its units are translated.
@@ -161,14 +161,14 @@ class _Reader:
 
 
 def find_edits(content: str) -> Iterator[Edit]:
-    """The edits of a file, in order. Raises DamagedDocument where it is no XLIFF, and
+    """Return the edits of a file, in order. Raises DamagedDocument if it is not XLIFF, and
     RefusedContent for entities and for elements nested too deep."""
     _check_content(content)
     return _Reader(content).find_edits()
 
 
 def _check_content(content: str) -> None:
-    """The bounds of all XML. The content is UTF-8 here, whatever its declaration says."""
+    """Check the limits of all XML. The content is UTF-8 here, despite any declaration."""
     data = _DECLARED.sub("", content).encode("utf-8", "surrogateescape")
     for _ in split(BytesIO(data), _NO_BLOCKS, "The file"):
         pass
@@ -186,7 +186,7 @@ def _read_attributes(token: Token) -> dict[str, str]:
 def _read_content(
     token: Token, start: int, rest: Iterator[Token], before: str
 ) -> _Content:
-    """The source or target that begins with a token, behind a text."""
+    """Read the source or target that begins with `token`, after the text `before`."""
     raw, pieces = [token.raw], list[InlinePiece]()
     for inner in () if token.is_empty else rest:
         is_end = inner.name == token.name and not inner.is_start
