@@ -1,1 +1,1 @@
-"""From a text to segments and back, without I/O: markup, placeholders, terms, languages."""
+"""Converts texts to segments and back, without I/O: markup, placeholders, terms, languages."""

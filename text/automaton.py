@@ -1,4 +1,4 @@
-"""Finds many patterns in a sequence at once, in a time that grows with the sequence alone."""
+"""Finds many patterns in a sequence at once, in a time that depends only on the sequence."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-#: Spreads edges over 64 bits, in which symbols are random already.
+#: Spreads edges over 64 bits; symbols are already random.
 _SPREAD, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
 #: The nodes of a depth: the keys of the edges to them, their parents and symbols.
 _Level = tuple[Any, Any, Any]
 
 
 class Automaton:
-    """Aho and Corasick's automaton of the reversed patterns. Read from its end, a sequence
-    shows at every place the longest pattern that begins there. Going forward, an automaton
-    would have to go back after each beginning that leads nowhere.
+    """An Aho-Corasick automaton of the reversed patterns. It reads a sequence from its end, and
+    finds at every place the longest pattern that begins there. A forward automaton would have
+    to backtrack after each incomplete pattern.
 
-    Symbols are random numbers of 64 bits, such as hashes. Nodes are numbered by their depth,
-    from the root, which is 0. A node takes 24 bytes.
+    Symbols are random 64-bit numbers, such as hashes. Nodes are numbered by depth, from the
+    root, which is 0. A node needs 24 bytes.
     """
 
     def __init__(
@@ -29,13 +29,13 @@ class Automaton:
         lengths: Sequence[int],
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """The symbols and lengths of all patterns. `pause` is called now and then."""
-        import numpy as np  # only who uses a glossary loads it
+        """Build the automaton from all patterns, calling `pause` regularly."""
+        import numpy as np  # only glossaries need it
 
         flat = np.asarray(symbols, np.int64).view(np.uint64)
         nodes, levels = _grow(flat, np.asarray(lengths, np.int64), pause)
         counts = [len(keys) for keys, *_ in levels]
-        #: The first node of each depth.
+        #: The first node at each depth.
         self._firsts = [0, *accumulate(counts, initial=1)][:-1]
         size = 1 + sum(counts)
         keys = np.concatenate([np.zeros(0, np.uint64), *(keys for keys, *_ in levels)])
@@ -45,17 +45,17 @@ class Automaton:
         numbers[nodes[::-1]] = np.arange(len(nodes), dtype=np.int32)[::-1]
         rests, ends = _link(keys, targets, levels, numbers >= 0, pause=pause)
         self._keys, self._targets = _pack("Q", keys), _pack("i", targets)
-        #: The node of the longest end of a node's path that is another node's, and that of
-        #: the longest that is a pattern; each node's first pattern, or -1.
+        #: For each node, that of the longest suffix of its path that is another node's, and
+        #: that of the longest that is a pattern; its first pattern, or -1.
         self._rests, self._ends = _pack("i", rests), _pack("i", ends)
         self._numbers = _pack("i", numbers)
         firsts = numbers[nodes]
         again = np.flatnonzero(firsts != np.arange(len(nodes)))
-        #: The numbers of patterns that were there before, and of the first such.
+        #: The numbers of repeated patterns, each with that of the first equal one.
         self.repeated = list(zip(again.tolist(), firsts[again].tolist(), strict=True))
 
     def read(self, symbols: Sequence[int]) -> list[int]:
-        """For every place the node of the longest pattern that begins there, or 0."""
+        """Return for every place the node of the longest pattern that begins there, or 0."""
         node, ends = 0, self._ends
         begun = [0] * len(symbols)
         for place in range(len(symbols) - 1, -1, -1):
@@ -66,8 +66,8 @@ class Automaton:
     def find(
         self, begun: Sequence[int], place: int, may_end: Sequence[bool]
     ) -> tuple[int, int]:
-        """The length and the number of the longest pattern that begins at a place of what was
-        read; both are 0 where none does. `may_end` tells where one may end."""
+        """Return the length and the number of the longest pattern at a place, given the result
+        `begun` of `read`; both are 0 if there is none. `may_end` marks the permitted ends."""
         node = begun[place]
         while node:
             length = bisect_right(self._firsts, node) - 1
@@ -91,7 +91,7 @@ class Automaton:
 def _grow(
     flat: Any, lengths: Any, pause: Callable[[], None]
 ) -> tuple[Any, list[_Level]]:
-    """The node of each pattern, and all nodes."""
+    """Return the node of each pattern, and all nodes by depth."""
     import numpy as np
 
     ends, nodes = np.cumsum(lengths), np.zeros(len(lengths), np.int32)
@@ -117,7 +117,7 @@ def _link(
     *,
     pause: Callable[[], None],
 ) -> tuple[Any, Any]:
-    """Each node's longest end that is a node, and that is a pattern."""
+    """Return each node's longest suffix that is a node, and its longest that is a pattern."""
     import numpy as np
 
     rests, ends = (np.zeros(len(is_pattern), np.int32) for _ in range(2))
@@ -139,10 +139,10 @@ def _link(
 
 
 def _mix(nodes: Any, symbols: Any) -> Any:
-    """The keys of edges, as `_step` makes them."""
+    """Return the keys of edges, as `_step` computes them."""
     return nodes.astype("uint64") * symbols.dtype.type(_SPREAD) + symbols
 
 
 def _pack(kind: str, values: Any) -> array[int]:
-    """Numbers of numpy, of which one is read faster so."""
+    """Convert numpy's numbers to an array, from which single ones are read faster."""
     return array(kind, values.tobytes())

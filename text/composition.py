@@ -1,4 +1,4 @@
-"""The part of a translation that needs no server; the gateway and bulk work share it."""
+"""The part of a translation that needs no server, shared by the gateway and bulk jobs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from text.terms import Choice, settle
 
 #: A part of a sentence may have more tokens than its share of the characters.
 _MARGIN = 0.8
-#: Characters of a text with tags in which its language is looked for.
+#: The number of characters of a text with tags from which its language is identified.
 _LOOKED_AT = 20_000
-#: Places that a warning names. It only counts further ones.
+#: The number of places that a warning lists; further ones are only counted.
 _PLACES = 3
 
 _UNIDENTIFIED = "too little evidence for the language of this text: name src_lang"
@@ -49,7 +49,7 @@ Row = tuple[str, str]
 
 
 class PlannedSentence(NamedTuple):
-    """A sentence, its language, and its text as the model gets it."""
+    """A sentence, its language, and its text as the model receives it."""
 
     segment: Segment
     source: str
@@ -57,7 +57,7 @@ class PlannedSentence(NamedTuple):
 
     @property
     def row(self) -> Row:
-        """The row that it needs."""
+        """The row to send to a model."""
         return self.source, self.prepared
 
 
@@ -82,33 +82,33 @@ class Warned:
 class Result:
     """The renderings of a sentence or a text, the translation first.
 
-    A text is as sure as its least sure sentence: a mean would let one that is made up pass
-    between many good ones, and a product would doubt every long text.
+    The quality of a text is that of its worst sentence: a mean would hide one hallucination
+    among many good sentences, and a product would be low for every long text.
     """
 
     renderings: tuple[Rendering, ...]
     warned: tuple[Warned, ...] = ()
-    #: How likely the translation is right, from 0 to 1.
+    #: The probability that the translation is right.
     quality: float = 1.0
-    #: A text's sentences.
+    #: The results of a text's sentences.
     parts: tuple[Result, ...] = ()
 
 
 @dataclass(frozen=True)
 class TranslatedText:
-    """The answer to one text. It has a `guess` if the client did not name the language."""
+    """The answer for one text. It has a `guess` if the client did not name the language."""
 
     renderings: tuple[Rendering, ...]
     warnings: tuple[str, ...] = ()
     guess: Guess | None = None
-    #: The characters that a key pays for.
+    #: The characters charged to a key.
     characters: int = 0
     quality: float = 1.0
     sentences: tuple[Result, ...] = ()
 
 
 def identify(identifier: Identifier, text: str, wanted: TranslationRequest) -> Guess:
-    """The language of a text, whose tags and arguments say nothing of it."""
+    """Identify the language of a text, ignoring its tags and arguments."""
     if wanted.tags:
         text = markup_runs.strip(text[:_LOOKED_AT])
     return identifier.identify(messages.strip(text), wanted.languages)
@@ -116,8 +116,8 @@ def identify(identifier: Identifier, text: str, wanted: TranslationRequest) -> G
 
 @dataclass
 class TranslationPlan:
-    """One request: which of its texts are read and how, the rows that their sentences need, and
-    the answers to its texts. A text with a guess is in the language that was identified."""
+    """The plan for a request: which texts are read and how, the rows of their sentences, and
+    the answers. A text with a guess is in the language that was identified."""
 
     wanted: TranslationRequest
     guesses: Sequence[Guess | None]
@@ -133,8 +133,7 @@ class TranslationPlan:
         for text, source in zip(wanted.texts, self.sources, strict=True):
             language = source if _is_to_do(wanted, text, source) else ""
             texts.append((text if language or wanted.tags else "", language))
-        #: It reads all texts to translate, and of the others those with markup, which does not
-        #: count.
+        #: Reads all texts to translate, and the others for their markup, which is not charged.
         self.job = ReadingJob(
             tuple(texts),
             wanted.tags,
@@ -146,7 +145,7 @@ class TranslationPlan:
         )
 
     def read(self, documents: Iterable[Document]) -> None:
-        """Takes the documents of the job, and finds out the rows. Equal ones are one."""
+        """Set the documents that the job has read, and their rows without duplicates."""
         self._documents, target = list(documents), self.wanted.target_language
         self._sentences = [
             list_sentences(document, source, target)
@@ -157,16 +156,16 @@ class TranslationPlan:
 
     @property
     def characters(self) -> int:
-        """The characters of all texts: what of them is no markup, translated or not."""
+        """The number of characters of all texts without markup, translated or not."""
         return sum(map(self._count, range(len(self.wanted.texts))))
 
     def find(self, index: int) -> tuple[Document, list[PlannedSentence]] | None:
-        """The document of a text, and its sentences. None if the text stays as it is."""
+        """Return the document of a text and its sentences, or None if the text is unchanged."""
         document = self._documents[index]
         return (document, self._sentences[index]) if document.pieces else None
 
     def finish(self, index: int, result: Result | None) -> TranslatedText:
-        """The answer to a text; one without a result stays as it is."""
+        """Return the answer for a text. A text without a result stays unchanged."""
         guess, source = self.guesses[index], self.sources[index]
         count = self._count(index)
         if result is None:
@@ -193,8 +192,7 @@ class TranslationPlan:
 def list_sentences(
     document: Document, source: str, target_language: str
 ) -> list[PlannedSentence]:
-    """The sentences of a document, as the model gets them: Chinese in simplified
-    characters."""
+    """List a document's sentences for the model, with Chinese in simplified characters."""
     is_simplified = source == "zh" != target_language
     sentences = []
     for segment in document.segments:
@@ -210,14 +208,14 @@ def list_sentences(
 def answer_here(
     sentence: PlannedSentence, target_language: str
 ) -> dict[str, Any] | None:
-    """The answer to a sentence that is in the target's language, and only written in
-    another way. None if a model has to translate it."""
+    """Return the answer for a sentence in the target's language, which is only converted, or
+    None if a model has to translate it."""
     is_same = sentence.source == target_language
     return {"translated": sentence.prepared, "quality": 1.0} if is_same else None
 
 
 def _is_to_do(wanted: TranslationRequest, text: str, source: str) -> bool:
-    """Whether a text is to be translated, or to be written in another way."""
+    """Whether a text needs to be translated or converted."""
     if not text.strip() or source == UNDETERMINED:
         return False
     if source != wanted.target_language:
@@ -235,7 +233,7 @@ def _convert(text: str, variant: str) -> str:
 
 
 def describe_row(wanted: TranslationRequest, row: Row) -> dict[str, Any]:
-    """The row that asks a model for a sentence."""
+    """Return a row in the form that a model receives."""
     source, text = row
     return {
         "src_lang": source,
@@ -271,7 +269,7 @@ def compose(
         if text is None and found is main:
             return take_apart(segment, format)
         if text is not None:
-            # Renderings that differ in their final mark only are one.
+            # Renderings that differed only in their final mark are now the same.
             renderings.setdefault(text, Rendering(text, found["score"]))
     warnings = [*answer.get("warnings", []), *([_TORN] if segment.is_torn else [])]
     end = segment.start + len(segment.text)
@@ -283,8 +281,8 @@ def compose(
 def divide_further(
     segment: Segment, format: TextFormat, refusal: Mapping[str, Any]
 ) -> Document | None:
-    """Divide a sentence that is too long for the model, as the further fields of its
-    `refusal` say. None if they say nothing of it, or if the sentence cannot be divided."""
+    """Divide a sentence that is too long for the model, by the tokens and limit in its
+    `refusal`. Returns None without these, or if the sentence cannot be divided."""
     tokens, limit = refusal.get("tokens"), refusal.get("limit")
     if not tokens or not limit:
         return None
@@ -296,9 +294,9 @@ def divide_further(
 
 
 def join(document: Document, results: Sequence[Result]) -> Result:
-    """The renderings of a document: the best of each sentence, the second best, and so on. A
-    sentence with fewer renderings repeats its last."""
-    if len(results) == len(document.pieces) == 1:  # nothing is around the sentence
+    """Return the renderings of a document: the best of each sentence, the second best, and so
+    on. A sentence with fewer renderings repeats its last."""
+    if len(results) == len(document.pieces) == 1:  # the sentence is the whole document
         (one,) = results
         return Result(one.renderings, one.warned, one.quality, (one,))
     count = max((len(result.renderings) for result in results), default=1)
@@ -314,8 +312,8 @@ def join(document: Document, results: Sequence[Result]) -> Result:
 
 
 def join_first(document: Document, results: Sequence[Result]) -> Result | None:
-    """The beginning of a document, up to the end of its first sentences. None where its parts
-    stand in another order than its sentences."""
+    """Return the beginning of a document, up to the end of its first sentences, or None if its
+    parts are in another order than its sentences."""
     if any(isinstance(piece, PartStart) for piece in document.pieces):
         return None
     ends = (n for n, p in enumerate(document.pieces, 1) if isinstance(p, Segment))
@@ -324,7 +322,7 @@ def join_first(document: Document, results: Sequence[Result]) -> Result | None:
 
 
 def _write_translation(sentence: PlannedSentence, target: str, translated: str) -> str:
-    """The translation with the text's final marks and capitals; a copy stays as it is."""
+    """Return the translation with the text's final marks and capitals; a copy is unchanged."""
     segment, source, prepared = sentence
     if translated == prepared:
         return segment.prepared
@@ -336,7 +334,7 @@ def _write_translation(sentence: PlannedSentence, target: str, translated: str) 
 
 
 def _find_last_tags(segment: Segment, prepared: str) -> str:
-    """The placeholders of closing tags at the end: the final mark may stand before them."""
+    """Return the placeholders of closing tags at the end, which may follow the final mark."""
     end = len(prepared)
     for number, placeholder in reversed(list(enumerate(segment.placeholders))):
         tag = f"{{{number}}}"
@@ -347,7 +345,7 @@ def _find_last_tags(segment: Segment, prepared: str) -> str:
 
 
 def _summarize(warned: Iterable[Warned], *, is_whole: bool) -> Iterator[str]:
-    """Each warning once, with its places unless it is about the whole text."""
+    """Yield each warning once, with its places unless it is about the whole text."""
     places: dict[str, list[str]] = {}
     for found in warned:
         places.setdefault(found.warning, []).append(f"{found.start}-{found.end}")
@@ -365,8 +363,8 @@ def translate_batch(
         [Sequence[dict[str, Any]]], Sequence[dict[str, Any] | SentenceRefused]
     ],
 ) -> list[TranslatedText | TextError]:
-    """Answer each text as `POST /translate` does. `ask` gets the rows of all sentences,
-    then those of all parts that the model could not take as a whole, and so on."""
+    """Answer each text as `POST /translate` does. `ask` is called with the rows of all
+    sentences, then with those of all parts of sentences that the model refused, and so on."""
     found: list[Any] = [
         _plan_text(replace(request, texts=(text,)), identifier) for text in texts
     ]
@@ -385,7 +383,7 @@ def translate_batch(
 def _plan_text(
     request: TranslationRequest, identifier: Identifier
 ) -> TranslationPlan | TextError:
-    """The plan of a request for one text, which is read."""
+    """Return the plan of a request for one text, after reading it."""
     (text,), guess = request.texts, None
     try:
         if request.tags and request.tags.is_xml:
@@ -404,7 +402,7 @@ def _plan_text(
 def _answer_text(
     plan: TranslationPlan, answers: dict[Row, Any]
 ) -> TranslatedText | TextError | TranslationPlan:
-    """The plan itself while answers to its rows are missing, which are None then."""
+    """Return the answer for a text, or its plan after adding None for each missing answer."""
     try:
         read = plan.find(0)
         found = _translate_document(*read, plan.wanted, answers) if read else None

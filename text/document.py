@@ -30,8 +30,8 @@ from text.terms import Choice, TermCache, Terms, combine, find_terms
 
 @dataclass(frozen=True)
 class TextFormat:
-    """The writing of text in a document: `read` prepares it for the model, `write` for the
-    client, and `show` is what a reader sees of it."""
+    """The form of text in a document: `read` prepares it for the model, `write` for the client,
+    and `show` returns its visible part."""
 
     read: Callable[[str], str] = str
     write: Callable[[str], str] = str
@@ -39,11 +39,11 @@ class TextFormat:
     spacing: Spacing = Spacing.KEEP
 
 
-#: More formats than a stack is asked for in turn.
+#: More formats than a stack uses at a time.
 _FORMATS = 1024
 _LETTER = re.compile(r"[^\W_]")
-#: A sentence without a mark that may end another one inside. Most texts are such, and if they
-#: are short, and nothing in them is protected, they need no reading.
+#: A sentence without a mark inside that may end one. Most texts match, and if they are short
+#: and contain nothing protected, they need no scanning.
 _SENTENCE = regex.compile(
     r"(?! )[\p{Nd} ¿¡(\"“„«]*+\p{L}"
     r"[\p{L}\p{M}\p{Nd} ,()/%&+\"'’“”„«»–—-]*+[.!?。！？।؟]?(?<! )"
@@ -53,12 +53,12 @@ _BREAK = re.compile(r"[\t\n\r\f]")
 
 
 def _flow(text: str) -> str:
-    """The text with its line breaks as spaces."""
+    """Replace line breaks with spaces."""
     return _BREAK.sub(" ", text)
 
 
 PLAIN = TextFormat()
-#: A text whose line breaks mean nothing.
+#: A text whose line breaks have no meaning.
 FLOWING = TextFormat(_flow)
 HTML = TextFormat(_flow, markup_runs.escape_html, markup_runs.show)
 XML = TextFormat(_flow, markup_runs.escape_xml, markup_runs.show)
@@ -68,9 +68,9 @@ XML = TextFormat(_flow, markup_runs.escape_xml, markup_runs.show)
 class Segment:
     """Text to translate, and the placeholders in it.
 
-    It begins at character `start` of the client's text, not counting HTML tags. `is_torn` if
-    it was cut out of a sentence that was too long, `is_in_capitals` if it belongs to a text
-    in capitals. With a `quoting` it belongs to a message.
+    It begins at character `start` of the client's text, not counting HTML tags. `is_torn` means
+    that it is part of a sentence that was too long, and `is_in_capitals` that it is part of a
+    text in capitals. With a `quoting` it is part of a message.
     """
 
     text: str
@@ -82,27 +82,27 @@ class Segment:
 
     @property
     def prepared(self) -> str:
-        """The text with placeholders as the model gets them."""
+        """The text with placeholders as the model receives them."""
         if not self.placeholders:
             return self.text
         return substitute(self.text, self.placeholders)
 
     def adapt(self, format: TextFormat) -> TextFormat:
-        """The document's format as it is in this segment."""
+        """Return the document's format as it applies to this segment."""
         return _quote(format, self.quoting) if self.quoting else format
 
 
 @dataclass(frozen=True)
 class PartStart:
     """The start of a part, such as an argument of a message. The pieces up to the next part
-    stand where an earlier part has its name."""
+    replace its name in an earlier part."""
 
     name: str
 
 
 #: The name of a part. It is random, so that neither a text nor a term has it.
 _PART = re.compile("\ufdd0[0-9a-f]{32}\ufdd0")
-#: With more placeholders a model loses one, so such a sentence is taken apart at once.
+#: A sentence with more placeholders is taken apart at once, as a model would lose one.
 MAX_PLACEHOLDERS = 100
 
 Piece = str | Segment | Separator | PartStart
@@ -114,7 +114,7 @@ class Document:
 
     pieces: tuple[Piece, ...]
     format: TextFormat
-    #: The characters of the text that was read, without its markup.
+    #: The number of characters of the text, without its markup.
     characters: int = 0
 
     @property
@@ -123,7 +123,7 @@ class Document:
         return [piece for piece in self.pieces if isinstance(piece, Segment)]
 
     def render(self, translations: Iterable[str]) -> str:
-        """The document with its sentences replaced."""
+        """Return the document with its sentences replaced by translations."""
         given = list(translations)
         number = 0
         shown: list[str] = []
@@ -145,7 +145,7 @@ class Document:
 
 
 def _insert(parts: dict[str, list[str]]) -> str:
-    """The text of the first part, with the others in it. They have no names of earlier ones."""
+    """Return the first part with the others inserted. Parts refer only to later ones."""
     texts: dict[str, str] = {}
     for name, pieces in reversed(parts.items()):
         text = "".join(pieces)
@@ -169,8 +169,8 @@ def find_kept(
 def _mark_capitals(
     pieces: Iterable[Piece], whole: Segment, language: str
 ) -> Iterator[Piece]:
-    """The pieces of a text, with what is in capitals marked. A single word may be an acronym,
-    unless the whole text is in capitals."""
+    """Mark the pieces of a text that are in capitals. A single word may be an acronym, unless
+    the whole text is in capitals."""
     is_all: bool | None = None
     for piece in pieces:
         if isinstance(piece, Segment):
@@ -183,15 +183,15 @@ def _mark_capitals(
 
 
 def divide(segment: Segment, max_characters: int, format: TextFormat) -> Document:
-    """A sentence that is too long for the model, in parts of at most `max_characters`."""
+    """Divide a sentence that is too long for the model into parts of up to `max_characters`."""
     spans = _spans(segment.placeholders)
     parts = segmentation.split(segment.text, max_characters, spans)
     return Document(tuple(_cut(segment, parts, format)), format)
 
 
 def take_apart(segment: Segment, format: TextFormat) -> Document:
-    """A sentence whose placeholders the model loses: the text between them is translated by
-    itself, so every placeholder stays where it is."""
+    """Divide a sentence whose placeholders the model loses: the text between them is translated
+    separately, so every placeholder stays in its place."""
     pieces: list[Piece] = []
     end, bare = 0, replace(segment, placeholders=())
     for placeholder in (
@@ -208,7 +208,7 @@ def take_apart(segment: Segment, format: TextFormat) -> Document:
 
 
 def _set_off(placeholder: Placeholder, format: TextFormat) -> list[Piece]:
-    """A placeholder with spaces where the translation may need them, outside of its tag."""
+    """Return a placeholder with separators, outside of tags, where a space may be needed."""
     pieces: list[Piece] = [placeholder.shown]
     if format.spacing is Spacing.ADD:
         is_tag = placeholder.role in (Role.OPENING, Role.CLOSING)
@@ -225,7 +225,7 @@ def _spans(placeholders: Iterable[Placeholder]) -> list[tuple[int, int]]:
 
 
 def _cut(whole: Segment, parts: Iterable[Part], format: TextFormat) -> Iterator[Piece]:
-    """The pieces of a text, which are in capitals, or in a message, if it is."""
+    """Yield the pieces of a text, which inherit its capitals and its quoting."""
     pieces = _cut_parts(whole, parts, format)
     if format.spacing is not Spacing.KEEP:
         pieces = spacing.place(pieces, format.show)
@@ -272,8 +272,8 @@ def _cut_parts(
 
 
 def _take_placeholders(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
-    """The placeholders up to `end`. Between two parts, a closing tag belongs to the first and
-    any other placeholder to the second."""
+    """Remove and yield the placeholders up to `end`. Between two parts, a closing tag belongs
+    to the first, and any other placeholder to the second."""
     while rest and (
         rest[0].end < end
         or (
@@ -296,8 +296,8 @@ def _show(text: str, placeholders: Sequence[Placeholder], format: TextFormat) ->
 def _find_core(
     text: str, placeholders: Sequence[Placeholder]
 ) -> tuple[slice, slice] | None:
-    """The characters and placeholders of a sentence that the model must see, without tags
-    around all of it and loose placeholders at its edges. None if nothing else is left."""
+    """Return the characters and placeholders of a sentence that the model must see, without
+    tags around all of it and loose placeholders at its edges, or None if no words are left."""
     ends = [0, *(p.end for p in placeholders)]
     starts = [*(p.start for p in placeholders), len(text)]
     #: Whether there are words before each placeholder, and after the last.
@@ -329,8 +329,8 @@ def _find_core(
 
 @dataclass(frozen=True)
 class ReadingJob:
-    """Texts with their languages, and how to read them: at most `max_rows` sentences in all.
-    A text without a language is only counted. Without a `target` separators stay."""
+    """Texts with their languages, and options for reading them: at most `max_rows` sentences in
+    all. A text without a language is only counted. Without a `target`, separators stay."""
 
     texts: tuple[tuple[str, str], ...]
     tags: Tags | None
@@ -341,7 +341,6 @@ class ReadingJob:
     dictionaries: Choice | None = None
 
     def choose_format(self, language: str) -> TextFormat:
-        """The format of a text in `language`."""
         usual = PLAIN if self.splitting == "lines" else FLOWING
         if self.tags:
             usual = XML if self.tags.is_xml else HTML
@@ -350,7 +349,7 @@ class ReadingJob:
     def scan_runs(
         self, runs: Iterable[Run], language: str, cache: TermCache | None
     ) -> Iterator[Piece]:
-        """The pieces of one of the texts, one after the other. Raises TermsUnavailable."""
+        """Yield the pieces of one of the texts, given its runs. Raises TermsUnavailable."""
         terms: Sequence[Terms] = ()
         if cache and self.dictionaries and self.target:
             terms = cache.take(self.dictionaries, language, self.target)
@@ -369,14 +368,14 @@ class ReadingJob:
             yield from pieces
 
 
-#: A plural inside of this number of others gets no arms. Each level has up to six copies of
-#: the next, so a few short texts could fill the memory.
+#: A plural inside this many others gets no missing arms. Each level has up to six copies of the
+#: next, so a few short texts could exhaust the memory.
 _MOST_PLURALS = 2
 
 
 @dataclass(frozen=True)
 class _RunScanner:
-    """Scans a run of text that begins at character `start` of the client's."""
+    """The scanner of a run of text that begins at character `start` of the client's text."""
 
     job: ReadingJob
     language: str
@@ -384,11 +383,11 @@ class _RunScanner:
     format: TextFormat
     run: Run
     start: int
-    #: The parts of the text that are to be scanned yet, by their names.
+    #: The parts of the text that are not yet scanned, with their names.
     parts: deque[tuple[str, Iterator[Piece]]]
 
     def scan(self) -> Iterator[Piece]:
-        """The pieces of the run. Parts come later."""
+        """Return the pieces of the run, and queue its parts."""
         text, tags, message = self.run.text, list(self.run.placeholders), None
         if self.job.is_protected and "{" in text:
             message = messages.read_message(text, tags)
@@ -418,14 +417,14 @@ class _RunScanner:
         return _mark_capitals(pieces, whole, self.language)
 
     def _find_kept(self, text: str, kept: Sequence[Placeholder]) -> list[Placeholder]:
-        """Add what is found around the places that a message keeps."""
+        """Find the parts to keep, in addition to the places that a message keeps."""
         blank = fill(text, kept, ["\n" * len(place.shown) for place in kept])
         return merge_tags(kept, find_kept(blank, self.job.is_protected, self.terms))
 
     def _scan_message(
         self, message: IcuMessage, around: tuple[str, ...]
     ) -> Iterator[Piece]:
-        """The pieces of a message, or of an arm that stands in arguments of these kinds."""
+        """Yield the pieces of a message, or of an arm in arguments of the kinds `around`."""
         source = self.run.text
         stretch = messages.flatten(
             *(source, message, self.run.placeholders),
@@ -447,7 +446,7 @@ class _RunScanner:
     def _scan_argument(
         self, place: MessagePlace, around: tuple[str, ...]
     ) -> Iterator[Piece]:
-        """An argument with its arms. Those that are missing are copies of `other`."""
+        """Yield the pieces of an argument with its arms. Missing arms are copies of `other`."""
         source, write, end = self.run.text, self.format.write, place.start
         plurals = sum(kind != "select" for kind in around)
         target = self.job.target if plurals < _MOST_PLURALS else None
@@ -472,7 +471,7 @@ def _choose_format(usual: TextFormat, source: str, target: str) -> TextFormat:
 
 
 def scan(job: ReadingJob, cache: TermCache | None = None) -> Iterator[Piece | int]:
-    """The pieces of all texts, and the number of its characters after each text. Raises
+    """Yield the pieces of all texts, and after each text the number of its characters. Raises
     TooManySentences at the first sentence too many, and TermsUnavailable."""
     rows, is_plain = 0, not (job.tags or job.dictionaries)
     for text, language in job.texts:
@@ -507,7 +506,7 @@ def _join_kept(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def collect(job: ReadingJob, pieces: Iterable[Piece | int]) -> Iterator[Document]:
-    """The documents that these pieces make up."""
+    """Yield the documents made up of the pieces that `scan` yields."""
     languages = (language for _, language in job.texts)
     own: list[Piece] = []
     for piece in pieces:

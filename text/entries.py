@@ -10,20 +10,20 @@ from typing import NamedTuple
 from contract.languages import normalize_variant
 from text.errors import EntriesError
 
-#: The most bytes of a term in UTF-8, and of a glossary's name.
+#: The maximum length in UTF-8 bytes of a term, and of a glossary's name.
 MOST_TERM_BYTES = 1024
-#: Characters that neither may have.
+#: Characters that neither may contain.
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile(r"\r\n|\n|\r")
-#: Columns of CSV: the two terms, and perhaps the two languages.
+#: The columns of CSV: the two terms, and optionally the two languages.
 _TERMS, _TERMS_AND_LANGUAGES = 2, 4
 
 Entry = tuple[str, str]
 
 
 class Place(NamedTuple):
-    """An entry's number and its first character, both from 0; and its line, from 1."""
+    """An entry's number and first character, both counted from 0, and its line, from 1."""
 
     number: int
     position: int
@@ -37,19 +37,19 @@ Placed = tuple[Place, str, str]
 
 
 def read_tsv(text: str) -> list[Entry]:
-    """A term, a tab and its translation on each line. Raises EntriesError."""
+    """Read lines with a term, a tab and its translation. Raises EntriesError."""
     return _check_entries(_split_lines(text.removeprefix("\ufeff")))
 
 
 def read_csv(text: str, source: str, target: str) -> list[Entry]:
-    """Terms, translations and perhaps the languages of both. Lines of other languages than
-    these are left out. Raises EntriesError."""
+    """Read columns with terms, translations and optionally the languages of both. Lines in
+    other languages are skipped. Raises EntriesError."""
     languages = source, target
     return _check_entries(_split_columns(text.removeprefix("\ufeff"), languages))
 
 
 def read_pairs(pairs: Iterable[Entry]) -> list[Entry]:
-    """Terms and their translations. Raises EntriesError."""
+    """Read pairs of a term and its translation. Raises EntriesError."""
     return _check_entries(
         (Place(index, index), source, target)
         for index, (source, target) in enumerate(pairs)
@@ -57,12 +57,12 @@ def read_pairs(pairs: Iterable[Entry]) -> list[Entry]:
 
 
 def write_tsv(entries: Iterable[Entry]) -> bytes:
-    """Entries as they are stored."""
+    """Return entries in their stored form."""
     return "\n".join(f"{source}\t{target}" for source, target in entries).encode()
 
 
 def read_stored(content: bytes) -> Iterator[Entry]:
-    """The entries that `write_tsv` has written, one after the other."""
+    """Yield the entries that `write_tsv` has written."""
     for line in io.BytesIO(content):
         source, _, target = line.decode().removesuffix("\n").partition("\t")
         yield source, target
@@ -106,7 +106,7 @@ def _split_columns(text: str, languages: tuple[str, str]) -> Iterator[Placed]:
 
 
 def _check_entries(placed: Iterable[Placed]) -> list[Entry]:
-    """The entries without the spaces around their terms."""
+    """Return the entries without the white space around their terms."""
     known: dict[str, Place] = {}
     entries = []
     for place, *given in placed:

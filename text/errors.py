@@ -5,19 +5,19 @@ from typing import Any
 
 
 class TextError(Exception):
-    """The message says what is wrong, and where."""
+    """A text cannot be used; the message names the fault and its place."""
 
 
 class NotWellFormed(TextError):
-    """A text that is no XML."""
+    """The text is not XML."""
 
 
 class EntriesError(TextError):
-    """Entries of a dictionary that nobody can translate by."""
+    """The entries of a dictionary are invalid."""
 
 
 class TooManySentences(TextError):
-    """The texts of a job have more sentences than they may."""
+    """The texts of a job have more sentences than allowed."""
 
 
 class TermsUnavailable(TextError):
@@ -25,7 +25,7 @@ class TermsUnavailable(TextError):
 
 
 class SentenceRefused(TextError):
-    """A sentence that the model does not take. `members` say more of it."""
+    """The model refuses a sentence. `members` are further fields of the refusal."""
 
     def __init__(self, detail: str, members: Mapping[str, Any]) -> None:
         super().__init__(detail)
@@ -33,8 +33,8 @@ class SentenceRefused(TextError):
 
 
 class LanguageNotServed(TextError):
-    """A language that a stack does not translate. `field` names it in a request; `beside`
-    says with which other language that is so, if not with all."""
+    """The stack does not translate a language, which `field` names in a request. `beside` names
+    the other language if only the pair is not served."""
 
     def __init__(
         self, field: str, found: str, served: Sequence[str], beside: str = ""

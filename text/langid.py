@@ -14,40 +14,40 @@ from text.spelling import load_spelling, split_words
 
 #: ISO 639's code for an unidentified language.
 UNDETERMINED = "und"
-#: Guesses below are too often wrong: with 4,192 phrasebook sentences in 14 languages, 92 % of
-#: the guesses between 0.5 and 0.7 were right, and 80 % of those below.
+#: Guesses below this are wrong too often: with 4,192 phrasebook sentences in 14 languages, 92 %
+#: of the guesses between 0.5 and 0.7 were right, and 80 % of those below.
 MIN_CONFIDENCE = 0.5
 
-#: The language of a text with at most these is told by its spelling as well: 92 % of 2,036
-#: held-out texts in 14 languages are identified so, 80 % without.
+#: Texts within these limits are also identified by spelling: of 2,036 held-out texts in 14
+#: languages, this identifies 92 %, statistics alone 80 %.
 _FEW_WORDS = 3
 _FEW_CHARACTERS = 60
-#: The weight of statistics beside that of spelling.
+#: The weight of statistics relative to that of spelling.
 _STATISTICS = 0.6
 _LEAST_SHARE = 1e-6
-#: The logarithm of how much rarer a text is in any language that is no candidate. With -3, 2 %
-#: fewer texts are identified, and 8 % more of those in other languages are `und`.
+#: The log probability of a text in a language that is not a candidate, relative to one that is.
+#: With -3, 2 % fewer texts are identified, and 8 % more of those in other languages are `und`.
 _UNEXPECTED = -5.0
 
 #: Koreans also write Chinese characters.
 _READ_AS_WELL = {"ko": ("Han",)}
 _MOST_COMMON = ("Latin",)
-#: Characters to look at. More take time and tell nothing new.
+#: The number of characters to analyse. More need time without improving the results.
 _ENOUGH = 2000
-#: The work that each text takes beside its characters, in characters.
+#: The work that each text requires in addition to its characters, in characters.
 _TEXT_CHARACTERS = 150
-#: The long vowel of Japanese is a letter of no script.
+#: The Japanese sign for a long vowel is a letter of no script.
 _LETTER = regex.compile(r"(?!\p{Script=Common})\p{L}")
 _ADDRESS = regex.compile(r"(?<!\S)\S(?:(?!://|@)\S)*+(?:://|@)\S++")
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A language and how sure it is, from 0 to 1."""
+    """A language and the confidence in it, from 0 to 1."""
 
     language: str
     confidence: float
-    #: The likeliest language where it is undetermined.
+    #: The likeliest language if it is undetermined.
     likeliest: str = field(default="", compare=False)
 
 
@@ -57,15 +57,15 @@ Shares = Iterable[tuple[str, float]]
 
 @dataclass(frozen=True)
 class Profiles:
-    """The languages that a library knows, and how it ranks them."""
+    """The languages of a library, and its function to rank them."""
 
     languages: Set[str]
     rank: Callable[[str], Shares]
 
 
 class Identifier:
-    """A library's guesses, restricted to the given languages that use the text's script. One
-    that the library does not know is guessed where it knows none in that script."""
+    """A library's guesses, restricted to the given languages that use the text's script. If the
+    library has none of these, all are guessed."""
 
     def __init__(self, languages: Iterable[str], *, library: str = "py3langid") -> None:
         self._languages = frozenset(languages)
@@ -73,8 +73,8 @@ class Identifier:
         self._has_shares_of_all = library == "py3langid"
 
     def rank(self, text: str, languages: Collection[str] = ()) -> list[Guess]:
-        """The languages that `text` may be in, likeliest first: those of `languages`, if there
-        are any. Empty if it has no letters, or none of their scripts."""
+        """List the languages that `text` may be in, likeliest first, limited to `languages` if
+        given. There are none if it has no letters, or none of their scripts."""
         text = _ADDRESS.sub(" ", text[:_ENOUGH]).strip()
         letters = len(_LETTER.findall(text))
         candidates = self._languages.intersection(languages or self._languages)
@@ -103,21 +103,21 @@ class Identifier:
         ]
 
     def identify(self, text: str, languages: Collection[str] = ()) -> Guess:
-        """The likeliest language, or `und` if there is too little evidence."""
+        """Return the likeliest language, or `und` if there is too little evidence."""
         best, *_ = self.rank(text, languages) or [Guess("", 0.0)]
         if best.confidence < MIN_CONFIDENCE:
             return Guess(UNDETERMINED, best.confidence, best.language)
         return best
 
     def _weigh(self, text: str, possible: Set[str]) -> Shares:
-        """The possible languages' shares, which are 1 together."""
+        """Return the shares of the possible languages, which add up to 1."""
         ranked = self._profiles.rank(text)
         found = [(one, float(n)) for one, n in ranked if one in possible]
         total = sum(share for _, share in found)
         return [(language, share / total) for language, share in found if total]
 
     def _weigh_words(self, text: str, possible: Set[str]) -> Shares:
-        """The same for a few words. Other languages than the possible ones have shares too."""
+        """Return the shares for a few words, where impossible languages also have shares."""
         words, spelling = split_words(text), load_spelling()
         speakers = spelling.list_speakers(words) & possible
         if speakers:
@@ -139,30 +139,30 @@ class Identifier:
 
 
 def weigh_identification(text: str) -> int:
-    """The work of identifying the language of a text, in characters."""
+    """Return the work of identifying the language of a text, in characters."""
     return _TEXT_CHARACTERS + min(len(text), _ENOUGH)
 
 
 @cache
 def load_model() -> LanguageIdentifier:
-    """py3langid's model for all languages. It takes a second or two to load, and its 70 MB
-    are shared with processes that are forked afterwards."""
+    """Load py3langid's model for all languages, which takes a second or two. Its 70 MB are
+    shared with processes that are forked afterwards."""
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def _share(count: int) -> float:
-    """The share of each of some languages. What is common to several tells none of them."""
+    """Return the share of each language. Evidence for several languages decides for none."""
     return 1.0 if count == 1 else 1 / (count + 1)
 
 
 def _name(ranked: Shares) -> Shares:
-    """The tags of a library's codes."""
+    """Replace a library's codes with tags."""
     return ((find_tag(code) or code, share) for code, share in ranked)
 
 
 @cache
 def _profile_with_py3langid(languages: frozenset[str]) -> Profiles:
-    """The model for some languages, which takes milliseconds to make."""
+    """Restrict the model to some languages, which takes milliseconds."""
     model = copy(load_model())
     labels = {label: find_tag(label) for label in model.labels}
     model.set_languages(sorted(one for one in labels if labels[one] in languages))

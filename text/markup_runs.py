@@ -17,23 +17,23 @@ from text.messages import TRACE
 from text.options import Tags
 from text.placeholders import Placeholder, Role
 
-#: A tag for those who only look at a text: `>` in quoted values ends it as well.
+#: A tag, simplified for a quick look at a text: `>` in quoted values also ends it.
 _PLAIN_TAG = re.compile(r"<[^\s\d<>=][^<>]*+>")
-#: A reference to a character, or to an entity of the document's own.
+#: A reference to a character, or to an entity that the document defines.
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|[^\W\d][\w.:-]{0,100}+);")
 #: The only entities that every XML document has.
 _ENTITIES = frozenset({"&amp;", "&lt;", "&gt;", "&quot;", "&apos;"})
 _ROOT = "<_._>"
-#: An XML document with a declaration has a root of its own.
+#: An XML document with a declaration already has a root.
 _PROLOGUE = re.compile(r"\s*<(?:\?xml\s|!DOCTYPE)")
-#: Text without its escapes, or what is kept, with the role of a placeholder inside a
-#: sentence; and whether it is markup between sentences.
+#: Text without its escapes, or markup to keep; the role of a placeholder inside a sentence; and
+#: whether it is markup between sentences.
 _Piece = tuple[str, Role | None, bool]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A stretch of text with inline tags as placeholders. Where it `is_markup` it is kept."""
+    """A stretch of text with inline tags as placeholders. If it `is_markup`, it is kept."""
 
     text: str
     placeholders: tuple[Placeholder, ...] = ()
@@ -41,12 +41,12 @@ class Run:
 
 
 def parse_markup(source: str, tags: Tags) -> list[Run]:
-    """The runs of an HTML or XML document or fragment, in order. Which elements of XML are part
-    of a sentence, the document's own outline tells.
+    """Parse an HTML or XML document or fragment into runs, in order. In XML, the document's
+    outline determines which elements are part of a sentence.
 
     Text is unescaped; `escape_html` and `escape_xml` reverse that. Nothing is refused: like a
-    browser, the reader keeps bad markup or takes it for text. Call `check_xml` first where
-    XML is expected.
+    browser, the parser keeps bad markup or treats it as text. To require XML, call `check_xml`
+    first.
     """
     runs = list[Run]()
     for is_markup, pieces in groupby(_list_pieces(source, tags), itemgetter(2)):
@@ -84,17 +84,17 @@ def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
 
 
 def strip(source: str) -> str:
-    """The text of some HTML without its tags, roughly, for the start of a long one."""
+    """Return the text of HTML roughly without its tags, for the start of a long document."""
     return unescape(_PLAIN_TAG.sub(" ", source))
 
 
 def escape_html(text: str) -> str:
-    """Text in the form that HTML needs."""
+    """Escape text for HTML."""
     return escape_xml(text).replace("\u00a0", "&nbsp;")
 
 
 def escape_xml(text: str) -> str:
-    """Text in the form that XML needs."""
+    """Escape text for XML."""
     return html.escape(text, quote=False)
 
 
@@ -107,7 +107,7 @@ def show(source: str) -> str:
 
 
 def check_xml(source: str) -> None:
-    """Raises NotWellFormed unless `source` is an XML document, or a part of one."""
+    """Raise NotWellFormed unless `source` is an XML document, or a part of one."""
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = _refuse_entity
     has_root = _PROLOGUE.match(source) is not None
@@ -128,7 +128,7 @@ def _refuse_entity(name: str, *_: object) -> None:
 
 
 def _read_text(raw: str, tags: Tags) -> Iterator[_Piece]:
-    """An entity that only a document of XML knows is preserved."""
+    """Unescape text. Entities that an XML document defines are preserved."""
     if not tags.is_xml:
         yield unescape(raw), None, False
         return
@@ -145,7 +145,7 @@ def _read_text(raw: str, tags: Tags) -> Iterator[_Piece]:
 
 @dataclass
 class _Element:
-    """An open element: its children's tags, and whether it has text of its own."""
+    """An open element: its children's tags, and whether text is directly inside it."""
 
     name: str = ""
     tags: list[int] = field(default_factory=list)
@@ -153,7 +153,7 @@ class _Element:
 
 
 def _find_inline(tokens: list[Token], tags: Tags) -> set[int]:
-    """The places of the tags that do not end a sentence: in XML those beside text."""
+    """Return the indexes of the tags that do not end a sentence: in XML, those next to text."""
     if not tags.is_xml:
         inline = INLINE.union(tags.inline).difference(tags.splitting)
         known = {index for index, token in enumerate(tokens) if token.name in inline}
@@ -185,7 +185,7 @@ def _find_inline(tokens: list[Token], tags: Tags) -> set[int]:
 
 
 def _find_in_messages(tokens: list[Token]) -> set[int]:
-    """The places of all tags inside of messages, such as `{n, plural, other {a<br>b}}`."""
+    """Return the indexes of all tags inside messages, such as `{n, plural, other {a<br>b}}`."""
     found, inside, depth = set[int](), list[int](), 0
     for index, token in enumerate(tokens):
         if depth and not token.is_text:

@@ -1,5 +1,5 @@
-"""Reads ICU messages, such as `{n, plural, one {# file} other {# files}}`. A message is a
-tree of places, and the text between them is translated.
+"""Reads ICU messages, such as `{n, plural, one {# file} other {# files}}`. A message is a tree
+of places; the text between them is translated.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import cache
 
 from text.placeholders import Placeholder
 
-#: Deeper than any message that people write.
+#: Deeper than any message written by people.
 _MOST_DEPTH = 8
-#: Argument and selector names of other libraries have signs that ICU refuses: `{user.name}`.
+#: Other libraries' names of arguments have characters that ICU refuses: `{user.name}`.
 _NAME = r"[^\s{}(),'\"<>#=|]++"
 _WITH_ARMS = ("plural", "selectordinal", "select")
 _STYLED = ("number", "date", "time", "spellout", "ordinal", "duration", "choice")
@@ -26,23 +26,23 @@ _HEAD = re.compile(rf"\{{\s*+{_NAME}\s*+(?:\}}|,\s*+({_KINDS})\s*+(?:\}}|,))")
 _OFFSET = re.compile(r"\s*+offset\s*+:\s*+-?\d++")
 _SELECTOR = re.compile(rf"\s*+(=-?\d++|{_NAME})\s*+\{{")
 _ARM_END, _END = re.compile(r"\}"), re.compile(r"\s*+\}")
-#: Angular's expressions, which ICU does not know.
+#: Angular's expressions, which ICU does not have.
 _EXPRESSION = re.compile(r"\{\{[^{}]++\}\}")
 _STYLE_SIGN = re.compile(r"[{}]|'[^']*+'?")
-#: An apostrophe quotes what follows only before a sign of the syntax; two are one.
+#: An apostrophe begins a quotation only before a character of the syntax; two mean one.
 _QUOTED = r"(?s:.)(?:[^']++|'')*+(?:'|\Z)"
 _SIGN = re.compile(rf"[{{}}]|''|'(?=[{{}}<>]){_QUOTED}")
 _PLURAL_SIGN = re.compile(rf"[{{}}#]|''|'(?=[{{}}<>#]){_QUOTED}")
 _APOSTROPHE = "''"
-#: An apostrophe that would quote what a translation has behind it.
+#: An apostrophe that would begin a quotation in a translation.
 _QUOTING = re.compile(r"'(?=['{}<>#]|\Z)")
 _CATEGORIES = ("zero", "one", "two", "few", "many")
 
 
 @dataclass(frozen=True)
 class MessagePlace:
-    """Characters `start` to `end` of a message that are no language, but for its arms: an
-    argument, the `#` of a plural, or something in apostrophes."""
+    """Characters `start` to `end` of a message that, except for arms, are not translated: an
+    argument, the `#` of a plural, or a quotation."""
 
     start: int
     end: int
@@ -50,7 +50,7 @@ class MessagePlace:
     arms: tuple[Arm, ...] = ()
 
     def find_missing(self, language: str | None) -> list[str]:
-        """The selectors that a language needs besides. They can be made from `other`."""
+        """Return the selectors that a language also needs; `other` can serve as their arm."""
         keys = {arm.key for arm in self.arms}
         if language is None or self.kind not in _WITH_ARMS[:2] or "other" not in keys:
             return []
@@ -75,7 +75,7 @@ class IcuMessage:
     places: tuple[MessagePlace, ...]
 
     def list_texts(self) -> Iterator[tuple[int, int]]:
-        """The starts and ends of what is between all places, arms included, in order."""
+        """Yield the starts and ends of the texts between all places, in order, also in arms."""
         end = self.start
         for place in self.places:
             yield end, place.start
@@ -86,12 +86,12 @@ class IcuMessage:
 
 
 class _BrokenMessage(Exception):
-    """A text that is no message."""
+    """The text is not a message."""
 
 
 def read_message(source: str, tags: Sequence[Placeholder] = ()) -> IcuMessage | None:
-    """The places of a message. None for any other text, for a broken message, and for one
-    with `tags` inside its syntax."""
+    """Parse a message. Returns None for any other text, for a broken message, and for one with
+    `tags` inside its syntax."""
     if not TRACE.search(source):
         return None
     try:
@@ -103,7 +103,7 @@ def read_message(source: str, tags: Sequence[Placeholder] = ()) -> IcuMessage | 
 
 
 def strip(text: str) -> str:
-    """The language of a message, or a text that is none."""
+    """Return the texts of a message without its syntax, or any other text unchanged."""
     message = read_message(text)
     if message is None:
         return text
@@ -111,14 +111,14 @@ def strip(text: str) -> str:
 
 
 class _Reader:
-    """Reads a message once, from its start to its end. Its methods raise _BrokenMessage."""
+    """A parser that reads a message from start to end. Its methods raise _BrokenMessage."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._at = 0
 
     def read_text(self, depth: int, signs: re.Pattern[str]) -> IcuMessage:
-        """The text up to the end of its arm or of the message."""
+        """Read the text up to the end of its arm or of the message."""
         start, places = self._at, list[MessagePlace]()
         while sign := signs.search(self._source, self._at):
             self._at = sign.start()
@@ -179,8 +179,8 @@ class _Reader:
 
 @cache
 def list_categories(language: str, kind: str) -> list[str]:
-    """The plural categories of a language besides `other`, by CLDR: those of a `plural`, or of
-    a `selectordinal`. None of a language that Babel does not know."""
+    """List the plural categories of a language besides `other`, by CLDR, for a `plural` or a
+    `selectordinal`. There are none if Babel does not have the language."""
     from babel import Locale, UnknownLocaleError  # only messages need it
 
     try:
@@ -193,14 +193,14 @@ def list_categories(language: str, kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Quoting:
-    """The signs that a text of a message cannot have as they are: apostrophes, which the
-    message may write as two everywhere, and the `#` of a plural."""
+    """The characters that a text of a message must quote: apostrophes, which the message may
+    double everywhere, and the `#` of a plural."""
 
     is_doubled: bool
     is_plural: bool
 
     def quote(self, text: str) -> str:
-        """The text as it is written in a message."""
+        """Write a text as its message requires."""
         if self.is_doubled:
             text = text.replace("'", _APOSTROPHE)
         else:
@@ -210,17 +210,17 @@ class Quoting:
 
 @dataclass
 class Stretch:
-    """A text of a message as it is translated: an argument with arms is a name in it, and two
-    apostrophes are one."""
+    """A text of a message in its form for translation: arguments with arms are replaced with
+    names, and double apostrophes with single ones."""
 
     text: str = ""
     kept: list[Placeholder] = field(default_factory=list)
     tags: list[Placeholder] = field(default_factory=list)
-    #: Places of the text, in order, and those of the message that they come from.
+    #: Offsets in the text, in order, and the corresponding ones in the message.
     origins: list[tuple[int, int]] = field(default_factory=list)
 
     def locate(self, at: int) -> int:
-        """The place in the message of a place in the text."""
+        """Return the offset in the message for an offset in the text."""
         place, origin = self.origins[bisect_right(self.origins, (at, sys.maxsize)) - 1]
         return origin + at - place
 
@@ -231,8 +231,8 @@ def flatten(
     tags: Sequence[Placeholder],
     name: Callable[[MessagePlace], str],
 ) -> Stretch:
-    """A text of the message `source`, whose tags are `tags`. `name` gives the names of
-    arguments with arms."""
+    """Prepare a text of the message `source` with its `tags` for translation. `name` returns
+    the name for an argument with arms."""
     stretch = Stretch()
     pieces, length, end = list[str](), 0, message.start
     for place in (*message.places, MessagePlace(message.end, message.end)):
@@ -253,6 +253,6 @@ def flatten(
 
 
 def _choose(tags: Sequence[Placeholder], start: int, end: int) -> Sequence[Placeholder]:
-    """The tags between two places, both included."""
+    """Return the tags between two offsets, both included."""
     first = bisect_left(tags, start, key=lambda tag: tag.start)
     return tags[first : bisect_right(tags, end, key=lambda tag: tag.start)]

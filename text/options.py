@@ -23,31 +23,30 @@ Splitting: TypeAlias = Literal["lines", "sentences", "none"]
 
 @dataclass(frozen=True)
 class Tags:
-    """The reading of a text's tags, and the client's lists of elements by their names:
-    those to be left as they are, those that end a sentence, and those that do not."""
+    """The way to read a text's tags, and the client's lists of element names: those to leave
+    unchanged, those that end a sentence, and those that do not."""
 
     is_xml: bool = False
     ignored: tuple[str, ...] = ()
     splitting: tuple[str, ...] = ()
     inline: tuple[str, ...] = ()
-    #: Whether other elements of XML end a sentence where nothing but elements is beside them.
+    #: Whether other XML elements end a sentence if there is no text next to them.
     finds_outline: bool = True
 
 
-#: HTML, as it is read where the client says nothing of elements.
+#: HTML, if the client lists no elements.
 HTML_TAGS = Tags()
-#: XML, likewise. XLIFF's elements for what is inside a sentence are always inside one.
+#: XML, likewise. XLIFF's inline elements never end a sentence.
 XML_TAGS = Tags(is_xml=True, inline=("g", "x"))
-#: How the tags of each format of texts are read.
+#: The way to read the tags of each text format.
 TAGS: Mapping[str, Tags | None] = {"text": None, "html": HTML_TAGS, "xml": XML_TAGS}
 
 
 @dataclass(frozen=True)
 class TranslationRequest:
-    """A request to translate. Without a `source` each text's own is identified, and without
-    `tags` they are plain; `is_list` says in which shape the client wants the answer. Source
-    and target may be variants.
-    """
+    """A request to translate. Without a `source`, each text's language is identified; without
+    `tags`, texts are plain; with `is_list`, the client wants a list. Source and target may be
+    variants."""
 
     source: str | None
     target: str
@@ -58,18 +57,18 @@ class TranslationRequest:
     is_protected: bool = True
     beam_size: int = BEAM_SIZE.default
     alternatives: int = ALTERNATIVES.default
-    #: Ids or names of glossaries; an entry of an earlier one wins.
+    #: Ids or names of glossaries; entries of earlier ones take precedence.
     glossaries: tuple[str, ...] = ()
-    #: The languages that a text may be in where it is identified; any, if there are none.
+    #: The languages to choose from if a text's language is identified; if empty, all.
     languages: tuple[str, ...] = ()
     #: The languages and variants that models write themselves.
     written: Container[str] = ()
-    #: Whether to say how sure each text and sentence is.
+    #: Whether to return the quality of each text and sentence.
     is_rated: bool = False
-    #: A text whose quality is lower comes back as it is.
+    #: A text whose translation has a lower quality is returned untranslated.
     min_quality: float = 0.0
-    #: The language of `target`, which a text in it is only written in another way, and the
-    #: one that a model is asked for: `target` if it writes that.
+    #: The language of `target`, in which texts are only converted; and the one to request from
+    #: the model, which is `target` if the model writes that.
     target_language: str = field(init=False)
     model_target: str = field(init=False)
 
@@ -88,8 +87,8 @@ class TranslationRequest:
 def read_source(
     code: str, served: Sequence[str], known: Sequence[str] = ()
 ) -> str | None:
-    """Read any language code, preferably one that is `known`: only the model knows which ones
-    it reads. None if the language is to be identified. Raises LanguageNotServed."""
+    """Read any language code, preferably as a `known` one: only the model can decide which
+    codes it reads. Returns None to identify the language. Raises LanguageNotServed."""
     if code in known:
         return code
     language = choose_language(code, known)
@@ -101,8 +100,7 @@ def read_source(
 
 
 def read_candidates(codes: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Read the languages that a text may be in. Raises LanguageNotServed for one that the model
-    does not read."""
+    """Read the languages that a text may be in. Raises LanguageNotServed for an unknown one."""
     languages = tuple(choose_language(normalize_language(c), known) for c in codes)
     for index, language in enumerate(languages):
         if language not in known:

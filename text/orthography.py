@@ -1,7 +1,7 @@
-"""Final marks and capitals of sentences by language. `Thank you!` in Chinese ends in `！`, in
-French in ` !`, in Spanish begins with `¡`, and a text without a final mark stays without one.
-Models know sentences, so `HELLO, HOW ARE YOU?` is translated as `Hello, how are you?`, and its
-translation is written in capitals.
+"""Final marks and capitals of sentences by language. `Thank you!` ends in `！` in Chinese and
+in ` !` in French, begins with `¡` in Spanish, and a text without a final mark stays without
+one. Models are trained on sentences, so `HELLO, HOW ARE YOU?` is translated as `Hello, how are
+you?`, and its translation is written in capitals.
 """
 
 import re
@@ -25,12 +25,12 @@ class Mark(Enum):
     #: Both, as in `?!`.
     INTERROBANG = auto()
     ELLIPSIS = auto()
-    #: It ends in something else, such as a colon or a mark inside quotation marks.
+    #: Any other end, such as a colon or a mark inside quotation marks.
     OTHER = auto()
 
 
 def _list_written(*scripts: str) -> frozenset[str]:
-    """The languages that are mostly written in one of these scripts."""
+    """List the languages that are mostly written in one of these scripts."""
     return frozenset(tag for tag, names in SCRIPTS.items() if names[0] in scripts)
 
 
@@ -46,7 +46,7 @@ _PLAIN = {
     **dict.fromkeys(_QUESTIONS + _GREEK_QUESTIONS, "?"),
     **dict.fromkeys(_ELLIPSES, "…"),
 }
-#: They write sentences without final marks, or put the marks inside words.
+#: Languages that write sentences without final marks, or put the marks inside words.
 _UNMARKED = _list_written(
     *("Armenian", "Ethiopic", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan")
 )
@@ -63,22 +63,22 @@ _FORMS: Mapping[str, Mapping[str, str]] = {
 #: M2M100 reads and writes every space as a plain one.
 _SPACED = dict.fromkeys(("br", "fr"), " ")
 _OPENERS = dict.fromkeys(("ast", "es"), {"?": "¿", "!": "¡"})
-#: Japanese questions may end in it, and so may other sentences.
+#: Japanese questions may end in this, but so may other sentences.
 _KA = "か"
 #: Shorter words before a full stop may be abbreviated, but not the syllables of Vietnamese.
 _SHORT = 3
 _SYLLABIC = frozenset(("vi",))
 #: `p.m`, but not `81.51입니다`.
 _INNER_STOP = re.compile(r"[^\W\d_]\.")
-#: No ordinal of a date.
+#: A number too large for an ordinal in a date.
 _LARGE_NUMBER = re.compile(r"(?:3[2-9]|[4-9]\d|\d{3})$")
 _INNER_END = re.compile(r"[.!?…]\s+")
-#: Georgian has capitals as well, but few fonts do.
+#: Georgian also has capitals, but few fonts include them.
 _CASED = frozenset(("Armenian", "Cyrillic", "Greek", "Latin"))
-#: A letter that is no capital. Some small ones stand among capitals, as in `Nº`.
+#: A letter that is not a capital. Some small ones are used among capitals, as in `Nº`.
 _NO_CAPITAL = regex.compile(r"[[\p{Ll}\p{Lt}\p{Lo}]--[ßªº]]", regex.V1)
 _LETTER = regex.compile(r"\p{L}")
-#: `U.S.A.` is no word in capitals.
+#: `U.S.A.` is not a word in capitals.
 _WORD = regex.compile(r"\p{L}{2}")
 _ENGLISH_I = re.compile(r"\bi\b")
 _TURKISH = frozenset("az crh-Latn gag tr tt-Latn".split())
@@ -99,14 +99,14 @@ def is_cased(language: str) -> bool:
 
 
 def count_words(text: str, language: str) -> int:
-    """The number of words of a text in capitals, and 0 for any other text."""
+    """Return the number of words of a text in capitals, and 0 for any other text."""
     if _NO_CAPITAL.search(text) or not is_cased(language) or not _WORD.search(text):
         return 0
     return sum(_LETTER.search(word) is not None for word in text.split())
 
 
 def to_sentence_case(text: str, language: str) -> str:
-    """A sentence in capitals as it is written otherwise: the first letter is a capital."""
+    """Write a sentence in capitals in small letters, with a capital at its start."""
     letter = _LETTER.search(text)
     if not letter:
         return text
@@ -117,7 +117,7 @@ def to_sentence_case(text: str, language: str) -> str:
 
 
 def to_capitals(text: str, language: str) -> str:
-    """The text in capitals by the language's rules. Without capitals it stays as it is."""
+    """Write text in capitals by the language's rules; unchanged if the language has none."""
     if not is_cased(language):
         return text
     if language in _TURKISH:
@@ -132,8 +132,8 @@ def to_capitals(text: str, language: str) -> str:
 
 
 def mend(text: str, translated: str, source: str, target: str) -> str:
-    """`translated` with the final marks of `text` in the target's form. Where it is not
-    certain that a mark is lost or invented, nothing changes."""
+    """Return `translated` with the final marks of `text` in the target's form. Nothing changes
+    unless it is certain that a mark is lost or invented."""
     if text[-1:] == translated[-1:] not in _STOPS:
         return translated
     if not translated or source in _UNMARKED or target in _UNMARKED:
@@ -166,7 +166,7 @@ def _is_lost(wanted: Mark, found: Mark, *, is_ka: bool) -> bool:
 
 
 def _split(text: str, language: str) -> tuple[str, str]:
-    """A sentence and its final marks."""
+    """Split a sentence from its final marks."""
     text = text.rstrip()
     end = len(text)
     while end and _is_mark(text[end - 1], language):
@@ -195,7 +195,7 @@ def _read_mark(body: str, marks: str, language: str) -> Mark:
 
 
 def _read_end(body: str, language: str) -> Mark:
-    """NONE after a word, and after a bracket or quotation mark without a mark before it."""
+    """Return NONE after a word, and after a bracket or quotation mark without a mark before."""
     end = len(body)
     while end and (_is_closing(body[end - 1]) or body[end - 1].isspace()):
         end -= 1
@@ -208,13 +208,13 @@ def _read_end(body: str, language: str) -> Mark:
 
 
 def _is_closing(character: str) -> bool:
-    """Whether it may close a quotation or a bracket; some languages close with `“` or `«`."""
+    """Whether a character may close a quotation or bracket; some languages use `“` or `«`."""
     is_paired = unicodedata.category(character) in ("Pe", "Pf", "Pi")
     return (is_paired or character in "\"'") and character != "}"
 
 
 def _is_stop(body: str, stop: str, language: str) -> bool:
-    """Whether a full stop ends a sentence, and no abbreviation or ordinal number."""
+    """Whether a full stop ends a sentence, rather than an abbreviation or ordinal number."""
     if stop != ".":
         return True
     (word,) = body.rsplit(None, 1)[-1:]
@@ -230,7 +230,7 @@ def _is_stop(body: str, stop: str, language: str) -> bool:
 
 
 def _close(body: str, marks: str, language: str) -> str:
-    """The sentence without what opens the marks that it has lost."""
+    """Remove the opening marks, such as `¿`, of the final marks that the sentence has lost."""
     for mark, opener in _OPENERS.get(language, {}).items():
         place = body.rfind(opener)
         if mark in marks and place > body.rfind(mark):
@@ -239,7 +239,7 @@ def _close(body: str, marks: str, language: str) -> str:
 
 
 def _end(body: str, marks: str, language: str) -> str:
-    """The sentence with a text's final marks in the language's form."""
+    """Return the sentence with a text's final marks in the language's form."""
     plain = "".join(_PLAIN[mark] for mark in marks)
     if set(plain) <= {".", "…"} and plain != ".":
         is_wide = language in _WIDE

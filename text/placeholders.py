@@ -1,4 +1,4 @@
-"""Replaces what a translation must preserve by placeholders, and restores it."""
+"""Replaces the parts that a translation must preserve with placeholders, and restores them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Role(Enum):
 
     #: Part of the sentence: a variable, or a number with its unit.
     WORD = auto()
-    #: The translation of a term; and one whose first letter was made a capital.
+    #: The translation of a term; and one whose first letter was capitalised.
     TERM = auto()
     RAISED = auto()
     #: Can be left out at the sentence's edge: an emoji, an address, a line break.
@@ -28,8 +28,8 @@ class Role(Enum):
 
 
 class Placeholder(NamedTuple):
-    """Characters `start` to `end` of a text (none for a tag) that appear as `shown`. It is a
-    tuple, three times as quick to create: 1 MiB can have 350,000 of them."""
+    """Characters `start` to `end` of a text (none for a tag) that appear as `shown`. A tuple is
+    three times as quick to create, and 1 MiB of text can have 350,000 placeholders."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class Placeholder(NamedTuple):
     role: Role = Role.WORD
 
     def moved(self, by: int) -> Placeholder:
-        """The same placeholder where the text begins `by` characters later."""
+        """Return the same placeholder in a text that begins `by` characters later."""
         return Placeholder(self.start - by, self.end - by, self.shown, self.role)
 
 
@@ -47,7 +47,7 @@ _UNITS = """
     dpi fps dB kcal kPa hPa
 """.split()
 #: Letters of languages that write no spaces or attach particles to words. They belong to an
-#: address only after a slash or the like.
+#: address only after a slash or a similar sign.
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
 _URL_CHARACTER = (
     rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_CJK}]|(?<=[/=_{_CJK}-])[{_CJK}]"
@@ -68,7 +68,7 @@ _KINDS = {
     "email": rf"(?<![{_WORD}.+%-])[{_WORD}.+%-]++@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
     "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|[$%#]\{[^{}\n]++\}"
     r"|\{[\w.!$\[\]]*+:[^\s{}]++\}|\{[\w.:#!$\[\] ,-]*+\}",
-    # As programs have them in their messages: `<0>here</0>`, `<a href="x">{n}</a>`.
+    # Tags in messages of programs: `<0>here</0>`, `<a href="x">{n}</a>`.
     "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)(?:[ \t][^<>\n]*+)?+/?+>",
     # Messages and values of other libraries: `$t(key)`, `@:key`.
     "reference": r"\$t\([^()\n]++\)"
@@ -78,7 +78,7 @@ _KINDS = {
     rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])",
     "shortcode": rf"(?<![{_WORD}:]):(?=[0-9_+-]*+[a-z])[a-z0-9_+-]++:(?![{_WORD}:])"
     rf"|(?<![{_WORD}:]):[+-]1:",
-    # A value, `:name`. A clock, a smiley, and a colon behind a word are none.
+    # A value, `:name`, but not a clock, a smiley, or a colon after a word.
     "value": rf"(?<![^\s(\[\"'«„“‘>]):[a-zA-Z_][a-zA-Z0-9_]++(?![{_WORD}:])",
     "quantity": rf"(?<![{_WORD}.,])[-+−]?+\d++(?:[.,]\d++)*+[ \u00a0\u202f]?+"
     rf"(?:{'|'.join(_UNITS)})(?![{_WORD}])",
@@ -87,17 +87,17 @@ _KINDS = {
     rf"{_PRERELEASE}(?![{_WORD}]|-[{_WORD}])",
     # Dates of ISO 8601, telephone and part numbers: `2030-01-31`, `12-3456-78`.
     "number": rf"\d(?<![{_WORD}.,/-].)\d*+(?:-\d++){{2,}}+(?![{_WORD}]|[./,-][{_WORD}])",
-    # Standards are written with a space as well: `ISO 9001:2015`, `RFC 9110`.
+    # Standards may contain a space: `ISO 9001:2015`, `RFC 9110`.
     "standard": rf"(?<![{_WORD}.,/&@#-])(?:ISO(?:/IEC)?+|IEC|IEEE|RFC)[ \u00a0]"
     rf"\d++(?:[.-]\d++)*+(?::\d{{4}})?+(?![{_WORD}]|-[{_WORD}])",
-    # Capitals and digits; in a compound such as `COVID-19-Pandemie` they are no code.
+    # Capitals and digits, but not in a compound such as `COVID-19-Pandemie`.
     "product": rf"[A-Z](?<![{_WORD}.,/&@#-].)(?=[A-Z]*+(?:[/-][A-Z]++)*+[/-]?\d)"
     rf"[A-Z\d]*+(?:[/-][A-Z\d]++)*+(?::\d{{4}})?+(?![{_WORD}]|[/-][{_WORD}])",
     "emoji": r"\p{RI}\p{RI}|[0-9#*]\uFE0F?\u20E3"
     r"|\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+"
     r"(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+)*+",
 }
-#: A letter inside a word. Only an address begins there, with `http`, `ftp` or `file`.
+#: A letter inside a word, where only an address can begin: with `http`, `ftp` or `file`.
 _NO_START = rf"(?!(?<=[{_WORD}])(?![\dfh])[{_WORD}])"
 _LOOSE = ("url", "email", "shortcode", "emoji")
 _WITH_DIGITS = ("quantity", "version", "number", "standard", "product")
@@ -109,8 +109,8 @@ def _compile(*left_out: str) -> regex.Pattern[str]:
     return regex.compile(f"{_NO_START}(?:{found})", regex.DOTALL)
 
 
-#: A character or more of every kind: most sentences have none of them, and looking for all
-#: kinds takes thirty times as long.
+#: One or more characters of every kind: most sentences have none of them, and searching for all
+#: kinds is thirty times as slow.
 _TRACE = re.compile(
     r"[\d`@{%:<©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|www\.|\$t\("
 )
@@ -124,7 +124,7 @@ _PLACEHOLDER = re.compile(r"\{(\d{1,9})\}")
 
 
 def find_protected(text: str) -> list[Placeholder]:
-    """The parts of a plain text that must stay as they are, in order."""
+    """Find the parts of a plain text that must stay unchanged, in order."""
     if not _TRACE.search(text):
         return []
     placeholders, has_tags = list[Placeholder](), False
@@ -145,7 +145,7 @@ def find_protected(text: str) -> list[Placeholder]:
 
 
 def _drop_lone_tags(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
-    """The placeholders without tags that open or close nothing: `<1>` may be a footnote."""
+    """Drop tags that open or close nothing: `<1>` may be a footnote."""
     opened = defaultdict[str, list[int]](list)
     lone = set[int]()
     for number, found in enumerate(placeholders):
@@ -163,7 +163,7 @@ def _drop_lone_tags(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
 def merge_tags(
     tags: Sequence[Placeholder], found: Iterable[Placeholder]
 ) -> list[Placeholder]:
-    """All placeholders in order; what a tag divides is not protected."""
+    """Return all placeholders in order, without those that a tag divides."""
     places = [tag.start for tag in tags]
     whole = [
         p
@@ -174,8 +174,8 @@ def merge_tags(
 
 
 def substitute(text: str, placeholders: Sequence[Placeholder]) -> str:
-    """The text with `{0}`, `{1}`, … in place of the placeholders. Software strings have such
-    placeholders, so translation models have met them."""
+    """Return the text with `{0}`, `{1}`, … in place of the placeholders. Software strings have
+    placeholders of this form, so translation models have seen them."""
     return fill(
         text, placeholders, [f"{{{number}}}" for number in range(len(placeholders))]
     )
@@ -184,8 +184,8 @@ def substitute(text: str, placeholders: Sequence[Placeholder]) -> str:
 def restore(
     translated: str, placeholders: Sequence[Placeholder], escape: Callable[[str], str]
 ) -> str | None:
-    """The translation with everything put back, or None if the model has lost, invented or
-    torn a placeholder, changed the order of tags, or emptied an element, such as a link."""
+    """Return the translation with its placeholders restored, or None if the model lost,
+    invented or tore one, changed the order of tags, or emptied an element, such as a link."""
     if not placeholders:
         return escape(translated)
     numbers = [int(match[1]) for match in _PLACEHOLDER.finditer(translated)]
@@ -207,7 +207,7 @@ def restore(
 def _is_emptied(
     numbers: tuple[int, int], between: str, placeholders: Sequence[Placeholder]
 ) -> bool:
-    """Whether two neighbours of a translation are an element that had text and has none."""
+    """Whether adjacent placeholders of a translation are an element that has lost its text."""
     first, second = (placeholders[number] for number in numbers)
     is_pair = first.role is Role.OPENING and second.role is Role.CLOSING
     return is_pair and first.end < second.start and not between.strip()
@@ -219,7 +219,7 @@ def fill(
     shown: Sequence[str],
     escape: Callable[[str], str] = str,
 ) -> str:
-    """The text with each placeholder's characters replaced."""
+    """Return the text with each placeholder's characters replaced."""
     pieces: list[str] = []
     end = 0
     for placeholder, replacement in zip(placeholders, shown, strict=True):

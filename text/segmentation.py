@@ -1,4 +1,4 @@
-"""Splits a text into sentences and the gaps between them: joined, they are the text."""
+"""Splits a text into sentences and the gaps between them, which together are the text."""
 
 import re
 import unicodedata
@@ -11,12 +11,12 @@ import regex
 import sentencex  # type: ignore[import-untyped]
 import yaml
 
-#: Longer sentences are cut at a clause: the models were trained on sentences, and get worse
-#: from about 200 tokens on.
+#: Longer sentences are cut at a clause: the models were trained on sentences, and their quality
+#: drops from about 200 tokens on.
 MAX_CHARACTERS = 1000
 
 _TABLE = Path(__file__).with_name("abbreviations.yaml").read_text("utf-8")
-#: Abbreviations without their last full stop, by language, and of `labels` in several.
+#: Abbreviations without their last full stop, by language; those of `labels` are in several.
 ABBREVIATIONS = {
     name: frozenset(words.split()) for name, words in yaml.safe_load(_TABLE).items()
 }
@@ -31,11 +31,11 @@ _LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+
 _LINES = re.compile(r"[^\r\n]*+(?:[\r\n]++|$)")
 _OPENING = "([{\"'«“„¿¡"
 _LETTER = re.compile(r"[^\W\d_]")
-#: Characters of a line that sentencex gets at a time, and how many of them count.
+#: The characters of a line passed to sentencex at a time, and how far its results are reliable.
 _WINDOW, _SURE = 2000, 1500
-#: Characters that an abbreviation may have.
+#: The maximum length of an abbreviation.
 _LONGEST_WORD = 32
-#: Characters that one letter and its accents, or one emoji, may have.
+#: The maximum length of a letter with its accents, or of an emoji.
 _LONGEST_LETTER = 32
 #: Tried in this order: the end of a clause, the end of a word.
 _CLAUSE_END = re.compile(r"[,;:、，；：،؛—–](?=\s|[^\s\d])\s*")
@@ -43,9 +43,8 @@ _WORD_END = re.compile(r"\s+")
 
 
 class Part(NamedTuple):
-    """Characters `start` to `end` of a text. A part that is not a sentence stays as it is.
-    `is_torn` if a sentence was cut between two words or inside one.
-    """
+    """Characters `start` to `end` of a text. A part that is not a sentence stays unchanged.
+    `is_torn` means that a sentence was cut between two words or inside one."""
 
     start: int
     end: int
@@ -62,7 +61,7 @@ class _Whole:
         self._ends = [end for _, end in solid]
 
     def end_at(self, place: int) -> int:
-        """The end of the span that a cut at `place` would divide, or `place`."""
+        """Return the end of the span that a cut at `place` would divide, or `place`."""
         i = bisect_left(self._starts, place) - 1
         return max(place, self._ends[i]) if i >= 0 else place
 
@@ -74,10 +73,8 @@ class _Whole:
 def segment(
     text: str, language: str, whole: Iterable[tuple[int, int]] = ()
 ) -> Iterator[Part]:
-    """The sentences of `text` and what is between them, in order and without gaps.
-
-    No cut falls inside one of the `whole` spans, which are in order.
-    """
+    """Yield the sentences of `text` and the parts between them, in order and without gaps. No
+    cut falls inside one of the `whole` spans, which are in order."""
     spans = _Whole(whole)
     start, is_lead = 0, False
     for cut, begins_lead in _find_cuts(text, language):
@@ -94,15 +91,14 @@ def segment(
 def split(
     text: str, max_characters: int, whole: Iterable[tuple[int, int]] = ()
 ) -> list[Part]:
-    """`text` in parts of at most `max_characters`, cut at a clause's end, else between two
-    words, else inside one. Parts around such a cut are torn. A `whole` span stays whole even
-    if it is longer.
-    """
+    """Split `text` into parts of at most `max_characters` at the end of a clause. If there is
+    none, the cut is between two words or inside one, and the parts around it are torn. A
+    `whole` span stays whole even if it is longer."""
     return list(_cut(text, (0, len(text)), max_characters, _Whole(whole)))
 
 
 def _find_cuts(text: str, language: str) -> Iterator[tuple[int, bool]]:
-    """The starts of lines and sentences, in order, and whether each is a line's lead."""
+    """Yield the starts of lines and sentences, in order, and whether each is a line's lead."""
     lead = _LEAD_WITH_ORDINALS if language in WITH_ORDINALS else _LEAD
     for line in _LINES.finditer(text):
         begin = lead.match(text, line.start(), line.end())
@@ -130,8 +126,8 @@ def _cut(
 
 
 def _find_ends(line: str, language: str) -> Iterator[int]:
-    """sentencex needs time with the square of a line's length, so it gets a long line in
-    windows. Ends found near a window's end may divide a quotation and are looked at again."""
+    """Yield the ends of sentences. sentencex needs quadratic time, so long lines are passed in
+    windows. Ends found near a window's end may divide a quotation and are searched again."""
     start = 0
     while start < len(line):
         window = line[start : start + _WINDOW]
@@ -148,15 +144,15 @@ def _find_ends(line: str, language: str) -> Iterator[int]:
 
 
 def is_abbreviated(sentence: str, language: str) -> bool:
-    """Whether what looks like a sentence's end ends an abbreviation."""
+    """Whether the apparent end of a sentence is only the end of an abbreviation."""
     *_, last = sentence.rstrip()[-_LONGEST_WORD:].split() or [""]
     known = ABBREVIATIONS.get(language, frozenset())
     return last.endswith(".") and last[:-1].lstrip(_OPENING).lower() in known
 
 
 def _find_cut(text: str, start: int, stop: int, whole: _Whole) -> tuple[int, bool]:
-    """The end of a part, at most `stop`, and whether it tears a sentence."""
-    half = (start + stop) // 2  # a cut before it would leave crumbs
+    """Return a part's end, up to `stop` or the end of a whole span, and whether it is torn."""
+    half = (start + stop) // 2  # an earlier cut would leave tiny parts
     for pattern, tears in ((_CLAUSE_END, False), (_WORD_END, True)):
         ends = [match.end() for match in pattern.finditer(text, half, stop)]
         for end in reversed(ends):
@@ -172,13 +168,13 @@ def _find_cut(text: str, start: int, stop: int, whole: _Whole) -> tuple[int, boo
 
 
 def _continues(character: str) -> bool:
-    """Whether a character belongs to the one before it."""
+    """Whether a character is part of the one before it."""
     return unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf", "Sk")
 
 
 def _trim(text: str, start: int, end: int, *, is_torn: bool) -> list[Part]:
-    """The sentence without the white space around it. Without a letter there is nothing to
-    translate: models make words of numbers such as `+1 (555) 123-4567`."""
+    """Separate a sentence from the white space around it. Text without a letter is no sentence:
+    models turn numbers such as `+1 (555) 123-4567` into words."""
     found = text[start:end]
     if not _LETTER.search(found):
         return [Part(start, end)] if found else []

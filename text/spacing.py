@@ -1,5 +1,5 @@
-"""Decides what stands between two sentences of a line where the text's writing puts a space
-there and the translation's puts none, or the other way round.
+"""Chooses the separator of two sentences of a line if the text's script puts a space there and
+the translation's does not, or vice versa.
 """
 
 import unicodedata
@@ -12,13 +12,12 @@ from contract.languages import SCRIPTS
 
 #: Scripts without a space between sentences.
 _UNSPACED = frozenset(("Han", "Hiragana", "Katakana"))
-#: The strings that may separate two sentences of a line. Anything else, such as a run
-#: of spaces, is layout.
+#: Strings that may separate two sentences of a line. Others, such as many spaces, are layout.
 _SEPARATORS = frozenset(("", " ", "\u00a0", "\u3000"))
-#: Signs that follow a word, or that a word follows, without a space.
+#: Signs that follow or precede a word without a space.
 _AFTER_WORD = frozenset(",.;:!?…%、。，．；：！？")
 _BEFORE_WORD = frozenset("¿¡")
-#: Signs of Chinese and Japanese that are wide without Unicode's saying so.
+#: Chinese and Japanese signs that are wide, although Unicode does not list them as wide.
 _WIDE = frozenset("…—”’")
 
 
@@ -30,7 +29,7 @@ class Spacing(Enum):
     DROP = auto()
 
 
-#: Signs that stay outside of sentences, as after an address, in the target's form.
+#: Signs outside of sentences, such as after an address, in the target's form.
 _SIGNS = {
     Spacing.ADD: str.maketrans("。！？，、；：", ".!?,,;:"),
     Spacing.DROP: str.maketrans(".!?", "。！？"),
@@ -39,16 +38,16 @@ _SIGNS = {
 
 @dataclass(frozen=True)
 class Separator:
-    """The separator of two sentences of a line, where the translation may need another.
-    `before` and `after` are what a reader sees beside it, if that is no sentence."""
+    """The separator of two sentences of a line, if the translation may need another. `before`
+    and `after` are the visible texts next to it, if these are not sentences."""
 
     text: str
     before: str = ""
     after: str = ""
 
 
-#: Between a sentence and what stands at its edge. Where that is nothing that a reader sees,
-#: the separator of two sentences is enough.
+#: Separates a sentence from the text at its edge. If this is invisible, the separator of two
+#: sentences is enough.
 EDGE = Separator("")
 
 Sentence = TypeVar("Sentence")
@@ -72,7 +71,7 @@ def find_separator(gap: str, spacing: Spacing) -> str | Separator:
 
 
 def rewrite(text: str, spacing: Spacing) -> str:
-    """A single sign between placeholders or tags in the target's form, or other text."""
+    """Return a sign between placeholders or tags in the target's form; other text unchanged."""
     signs = _SIGNS.get(spacing, {})
     return text.translate(signs) if len(text) == 1 and ord(text) in signs else text
 
@@ -80,10 +79,10 @@ def rewrite(text: str, spacing: Spacing) -> str:
 def place(
     pieces: Iterable[str | Separator | Sentence], show: Callable[[str], str]
 ) -> Iterator[str | Separator | Sentence]:
-    """The pieces with one separator at most between two things that a reader sees, and what
-    it stands between. `show` says what a reader sees of a string."""
+    """Yield the pieces, with at most one separator between two visible ones, which records
+    both. `show` returns the visible part of a string."""
     before: str | None = None
-    #: Invisible parts since then, with the place of a separator.
+    #: The invisible pieces since then, and the index of the separator among them.
     waiting: list[str | Separator] = []
     at: int | None = None
     for piece in pieces:
@@ -132,7 +131,7 @@ def _is_word_start(character: str) -> bool:
 
 
 def _is_wide_sign(character: str) -> bool:
-    """Whether a sign has the width of a character, and so a space of its own."""
+    """Whether a sign is as wide as a character, and so includes a space."""
     is_sign = unicodedata.category(character).startswith("P")
     is_wide = unicodedata.east_asian_width(character) in ("W", "F")
     return is_sign and (is_wide or character in _WIDE)

@@ -1,4 +1,4 @@
-"""Tells languages by the spelling of a few words, where statistics of whole texts fail."""
+"""Identifies languages by the spelling of a few words, where statistics of whole texts fail."""
 
 import math
 import unicodedata
@@ -11,25 +11,24 @@ from pathlib import Path
 import numpy as np
 import regex
 
-#: A line for each language, with its words. `models/phrasebook_recipe/words.py` makes it.
+#: A line with words for each language, written by `models/phrasebook_recipe/words.py`.
 _WORDS = Path(__file__).with_name("words.txt")
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
-#: Characters of a word that are looked at together. More take memory and tell nothing new.
+#: The length of n-grams of characters. Longer ones need memory without improving the results.
 _TOGETHER = 4
 #: The probability of a character that no language has.
 _UNSEEN = 1 / 3000
 
 
 class Spelling:
-    """The words of some languages, and how likely others are by their characters: in each
-    language a character depends on the three before it, smoothed as by Witten and Bell
-    (1991)."""
+    """The words of some languages, and the probability of others by their characters: in each
+    language, each depends on the three before it, smoothed as by Witten and Bell (1991)."""
 
     def __init__(self, words: Mapping[str, Collection[str]]) -> None:
         self._vocabularies = {code: frozenset(found) for code, found in words.items()}
         columns = [*words.values(), dict.fromkeys(chain.from_iterable(words.values()))]
         counts = [Counter(chain.from_iterable(map(_list_grams, f))) for f in columns]
-        # Shorter ones first: the longer ones fall back on them. All are in the last column.
+        # Shorter ones first, as longer ones fall back on them. The last column is the mixture.
         self._rows = {gram: row for row, gram in enumerate(sorted(counts[-1], key=len))}
         counted = np.zeros((len(self._rows), len(columns)), np.float32)
         for column, found in enumerate(counts):
@@ -40,13 +39,13 @@ class Spelling:
     def _smooth(
         self, counted: np.ndarray
     ) -> tuple[np.ndarray, dict[str, int], np.ndarray]:
-        """The logarithms of the shares of characters after their contexts, and of what the
-        contexts leave to characters that were never seen there."""
+        """Return the logarithms of the shares of characters after their contexts, the contexts,
+        and the logarithms of the shares that contexts leave to characters never seen there."""
         found = dict.fromkeys(gram[:-1] for gram in self._rows)
         contexts = {context: row for row, context in enumerate(found)}
         after = np.array([contexts[gram[:-1]] for gram in self._rows])
         totals = np.zeros((len(contexts), counted.shape[1]), np.float32)
-        kinds = np.full_like(totals, 1e-9)  # a context that a language lacks leaves all
+        kinds = np.full_like(totals, 1e-9)  # a context unknown to a language leaves all
         np.add.at(totals, after, counted)
         np.add.at(kinds, after, counted > 0)
         rests = kinds / (totals + kinds)
@@ -60,13 +59,12 @@ class Spelling:
         return np.log(shares), contexts, np.log(rests)
 
     def list_speakers(self, words: Iterable[str]) -> set[str]:
-        """The languages that have all of these words."""
+        """Return the languages that have all of these words."""
         wanted = set(words)
         return {code for code, known in self._vocabularies.items() if wanted <= known}
 
     def weigh(self, words: Iterable[str]) -> tuple[dict[str, float], float]:
-        """The logarithm of the probability of the words in each language, and in all languages
-        mixed."""
+        """Return the log probability of the words in each language, and in a mixture of all."""
         rows, contexts, unseen = [], [], 0
         for gram in chain.from_iterable(map(_list_characters, words)):
             while gram and gram not in self._rows:
@@ -81,24 +79,24 @@ class Spelling:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, without capitals."""
+    """List the words of a text in lower case."""
     return _WORD.findall(unicodedata.normalize("NFC", text.lower()))
 
 
 @cache
 def load_spelling() -> Spelling:
-    """The spelling of the languages of `words.txt`. It takes half a second to load."""
+    """Load the spelling of the languages in `words.txt`, which takes half a second."""
     lines = [line.split() for line in _WORDS.read_text("utf-8").splitlines()]
     return Spelling({code: words for code, *words in lines})
 
 
 def _list_characters(word: str) -> Iterator[str]:
-    """Each character after the first with those before it; marks bound the word."""
+    """Yield each character after the first with up to three before it; marks bound the word."""
     word = f"^{word}$"
     for end in range(2, len(word) + 1):
         yield word[max(0, end - _TOGETHER) : end]
 
 
 def _list_grams(word: str) -> list[str]:
-    """The same, and their shorter endings."""
+    """List the n-grams of `_list_characters`, and their shorter endings."""
     return [gram[n:] for gram in _list_characters(word) for n in range(len(gram))]

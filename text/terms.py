@@ -1,6 +1,6 @@
-"""Finds a glossary's terms in a text, and writes their translations as the text writes them:
-`Invoice` at the start of a sentence becomes `Facture`, `INVOICE` becomes `FACTURE`. Keeps the
-terms of the last dictionaries: making them takes up to some seconds, and they never change.
+"""Finds a glossary's terms in a text, and writes their translations in the text's capitals:
+`Invoice` at the start of a sentence becomes `Facture`, `INVOICE` becomes `FACTURE`. Caches the
+terms of recent dictionaries: building them can take several seconds, and they never change.
 """
 
 import re
@@ -26,7 +26,7 @@ _SPACELESS = "".join(
 )
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_\u200c\u200d]--[{_SPACELESS}ーｰ\p{{Hangul}}]]"
 _APOSTROPHES, _HYPHENS = "'’‘ʼʹ′＇", "-‐‑"
-#: A word, one letter where there are no spaces, or a sign. `can't` is a word and no `can`,
+#: A word, a letter of a script without spaces, or a sign. `can't` is one word, without a `can`,
 #: and `3.5` is one number.
 _TOKEN = regex.compile(
     rf"(?P<korean>\p{{Hangul}}[\p{{Hangul}}\p{{M}}]*+)"
@@ -35,7 +35,7 @@ _TOKEN = regex.compile(
     r"|(?P<space>\s++)|.\p{M}*+",
     regex.DOTALL | regex.V1,
 )
-#: The same in ASCII, which takes a tenth of the time.
+#: The same in ASCII, ten times as fast.
 _ASCII_TOKEN = re.compile(
     r"\w++(?:[.,](?<=\d.)(?=\d)\w++)*(?:(?<=n)'t(?!\w))?|\s++|.", re.ASCII | re.DOTALL
 )
@@ -46,10 +46,10 @@ _FINAL_MARKS = (*".!?。！？｡।؟۔",)
 _SAME = str.maketrans(dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_HYPHENS, "-"))
 _TURKIC = ("az", "tr")
 _TURKISH = str.maketrans({"I": "ı", "İ": "i"})
-#: Longer text is not composed: that takes the square of a letter's accents.
+#: Longer text is not composed: that needs quadratic time in a letter's accents.
 _LONGEST = 4096
 _SYLLABLE = regex.compile(r"\X")
-#: Particles that Korean writes behind a noun.
+#: Particles that Korean attaches to a noun.
 _PARTICLES = frozenset(
     """은 는 이 가 을 를 에 에서 에게 에게서 에는 에도 에서는 의 와 과 도 로 으로
     로서 으로서 로써 으로써 로는 으로는 만 까지 부터 보다 처럼 한테 께 께서 이나 나
@@ -59,10 +59,10 @@ _PARTICLES = frozenset(
 _LONGEST_PARTICLE = max(map(len, _PARTICLES))
 #: Marks the first syllable of a Korean word.
 _FIRST = "^"
-#: Entries or nodes between two pauses.
+#: The number of entries between two pauses.
 _PAUSE_EVERY = 256
-#: Bytes of entries whose terms are kept, beside those that a request needs. In memory they
-#: take about five times as much.
+#: The size of the cache in bytes of stored entries; the dictionaries of one request may exceed
+#: it. Terms need about five times as much memory.
 _MOST_BYTES = 16 << 20
 
 Item = TypeVar("Item")
@@ -70,7 +70,7 @@ _Key = tuple[str, str]
 
 
 class _Token(NamedTuple):
-    """Characters `start` to `end` of a text, and the form in which they are compared."""
+    """Characters `start` to `end` of a text, and their form for comparisons."""
 
     start: int
     end: int
@@ -80,7 +80,7 @@ class _Token(NamedTuple):
 
 
 class _Chosen(NamedTuple):
-    """The text that is shown in a term's place, and whether the term has its capitals."""
+    """The text to show in a term's place, and whether the term has the same capitals."""
 
     is_same: bool
     shown: str
@@ -88,8 +88,8 @@ class _Chosen(NamedTuple):
 
 
 class Terms:
-    """The terms of a dictionary from `source` to `target`. Only numbers are kept of them,
-    and the entries as they are stored: a few times their bytes."""
+    """The terms of a dictionary from `source` to `target`. Only numbers and the stored entries
+    are kept in memory, a few times their bytes."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Terms:
         target: str,
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """`pause` is called now and then: ten megabytes take seconds."""
+        """Build the terms, calling `pause` regularly: ten megabytes need seconds."""
         self.source, self._target = source, target
         self._content, self._ends = bytearray(), array("Q", [0])
         symbols, lengths = array("q"), array("i")
@@ -109,7 +109,7 @@ class Terms:
             self._content += write_tsv([entry])
             self._ends.append(len(self._content))
         self.automaton = Automaton(symbols, lengths, pause)
-        #: Entries that differ in capitals: those that stand for the first, and the others.
+        #: Entries that differ only in capitals: those used for the first, and the others.
         self._instead: dict[int, int] = {}
         self._others: dict[tuple[int, str], int] = {}
         for number, first in _take_breaks(self.automaton.repeated, pause):
@@ -121,7 +121,7 @@ class Terms:
         return source, target
 
     def _add(self, number: int, first: int) -> None:
-        """An abbreviation makes way for an entry that other capitals fit as well."""
+        """Add an entry that repeats `first`. An abbreviation yields to other entries."""
         known, (source, _) = self._instead.get(first, first), self._read_entry(number)
         if not _is_abbreviation(source) and _is_abbreviation(
             self._read_entry(known)[0]
@@ -130,7 +130,7 @@ class Terms:
         self._others.setdefault((first, _level(self._read_entry(number)[0])), number)
 
     def choose(self, found: str, number: int) -> _Chosen | None:
-        """The translation of what was found; None if it only resembles an abbreviation."""
+        """Return the translation of `found`, or None if it only resembles an abbreviation."""
         level = _level(found)
         source, target = self._read_entry(self._instead.get(number, number))
         is_same = _level(source) == level
@@ -146,7 +146,7 @@ class Terms:
         return _Chosen(False, *self._adapt(source, target, level))
 
     def _adapt(self, source: str, target: str, found: str) -> tuple[str, Role]:
-        """The translation with the capitals of what was found in place of its term."""
+        """Return the translation with the capitals of `found`, and its role."""
         if _is_abbreviation(found) and is_cased(self._target):
             return to_capitals(target, self._target), Role.TERM
         if found[0].isupper() and not source[0].isupper():
@@ -156,9 +156,9 @@ class Terms:
 
 
 def find_terms(text: str, dictionaries: Sequence[Terms]) -> list[Placeholder]:
-    """The first and longest terms of a text, as placeholders of their translations. If two
-    are equal, the one with the text's capitals counts, or else the earlier dictionary's.
-    All are from one language, and there is one at least."""
+    """Find the first and longest terms of a text, as placeholders of their translations. If two
+    are equally long, that with the text's capitals is used, or else the earlier dictionary's.
+    There is at least one dictionary, and all are from the same language."""
     tokens = list(_split(text, dictionaries[0].source))
     symbols, may_end = [hash(t.form) for t in tokens], [t.may_end for t in tokens]
     read = [(each, each.automaton.read(symbols)) for each in dictionaries]
@@ -189,8 +189,8 @@ def settle(
     translated: str,
     pair: tuple[str, str],
 ) -> Sequence[Placeholder]:
-    """The placeholders of a sentence as its translation needs them: a term that has come to
-    the start is raised there, and one that has left it is not. `pair` has the languages."""
+    """Adapt a sentence's terms to its translation: a term that has moved to the start is
+    capitalised, and one that has left it is not. `pair` is the source and target language."""
     (source, target), first = pair, _START.match(translated)
     begins = _BEGINNING.match(text)
     is_raised = begins is not None and begins[1].isupper()
@@ -210,7 +210,7 @@ def settle(
 
 
 def _raise(text: str, language: str) -> str:
-    """The text with a capital at its start, unless its first word has one inside."""
+    """Capitalise a text, unless its first word has a capital inside."""
     word = text.partition(" ")[0]
     if word[0].isalpha() and word[1:] == word[1:].lower() and is_cased(language):
         return to_capitals(text[0], language) + text[1:]
@@ -220,7 +220,7 @@ def _raise(text: str, language: str) -> str:
 def combine(
     protected: Iterable[Placeholder], terms: Iterable[Placeholder]
 ) -> list[Placeholder]:
-    """Both in order. A term wins over what it contains, and loses to what it overlaps."""
+    """Merge both in order. A term replaces parts inside it, but is dropped if it overlaps."""
     chosen: list[Placeholder] = []
     waiting = list(terms)[::-1]
     for kept in protected:
@@ -242,7 +242,6 @@ def _take_breaks(items: Iterable[Item], pause: Callable[[], None]) -> Iterator[I
 
 
 def _list_forms(text: str, language: str) -> list[str]:
-    """The forms of a term's tokens."""
     if text.isascii() and language not in _TURKIC:
         found = _ASCII_TOKEN.findall(text.lower())
         return [" " if form.isspace() else form for form in found]
@@ -261,7 +260,7 @@ def _split(text: str, language: str) -> Iterator[_Token]:
 
 
 def _split_korean(word: str, start: int) -> Iterator[_Token]:
-    """Syllables. A term begins with the word, and ends with it or before a particle."""
+    """Yield syllables. A term begins with the word, and ends with it or before a particle."""
     found = list(_SYLLABLE.finditer(word))
     forms = [_level(match[0]) for match in found]
     for number, match in enumerate(found):
@@ -276,14 +275,14 @@ def _split_korean(word: str, start: int) -> Iterator[_Token]:
 
 @lru_cache(1024)
 def _fold(word: str, language: str) -> str:
-    """A word's form without its capitals."""
+    """Return a word's form without capitals."""
     if language in _TURKIC:
         word = word.translate(_TURKISH)
     return word.lower() if word.isascii() else _level(word).casefold()
 
 
 def _level(text: str) -> str:
-    """Composed text, with one kind of apostrophe, hyphen and space."""
+    """Return composed text with one kind of apostrophe, hyphen and space."""
     if text.isascii() and text.isalnum():
         return text
     text = " ".join(text.split()) or text
@@ -293,15 +292,15 @@ def _level(text: str) -> str:
 
 
 def _is_abbreviation(text: str) -> bool:
-    """Whether it has several letters, all of them capitals."""
+    """Whether a text has several letters, all of them capitals."""
     letters = [character for character in text if character.isalpha()]
     return len(letters) > 1 and all(letter.isupper() for letter in letters)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The dictionaries for a request into one language: by the language of a text, the ids of
-    those in `database` that apply. An entry of an earlier one wins."""
+    """The dictionaries for a request into one language: for each source language, the ids of
+    those in `database` that apply. Entries of earlier ones take precedence."""
 
     database: str
     by_source: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -310,8 +309,8 @@ class Choice:
 @dataclass
 class TermCache:
     """The terms of one process. `read_entries` returns the stored entries of a dictionary by
-    its database and id, or raises TermsUnavailable. `pause` is called now and then while
-    terms are made."""
+    its database and id, or raises TermsUnavailable. `pause` is called regularly while terms are
+    built."""
 
     read_entries: Callable[[str, str], bytes]
     pause: Callable[[], None] = lambda: None
@@ -320,11 +319,11 @@ class TermCache:
         self._kept: OrderedDict[_Key, tuple[Terms, int]] = OrderedDict()
 
     def has(self, choice: Choice, source: str) -> bool:
-        """Whether `take` answers at once."""
+        """Whether `take` returns at once."""
         return all(key in self._kept for key in _list_keys(choice, source))
 
     def take(self, choice: Choice, source: str, target: str) -> tuple[Terms, ...]:
-        """The terms from `source`. May block for seconds. Raises TermsUnavailable."""
+        """Return the terms from `source`. May block for seconds. Raises TermsUnavailable."""
         keys = _list_keys(choice, source)
         for key in keys:
             if key not in self._kept:
@@ -336,7 +335,7 @@ class TermCache:
         return tuple(self._kept[key][0] for key in keys)
 
     def _make_room(self, size: int, needed: list[_Key]) -> None:
-        """A request's own dictionaries have a limit of their own."""
+        """Evict the oldest terms, but none that the request needs, which have another limit."""
         used = size + sum(size for _, size in list(self._kept.values()))
         for key in list(self._kept):
             if used > _MOST_BYTES and key not in needed:

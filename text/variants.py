@@ -1,5 +1,5 @@
-"""Writes a text in another way of writing its language: Chinese in the characters and words of
-Taiwan or Hong Kong, or in simplified characters, by OpenCC; Serbian in Latin or in Cyrillic.
+"""Converts a text to another written form of its language: Chinese to the characters and words
+of Taiwan or Hong Kong, or to simplified characters, with OpenCC; Serbian to Latin or Cyrillic.
 """
 
 import re
@@ -21,9 +21,9 @@ _CAPITAL, _SMALL = "[А-ЯЂЈ-ЋЏ]", "[а-яђј-ћџ]"
 _RAISED = re.compile(f"[ЉЊЏ](?:(?={_CAPITAL})|(?<={_CAPITAL}.)(?!{_SMALL}))")
 _LATIN_WORD = re.compile(r"[^\W\d_]+")
 _LATIN_LETTER = re.compile("D[Žž]|L[Jj]|N[Jj]|dž|lj|nj|[A-PR-VZa-pr-vzĐđŽžĆćČčŠš]")
-#: Words that Serbian does not have, and Roman numbers.
+#: Words that are not Serbian, and Roman numerals.
 _FOREIGN = re.compile(r"(?i:.*[qwxy])|[IVXLCDM]{2,}$")
-#: Two letters that belong to two parts of a word: "injekcija", "nadživeti".
+#: Two letters that belong to different parts of a word: "injekcija", "nadživeti".
 _APART = re.compile(
     r"""(?i) (?<=^in)(?=je[kc]|jic) | (?<=^kon)(?=jug|junk|jekt) | (?<=^van)(?=jezi)
     | (?<=^tan)(?=jug) | (?<=^nad)(?=ž(?:iv|nj|et)) | (?<=^od)(?=ž(?:iv|val|vak|al))
@@ -33,11 +33,11 @@ _APART = re.compile(
 
 
 def convert(text: str, variant: str) -> str:
-    """Write a text as its variant does, or Chinese as `zh` does. A text that is written so
-    already stays the same, as does one in another language."""
+    """Write a text in the form of its variant, or Chinese in that of `zh`. A text that already
+    has this form stays the same, as does one in another language."""
     if variant in _CHINESE:
         converter = _load(_CHINESE[variant])
-        # It would end at a null character.
+        # OpenCC would stop at a null character.
         return "\0".join(map(converter.convert, text.split("\0")))
     if variant == "sr-Latn":
         raised = _RAISED.sub(lambda match: _TO_LATIN[match[0]].upper(), text)
@@ -50,7 +50,7 @@ def convert(text: str, variant: str) -> str:
 
 @cache
 def _load(configuration: str) -> OpenCC:
-    """The tables of `s2twp` take 44 MB of memory."""
+    """Load a converter. The tables of `s2twp` need 44 MB of memory."""
     return OpenCC(configuration)
 
 
