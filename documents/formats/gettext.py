@@ -262,7 +262,7 @@ class _Writer:
     def _write_entry(self, new: Sequence[str], language: str) -> str:
         old = self.entry.translations
         fields = self.entry.fields
-        # gettext checks that the white space around both is the same.
+        # msgfmt checks that both begin and end with the same line breaks.
         written = [surround(fields["msgid"].text, new[0])]
         if "msgid_plural" not in fields:
             is_broken = len(fields["msgid"].parts) > 1
