@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from tests.test_architecture import ALL, PACKAGES, PAGES, ROOT
+from tests.test_architecture import ALL, PACKAGES, PAGES, ROOT, SOURCES
 
 #: Words that a sentence does not begin with, phrases that have a shorter form, and old
 #: names of ours for things that have a name of their own.
@@ -74,6 +74,19 @@ def test_sentences_are_plain():
 def test_docstrings_begin_with_a_verb_or_a_noun():
     assert find(HEADLESS, (*list_docstrings(), *list_comments())) == []
     assert find(CLAUSE, list_docstrings()) == []
+
+
+def test_docstrings_of_functions_are_not_in_the_third_person():
+    """A function "writes" where another one's docstring begins with "Write"."""
+    first = [
+        (file.name, text.split()[0])
+        for file in SOURCES
+        for node in file.statements
+        if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node))
+    ]
+    words = {word for _, word in first} - {"It"}
+    stems = ((each, each[1].removesuffix("s")) for each in first)
+    assert [each for each, stem in stems if stem != each[1] and stem in words] == []
 
 
 def test_files_that_pages_name_exist():
