@@ -187,8 +187,8 @@ class Telemetry:
         self.write()
         page = CollectorRegistry()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            # Until the other processes have written their counts. The caller may hold a lock: if
-            # gevent patches nothing, another greenlet that wants it would block them both.
+            # Until the other processes have written their counts. The caller may hold a lock:
+            # if gevent patches nothing, another greenlet that wants it would block them both.
             time.sleep(2 * _WRITE_S)
             MultiProcessCollector(page)  # type: ignore[no-untyped-call]
         else:
