@@ -37,9 +37,9 @@ def make_webhook(url: str, secret: str, allowed: str) -> Webhook | None:
     if not url:
         return None
     if allowed == _OFF:
-        raise ValueError("this server tells no webhooks")
+        raise ValueError("this server sends no webhooks")
     if not secret:
-        raise ValueError("expected a webhook_secret with it")
+        raise ValueError("expected a webhook_secret as well")
     try:
         is_url = _URL.fullmatch(url)
         with suppress(socket.gaierror):  # a name
@@ -47,7 +47,7 @@ def make_webhook(url: str, secret: str, allowed: str) -> Webhook | None:
     except (ValueError, PermissionError):
         is_url = None
     if not is_url:
-        expected = "a URL with https and a public address, without user"
+        expected = "a URL with https and a public address, without a user name"
         raise ValueError(f"expected {expected}, such as https://example.org/done")
     return Webhook(url, secret)
 
